@@ -1,0 +1,157 @@
+"""The ground that every test stands on.
+
+- HOME and TMPDIR are this worker's own; HEADWAY_* is scrubbed from the environment.
+- Hypothesis is deterministic; `HYPOTHESIS_PROFILE=explore` looks further, with other examples on each run.
+- A test that leaves a child process, a listening port or a non-daemon thread behind fails, by name.
+- `shared_data` is the folder of real data, or a skip; `need_tool` finds a program, or skips (fails where CI is set).
+- Servers bind port 0 and are asked for the port they got: a "free port" fixture would make two workers race for it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
+from pathlib import Path
+
+import hypothesis
+import pytest
+from hypothesis.configuration import set_hypothesis_home_dir
+
+ROOT = Path(__file__).resolve().parent.parent
+GRACE_S = 2.0  # how long something that is already ending may take to end
+_data = os.environ.get("HEADWAY_DATA")
+_home = pytest.StashKey[Path]()
+
+hypothesis.settings.register_profile("deterministic", derandomize=True, deadline=None, database=None, print_blob=True)
+hypothesis.settings.register_profile("explore", deadline=None, database=None, print_blob=True, max_examples=1000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "deterministic"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # tmp_path stays where pytest keeps it, so that a failed test's files can be looked at afterwards.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    home = Path(tempfile.mkdtemp(prefix="headway-test-"))  # short: a Unix socket's path has 108 bytes at most
+    config.stash[_home] = home
+    (home / "tmp").mkdir()
+    for name in [name for name in os.environ if name.startswith(("HEADWAY_", "XDG_"))]:
+        del os.environ[name]
+    os.environ.update(HOME=str(home), TMPDIR=str(home / "tmp"), NO_COLOR="1", COLUMNS="120")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    tempfile.tempdir = None  # it was cached before TMPDIR moved
+    set_hypothesis_home_dir(home / "hypothesis")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.stash[_home], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real data for tests: $HEADWAY_DATA, or ../shared/data beside the repository; a skip where neither is there."""
+    folder = Path(_data) if _data else ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no real data: {folder} is not a folder (set HEADWAY_DATA to one that is)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def need_tool() -> Callable[..., str]:
+    """Finds a program: `need_tool("bwrap", package="bubblewrap")` gives its path.
+
+    Without it the test is skipped, except under CI, where a test that silently stopped running would be a lie.
+    """
+
+    def find(name: str, *, package: str = "") -> str:
+        path = shutil.which(name)
+        if path is None:
+            reason = f"{name!r} is not on PATH (install the package {package or name!r})"
+            if os.environ.get("CI"):
+                pytest.fail(f"{reason}, and CI is set", pytrace=False)
+            pytest.skip(reason)
+        return path
+
+    return find
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing_behind() -> Iterator[None]:
+    """Fails the test that leaves a child process, a listening port or a non-daemon thread. Costs well under 1 ms."""
+    children, sockets, threads = _children(), _sockets(), set(threading.enumerate())
+    yield
+
+    def left() -> list[str]:
+        new = [f"child process {pid}: {name}" for pid, name in _children().items() if pid not in children]
+        new += [f"listening on {where}" for where in _listening(_sockets(), sockets)]
+        return new + [
+            f"thread {each.name!r} (not a daemon)"
+            for each in threading.enumerate()
+            if each not in threads and not each.daemon and each.is_alive()
+        ]
+
+    until = time.monotonic() + GRACE_S
+    while (found := left()) and time.monotonic() < until:
+        time.sleep(0.02)
+    if found:
+        pytest.fail("left behind: " + "; ".join(found), pytrace=False)
+
+
+def _children() -> dict[int, str]:
+    """Living children of this process by id (zombies hold nothing; Python's own resource tracker stays for good)."""
+    tracker = getattr(resource_tracker._resource_tracker, "_pid", None)
+    found: dict[int, str] = {}
+    try:
+        pids = [
+            int(pid)
+            for task in Path("/proc/self/task").iterdir()
+            for pid in (task / "children").read_text("ascii").split()
+        ]
+    except FileNotFoundError:  # a thread ended while we looked, or this is not Linux
+        import psutil
+
+        pids = [each.pid for each in psutil.Process().children()]
+    for pid in pids:
+        if pid == tracker:
+            continue
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+            if state != "Z":
+                found[pid] = Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace").replace("\0", " ").strip()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def _sockets() -> dict[int, int]:
+    """Sockets that this process holds: inode → descriptor."""
+    found: dict[int, int] = {}
+    for name in os.listdir("/dev/fd"):  # noqa: PTH208  (names only: a Path per descriptor costs more than the rest)
+        try:
+            info = os.fstat(int(name))
+        except OSError:  # the descriptor that listed the folder
+            continue
+        if stat.S_ISSOCK(info.st_mode):
+            found[info.st_ino] = int(name)
+    return found
+
+
+def _listening(now: dict[int, int], before: dict[int, int]) -> Iterator[str]:
+    for inode in now.keys() - before.keys():
+        try:
+            with socket.socket(fileno=os.dup(now[inode])) as each:
+                if each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    yield str(each.getsockname())
+        except OSError:  # closed meanwhile
+            continue
