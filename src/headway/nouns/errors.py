@@ -1,0 +1,125 @@
+"""Every error that Headway raises, in one tree.
+
+    HeadwayError
+    ├── InvalidInput          the caller gave something impossible        (HTTP 422)
+    │   ├── InvalidSettings   headway.toml or HEADWAY_* is wrong
+    │   └── UnknownName       a task, policy, arm or key that is not there (HTTP 404)
+    ├── Conflict              it contradicts what is already stored       (HTTP 409)
+    │   └── GateRefused       the evidence does not carry a promotion
+    ├── Damaged               a file of ours is not what its hash says    (HTTP 500)
+    ├── Unavailable           a full disk, a lock, a missing worker       (HTTP 503)
+    │   └── Busy              too much is queued; try again               (HTTP 429)
+    └── MissingExtra          an optional dependency is not installed     (HTTP 501)
+
+The `code` is stable and shared by the Python exception, the terminal's text and the HTTP body; `hint` says what to
+do next. The classes say how to react, the codes say what happened: both are listed in docs/reference/errors.md.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "Busy",
+    "Conflict",
+    "Damaged",
+    "GateRefused",
+    "HeadwayError",
+    "InvalidInput",
+    "InvalidSettings",
+    "MissingExtra",
+    "Unavailable",
+    "UnknownName",
+    "did_you_mean",
+]
+
+
+class HeadwayError(Exception):
+    """What happened, with the value, and what was expected; `hint` names the next step."""
+
+    status = 500
+
+    def __init__(self, message: str, *, code: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".rstrip()
+
+
+class InvalidInput(HeadwayError):
+    """The caller gave something impossible; nothing was stored."""
+
+    status = 422
+
+
+class InvalidSettings(InvalidInput):
+    """headway.toml or a HEADWAY_* variable cannot be used as it is."""
+
+
+class UnknownName(InvalidInput):
+    """A name that nothing goes by."""
+
+    status = 404
+
+
+class Conflict(HeadwayError):
+    """It contradicts what is already stored."""
+
+    status = 409
+
+
+class GateRefused(Conflict):
+    """The evidence does not carry a promotion; `reasons` says why, one sentence each."""
+
+    def __init__(self, message: str, *, reasons: tuple[str, ...], hint: str = "") -> None:
+        super().__init__(message, code="gate_refused", hint=hint)
+        self.reasons = reasons
+
+
+class Damaged(HeadwayError):
+    """A file is not what its hash, its header or its format says."""
+
+
+class Unavailable(HeadwayError):
+    """It cannot be done now; nothing was lost."""
+
+    status = 503
+
+
+class Busy(Unavailable):
+    """Too much is queued; try again after `retry_after_s`."""
+
+    status = 429
+
+    def __init__(self, message: str, *, code: str = "busy", hint: str = "", retry_after_s: float = 1.0) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.retry_after_s = retry_after_s
+
+
+class MissingExtra(HeadwayError):
+    """An optional dependency is not installed."""
+
+    status = 501
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs {package!r}.",
+            code="missing_extra",
+            hint=f"Install it with `pip install 'headway[{extra}]'`.",
+        )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The cure for a mistyped name: the nearest known one, or the list of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    if not names:
+        return ""
+    shown = ", ".join(repr(each) for each in names[:8])
+    return f"Known: {shown}{', …' if len(names) > 8 else ''}."

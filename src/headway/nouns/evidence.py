@@ -1,0 +1,130 @@
+"""What `prove` returns and what the gate decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Literal
+
+__all__ = ["Diagnostic", "Estimate", "Evidence", "EvidenceKind", "Guard", "Plan", "Verdict", "VerdictState"]
+
+EvidenceKind = Literal["log", "preference", "world", "heldout"]
+VerdictState = Literal["pass", "wait", "refused", "worse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A number with its interval, and how much data stands behind it."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    ess: float
+    method: str = "dr"
+    level: float = 0.95
+
+    def __str__(self) -> str:
+        return (
+            f"{self.value:+.3f} [{self.low:+.3f}, {self.high:+.3f}]  {self.method}  n={self.n:,}  ESS={self.ess:,.0f}"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(str(self))}</code>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One check of the data. `blocks` means: no verdict is given on such data."""
+
+    name: str
+    value: float
+    limit: float
+    ok: bool
+    blocks: bool
+    message: str
+    cure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """A metric that must not get worse by more than its tolerance (cost, latency, failures, a segment)."""
+
+    name: str
+    difference: Estimate
+    tolerance: float
+    ok: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A registered test: the decisions it may use, fixed before they are looked at."""
+
+    horizon: int
+    uplift: float
+    power: float
+    alpha: float
+    margin: float = 0.0
+    from_seq: int = 0  # the settled row after which the horizon counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything the gate may look at. Two evidences of the same data hash and policies are equal."""
+
+    task: str
+    kind: EvidenceKind
+    candidate: str
+    candidate_hash: str
+    against: str
+    against_hash: str
+    n: int
+    difference: Estimate  # for display: candidate minus current
+    values: Mapping[str, Estimate]  # candidate, current, behaviour, constants …
+    statistic: float  # what the rule compares: Σ score − margin·n, or log E
+    threshold: float
+    rule: str  # "registered horizon 20000", "confidence sequence", "e-process"
+    alpha: float
+    challenger: int = 1  # the k-th candidate since the last promotion
+    diagnostics: Sequence[Diagnostic] = ()
+    guards: Sequence[Guard] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)  # rewarded, failed, censored, pending, by source
+    needed: int | None = None  # decisions still needed for 80% power at the observed effect
+    plan: Plan | None = None
+    curve: Sequence[tuple[int, float, float, float]] = ()  # n, mean, gate's lower bound, upper: for the plot
+    reward_version: str = ""
+    data_hash: str = ""
+    seed: int = 0
+    id: str = ""
+    margin: float = 0.0  # the candidate must be better by more than this
+    statistic_worse: float = float("-inf")  # the same rule turned round: above the threshold, it is proven worse
+    bounds: tuple[float, float] | None = None  # what the gate's own rule leaves possible, as a difference
+    ended: bool = False  # the registered horizon is used up: no later look can pass
+    command: str = ""  # recomputes this evidence from the stored hashes
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether the candidate may be promoted, and why, in sentences."""
+
+    state: VerdictState
+    reasons: tuple[str, ...]
+    hint: str = ""
+    evidence: Evidence | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.state == "pass"
+
+    def __str__(self) -> str:
+        word = {"pass": "PASS", "wait": "WAIT", "refused": "REFUSED", "worse": "WORSE"}[self.state]
+        if self.evidence is None:
+            return f"{word}: {' '.join(self.reasons)}"
+        return f"{self.evidence.difference} against {self.evidence.against}: {word}"
+
+    def _repr_html_(self) -> str:
+        items = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons)
+        return f"<p><b>{escape(str(self))}</b></p><ul>{items}</ul>"

@@ -1,0 +1,64 @@
+"""Ids: 16 bytes in the store, a prefix and 32 hex digits everywhere else.
+
+dec_0197c1f2a3b47000a1b2c3d4e5f60718    a decision: UUIDv7, so that ids sort by time
+epi_5f0c…                               an episode: a hash of task and episode name, so that anybody can compute it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+
+from headway.nouns.errors import InvalidInput
+
+__all__ = ["decision_id", "episode_id", "id_bytes", "id_text", "is_episode", "parse_decision_id"]
+
+_ID = re.compile(r"(?:dec|epi)_[0-9a-f]{32}\Z")
+_CLIENT_ID = re.compile(
+    r"(?:dec_)?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})\Z", re.IGNORECASE
+)
+_EPISODE_BIT = 0x0F  # version nibble 15 marks an episode id: no UUID that a client can supply has it
+
+
+def decision_id(now: float) -> str:
+    """A new time-ordered id (UUIDv7, RFC 9562: 48 bits of milliseconds, 12 of their fraction, 62 random)."""
+    milliseconds, fraction = divmod(int(now * 1_000_000), 1000)
+    random = int.from_bytes(os.urandom(8), "big") >> 2
+    number = (milliseconds & 0xFFFFFFFFFFFF) << 80 | 7 << 76 | (fraction << 2) << 64 | 2 << 62 | random
+    return f"dec_{number:032x}"
+
+
+def parse_decision_id(text: str) -> str:
+    """The canonical form of an id that a client supplied: `dec_` and 32 hex digits, or any UUID."""
+    match = _CLIENT_ID.match(text)
+    if match is None or match[3][0] in "fF":
+        raise InvalidInput(
+            f"{text[:80]!r} is not a decision id.",
+            code="bad_id",
+            hint="Use the id that `decide` returned, or supply a UUID (version 7 keeps ids in time order).",
+        )
+    return "dec_" + "".join(match.groups()).lower()
+
+
+def episode_id(task: str, name: str) -> str:
+    """The id of the episode that goes by `name` in a task; computed, never minted."""
+    digest = bytearray(hashlib.blake2b(f"{task}\0{name}".encode(), digest_size=16, person=b"headway-episode").digest())
+    digest[6] = _EPISODE_BIT << 4 | digest[6] & 0x0F
+    return f"epi_{digest.hex()}"
+
+
+def is_episode(text: str) -> bool:
+    return text.startswith("epi_")
+
+
+def id_bytes(text: str) -> bytes:
+    if _ID.match(text) is None:
+        raise InvalidInput(
+            f"{text[:80]!r} is not an id.", code="bad_id", hint="Ids look like dec_ or epi_ and 32 hex digits."
+        )
+    return bytes.fromhex(text[4:])
+
+
+def id_text(raw: bytes) -> str:
+    return ("epi_" if raw[6] >> 4 == _EPISODE_BIT else "dec_") + raw.hex()

@@ -1,0 +1,122 @@
+"""What is written down: situations, candidates, decisions, signals, outcomes, episodes.
+
+A `Decision` carries everything that evidence needs later: the candidate set, the full probability vector that was acted
+from, the seed of the draw, and the content hashes of policy and configuration. Nothing here is ever updated in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = [
+    "SOURCES",
+    "Candidate",
+    "Decision",
+    "Ending",
+    "Outcome",
+    "Settled",
+    "Signal",
+    "Situation",
+    "Source",
+    "State",
+    "Status",
+    "Value",
+]
+
+Value = bool | int | float | str | Sequence[float]
+State = Mapping[str, Value]
+Source = Literal["real", "synthetic", "mined", "imported"]
+SOURCES: tuple[Source, ...] = ("real", "synthetic", "mined", "imported")
+Status = Literal["pending", "rewarded", "failed", "censored"]
+Ending = Literal["terminated", "truncated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What a policy sees: words, typed state, or both, and where in an episode it stands."""
+
+    task: str
+    text: str = ""
+    state: State = field(default_factory=dict)
+    episode: str | None = None
+    step: int | None = None
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One possible action. `features` describe it in words and numbers where a name alone says too little."""
+
+    name: str
+    features: State = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One choice, with the exact probability of every candidate under everything that was random in it."""
+
+    id: str
+    situation: Situation
+    candidates: tuple[Candidate, ...]
+    probabilities: tuple[float, ...]
+    action: str
+    propensity: float
+    policy: str  # the reference, "bandit@4f2a"
+    policy_hash: str
+    config_hash: str
+    encoder: str
+    exploration: str
+    seed: int
+    at: float  # seconds since the epoch, UTC
+    source: Source = "real"
+    draw_id: str = ""  # a later decision of a sticky episode repeats this draw; empty: it drew itself
+    assigned: str = ""  # under a canary: the policy that this draw was assigned to
+    state_seq: int = 0  # online families: the settled row up to which the acting state had been folded
+    key: str = ""  # the API key it came with, by name
+    seq: int = 0  # the store's own order; 0 until stored
+
+    @property
+    def task(self) -> str:
+        return self.situation.task
+
+    @property
+    def index(self) -> int:
+        """Where the chosen action stands among the candidates."""
+        return next(i for i, each in enumerate(self.candidates) if each.name == self.action)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """A named number (or label) about how a decision or an episode went, from one rater."""
+
+    subject: str  # a decision id "dec_…" or an episode id "epi_…"
+    name: str
+    value: float | None  # None: this row withdraws the rater's earlier value
+    label: str = ""
+    rater: str = ""
+    key: str = ""  # idempotency key; empty: the same value twice counts once, another value replaces it
+    at: float = 0.0
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the signals of a decision come to under one reward version."""
+
+    status: Status
+    reward: float | None
+    clipped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A decision with its outcome, in the order in which outcomes became known."""
+
+    seq: int
+    decision: Decision
+    reward: float | None
+    status: Status
+    replaces: int | None = None
+    signals: Mapping[str, float] = field(default_factory=dict)

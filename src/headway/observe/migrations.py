@@ -1,0 +1,60 @@
+"""The schema, as named steps that are only ever appended to.
+
+Integers that name things (tasks, signals, raters, keys, reward versions) are interned in `names`; candidate sets,
+policies and configurations by their hash. Outcome status is derived, never updated: `settled` is a log in which a later
+row replaces an earlier one.
+"""
+
+from __future__ import annotations
+
+__all__ = ["MIGRATIONS"]
+
+MIGRATIONS: tuple[tuple[str, str], ...] = (
+    (
+        "0001_experience",
+        """
+        CREATE TABLE names (
+            id {serial}, kind TEXT NOT NULL, name TEXT NOT NULL, UNIQUE (kind, name));
+        CREATE TABLE candidate_sets (id {serial}, hash {bytes} NOT NULL UNIQUE, body TEXT NOT NULL);
+        CREATE TABLE policies (id {serial}, ref TEXT NOT NULL, hash TEXT NOT NULL, UNIQUE (ref, hash));
+        CREATE TABLE configs (id {serial}, hash TEXT NOT NULL UNIQUE, body TEXT NOT NULL);
+        CREATE TABLE episodes (
+            id {bytes} PRIMARY KEY, task_id {int} NOT NULL, name TEXT NOT NULL, key_id {int} NOT NULL,
+            opened_at {int} NOT NULL, ended_at {int}, ending TEXT);
+        CREATE TABLE decisions (
+            seq {serial}, id {bytes} NOT NULL UNIQUE, task_id {int} NOT NULL, episode {bytes}, step {int},
+            at {int} NOT NULL, text TEXT NOT NULL, state TEXT NOT NULL, candidate_set_id {int} NOT NULL,
+            probabilities {bytes} NOT NULL, action {int} NOT NULL, propensity {float} NOT NULL,
+            policy_id {int} NOT NULL, seed {int} NOT NULL, config_id {int} NOT NULL, exploration_id {int} NOT NULL,
+            source {int} NOT NULL,
+            role_id {int} NOT NULL, key_id {int} NOT NULL, draw {bytes}, assigned_id {int}, state_seq {int} NOT NULL);
+        CREATE INDEX decisions_by_task ON decisions (task_id, seq);
+        CREATE UNIQUE INDEX decisions_by_episode ON decisions (episode, step) WHERE episode IS NOT NULL;
+        CREATE INDEX decisions_by_draw ON decisions (draw) WHERE draw IS NOT NULL;
+        CREATE TABLE signals (
+            seq {serial}, subject {bytes} NOT NULL, name_id {int} NOT NULL, value {float}, label TEXT,
+            rater_id {int} NOT NULL, at {int} NOT NULL, key TEXT NOT NULL, withdrawn_by {int});
+        CREATE UNIQUE INDEX signals_by_subject ON signals (subject, name_id, rater_id, key);
+        CREATE TABLE settled (
+            seq {serial}, task_id {int} NOT NULL, decision {int} NOT NULL, reward {float}, status {int} NOT NULL,
+            version_id {int} NOT NULL, clipped {int} NOT NULL, replaces {int}, at {int} NOT NULL);
+        CREATE INDEX settled_by_task ON settled (task_id, seq);
+        CREATE INDEX settled_by_decision ON settled (decision, seq);
+        CREATE UNIQUE INDEX settled_replaces ON settled (replaces) WHERE replaces IS NOT NULL;
+        CREATE TABLE marks (
+            task_id {int} NOT NULL, name TEXT NOT NULL, value {int} NOT NULL, PRIMARY KEY (task_id, name));
+        """,
+    ),
+    (
+        "0002_ledger",
+        """
+        CREATE TABLE ledger (
+            seq {serial}, task_id {int} NOT NULL, n {int} NOT NULL, kind TEXT NOT NULL, policy TEXT NOT NULL,
+            policy_hash TEXT NOT NULL, expects TEXT NOT NULL, who TEXT NOT NULL, why TEXT NOT NULL,
+            evidence_id TEXT, detail TEXT NOT NULL, at {int} NOT NULL, UNIQUE (task_id, n));
+        CREATE TABLE evidence (
+            id TEXT PRIMARY KEY, task_id {int} NOT NULL, policy_hash TEXT NOT NULL, at {int} NOT NULL,
+            body TEXT NOT NULL);
+        """,
+    ),
+)

@@ -1,0 +1,75 @@
+"""Interning: what repeats in every row is written once and named by a small integer.
+
+Ids learned inside a transaction are trusted only after its commit: a session collects them in `found`, and the caller
+keeps them (`Names.keep`) once the write has returned. A rolled-back id can therefore never be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headway.observe.database import Connection
+
+__all__ = ["Names"]
+
+_LIMIT = 20_000  # candidate sets may be unique per decision: the cache forgets rather than grows
+
+
+class Names:
+    """The ids that this process knows of."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, int] = {}
+
+    def session(self, connection: Connection) -> Session:
+        return Names.Session(connection, self._known)
+
+    def keep(self, found: Mapping[Any, int]) -> None:
+        if found:
+            if len(self._known) > _LIMIT:
+                self._known = {}
+            self._known.update(found)
+
+    class Session:
+        """One transaction's view: known ids, then the database, then a new row."""
+
+        __slots__ = ("_connection", "_known", "found")
+
+        def __init__(self, connection: Connection, known: Mapping[Any, int]) -> None:
+            self._connection = connection
+            self._known = known
+            self.found: dict[Any, int] = {}
+
+        def name(self, kind: str, name: str) -> int:
+            key = (kind, name)
+            return self._known.get(key) or self._intern(key, "names", ("kind", "name"), key)
+
+        def policy(self, ref: str, digest: str) -> int:
+            key = ("policy", ref, digest)
+            return self._known.get(key) or self._intern(key, "policies", ("ref", "hash"), (ref, digest))
+
+        def candidate_set(self, digest: bytes, body: str) -> int:
+            return self._known.get(digest) or self._intern(digest, "candidate_sets", ("hash",), (digest,), body)
+
+        def config(self, digest: str, body: str) -> int:
+            key = ("config", digest)
+            return self._known.get(key) or self._intern(key, "configs", ("hash",), (digest,), body)
+
+        def _intern(
+            self, key: Any, table: str, columns: tuple[str, ...], values: tuple[Any, ...], body: str | None = None
+        ) -> int:
+            known = self.found.get(key)
+            if known is not None:
+                return known
+            where = " AND ".join(f"{column} = ?" for column in columns)
+            row = self._connection.execute(f"SELECT id FROM {table} WHERE {where}", values).fetchone()
+            if row is None:
+                if body is not None:
+                    columns, values = (*columns, "body"), (*values, body)
+                marks = ", ".join("?" * len(values))
+                row = self._connection.execute(
+                    f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) RETURNING id", values
+                ).fetchone()
+            self.found[key] = int(row[0])
+            return int(row[0])

@@ -1,0 +1,237 @@
+"""Reads back what was written: single records, pages of decisions, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headway.nouns.errors import UnknownName
+from headway.nouns.ids import episode_id, id_bytes, id_text
+from headway.nouns.records import SOURCES, Decision, Outcome, Settled, Signal
+from headway.observe.database import Database
+from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, decode_candidates
+
+__all__ = ["Counts", "Query"]
+
+_LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How much there is of a task."""
+
+    decisions: int
+    signals: int
+    episodes: int
+    by_status: Mapping[str, int]
+    by_source: Mapping[str, int]
+    by_action: Mapping[str, int]
+    first_at: float | None
+    last_at: float | None
+
+
+class Query:
+    """The reading half of the store; every method is one short read of its own."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._ids: dict[tuple[str, str], int] = {}
+
+    def name_id(self, kind: str, name: str) -> int:
+        """The interned id, or 0 (which nothing has) when the store has never seen the name."""
+        known = self._ids.get((kind, name))
+        if known is None:
+            rows = self._database.query("SELECT id FROM names WHERE kind = ? AND name = ?", (kind, name))
+            if not rows:
+                return 0
+            known = self._ids[kind, name] = rows[0][0]
+        return known
+
+    def names(self, kind: str) -> list[str]:
+        return [row[0] for row in self._database.query("SELECT name FROM names WHERE kind = ? ORDER BY name", (kind,))]
+
+    # -- decisions
+
+    def find(self, decision: str) -> Decision | None:
+        rows = self._database.query(
+            f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.id = ?", (id_bytes(decision),)
+        )
+        return decision_from_row(rows[0]) if rows else None
+
+    def decision(self, decision: str) -> Decision:
+        found = self.find(decision)
+        if found is None:
+            raise UnknownName(
+                f"There is no decision {decision!r}.",
+                code="unknown_decision",
+                hint="`headway data log` lists the latest ones.",
+            )
+        return found
+
+    def opening(self, task: str, episode: str) -> Decision | None:
+        """The latest draw of a sticky episode: the decision whose action its later ones repeat."""
+        rows = self._database.query(
+            f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} "
+            "WHERE d.episode = ? AND d.draw IS NULL ORDER BY d.step DESC LIMIT 1",
+            (id_bytes(episode_id(task, episode)),),
+        )
+        return decision_from_row(rows[0]) if rows else None
+
+    def decisions(self, task: str, *, after: int = 0, source: str | None = None) -> Iterator[Decision]:
+        """Every decision of a task in the store's order, in bounded memory."""
+        sql = f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.task_id = ?"
+        values: list[Any] = [self.name_id("task", task)]
+        if source is not None:
+            sql += " AND d.source = ?"
+            values.append(SOURCES.index(source))
+        for page in self._database.pages(f"{sql} AND d.seq > ? ORDER BY d.seq LIMIT ?", values, after=after):
+            yield from map(decision_from_row, page)
+
+    def latest(self, task: str | None, limit: int) -> list[Decision]:
+        where, values = ("WHERE d.task_id = ?", [self.name_id("task", task)]) if task else ("", [])
+        rows = self._database.query(
+            f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} {where} ORDER BY d.seq DESC LIMIT ?", (*values, limit)
+        )
+        return [decision_from_row(row) for row in rows]
+
+    # -- signals
+
+    def signals(self, subject: str, *, live: bool = False) -> list[Signal]:
+        """The signals of a decision or an episode, withdrawn and replaced ones too unless `live`."""
+        only = " AND g.withdrawn_by IS NULL AND g.value IS NOT NULL" if live else ""
+        rows = self._database.query(
+            "SELECT g.seq, n.name, g.value, g.label, r.name, g.key, g.at, g.subject FROM signals g "
+            "JOIN names n ON n.id = g.name_id JOIN names r ON r.id = g.rater_id "
+            f"WHERE g.subject = ?{only} ORDER BY g.seq",
+            (id_bytes(subject),),
+        )
+        return [
+            Signal(
+                seq=seq,
+                subject=id_text(raw),
+                name=name,
+                value=value,
+                label=label or "",
+                rater=rater,
+                key=key,
+                at=at / 1e6,
+            )
+            for seq, name, value, label, rater, key, at, raw in rows
+        ]
+
+    # -- outcomes
+
+    def settled(
+        self, task: str, *, after: int = 0, upto: int | None = None, corrections: bool = False, signals: bool = False
+    ) -> Iterator[Settled]:
+        """Outcomes in the order in which they became known.
+
+        By default each decision once, as it stands now. `corrections` gives the whole log, replaced rows and the rows
+        that replace them, which is what an online fold needs. `signals` adds the live signal values of each row.
+        """
+        live = "" if corrections else f" AND {_LIVE}"
+        sql = (
+            f"SELECT s.seq, s.reward, s.status, s.replaces, {DECISION_COLUMNS} FROM settled s "
+            f"JOIN {DECISION_TABLES.replace('decisions d JOIN', 'decisions d ON d.seq = s.decision JOIN', 1)} "
+            f"WHERE s.task_id = ?{live} AND s.seq > ? ORDER BY s.seq LIMIT ?"
+        )
+        for page in self._database.pages(sql, (self.name_id("task", task),), after=after):
+            values = self._values([row[5] for row in page]) if signals else {}
+            for row in page:
+                if upto is not None and row[0] > upto:
+                    return
+                yield Settled(
+                    seq=row[0],
+                    reward=row[1],
+                    status=STATUSES[row[2]],
+                    replaces=row[3],
+                    decision=decision_from_row(row[4:]),
+                    signals=values.get(row[5], {}),
+                )
+
+    def _values(self, subjects: Sequence[bytes]) -> dict[bytes, dict[str, float]]:
+        """Live signal values per subject, averaged over raters."""
+        totals: dict[bytes, dict[str, tuple[float, int]]] = {}
+        for start in range(0, len(subjects), 1000):
+            chunk = subjects[start : start + 1000]
+            rows = self._database.query(
+                "SELECT g.subject, n.name, g.value FROM signals g JOIN names n ON n.id = g.name_id "
+                f"WHERE g.subject IN ({', '.join('?' * len(chunk))}) "
+                "AND g.withdrawn_by IS NULL AND g.value IS NOT NULL",
+                chunk,
+            )
+            for subject, name, value in rows:
+                mine = totals.setdefault(subject, {})
+                total, count = mine.get(name, (0.0, 0))
+                mine[name] = (total + value, count + 1)
+        return {subject: {name: t / c for name, (t, c) in mine.items()} for subject, mine in totals.items()}
+
+    def outcome(self, decision: Decision) -> Outcome:
+        """How a decision stands: the last row that settled it, or pending."""
+        rows = self._database.query(
+            "SELECT reward, status, clipped FROM settled WHERE decision = ? ORDER BY seq DESC LIMIT 1", (decision.seq,)
+        )
+        if not rows:
+            return Outcome(status="pending", reward=None)
+        return Outcome(status=STATUSES[rows[0][1]], reward=rows[0][0], clipped=bool(rows[0][2]))
+
+    def last_settled(self, task: str) -> int:
+        rows = self._database.query("SELECT MAX(seq) FROM settled WHERE task_id = ?", (self.name_id("task", task),))
+        return int(rows[0][0] or 0)
+
+    def count_settled(self, task: str, *, after: int = 0) -> int:
+        """Decisions that became settled after a mark; corrections of earlier ones do not count again."""
+        rows = self._database.query(
+            "SELECT COUNT(*) FROM settled WHERE task_id = ? AND seq > ? AND replaces IS NULL",
+            (self.name_id("task", task), after),
+        )
+        return int(rows[0][0])
+
+    # -- counts
+
+    def counts(self, task: str) -> Counts:
+        task_id = self.name_id("task", task)
+        query = self._database.query
+        totals = query("SELECT COUNT(*), MIN(at), MAX(at) FROM decisions WHERE task_id = ?", (task_id,))
+        decisions, first, last = totals[0]
+        by_status: dict[str, int] = dict.fromkeys(STATUSES, 0)
+        for code, count in query(
+            f"SELECT s.status, COUNT(*) FROM settled s WHERE s.task_id = ? AND {_LIVE} GROUP BY s.status", (task_id,)
+        ):
+            by_status[STATUSES[code]] = count
+        followers = query("SELECT COUNT(*) FROM decisions WHERE task_id = ? AND draw IS NOT NULL", (task_id,))[0][0]
+        by_status["pending"] = decisions - followers - sum(by_status.values())
+        by_source: dict[str, int] = {
+            SOURCES[code]: count
+            for code, count in query(
+                "SELECT source, COUNT(*) FROM decisions WHERE task_id = ? GROUP BY source", (task_id,)
+            )
+        }
+        signals = query(
+            "SELECT COUNT(*) FROM signals g JOIN decisions d ON d.id = g.subject "
+            "WHERE d.task_id = ? AND g.withdrawn_by IS NULL AND g.value IS NOT NULL",
+            (task_id,),
+        )[0][0]
+        episodes = query("SELECT COUNT(*) FROM episodes WHERE task_id = ?", (task_id,))[0][0]
+        return Counts(
+            decisions=decisions,
+            signals=signals,
+            episodes=episodes,
+            by_status=by_status,
+            by_source=by_source,
+            by_action=self._by_action(task_id),
+            first_at=None if first is None else first / 1e6,
+            last_at=None if last is None else last / 1e6,
+        )
+
+    def _by_action(self, task_id: int) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for body, action, count in self._database.query(
+            "SELECT c.body, d.action, COUNT(*) FROM decisions d JOIN candidate_sets c ON c.id = d.candidate_set_id "
+            "WHERE d.task_id = ? GROUP BY d.candidate_set_id, d.action",
+            (task_id,),
+        ):
+            name = decode_candidates(body)[action].name
+            counts[name] = counts.get(name, 0) + count
+        return dict(sorted(counts.items()))

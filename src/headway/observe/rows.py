@@ -1,0 +1,146 @@
+"""Records to rows and back. On the path of every decision, so: no reflection, no copies."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from headway.nouns.ids import id_text
+from headway.nouns.records import SOURCES, Candidate, Decision, Situation, State, Status
+
+__all__ = [
+    "DECISION_COLUMNS",
+    "DECISION_TABLES",
+    "STATUSES",
+    "decision_from_row",
+    "decode_candidates",
+    "dumps",
+    "encode_candidates",
+    "loads",
+    "microseconds",
+]
+
+STATUSES: tuple[Status, ...] = ("pending", "rewarded", "failed", "censored")
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+
+DECISION_COLUMNS = (
+    "d.seq, d.id, t.name, e.name, d.step, d.at, d.text, d.state, c.body, d.probabilities, d.action, d.propensity, "
+    "p.ref, p.hash, d.seed, g.hash, x.name, d.source, r.name, k.name, d.draw, a.name, d.state_seq, g.body"
+)
+DECISION_TABLES = (
+    "decisions d JOIN names t ON t.id = d.task_id JOIN candidate_sets c ON c.id = d.candidate_set_id "
+    "JOIN policies p ON p.id = d.policy_id JOIN configs g ON g.id = d.config_id "
+    "JOIN names x ON x.id = d.exploration_id JOIN names r ON r.id = d.role_id JOIN names k ON k.id = d.key_id "
+    "LEFT JOIN episodes e ON e.id = d.episode LEFT JOIN names a ON a.id = d.assigned_id"
+)
+_WIDTH = DECISION_COLUMNS.count(",") + 1
+
+
+def microseconds(seconds: float) -> int:
+    return round(seconds * 1e6)
+
+
+def dumps(value: object) -> str:
+    """Canonical JSON: the same value is the same text, so that texts can be compared and hashed."""
+    return _encoder.encode(value).decode()
+
+
+def loads(text: str) -> Any:
+    return _decoder.decode(text)
+
+
+def encode_candidates(candidates: Sequence[Candidate]) -> tuple[bytes, str]:
+    """The set's hash and its body: names alone as strings, described candidates as [name, features]."""
+    body = dumps([[each.name, each.features] if each.features else each.name for each in candidates])
+    return hashlib.blake2b(body.encode(), digest_size=16).digest(), body
+
+
+_sets: dict[str, tuple[Candidate, ...]] = {}
+
+
+def decode_candidates(body: str) -> tuple[Candidate, ...]:
+    """Interned: rows that share a candidate set share one tuple, which readers may compare by identity."""
+    known = _sets.get(body)
+    if known is None:
+        known = tuple(Candidate(each) if isinstance(each, str) else Candidate(each[0], each[1]) for each in loads(body))
+        if len(_sets) > 4096:
+            _sets.clear()
+        _sets[body] = known
+    return known
+
+
+_encoders: dict[str, str] = {}
+
+
+def _encoder_of(config: str) -> str:
+    known = _encoders.get(config)
+    if known is None:
+        known = _encoders[config] = str(loads(config).get("encoder", ""))
+    return known
+
+
+_NOTHING: State = {}
+
+
+def decision_from_row(row: Sequence[Any]) -> Decision:
+    """The decision in the first columns of `row`, as DECISION_COLUMNS selects them."""
+    (seq, raw, task, episode, step, at, text, state, body, blob, action, propensity,
+     ref, digest, seed, config_hash, exploration, source, role, key, draw, assigned, state_seq, config,
+     ) = row[:_WIDTH]  # fmt: skip
+    candidates = decode_candidates(body)
+    return Decision(
+        id=id_text(raw),
+        situation=Situation(
+            task=task,
+            text=text,
+            state=_NOTHING if state == "{}" else loads(state),
+            episode=episode,
+            step=step,
+            role=role,
+        ),
+        candidates=candidates,
+        probabilities=struct.unpack(f"<{len(blob) // 8}d", blob),
+        action=candidates[action].name,
+        propensity=propensity,
+        policy=ref,
+        policy_hash=digest,
+        config_hash=config_hash,
+        encoder=_encoder_of(config),
+        exploration=exploration,
+        seed=seed & 0xFFFFFFFFFFFFFFFF,
+        at=at / 1e6,
+        source=SOURCES[source],
+        draw_id=id_text(draw) if draw else "",
+        assigned=assigned or "",
+        state_seq=state_seq,
+        key=key,
+        seq=seq,
+    )
+
+
+def request_of(decision: Decision) -> tuple[object, ...]:
+    """What a client asked for: two decisions with one id must agree in this."""
+    situation = decision.situation
+    return (
+        situation.task,
+        situation.text,
+        dumps(situation.state),
+        situation.episode,
+        situation.role,
+        encode_candidates(decision.candidates)[1],
+    )
+
+
+def pack(probabilities: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(probabilities)}d", *probabilities)
+
+
+def signed(seed: int) -> int:
+    """SQLite and PostgreSQL have no unsigned 64-bit integer."""
+    return seed - (1 << 64) if seed >= 1 << 63 else seed

@@ -1,0 +1,309 @@
+"""Writes decisions, signals and episodes: idempotent by id, atomic per batch, durable on return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+from headway.nouns.errors import Conflict, InvalidInput, UnknownName
+from headway.nouns.ids import episode_id, id_bytes, is_episode
+from headway.nouns.records import SOURCES, Decision, Ending, Signal
+from headway.observe.database import Connection, Database
+from headway.observe.names import Names
+from headway.observe.rows import (
+    DECISION_COLUMNS,
+    DECISION_TABLES,
+    decision_from_row,
+    dumps,
+    encode_candidates,
+    microseconds,
+    pack,
+    request_of,
+    signed,
+)
+from headway.observe.writer import Writer
+
+__all__ = ["Store"]
+
+_INSERT_DECISION = (
+    "INSERT INTO decisions (id, task_id, episode, step, at, text, state, candidate_set_id, probabilities, action, "
+    "propensity, policy_id, seed, config_id, exploration_id, source, role_id, key_id, draw, assigned_id, state_seq) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING seq"
+)
+_FIND_DECISION = f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.id = ?"
+
+
+class Store:
+    """Where experience is written.
+
+    store.add([decision])           # returns the stored decisions: earlier ones where the id was known
+    store.signal([signal])          # how many were new
+    store.submit_decisions([…])     # the same, as a Future, for callers that must not block
+    """
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+        self._names = Names()
+
+    # -- decisions
+
+    def add(
+        self, decisions: Sequence[Decision], configs: Mapping[str, str], *, opening: bool = False
+    ) -> list[Decision]:
+        """Store decisions; `configs` maps each config hash to the body that it is the hash of.
+
+        `opening` says that each is the first of its episode: a Conflict (`draw_exists`) if another process was faster.
+
+        An id that is stored already returns the stored decision if it was the same request, and is a Conflict if it
+        was not. Either all of the batch is stored or nothing.
+        """
+        stored, found = self._writer.write(self._adding(decisions, configs, opening))
+        self._names.keep(found)
+        return stored
+
+    def submit_decisions(
+        self, decisions: Sequence[Decision], configs: Mapping[str, str], *, opening: bool = False
+    ) -> Future[list[Decision]]:
+        outer: Future[list[Decision]] = Future()
+
+        def committed(inner: Future[tuple[list[Decision], dict[Any, int]]]) -> None:
+            error = inner.exception()
+            if error is not None:
+                outer.set_exception(error)
+                return
+            stored, found = inner.result()
+            self._names.keep(found)
+            outer.set_result(stored)
+
+        self._writer.submit(self._adding(decisions, configs, opening)).add_done_callback(committed)
+        return outer
+
+    def _adding(
+        self, decisions: Sequence[Decision], configs: Mapping[str, str], opening: bool
+    ) -> Callable[[Connection], tuple[list[Decision], dict[Any, int]]]:
+        prepared = [
+            (each, id_bytes(each.id), encode_candidates(each.candidates), dumps(each.situation.state))
+            for each in decisions
+        ]
+
+        def work(connection: Connection) -> tuple[list[Decision], dict[Any, int]]:
+            intern = self._names.session(connection)
+            stored = [
+                self._insert(connection, intern, decision, raw, candidates, state, configs, opening)
+                for decision, raw, candidates, state in prepared
+            ]
+            return stored, intern.found
+
+        return work
+
+    def _insert(
+        self,
+        connection: Connection,
+        intern: Names.Session,
+        decision: Decision,
+        raw: bytes,
+        candidates: tuple[bytes, str],
+        state: str,
+        configs: Mapping[str, str],
+        opening: bool,
+    ) -> Decision:
+        situation = decision.situation
+        task_id = intern.name("task", situation.task)
+        episode, step = None, situation.step
+        if situation.episode is not None:
+            episode, step, earlier = self._enter_episode(connection, intern, decision, task_id, opening)
+            if earlier is not None:
+                return earlier
+        row = connection.execute(
+            _INSERT_DECISION,
+            (
+                raw,
+                task_id,
+                episode,
+                step,
+                microseconds(decision.at),
+                situation.text,
+                state,
+                intern.candidate_set(*candidates),
+                pack(decision.probabilities),
+                decision.index,
+                decision.propensity,
+                intern.policy(decision.policy, decision.policy_hash),
+                signed(decision.seed),
+                intern.config(decision.config_hash, configs[decision.config_hash]),
+                intern.name("exploration", decision.exploration),
+                SOURCES.index(decision.source),
+                intern.name("role", situation.role),
+                intern.name("key", decision.key),
+                id_bytes(decision.draw_id) if decision.draw_id else None,
+                intern.name("assigned", decision.assigned) if decision.assigned else None,
+                decision.state_seq,
+            ),
+        ).fetchone()
+        if row is None:
+            return self._same_request(connection, decision, raw)
+        return _numbered(decision, row[0], step)
+
+    def _same_request(self, connection: Connection, decision: Decision, raw: bytes) -> Decision:
+        stored = decision_from_row(connection.execute(_FIND_DECISION, (raw,)).fetchone())
+        if request_of(stored) != request_of(decision) or stored.key != decision.key:
+            raise Conflict(
+                f"The id {decision.id!r} belongs to another decision.",
+                code="id_conflict",
+                hint="Use a fresh id for a new decision; repeat the same request to read the stored one.",
+            )
+        return stored
+
+    def _enter_episode(
+        self, connection: Connection, intern: Names.Session, decision: Decision, task_id: int, opening: bool
+    ) -> tuple[bytes, int, Decision | None]:
+        """The episode's id and this decision's step in it, or the decision that holds the id already."""
+        situation = decision.situation
+        name = situation.episode or ""
+        episode = id_bytes(episode_id(situation.task, name))
+        known = connection.execute("SELECT key_id, ending FROM episodes WHERE id = ?", (episode,)).fetchone()
+        key_id = intern.name("key", decision.key)
+        if known is None:
+            connection.execute(
+                "INSERT INTO episodes (id, task_id, name, key_id, opened_at) VALUES (?, ?, ?, ?, ?)",
+                (episode, task_id, name, key_id, microseconds(decision.at)),
+            )
+        elif known[0] != key_id:
+            raise Conflict(
+                f"The episode {name!r} was opened with another key.",
+                code="episode_conflict",
+                hint="Use an episode name of your own.",
+            )
+        raw = id_bytes(decision.id)
+        if known is not None:
+            row = connection.execute("SELECT 1 FROM decisions WHERE id = ?", (raw,)).fetchone()
+            if row is not None:
+                return episode, 0, self._same_request(connection, decision, raw)
+            if known[1] is not None:
+                raise Conflict(
+                    f"The episode {name!r} has ended ({known[1]}).",
+                    code="episode_ended",
+                    hint="Start another episode.",
+                )
+        last = connection.execute("SELECT MAX(step) FROM decisions WHERE episode = ?", (episode,)).fetchone()[0]
+        if opening and last is not None:
+            raise Conflict(
+                f"The episode {name!r} has drawn already.", code="draw_exists", hint="Read its first decision."
+            )
+        step = situation.step
+        if step is None:
+            return episode, 0 if last is None else last + 1, None
+        taken = connection.execute("SELECT 1 FROM decisions WHERE episode = ? AND step = ?", (episode, step)).fetchone()
+        if taken is not None:
+            raise Conflict(
+                f"Step {step} of the episode {name!r} is decided already.",
+                code="step_conflict",
+                hint=f"The next free step is {last + 1}; leave `step` out to have it counted for you.",
+            )
+        return episode, step, None
+
+    # -- signals
+
+    def signal(self, signals: Sequence[Signal], *, early: bool = False) -> int:
+        """Store signals; returns how many changed something.
+
+        A repeated key with the same value counts once; a new value from the same rater replaces the old one; value None
+        withdraws it. `early` accepts a signal whose decision is not stored yet: it counts once the decision arrives.
+        """
+        new, found = self._writer.write(self._signalling(signals, early))
+        self._names.keep(found)
+        return new
+
+    def submit_signals(self, signals: Sequence[Signal], *, early: bool = False) -> Future[tuple[int, dict[Any, int]]]:
+        return self._writer.submit(self._signalling(signals, early))
+
+    def _signalling(self, signals: Sequence[Signal], early: bool) -> Callable[[Connection], tuple[int, dict[Any, int]]]:
+        prepared = [(each, id_bytes(each.subject)) for each in signals]
+
+        def work(connection: Connection) -> tuple[int, dict[Any, int]]:
+            intern = self._names.session(connection)
+            new = sum(self._put_signal(connection, intern, each, subject, early) for each, subject in prepared)
+            return new, intern.found
+
+        return work
+
+    def _put_signal(
+        self, connection: Connection, intern: Names.Session, signal: Signal, subject: bytes, early: bool
+    ) -> int:
+        if not early:
+            table = "episodes" if is_episode(signal.subject) else "decisions"
+            if connection.execute(f"SELECT 1 FROM {table} WHERE id = ?", (subject,)).fetchone() is None:
+                raise UnknownName(
+                    f"There is no decision or episode {signal.subject!r}.",
+                    code="unknown_decision",
+                    hint="Signal the id that `decide` returned; if the decision is recorded later, pass early=True.",
+                )
+        name_id, rater_id = intern.name("signal", signal.name), intern.name("rater", signal.rater)
+        rows = connection.execute(
+            "SELECT seq, key, value, label, withdrawn_by FROM signals "
+            "WHERE subject = ? AND name_id = ? AND rater_id = ?",
+            (subject, name_id, rater_id),
+        ).fetchall()
+        key = signal.key
+        live = next((row for row in rows if row[4] is None and row[2] is not None), None)
+        if key:
+            same = next((row for row in rows if row[1] == key), None)
+            if same is not None:
+                if same[2] == signal.value and (same[3] or "") == signal.label:
+                    return 0
+                raise Conflict(
+                    f"The signal {signal.name!r} with key {key!r} was stored with another value.",
+                    code="signal_conflict",
+                    hint="Use a new key to replace the value, or repeat the first value.",
+                )
+        else:
+            if live is not None and live[2] == signal.value and (live[3] or "") == signal.label:
+                return 0
+            key = f"~{len(rows)}" if rows else ""
+        if signal.value is None and live is None:
+            raise InvalidInput(
+                f"{signal.subject!r} has no signal {signal.name!r} from rater {signal.rater!r} to withdraw.",
+                code="nothing_to_withdraw",
+                hint="`headway explain` lists the signals of a decision.",
+            )
+        cursor = connection.execute(
+            "INSERT INTO signals (subject, name_id, value, label, rater_id, at, key) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (subject, name_id, signal.value, signal.label or None, rater_id, microseconds(signal.at), key),
+        )
+        if live is not None:
+            connection.execute("UPDATE signals SET withdrawn_by = ? WHERE seq = ?", (cursor.lastrowid, live[0]))
+        return 1
+
+    # -- episodes
+
+    def end_episode(self, task: str, name: str, ending: Ending, at: float) -> None:
+        """Close an episode; ending it the same way twice is fine."""
+        raw = id_bytes(episode_id(task, name))
+
+        def work(connection: Connection) -> None:
+            row = connection.execute("SELECT ending FROM episodes WHERE id = ?", (raw,)).fetchone()
+            if row is None:
+                raise UnknownName(f"There is no episode {name!r} in {task!r}.", code="unknown_episode")
+            if row[0] not in (None, ending):
+                raise Conflict(f"The episode {name!r} has ended already ({row[0]}).", code="episode_ended")
+            connection.execute(
+                "UPDATE episodes SET ending = ?, ended_at = ? WHERE id = ? AND ending IS NULL",
+                (ending, microseconds(at), raw),
+            )
+
+        self._writer.write(work)
+
+
+def _numbered(decision: Decision, seq: int, step: int | None) -> Decision:
+    # dataclasses.replace costs 4 µs; a frozen slotted copy made by hand a fraction of that.
+    situation = decision.situation
+    if step != situation.step:
+        return replace(decision, seq=seq, situation=replace(situation, step=step))
+    copy = object.__new__(Decision)
+    for name in Decision.__slots__:
+        object.__setattr__(copy, name, getattr(decision, name))
+    object.__setattr__(copy, "seq", seq)
+    return copy

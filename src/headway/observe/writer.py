@@ -1,0 +1,146 @@
+"""Group commit: everything that queued during the last commit forms the next transaction.
+
+A caller that finds nobody writing writes at once, in its own thread, and takes along all that is queued (no hand-over
+between threads: 40 µs saved on a single decision). Callers that must not block use `submit`, which a background thread
+serves. Either way a result is handed out only after its commit.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from headway.nouns.errors import Busy, Unavailable
+from headway.observe.database import Connection, Database
+
+__all__ = ["Writer"]
+
+T = TypeVar("T")
+
+
+class _Job(Generic[T]):
+    __slots__ = ("done", "error", "future", "result", "work")
+
+    def __init__(self, work: Callable[[Connection], T], future: Future[T] | None) -> None:
+        self.work = work
+        self.future = future
+        self.done = False
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+    def finish(self) -> None:
+        self.done = True
+        if self.future is not None:
+            if self.error is not None:
+                self.future.set_exception(self.error)
+            else:
+                self.future.set_result(self.result)  # type: ignore[arg-type]  # finished without error: it is a T
+
+
+class Writer:
+    """Runs pieces of work inside shared transactions, in the order in which they came.
+
+    writer.write(lambda connection: …)     # returns when it is durable
+    writer.submit(lambda connection: …)    # returns a Future
+
+    Work may run twice (when a neighbour in the same transaction fails), so it must have no effect but its SQL.
+    """
+
+    def __init__(self, database: Database, limit: int = 10_000) -> None:
+        self._database = database
+        self._limit = limit
+        self._start()
+
+    def _start(self) -> None:
+        self._pid = os.getpid()
+        self._queue: deque[_Job[Any]] = deque()
+        self._leading = threading.Lock()
+        self._wake = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        job = self._enqueue(work, None)
+        with self._leading:
+            if not job.done:
+                self._commit_queued()
+        if job.error is not None:
+            raise job.error
+        return job.result  # type: ignore[return-value]  # done without error: it is a T
+
+    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+        future: Future[T] = Future()
+        self._enqueue(work, future)
+        with self._wake:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="headway-writer", daemon=True)
+                self._thread.start()
+            self._wake.notify()
+        return future
+
+    def close(self) -> None:
+        """Commit what is queued, then stop."""
+        if os.getpid() != self._pid:
+            return
+        with self._wake:
+            self._closed = True
+            thread = self._thread
+            self._wake.notify()
+        if thread is not None:
+            thread.join()
+        with self._leading:
+            self._commit_queued()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def _enqueue(self, work: Callable[[Connection], T], future: Future[T] | None) -> _Job[T]:
+        if os.getpid() != self._pid:
+            self._start()
+        if self._closed:
+            raise Unavailable("This project is closed.", code="closed", hint="Open it again with headway.open().")
+        if len(self._queue) >= self._limit:
+            raise Busy(f"{self._limit} writes are queued already.", code="queue_full", hint="Try again in a second.")
+        job = _Job(work, future)
+        self._queue.append(job)
+        return job
+
+    def _serve(self) -> None:
+        while True:
+            with self._wake:
+                while not self._queue and not self._closed:
+                    self._wake.wait()
+                if self._closed and not self._queue:
+                    return
+            with self._leading:
+                self._commit_queued()
+
+    def _commit_queued(self) -> None:
+        """Commit all that is queued; on a poison row, each piece of work alone. Holds `_leading`."""
+        jobs: list[_Job[Any]] = []
+        while self._queue:
+            jobs.append(self._queue.popleft())
+        if not jobs:
+            return
+        try:
+            self._commit(jobs)
+        except BaseException as error:  # noqa: BLE001 — handed to the caller that waits
+            if len(jobs) == 1:
+                jobs[0].error = error
+            else:
+                for job in jobs:
+                    try:
+                        self._commit([job])
+                    except BaseException as alone:  # noqa: BLE001 — likewise
+                        job.error = alone
+        for job in jobs:
+            job.finish()
+
+    def _commit(self, jobs: list[_Job[Any]]) -> None:
+        with self._database.transaction() as connection:
+            for job in jobs:
+                job.result = job.work(connection)

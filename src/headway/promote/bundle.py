@@ -1,0 +1,203 @@
+"""A policy as files: header.json and weights.safetensors, named by the hash of both.
+
+    digest = write(folder, header, tensors)      # atomically: a bundle is there whole or not at all
+    header, tensors = read(folder, digest)       # verified: hash, limits, names, shapes, dtypes, finiteness
+
+A bundle is untrusted input. Nothing in it is executed; safetensors is parsed here, within limits, before numpy sees a
+byte. Not covered: whether the policy is any good (that is what evidence is for).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import struct
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headway.nouns.checkpoint import Header, TensorSpec
+from headway.nouns.errors import Damaged, Unavailable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Tensors = Mapping[str, NDArray[np.generic]]
+
+__all__ = ["FORMAT", "digest_of", "read", "read_header", "write"]
+
+FORMAT = 1
+HEADER, WEIGHTS = "header.json", "weights.safetensors"
+_MAX_HEADER = 1 << 20
+_MAX_TENSORS = 4096
+_MAX_WEIGHTS = 8 << 30
+_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
+_NAMES = {numpy: name for name, numpy in _DTYPES.items()}
+
+
+def digest_of(header: bytes, weights: bytes) -> str:
+    """The content hash that the ledger keeps: SHA-256 over both files, each preceded by its length."""
+    digest = hashlib.sha256()
+    for part in (header, weights):
+        digest.update(struct.pack("<Q", len(part)))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def write(root: Path, header: Header, tensors: Tensors) -> str:
+    """Store a bundle under `root/<digest>` and return the digest; the same content twice is one bundle."""
+    weights = _serialise(tensors)
+    body = json.dumps(msgspec.to_builtins(header), sort_keys=True, indent=1, allow_nan=False).encode()
+    if len(body) > _MAX_HEADER:
+        raise Damaged(f"The header would be {len(body):,} bytes; at most {_MAX_HEADER:,} fit.", code="bundle_too_large")
+    digest = digest_of(body, weights)
+    target = root / digest
+    if target.exists():
+        return digest
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
+        try:
+            for name, content in ((HEADER, body), (WEIGHTS, weights)):
+                with open(scratch / name, "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+            try:
+                scratch.rename(target)  # atomic: readers see the whole folder or none
+            except OSError:
+                if not target.exists():  # else another process has just written the very same content
+                    raise
+            _sync_folder(root)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    except OSError as error:
+        raise Unavailable(
+            f"The bundle could not be written to {root}: {error.strerror}.",
+            code="disk_full" if error.errno == 28 else "bundle_not_written",
+            hint="Free some space or check the folder's permissions; nothing was promoted.",
+        ) from error
+    return digest
+
+
+def read_header(root: Path, digest: str) -> Header:
+    """The header alone, without the check of the weights: for lists."""
+    return _parse_header(_bytes(root / digest / HEADER, _MAX_HEADER, digest), digest)
+
+
+def read(root: Path, digest: str) -> tuple[Header, Tensors]:
+    """Header and tensors of the bundle whose content hash is `digest`, or Damaged."""
+    body = _bytes(root / digest / HEADER, _MAX_HEADER, digest)
+    weights = _bytes(root / digest / WEIGHTS, _MAX_WEIGHTS, digest)
+    found = digest_of(body, weights)
+    if found != digest:
+        raise _damaged(digest, f"its content hashes to {found[:12]}…", "bundle_hash_mismatch")
+    header = _parse_header(body, digest)
+    tensors = _parse_weights(weights, digest)
+    declared = {spec.name: (spec.dtype, tuple(spec.shape)) for spec in header.tensors}
+    present = {name: (_NAMES[array.dtype.str], array.shape) for name, array in tensors.items()}
+    if declared != present:
+        raise _damaged(digest, "its tensors are not those that its header names")
+    return header, tensors
+
+
+def specs(tensors: Tensors) -> tuple[TensorSpec, ...]:
+    """What the header says of these tensors; dtypes that a bundle cannot hold are a bug of ours."""
+    return tuple(
+        TensorSpec(name, _NAMES[tensors[name].dtype.newbyteorder("<").str], tensors[name].shape)
+        for name in sorted(tensors)
+    )
+
+
+def _bytes(path: Path, limit: int, digest: str) -> bytes:
+    try:
+        if path.stat().st_size > limit:
+            raise _damaged(digest, f"{path.name} is larger than {limit:,} bytes")
+        return path.read_bytes()
+    except OSError as error:
+        raise _damaged(digest, f"{path.name} cannot be read ({error.strerror})", "bundle_missing") from error
+
+
+def _parse_header(body: bytes, digest: str) -> Header:
+    try:
+        header = msgspec.json.decode(body, type=Header)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise _damaged(digest, f"header.json is not a header: {error}") from error
+    if header.format != FORMAT:
+        raise _damaged(digest, f"its format is {header.format}, this version reads {FORMAT}", "bundle_format")
+    return header
+
+
+def _serialise(tensors: Tensors) -> bytes:
+    from safetensors.numpy import save
+
+    return bytes(save({name: tensors[name] for name in sorted(tensors)}))
+
+
+def _parse_weights(data: bytes, digest: str) -> Tensors:
+    """Safetensors by hand: 8 bytes of length, a JSON table, one buffer without gaps or overlaps."""
+    import numpy as np
+
+    if len(data) < 8:
+        raise _damaged(digest, "weights.safetensors is cut off")
+    (length,) = struct.unpack("<Q", data[:8])
+    if length > _MAX_HEADER or 8 + length > len(data):
+        raise _damaged(digest, "weights.safetensors has an impossible header length")
+    try:
+        table: Any = msgspec.json.decode(data[8 : 8 + length])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise _damaged(digest, f"weights.safetensors has no readable table: {error}") from error
+    if not isinstance(table, dict) or len(table) > _MAX_TENSORS:
+        raise _damaged(digest, f"weights.safetensors must have a table of at most {_MAX_TENSORS} tensors")
+    buffer = memoryview(data)[8 + length :]
+    tensors: dict[str, NDArray[np.generic]] = {}
+    end = 0
+    entries = [(name, entry) for name, entry in table.items() if name != "__metadata__"]
+    for name, entry in sorted(entries, key=lambda pair: _start(pair[1])):
+        try:
+            dtype, shape, (start, stop) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
+            sound = all(isinstance(size, int) and 0 <= size < 1 << 40 for size in (*shape, start, stop))
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(digest, f"tensor {name[:60]!r} is not described properly") from error
+        count = 1
+        for size in shape:
+            count *= size
+        if not sound or start != end or stop - start != count * dtype.itemsize or stop > len(buffer):
+            raise _damaged(digest, f"tensor {name[:60]!r} does not fit its place in the file")
+        array = np.frombuffer(buffer[start:stop], dtype=dtype).reshape(shape)
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise _damaged(digest, f"tensor {name[:60]!r} holds a NaN or an infinity", "bundle_not_finite")
+        tensors[name] = array
+        end = stop
+    if end != len(buffer):
+        raise _damaged(digest, "weights.safetensors has bytes that belong to no tensor")
+    return tensors
+
+
+def _start(entry: Any) -> int:
+    try:
+        return int(entry["data_offsets"][0])
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+        return -1  # sorted first, and then refused by the checks above
+
+
+def _damaged(digest: str, what: str, code: str = "bundle_damaged") -> Damaged:
+    return Damaged(
+        f"The bundle {digest[:12]} cannot be used: {what}.",
+        code=code,
+        hint="The policy in service is untouched. Learn again, or restore .headway/policies from a backup.",
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,83 @@
+"""The policies of a project: bundles by content hash, found again by reference.
+
+registry.find("bandit@4f2a")     # a prefix of the hash is enough while it is unambiguous
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headway.nouns.checkpoint import Header, PolicyRef
+from headway.nouns.errors import Damaged, InvalidInput, UnknownName, did_you_mean
+from headway.promote import bundle
+
+if TYPE_CHECKING:
+    from headway.promote.bundle import Tensors
+
+__all__ = ["Registry"]
+
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+
+
+class Registry:
+    """Bundles under one folder, each in a folder named by its hash."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def add(self, header: Header, tensors: Tensors) -> PolicyRef:
+        return self._shortest(header.family, bundle.write(self.root, header, tensors))
+
+    def load(self, digest: str, *, task: str) -> tuple[Header, Tensors]:
+        """A bundle, verified, and refused if it was learned for another task."""
+        header, tensors = bundle.read(self.root, digest)
+        if header.task != task:
+            raise InvalidInput(
+                f"{header.family}@{digest[:4]} was learned for the task {header.task!r}, not {task!r}.",
+                code="wrong_task",
+                hint=f"Learn one for it: headway learn {task}",
+            )
+        return header, tensors
+
+    def header(self, digest: str) -> Header:
+        return bundle.read_header(self.root, digest)
+
+    def find(self, ref: str) -> str:
+        """The content hash behind a reference."""
+        parsed = PolicyRef.parse(ref)
+        matches = [digest for digest in self.digests() if digest.startswith(parsed.digest)]
+        matches = [digest for digest in matches if self._family(digest) in (parsed.family, None)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise InvalidInput(
+                f"{ref!r} fits {len(matches)} policies.",
+                code="ambiguous_reference",
+                hint="Write more digits: " + ", ".join(f"{parsed.family}@{each[:12]}" for each in matches[:3]),
+            )
+        known = [f"{self._family(each) or 'damaged'}@{each[:4]}" for each in self.digests()]
+        raise UnknownName(f"There is no policy {ref!r}.", code="unknown_policy", hint=did_you_mean(ref, known))
+
+    def ref(self, digest: str) -> PolicyRef:
+        """The shortest reference (four digits at least) that names this bundle alone."""
+        return self._shortest(self.header(digest).family, digest)
+
+    def digests(self) -> Iterator[str]:
+        if self.root.is_dir():
+            yield from sorted(each.name for each in self.root.iterdir() if _DIGEST.match(each.name))
+
+    def _family(self, digest: str) -> str | None:
+        try:
+            return self.header(digest).family
+        except Damaged:
+            return None
+
+    def _shortest(self, family: str, digest: str) -> PolicyRef:
+        others = [each for each in self.digests() if each != digest]
+        length = 4
+        while any(each.startswith(digest[:length]) for each in others):
+            length += 1
+        return PolicyRef(family, digest[:length])
