@@ -1,0 +1,139 @@
+"""Runs the benchmarks and renders the table of benchmarks/README.md.
+
+    python benchmarks/_run.py                  all of them, full length, then the table
+    python benchmarks/_run.py store bandit     only these
+    python benchmarks/_run.py --quick          about a minute each; their rows say --quick
+    python benchmarks/_run.py --render         only the table, from benchmarks/results/*.json
+
+A benchmark is a file `benchmarks/NAME.py` that takes `--json` and prints one JSON object as its last line:
+`{"benchmark": NAME, "host": {…}, "versions": {…}, "figures": {name: number}, "ratios": {name: number}}`. A ratio is
+ours over the peer's, larger is better, measured in the same run. Files that start with `_` are not benchmarks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+FIELDS = {"benchmark": str, "host": dict, "versions": dict, "figures": dict, "ratios": dict}
+
+
+def names(folder: Path) -> list[str]:
+    """The benchmarks in a folder, in order."""
+    return sorted(each.stem for each in folder.glob("*.py") if not each.name.startswith("_"))
+
+
+def check(result: Any, name: str) -> dict[str, Any]:
+    """The result, or a ValueError that says which part of the contract it breaks."""
+    if not isinstance(result, dict):
+        raise ValueError(f"{name}: the last line is {type(result).__name__}, not a JSON object")
+    for field, kind in FIELDS.items():
+        if not isinstance(result.get(field), kind):
+            raise ValueError(f"{name}: {field!r} is {result.get(field)!r}, expected a {kind.__name__}")
+    if result["benchmark"] != name:
+        raise ValueError(f"{name}: the result calls itself {result['benchmark']!r}")
+    for field in ("figures", "ratios"):
+        for key, value in result[field].items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise ValueError(f"{name}: {field}[{key!r}] is {value!r}, expected a finite number")
+    return result
+
+
+def measure(folder: Path, name: str, arguments: list[str]) -> dict[str, Any]:
+    """Runs one benchmark; its progress goes to the terminal as it comes, its last line is the result."""
+    command = ["python", f"{folder.name}/{name}.py", *arguments, "--json"]
+    print("$", *command, flush=True)
+    last = ""
+    with subprocess.Popen(
+        [sys.executable, *command[1:]], cwd=folder.parent, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print("  ", line, end="", flush=True)
+            last = line.strip() or last
+    if process.returncode != 0:
+        raise ValueError(f"{name}: exit status {process.returncode}")
+    try:
+        result = json.loads(last)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{name}: the last line is not JSON ({error}): {last[:200]!r}") from error
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {**check(result, name), "command": " ".join(command), "measured": today}
+
+
+def number(value: float) -> str:
+    """Four significant digits, thousands apart."""
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}" if abs(value) >= 1e-4 else f"{value:.3g}"
+
+
+def table(results: Path, targets: dict[str, dict[str, float]]) -> str:
+    """Markdown: one row per ratio and figure, each with the command that gave it."""
+    rows = ["| benchmark | what | measured | at least | on | command |", "|---|---|---|---|---|---|"]
+    for path in sorted(results.glob("*.json")):
+        result = check(json.loads(path.read_text("utf-8")), path.stem)
+        host = result["host"]
+        on = " ".join(str(host[key]) for key in ("cpu", "device") if host.get(key)) or str(host.get("machine", ""))
+        on = f"{on}, {result.get('measured', 'undated')}".replace("|", "/").lstrip(", ")
+        command = f"`{result.get('command', f'python benchmarks/{path.stem}.py --json')}`"
+        for key, value in result["ratios"].items():
+            least = targets.get(path.stem, {}).get(key)
+            verdict = "" if least is None else f"{number(least)}×" + ("" if value >= least else " **(missed)**")
+            rows.append(f"| {path.stem} | **{key}** | **{number(value)}×** | {verdict} | {on} | {command} |")
+        rows += [
+            f"| {path.stem} | {key} | {number(value)} | | {on} | {command} |"
+            for key, value in result["figures"].items()
+        ]
+    return "\n".join(rows) if len(rows) > 2 else "No result is recorded yet."
+
+
+def render(folder: Path) -> None:
+    """Replaces what stands between the two marks of README.md."""
+    readme, targets = folder / "README.md", folder / "targets.toml"
+    least = tomllib.loads(targets.read_text("utf-8")) if targets.exists() else {}
+    head, begin, rest = readme.read_text("utf-8").partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{readme} has lost its marks {BEGIN} and {END}")
+    readme.write_text(f"{head}{BEGIN}\n\n{table(folder / 'results', least)}\n\n{END}{tail}", "utf-8")
+
+
+def main(arguments: list[str] | None = None, folder: Path = HERE) -> int:
+    """0: all ran; 1: at least one failed (the others' results are kept)."""
+    parser = argparse.ArgumentParser(prog="benchmarks/_run.py", description="Run the benchmarks, render the table.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which ones (default: all)")
+    parser.add_argument("--quick", action="store_true", help="about a minute each, fewer seeds")
+    parser.add_argument("--render", action="store_true", help="run nothing, only render the table")
+    asked = parser.parse_args(arguments)
+    known = names(folder)
+    if unknown := set(asked.names) - set(known):
+        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}. Known: {', '.join(known) or 'none'}")
+    failures = []
+    for name in [] if asked.render else asked.names or known:
+        try:
+            result = measure(folder, name, ["--quick"] if asked.quick else [])
+        except ValueError as error:
+            failures.append(str(error))
+            continue
+        (folder / "results").mkdir(exist_ok=True)
+        (folder / "results" / f"{name}.json").write_text(
+            json.dumps(result, indent=2, ensure_ascii=False) + "\n", "utf-8"
+        )
+    render(folder)
+    for failure in failures:
+        print("failed:", failure, file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""What is loaded when: start-up time is a feature, and a heavy package is loaded only by those who use it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+
+import pytest
+from tests.architecture.rooms import PYPROJECT
+
+import headway
+
+HEAVY = {"torch", "transformers", "peft", "accelerate", "ray", "sklearn", "scipy", "pandas", "onnx", "onnxruntime"}
+NUMBERS = {"numpy", "pyarrow", "matplotlib"}
+WEB = {"starlette", "granian", "httpx", "uvicorn", "fastapi", "anyio"}
+TERMINAL = {"click", "rich"}
+
+
+def loaded(code: str) -> set[str]:
+    """The top-level packages in memory after running this code in a new interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport json, sys; print('\\n' + json.dumps(sorted(sys.modules)))"],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+
+
+def test_importing_headway_loads_no_heavy_package() -> None:
+    assert not loaded("import headway") & (HEAVY | NUMBERS | WEB | TERMINAL)
+
+
+def test_asking_for_help_loads_no_heavy_package() -> None:
+    code = (
+        "import sys; from headway.cli.main import main\n"
+        "sys.argv = ['headway', '--help']\n"
+        "try: main()\n"
+        "except SystemExit as done: assert not done.code\n"
+    )
+    assert not loaded(code) & (HEAVY | NUMBERS | WEB)
+
+
+@pytest.mark.parametrize("entry", sorted(PYPROJECT["project"]["scripts"]))
+def test_a_console_command_leads_to_a_function(entry: str) -> None:
+    (point,) = importlib.metadata.entry_points(group="console_scripts", name=entry)
+    assert point.value == PYPROJECT["project"]["scripts"][entry]
+    assert callable(point.load())
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    assert headway.__version__ == PYPROJECT["project"]["version"]

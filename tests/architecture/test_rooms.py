@@ -1,0 +1,116 @@
+"""Each room is where ARCHITECTURE.md puts it, says what it may import, and keeps to it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.architecture.rooms import ROOT, SOURCE, below, files, imported, layers, passport, rooms, tree
+
+ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_a_room_has_a_passport(room: str) -> None:
+    lines = passport(room)
+    assert lines, f"{room}/__init__.py has no docstring"
+    assert re.match(rf"{room} — \w", lines[0]), f"the first line is {lines[0]!r}, expected '{room} — what it does'"
+    body = "\n".join(lines[1:])
+    for word in ("Takes:", "Gives:", "Never:"):
+        assert word in body, f"{room}'s passport does not say {word!r}"
+    assert re.fullmatch(r"May import: [a-z, ]+\.", lines[-1]), f"the last line is {lines[-1]!r}"
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_a_room_imports_only_what_its_passport_names(room: str) -> None:
+    named = set(re.findall(r"\w+", passport(room)[-1].removeprefix("May import:"))) - {"nothing"}
+    assert named <= below(room), f"the passport names {sorted(named - below(room))}, which are not below {room}"
+    known = set().union(*layers())
+    for path in files(SOURCE / room):
+        for module in imported(tree(path)):
+            top, _, rest = module.partition(".")
+            if top != "headway":
+                continue
+            target = rest.partition(".")[0]
+            where = f"{path.relative_to(ROOT)} imports {module}"
+            assert target in known, f"{where}: a room cannot import the root of the package"
+            assert target == room or target in named, f"{where}, and {room}'s passport does not name it"
+
+
+def test_nouns_import_the_standard_library_only() -> None:
+    for path in files(SOURCE / "nouns"):
+        module = tree(path)
+        for node in ast.walk(module):
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                node.body = []  # what only a type checker reads is never loaded
+        foreign = {
+            name
+            for name in imported(module)
+            if name.partition(".")[0] not in sys.stdlib_module_names and not name.startswith("headway.")
+        }
+        assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
+
+
+def test_settings_alone_reads_the_environment() -> None:
+    for path in files():
+        if path.is_relative_to(SOURCE / "settings") or path == SOURCE / "settings.py":
+            continue
+        for node in ast.walk(tree(path)):
+            used = isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT and ast.unparse(node.value) == "os"
+            used = used or (
+                isinstance(node, ast.ImportFrom)
+                and node.module == "os"
+                and any(alias.name in ENVIRONMENT for alias in node.names)
+            )
+            assert not used, f"{path.relative_to(ROOT)}:{node.lineno} reads the environment; settings does that"
+
+
+def test_the_map_names_every_room() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    there = [*(f"`{room}/`" for room in rooms()), *(f"`{path.name}`" for path in SOURCE.glob("[a-z]*.py"))]
+    assert not [name for name in there if f"| {name}" not in text and f", {name}" not in text]
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=folder,
+        env={"PATH": "", "PYTHONPATH": str(folder / "src")},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+def test_the_import_contracts_are_kept() -> None:
+    done = lint_imports(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "broken"),
+    [
+        ("nouns/stray.py", "import headway.observe", "Each room imports only rooms below it"),
+        ("utils.py", "", "Each room imports only rooms below it"),
+        ("prove/stray.py", "import torch", "Training and cluster packages"),
+        ("prove/stray.py", "import headway.learn", "Each room imports only rooms below it"),
+        ("observe/stray.py", "import starlette", "Web packages stay in serve"),
+    ],
+)
+def test_the_import_contracts_can_be_broken(tmp_path: Path, path: str, line: str, broken: str) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    package = tmp_path / "src" / "headway"
+    for folder in (package, *(package / name for name in ("nouns", "observe", "prove", "learn"))):
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text("", "utf-8")
+    assert lint_imports(tmp_path).returncode == 0
+    (package / path).write_text(line, "utf-8")
+    done = lint_imports(tmp_path)
+    assert done.returncode == 1
+    assert re.search(rf"{broken}.* BROKEN", done.stdout), done.stdout + done.stderr

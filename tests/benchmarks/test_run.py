@@ -1,0 +1,118 @@
+"""`make bench` keeps to the benchmark contract and tells when a benchmark does not."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from benchmarks._run import BEGIN, END, check, main, names, number, render, table
+
+GOOD = {
+    "benchmark": "store",
+    "host": {"cpu": "x86"},
+    "versions": {},
+    "figures": {"rows": 12345.678},
+    "ratios": {"vs": 0.5},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A repository with one benchmark that works and a table to fill."""
+    folder = tmp_path / "benchmarks"
+    folder.mkdir()
+    (folder / "README.md").write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", "utf-8")
+    (folder / "targets.toml").write_text("[store]\nvs = 0.8\n", "utf-8")
+    (folder / "_shared.py").write_text("raise SystemExit(9)\n", "utf-8")
+    (folder / "store.py").write_text(
+        f"import json, sys\nprint('progress', *sys.argv[1:])\nprint(json.dumps({GOOD!r}))\n", "utf-8"
+    )
+    return folder
+
+
+def test_each_benchmark_is_run_and_its_last_line_becomes_a_row(folder: Path) -> None:
+    assert names(folder) == ["store"]
+    assert main(["--quick"], folder) == 0
+    stored = json.loads((folder / "results" / "store.json").read_text("utf-8"))
+    assert stored["ratios"] == {"vs": 0.5}
+    assert stored["command"] == "python benchmarks/store.py --quick --json"
+    text = (folder / "README.md").read_text("utf-8")
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    row = next(line for line in text.splitlines() if "**vs**" in line)
+    assert "0.5000×" in row
+    assert "0.8000× **(missed)**" in row
+    assert "`python benchmarks/store.py --quick --json`" in row
+
+
+def test_rendering_twice_changes_nothing(folder: Path) -> None:
+    main([], folder)
+    once = (folder / "README.md").read_text("utf-8")
+    assert main(["--render"], folder) == 0
+    assert (folder / "README.md").read_text("utf-8") == once
+
+
+@pytest.mark.parametrize(
+    ("code", "report"),
+    [
+        ("raise SystemExit(3)", "exit status 3"),
+        ("print('no result')", "not JSON"),
+        ("print('[]')", "not a JSON object"),
+        ('print(\'{"benchmark": "broken"}\')', "'host' is None"),
+    ],
+)
+def test_a_broken_benchmark_is_named_and_the_others_are_kept(
+    folder: Path, capsys: pytest.CaptureFixture[str], code: str, report: str
+) -> None:
+    (folder / "broken.py").write_text(code, "utf-8")
+    assert main([], folder) == 1
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("failed: broken: ")]
+    assert report in line
+    assert [path.stem for path in (folder / "results").iterdir()] == ["store"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "1", None])
+def test_a_figure_that_is_no_number_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="expected a finite number"):
+        check({**GOOD, "figures": {"rows": value}}, "store")
+
+
+def test_an_unknown_name_is_refused_before_anything_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["stor"], folder)
+    assert "Known: store" in capsys.readouterr().err
+
+
+def test_a_table_that_lost_its_marks_is_not_overwritten(folder: Path) -> None:
+    (folder / "README.md").write_text("mine\n", "utf-8")
+    with pytest.raises(ValueError, match="lost its marks"):
+        render(folder)
+    assert (folder / "README.md").read_text("utf-8") == "mine\n"
+
+
+def test_recorded_results_keep_to_the_contract_and_the_table_is_theirs(root: Path) -> None:
+    """The committed table is what the committed results give: nobody edited a figure by hand."""
+    results = root / "benchmarks" / "results"
+    for path in results.glob("*.json"):
+        check(json.loads(path.read_text("utf-8")), path.stem)
+    least = tomllib.loads((root / "benchmarks" / "targets.toml").read_text("utf-8"))
+    assert table(results, least) in (root / "benchmarks" / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (12345.678, "12,346"),
+        (4, "4"),
+        (0.0, "0"),
+        (0.04712, "0.04712"),
+        (1.5, "1.500"),
+        (2e-7, "2e-07"),
+        (-3.25, "-3.250"),
+    ],
+)
+def test_numbers_are_shown_with_four_digits(value: float, shown: str) -> None:
+    assert number(value) == shown

@@ -1,0 +1,69 @@
+"""Every snippet of README.md and docs/ does what the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.docs.play import RUN, blocks
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NO_RUN_AT_MOST = 10
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+
+
+def named(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def runs(page: Path) -> bool:
+    # A page that cannot be parsed is kept: its test then says what is wrong with it.
+    return any(f"```{language}" in page.read_text("utf-8") for language in (*RUN, "sh", "pycon", "py"))
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("page", [page for page in PAGES if runs(page)], ids=named)
+def test_the_snippets_of_a_page_run_from_an_empty_folder(page: Path, tmp_path: Path) -> None:
+    scratch, keep = tmp_path / "scratch", tmp_path / "keep"
+    scratch.mkdir()
+    keep.mkdir()
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests" / "docs" / "play.py", page, keep],
+        cwd=scratch,
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "MPLBACKEND": "Agg",
+        },
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_few_snippets_are_left_out_and_each_says_why() -> None:
+    out = [
+        f"{named(page)}:{block.line}: {block.marks['no-run']}"
+        for page in PAGES
+        for block in blocks(page.read_text("utf-8"))
+        if "no-run" in block.marks
+    ]
+    print(f"{len(out)} snippets are not run:", *out, sep="\n  ")
+    assert len(out) <= NO_RUN_AT_MOST
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *sorted(set(ROOT.glob("[A-Z]*.md")) - set(PAGES)), ROOT / "benchmarks" / "README.md"], ids=named
+)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    targets = [match["target"].partition("#")[0] for match in _LINK.finditer(text)]
+    gone = [target for target in targets if target and "://" not in target and not (page.parent / target).exists()]
+    assert not gone, f"{named(page)} links to {gone}"
