@@ -1,0 +1,277 @@
+"""Signals into one number: weights, transforms, a sum or a product, the range, and what failure and silence are worth.
+
+    rewards = Rewards.from_settings(reward={"solved": 1.0, "cost_usd": -20.0})
+    rewards.outcome({"solved": 1.0, "cost_usd": 0.004}, age_s=2.0)   # Outcome(status="rewarded", reward=0.92)
+    rewards.outcome({"solved": 1.0}, age_s=2.0)                      # pending: cost_usd is not there yet
+    rewards.outcome({"solved": 1.0}, age_s=90000.0)                  # censored: it never came
+
+Additive: the sum of weight · t(value). Multiplicative: the product of (1 - weight + weight · t(value)), so that a
+signal of 1 or a weight of 0 changes nothing, and a weight of 1 counts in full. A signal that counts but is not required
+and is missing contributes 0 to the sum, 1 to the product.
+A safety flag settles at once, at the low end of the range: no later signal can make it a positive.
+Not covered: several raters (the values that come in are already one number per signal) and replies' tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns.records import Decision, Outcome
+from headway.reward import function as functions
+from headway.reward.presets import PRESET_SIGNALS, PRESETS
+from headway.reward.signals import FAILED, RESERVED, SAFETY_FLAG, Term, apply, check, term
+
+__all__ = ["COMBINES", "Combine", "Rewards", "Worth", "default_required"]
+
+Combine = Literal["additive", "multiplicative"]
+COMBINES: tuple[Combine, ...] = ("additive", "multiplicative")
+Worth = float | Literal["exclude"]
+
+_PENDING: Final = Outcome(status="pending", reward=None)
+
+
+def default_required(reward: Mapping[str, object] | str) -> tuple[str, ...]:
+    """Signals that settle a decision where nothing is declared: all of a table; any first one of a function."""
+    return () if isinstance(reward, str) else tuple(reward)
+
+
+class Rewards:
+    """One version of what a task's signals come to. Immutable; the same definition has the same version everywhere."""
+
+    __slots__ = (
+        "_additive", "_censored", "_failed", "_flagged", "_function", "_high", "_low", "_others", "_required",
+        "_reward_after_s", "_signals", "_steps", "_terms", "version",
+    )  # fmt: skip
+
+    version: str
+
+    def __init__(
+        self,
+        *,
+        terms: Mapping[str, Term],
+        function: Callable[[Decision | None, Mapping[str, float]], float] | None,
+        signals: Iterable[str],
+        combine: Combine,
+        required: Sequence[str],
+        range: tuple[float, float],
+        on_failure: Worth,
+        on_censored: Worth,
+        reward_after_s: float,
+        version: str,
+    ) -> None:
+        self._low, self._high = range
+        self._terms = dict(terms)
+        self._function = function
+        self._signals = frozenset(signals)
+        self._additive = combine == "additive"
+        self._required = tuple(required)
+        self._others = tuple(each for each in self._required if each not in self._terms)  # required, not counted
+        self._reward_after_s = reward_after_s
+        self._failed = Outcome(status="failed", reward=None if on_failure == "exclude" else on_failure)
+        self._censored = Outcome(status="censored", reward=None if on_censored == "exclude" else on_censored)
+        self._flagged = Outcome(status="rewarded", reward=self._low)
+        self.version = version
+        # What the inner loop needs, flat: name, weight, the term where it does more than weigh, must it be there.
+        self._steps = tuple(
+            (name, each.weight, None if _plain(each) else each, name in self._required)
+            for name, each in self._terms.items()
+        )
+
+    @classmethod
+    def from_settings(
+        cls,
+        *,
+        reward: Mapping[str, object] | str,
+        combine: str = "additive",
+        required: Sequence[str] | None = None,
+        range: tuple[float, float] = (-1.0, 1.0),
+        on_failure: float | str | None = None,
+        on_censored: float | str = "exclude",
+        reward_after_s: float = 86400.0,
+        directory: Path | None = None,
+    ) -> Rewards:
+        """Rewards from plain values.
+
+        reward={"solved": 1.0, "rating": "stars"}     # a table: weights, transforms, Terms
+        reward="my_package:score"                     # a Python function, found in `directory` or on sys.path
+        reward="reward_v1"                            # one of the presets
+        """
+        low, high = _range(range)
+        if combine not in COMBINES:
+            raise _wrong("combine", combine, f"one of {', '.join(COMBINES)}. {did_you_mean(combine, COMBINES)}")
+        failed = low if on_failure is None else _worth("on_failure", on_failure, low, high)
+        censored = _worth("on_censored", on_censored, low, high)
+        if not math.isfinite(reward_after_s) or reward_after_s <= 0:
+            raise _wrong("reward_after_s", reward_after_s, "seconds above 0")
+        terms: dict[str, Term] = {}
+        call: Callable[[Decision | None, Mapping[str, float]], float] | None = None
+        named: dict[str, str] | None = None
+        if isinstance(reward, str):
+            call, named, signals = _named(reward, directory)
+        else:
+            terms = _terms(reward, combine)
+            signals = tuple(terms)
+        needs = default_required(reward) if required is None else tuple(required)
+        definition = {
+            "terms": {name: [each.weight, each.transform, each.low, each.high] for name, each in terms.items()},
+            "function": named,
+            "combine": combine,
+            "required": sorted(needs),
+            "range": [low, high],
+            "on_failure": failed,
+            "on_censored": censored,
+            "reward_after_s": float(reward_after_s),
+        }
+        text = json.dumps(definition, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        return cls(
+            terms=terms,
+            function=call,
+            signals=signals,
+            combine="additive" if combine == "additive" else "multiplicative",
+            required=needs,
+            range=(low, high),
+            on_failure=failed,
+            on_censored=censored,
+            reward_after_s=float(reward_after_s),
+            version=hashlib.sha256(text.encode()).hexdigest()[:12],
+        )
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The signals that must be there before a decision settles; empty: any first one that counts."""
+        return self._required
+
+    @property
+    def signals(self) -> frozenset[str]:
+        """The signals that count; empty where a function decides which."""
+        return self._signals
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return self._low, self._high
+
+    def check(self, name: str, value: float) -> float:
+        """The value of a signal as a float, or an InvalidInput: call it at the door, before anything is stored."""
+        return check(name, value, self._terms.get(name))
+
+    def outcome(self, signals: Mapping[str, float], *, age_s: float, decision: Decision | None = None) -> Outcome:
+        """What the live signals of a decision come to, `age_s` seconds after it was made."""
+        if FAILED in signals and signals[FAILED] > 0.0:
+            return self._failed
+        if SAFETY_FLAG in signals and signals[SAFETY_FLAG] > 0.0:
+            return self._flagged
+        for name in self._others:
+            if name not in signals:
+                return self._missing(age_s)
+        if self._function is not None:
+            if not signals or (self._signals and self._signals.isdisjoint(signals)):
+                return self._missing(age_s)
+            total = self._function(decision, signals)
+        else:
+            additive = self._additive
+            total = 0.0 if additive else 1.0
+            silent = True
+            for name, weight, each, needed in self._steps:
+                if name in signals:
+                    silent = False
+                    value = signals[name] if each is None else apply(each, signals[name])
+                    if additive:
+                        total += weight * value
+                    else:
+                        total *= 1.0 - weight + weight * value
+                elif needed:
+                    return self._missing(age_s)
+            if silent:
+                return self._missing(age_s)
+        if self._low <= total <= self._high:
+            return Outcome(status="rewarded", reward=total)
+        return self._clip(total, decision)
+
+    def _missing(self, age_s: float) -> Outcome:
+        return self._censored if age_s >= self._reward_after_s else _PENDING
+
+    def _clip(self, total: float, decision: Decision | None) -> Outcome:
+        if not math.isfinite(total):
+            about = "" if decision is None else f" of decision {decision.id!r}"
+            raise InvalidInput(
+                f"The signals{about} come to {total!r}, expected a finite reward.",
+                code="reward_not_finite",
+                hint="Withdraw the signal that is not finite, or bound it with low and high in the reward table.",
+            )
+        return Outcome(status="rewarded", reward=self._low if total < self._low else self._high, clipped=True)
+
+    def outcomes(self, rows: Iterable[tuple[Mapping[str, float], float, Decision | None]]) -> Iterator[Outcome]:
+        """Outcomes of many (signals, age_s, decision), streamed in their order."""
+        outcome = self.outcome
+        for signals, age_s, decision in rows:
+            yield outcome(signals, age_s=age_s, decision=decision)
+
+    def parts(self, signals: Mapping[str, float]) -> dict[str, float]:
+        """What each signal contributed, for explanations; a function's parts are not known."""
+        if self._additive:
+            return {n: t.weight * apply(t, signals[n]) for n, t in self._terms.items() if n in signals}
+        return {n: 1.0 - t.weight + t.weight * apply(t, signals[n]) for n, t in self._terms.items() if n in signals}
+
+
+def _plain(each: Term) -> bool:
+    return each.transform in ("identity", "thumbs") and each.low is None and each.high is None
+
+
+def _terms(reward: Mapping[str, object], combine: str) -> dict[str, Term]:
+    if not reward:
+        raise _wrong("reward", {}, "at least one signal")
+    terms: dict[str, Term] = {}
+    for name in sorted(reward):  # sums do not depend on the order in a file
+        if name in RESERVED:
+            raise _wrong(f"reward.{name}", reward[name], f"no weight: {_WHY[name]}")
+        try:
+            terms[name] = term(reward[name])
+        except ValueError as error:
+            raise _wrong(f"reward.{name}", reward[name], str(error)) from None
+        if combine == "multiplicative" and not 0.0 <= terms[name].weight <= 1.0:
+            raise _wrong(f"reward.{name}", reward[name], "a weight from 0 to 1, because the rewards are multiplied")
+    return terms
+
+
+_WHY = {
+    FAILED: "it marks a failed call, and on_failure says what that is worth",
+    SAFETY_FLAG: "it is a gate, and a flagged decision is worth the low end of the range",
+}
+
+
+def _named(
+    reward: str, directory: Path | None
+) -> tuple[Callable[[Decision | None, Mapping[str, float]], float], dict[str, str], tuple[str, ...]]:
+    if reward in PRESETS:
+        return PRESETS[reward], {"preset": reward}, PRESET_SIGNALS[reward]
+    if not functions.is_name(reward):
+        expected = f'a table of signals, "module:function" or a preset. {did_you_mean(reward, PRESETS)}'
+        raise _wrong("reward", reward, expected)
+    loaded = functions.load(reward, directory)
+    return loaded, {"name": reward, "source": loaded.source_hash}, ()
+
+
+def _range(bounds: tuple[float, float]) -> tuple[float, float]:
+    low, high = float(bounds[0]), float(bounds[1])
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise _wrong("range", list(bounds), "two finite numbers, the lower one first")
+    return low, high
+
+
+def _worth(key: str, value: float | str, low: float, high: float) -> Worth:
+    if value == "exclude":
+        return "exclude"
+    if isinstance(value, (str, bool)) or not low <= value <= high:
+        raise _wrong(key, value, f'"exclude" or a number within the range [{low:g}, {high:g}]')
+    return float(value)
+
+
+def _wrong(key: str, value: Any, expected: str) -> InvalidSettings:
+    end = "" if expected[-1] in ".?" else "."
+    return InvalidSettings(f"{key} is {value!r}, expected {expected}{end}", code="settings_bad_value")

@@ -1,0 +1,152 @@
+"""A user's own reward: `reward = "package.module:function"`, a Python function (decision, signals) → float.
+
+It is looked for in the project's directory first, then on sys.path. The bytes that are hashed are the bytes that run,
+so the reward version changes exactly when the function's file does.
+Not covered: a change in what that file imports. Name such versions in the file itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns.records import Decision
+
+__all__ = ["Function", "is_name", "load"]
+
+_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A loaded reward function and the hash of the file it came from."""
+
+    name: str
+    source_hash: str
+    call: Callable[[Decision | None, Mapping[str, float]], Any]
+
+    def __call__(self, decision: Decision | None, signals: Mapping[str, float]) -> float:
+        about = "" if decision is None else f" for decision {decision.id!r}"
+        try:
+            result = self.call(decision, dict(signals))
+        except Exception as error:
+            raise InvalidInput(
+                f"The reward function {self.name!r} raised {type(error).__name__}: {error}{about}.",
+                code="reward_function_failed",
+                hint="It gets (decision, signals) and must return a finite number for every decision that settles.",
+            ) from error
+        if isinstance(result, (str, bytes)) or not hasattr(result, "__float__"):
+            raise self._wrong(result, about)
+        number = float(result)
+        if not math.isfinite(number):
+            raise self._wrong(number, about)
+        return number
+
+    def _wrong(self, result: object, about: str) -> InvalidInput:
+        return InvalidInput(
+            f"The reward function {self.name!r} returned {result!r}{about}, expected a finite number.",
+            code="reward_function_failed",
+            hint="Return a float; a decision without a reward is one whose required signals are missing.",
+        )
+
+
+def is_name(text: str) -> bool:
+    """Whether the text has the form `package.module:function`."""
+    return _NAME.match(text) is not None
+
+
+def load(name: str, directory: Path | None = None) -> Function:
+    """The function that `package.module:function` names."""
+    if not is_name(name):
+        raise InvalidSettings(
+            f"{name!r} does not name a reward function.",
+            code="bad_reward_function",
+            hint='Write "module:function" or "package.module:function".',
+        )
+    module_name, _, function_name = name.partition(":")
+    try:
+        module, source = _module(module_name, directory)
+    except InvalidSettings:
+        raise
+    except Exception as error:
+        raise InvalidSettings(
+            f"The reward function {name!r} cannot be loaded: {type(error).__name__}: {error}.",
+            code="bad_reward_function",
+            hint=f"It is looked for in {str(directory) if directory else 'sys.path'!r}"
+            f"{' and on sys.path' if directory else ''}; `python -c 'import {module_name}'` shows the whole error.",
+        ) from error
+    call = getattr(module, function_name, None)
+    if not callable(call):
+        names = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
+        raise InvalidSettings(
+            f"The module {module_name!r} has no function {function_name!r}.",
+            code="bad_reward_function",
+            hint=did_you_mean(function_name, names) or f"Define it in {module.__file__!r}.",
+        )
+    return Function(name, hashlib.sha256(source).hexdigest(), call)
+
+
+def _module(name: str, directory: Path | None) -> tuple[ModuleType, bytes]:
+    if directory is not None and "." not in name:
+        file = directory / f"{name}.py"
+        if file.is_file():
+            return _from_file(file, directory)
+    with _importable(directory):
+        importlib.invalidate_caches()
+        module = importlib.import_module(name)
+    path = getattr(module, "__file__", None)
+    if path is None or not path.endswith(".py"):
+        raise InvalidSettings(
+            f"The module {name!r} has no source file, so that a reward from it could not be versioned.",
+            code="bad_reward_function",
+            hint="Put the function into a .py file.",
+        )
+    if directory is not None:
+        mine = directory.joinpath(*name.split("."))
+        files = [each for each in (mine.with_suffix(".py"), mine / "__init__.py") if each.is_file()]
+        if files and not any(Path(path).samefile(each) for each in files):
+            raise InvalidSettings(
+                f"Another module {name!r} is loaded already, from {path!r}.",
+                code="bad_reward_function",
+                hint=f"Rename {str(files[0])!r}; two packages of one name cannot be imported in one process.",
+            )
+    return module, Path(path).read_bytes()
+
+
+def _from_file(file: Path, directory: Path) -> tuple[ModuleType, bytes]:
+    # Not by importlib: bytecode caches go by time and size, and two projects may both have a `rewards.py`.
+    source = file.read_bytes()
+    module = ModuleType(f"headway_reward_{hashlib.sha256(bytes(file) + source).hexdigest()[:16]}")
+    module.__file__ = str(file)
+    with _importable(directory):
+        sys.modules[module.__name__] = module  # dataclasses and typing look their module up
+        try:
+            exec(compile(source, str(file), "exec"), module.__dict__)
+        except BaseException:
+            del sys.modules[module.__name__]
+            raise
+    return module, source
+
+
+@contextmanager
+def _importable(directory: Path | None) -> Iterator[None]:
+    if directory is None:
+        yield
+        return
+    entry = str(directory)
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        if entry in sys.path:
+            sys.path.remove(entry)

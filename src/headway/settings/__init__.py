@@ -1,0 +1,54 @@
+"""settings — what the user wrote down: headway.toml and HEADWAY_*, checked and frozen.
+
+    from headway import settings
+    found = settings.load(Path("."), os.environ)
+    found.task("route").actions
+
+Takes: a directory and an environment.   Gives: Settings, or an error that names file, key and cure.
+Never: writes a file, runs a user's code, lets an unknown key pass.
+May import: reward, nouns.
+"""
+
+from headway.settings.example import example
+from headway.settings.read import FILE, KEYS, VARIABLES, config, config_hash, load, parse
+from headway.settings.schema import (
+    MUTATIONS,
+    STATE,
+    EncoderEndpoint,
+    Explore,
+    GuardRule,
+    Role,
+    Rule,
+    ServerSettings,
+    Settings,
+    StoreSettings,
+    TaskSettings,
+    Upstream,
+    WatchSettings,
+    is_task_name,
+)
+
+__all__ = [
+    "FILE",
+    "KEYS",
+    "MUTATIONS",
+    "STATE",
+    "VARIABLES",
+    "EncoderEndpoint",
+    "Explore",
+    "GuardRule",
+    "Role",
+    "Rule",
+    "ServerSettings",
+    "Settings",
+    "StoreSettings",
+    "TaskSettings",
+    "Upstream",
+    "WatchSettings",
+    "config",
+    "config_hash",
+    "example",
+    "is_task_name",
+    "load",
+    "parse",
+]

@@ -1,0 +1,54 @@
+"""The headway.toml that `headway init` writes."""
+
+from __future__ import annotations
+
+__all__ = ["example"]
+
+_EXAMPLE = """\
+# What Headway decides here. Every key: docs/reference/settings.md. `headway doctor` checks this file.
+
+[tasks.route]
+kind = "choice"                               # or "ranking", "reply", "factored"
+actions = ["small", "large"]                  # names of [upstreams.*], or any strings
+reward = { solved = 1.0, cost_usd = -20.0 }   # signal = weight; other signals are stored, not counted
+range = [-1, 1]                               # of the reward; a failed call counts as its low end
+# on_failure = -0.5                           # unless this says otherwise; "exclude" leaves it out
+# on_censored = "exclude"                     # what a decision is worth whose signals never came …
+# reward_after_s = 86400                      # … within a day
+rules = [{ when = "task_complexity_score > 0.8 or primary_failure_count >= 2", use = "large" }]
+fallback = "small"                            # where no rule holds
+promote = "ask"                               # or "auto": the gate's verdict acts by itself
+# family = "bandit"                           # how the policy learns; each kind has a default
+# encoder = "hashing"                         # or "wordllama", "minilm", { url = "…", model = "…" }
+# explore = { kind = "epsilon", value = 0.1 } # or "softmax", "squarecb", "thompson", "none"
+# floor = 0.02                                # the least probability that any action keeps
+# guards = { latency_s = { tolerance = 0.5 } }  # signals that a new policy must not make worse
+
+# [upstreams.small]
+# url = "http://127.0.0.1:11434/v1"
+# model = "qwen3:4b"
+
+# [upstreams.large]
+# url = "https://llm.example.com/v1"
+# model = "big-model"
+# key_env = "LARGE_API_KEY"                   # the variable that holds the key, never the key itself
+# price_in = 3.0                              # US dollars per million tokens
+# price_out = 15.0
+
+# [server]
+# host = "127.0.0.1"                          # any other address asks for keys for everything
+# port = 8765
+
+# [store]
+# url = "sqlite"                              # one file under .headway/; or "postgresql://user@host/database"
+# durability = "power"                        # or "process": faster, may lose the last writes in a power cut
+
+# [watch]
+# interval_s = 30                             # how often the background loop looks for work
+# window = "02:00-06:00"                      # train only then; leave out for any time
+"""
+
+
+def example() -> str:
+    """A commented file that loads as it is; every commented setting loads too when its mark is removed."""
+    return _EXAMPLE
