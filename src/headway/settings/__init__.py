@@ -6,7 +6,7 @@
 
 Takes: a directory and an environment.   Gives: Settings, or an error that names file, key and cure.
 Never: writes a file, runs a user's code, lets an unknown key pass.
-May import: reward, nouns.
+May import: decide, reward, nouns.
 """
 
 from headway.settings.example import example

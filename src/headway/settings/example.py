@@ -21,7 +21,7 @@ promote = "ask"                               # or "auto": the gate's verdict ac
 # family = "bandit"                           # how the policy learns; each kind has a default
 # encoder = "hashing"                         # or "wordllama", "minilm", { url = "…", model = "…" }
 # explore = { kind = "epsilon", value = 0.1 } # or "softmax", "squarecb", "thompson", "none"
-# floor = 0.02                                # the least probability that any action keeps
+# floor = 0.02                                # this share of decisions stays uniform, after promotion too
 # guards = { latency_s = { tolerance = 0.5 } }  # signals that a new policy must not make worse
 
 # [upstreams.small]

@@ -78,6 +78,10 @@ class Table:
             f"{self._file}: {path} {seen}, expected {expected}{end}", code="settings_bad_value", hint=hint
         )
 
+    def within(self, keys: Sequence[str], error: InvalidSettings) -> InvalidSettings:
+        """Another room's error, with the place in this file before it."""
+        return InvalidSettings(f"{self._file}: {self.at(*keys)}: {error.message}", code=error.code, hint=error.hint)
+
     def missing(self, key: str, expected: str) -> InvalidSettings:
         return InvalidSettings(
             f"{self._file}: {self.at(key)} is missing, expected {expected}.", code="settings_missing_key"

@@ -48,8 +48,8 @@ FAMILIES: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
 )
 MUTATIONS = ("try-catch-style", "context-reduction", "expansion", "constraint-addition", "task-decomposition")
 
-# Variables that every rule may use. The first two come in the state of a decision, the others are read off it.
-STATE = ("task_complexity_score", "primary_failure_count", "role", "step", "text_length")
+# State that every rule may use without declaring it, beside what is read off the situation (text_length, role, step).
+STATE = ("task_complexity_score", "primary_failure_count")
 
 _TASK_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z")
 
@@ -69,6 +69,7 @@ class Rule:
 
     when: str
     use: str
+    role: str = ""  # empty: whatever the role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +154,20 @@ class TaskSettings:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names that this task's rules may use."""
+        """The state that this task's rules may use."""
         return (*STATE, *self.state)
+
+    @property
+    def rule_rows(self) -> tuple[Mapping[str, str], ...]:
+        """The rules, then each role's triggers, as rows {when, use, role}: what `baseline("rules@0")` takes."""
+        triggers = ((name, each, role.fallback) for name, role in self.roles.items() for each in role.triggers)
+        rows = [{"when": each.when, "use": each.use, "role": each.role} for each in self.rules]
+        return (*rows, *({"when": when, "use": use, "role": name} for name, when, use in triggers))
+
+    @property
+    def defaults(self) -> Mapping[str, str]:
+        """The action where no rule holds: by role, and under "" for everybody else."""
+        return {"": self.fallback, **{name: role.primary for name, role in self.roles.items()}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, get_args
 
+from headway.decide.conditions import BUILT_IN, parse
 from headway.nouns.errors import InvalidSettings, did_you_mean
 from headway.nouns.spaces import Kind
 from headway.reward.compose import COMBINES, Rewards, Worth, default_required
 from headway.reward.function import is_name
 from headway.reward.presets import PRESET_RANGE, PRESETS
 from headway.reward.signals import RESERVED, Term, term
-from headway.settings import rules
 from headway.settings.fields import Table, shown
 from headway.settings.schema import (
     FAMILIES,
@@ -71,8 +71,9 @@ def task(name: str, table: Table) -> TaskSettings:
     actions = _actions(table)
     state = table.words_list("state")
     for each in state:
-        if not each.isidentifier():
-            raise table.error("state", f"names made of letters, digits and '_', and not {each!r}")
+        if not each.isidentifier() or each in BUILT_IN:
+            why = "is known already" if each in BUILT_IN else "is none"
+            raise table.error("state", f"names of variables (letters, digits and '_'), and {each!r} {why}")
     reward = _reward(table)
     combine = table.one_of("combine", COMBINES, "additive")
     low, high = _range(table, PRESET_RANGE if isinstance(reward, str) and reward in PRESETS else (-1.0, 1.0))
@@ -95,7 +96,7 @@ def task(name: str, table: Table) -> TaskSettings:
         roles=_roles(table, actions, state),
         encoder=_encoder(table),
         explore=_explore(table),
-        floor=table.number("floor", 0.02, low=0, high=0.5),
+        floor=table.number("floor", 0.02, low=0, high=1),
         confidence_floor=table.number("confidence_floor", 0.0, low=0, high=1),
         sticky=table.flag("sticky", False),
         episode_timeout_s=table.number("episode_timeout_s", 3600.0, low=0, above=True),
@@ -221,9 +222,10 @@ def _worth(table: Table, key: str, default: Worth, low: float, high: float) -> W
 def _condition(table: Table, keys: tuple[str, ...], value: object, state: tuple[str, ...]) -> str:
     condition = table.words(keys, value)
     try:
-        rules.check(condition, (*STATE, *state))
-    except ValueError as error:
-        raise table.error(keys, str(error), condition) from None
+        parse(condition, (*STATE, *state))
+    except InvalidSettings as error:
+        hint = f'{error.hint} Your own variables are declared with state = ["…"].'
+        raise table.within(keys, InvalidSettings(error.message, code=error.code, hint=hint)) from None
     return condition
 
 
@@ -236,12 +238,12 @@ def _rules(table: Table, actions: tuple[str, ...], state: tuple[str, ...]) -> tu
         keys = ("rules", str(place))
         if not isinstance(each, Mapping):
             raise table.error(keys, 'a table { when = "…", use = "…" }', each)
-        row = table.inner(keys, each, ("when", "use"))
+        row = table.inner(keys, each, ("when", "use", "role"))
         for key in ("when", "use"):
             if key not in row:
                 raise row.missing(key, "a condition" if key == "when" else "an action")
         use = _action(table, (*keys, "use"), row.text("use", ""), actions)
-        found.append(Rule(_condition(table, (*keys, "when"), each["when"], state), use))
+        found.append(Rule(_condition(table, (*keys, "when"), each["when"], state), use, row.text("role", "")))
     return tuple(found)
 
 
