@@ -34,7 +34,8 @@ $(VENV)/.stamp-python:
 	  if command -v $$each >/dev/null && $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$each; break; fi; \
 	done; \
 	if [ -z "$$found" ]; then \
-	  echo "Headway needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1 || true)." >&2; \
+	  have=$$(command -v $(PYTHON) >/dev/null && $(PYTHON) -V 2>&1 || echo "not on PATH"); \
+	  echo "Headway needs Python 3.11 or newer; '$(PYTHON)' is $$have." >&2; \
 	  echo "Install it (Debian, Ubuntu: apt install python3.11 python3.11-venv) or name one: make PYTHON=/path/to/python3" >&2; exit 1; \
 	fi; \
 	version=$$($$found -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \

@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from tests.architecture.rooms import PYPROJECT
 
 import headway
+from tests.architecture.rooms import PYPROJECT
 
 HEAVY = {"torch", "transformers", "peft", "accelerate", "ray", "sklearn", "scipy", "pandas", "onnx", "onnxruntime"}
 NUMBERS = {"numpy", "pyarrow", "matplotlib"}

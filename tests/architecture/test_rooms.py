@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.architecture.rooms import ROOT, SOURCE, below, files, imported, layers, passport, rooms, tree
 
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from tests.architecture.rooms import PYPROJECT, ROOT, SOURCE, files
 
 LINES_AT_MOST = 400

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
 from benchmarks._run import BEGIN, END, check, main, names, number, render, table
 
 GOOD = {

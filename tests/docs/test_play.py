@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tests.docs.play import Block, Failed, blocks, commands, matches, play
 
 

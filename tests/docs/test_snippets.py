@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.docs.play import RUN, blocks
 
 ROOT = Path(__file__).resolve().parents[2]
