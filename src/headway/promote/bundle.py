@@ -65,7 +65,7 @@ def write(root: Path, header: Header, tensors: Tensors) -> str:
         scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
         try:
             for name, content in ((HEADER, body), (WEIGHTS, weights)):
-                with open(scratch / name, "wb") as file:
+                with (scratch / name).open("wb") as file:
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())

@@ -65,20 +65,22 @@ class Ledger:
             task_id = _task_id(connection, entry.task)
             if entry.kind in ("promote", "rollback", "canary", "snapshot"):
                 row = connection.execute(
-                    "SELECT policy, policy_hash FROM ledger WHERE task_id = ? AND kind IN ('promote', 'rollback', 'snapshot') "
-                    "ORDER BY n DESC LIMIT 1",
+                    "SELECT policy, policy_hash FROM ledger WHERE task_id = ? "
+                    "AND kind IN ('promote', 'rollback', 'snapshot') ORDER BY n DESC LIMIT 1",
                     (task_id,),
                 ).fetchone()
                 current = row[1] if row else ""
                 if current != entry.expects:
+                    name = row[0] if row else "the built-in baseline"
                     raise Conflict(
-                        f"{row[0] if row else 'the built-in baseline'} became current of {entry.task!r} in the meantime.",
+                        f"{name} became current of {entry.task!r} in the meantime.",
                         code="stale_evidence",
                         hint=f"Prove it against the policy that is current now: headway prove {entry.task}",
                     )
             last = connection.execute("SELECT MAX(n) FROM ledger WHERE task_id = ?", (task_id,)).fetchone()[0] or 0
             seq = connection.execute(
-                "INSERT INTO ledger (task_id, n, kind, policy, policy_hash, expects, who, why, evidence_id, detail, at) "
+                "INSERT INTO ledger "
+                "(task_id, n, kind, policy, policy_hash, expects, who, why, evidence_id, detail, at) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
                 (
                     task_id,
