@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     (home / "tmp").mkdir()
     for name in [name for name in os.environ if name.startswith(("HEADWAY_", "XDG_"))]:
         del os.environ[name]
-    os.environ.update(HOME=str(home), TMPDIR=str(home / "tmp"), NO_COLOR="1", COLUMNS="120")
+    os.environ.update(HOME=str(home), TMPDIR=str(home / "tmp"), NO_COLOR="1", COLUMNS="120", MPLBACKEND="Agg")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     tempfile.tempdir = None  # it was cached before TMPDIR moved
     set_hypothesis_home_dir(home / "hypothesis")
