@@ -1,0 +1,154 @@
+"""Evidence × rules → Verdict: a pure function. What it says can be computed again by anybody from the stored evidence.
+
+pass      the rule's statistic is above its threshold, no check blocks, no guard fails
+wait      nothing is wrong; there is not enough evidence yet
+refused   a check blocks, a guard fails, or the registered test ended without a proof
+worse     proven worse: the other side of the same rule; a canary or current policy is rolled back for it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headway.nouns.evidence import Diagnostic, Evidence, Verdict
+
+__all__ = ["Rules", "verdict", "worse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a promotion takes, with the shipped defaults.
+
+    `floors` overrides the limit of a diagnostic by name ("rows", "speaking_rows", "row_share", "ess", …); `waived`
+    names diagnostics that do not block for this task. Both belong in the ledger with the verdict.
+    """
+
+    alpha: float = 0.04  # log, world, heldout; the k-th challenger may spend alpha / (k (k+1))
+    preference_alpha: float = 0.10  # likewise: the first challenger passes at E ≥ 20
+    margin: float = 0.0
+    floors: Mapping[str, float] = field(default_factory=dict)
+    waived: frozenset[str] = frozenset()
+    guards: bool = True
+
+
+_AT_LEAST = frozenset({"rows", "speaking_rows", "ess"})  # the others are "at most"
+
+
+def verdict(evidence: Evidence, rules: Rules | None = None) -> Verdict:
+    """Whether the candidate may be promoted, with every reason. Looks at nothing but its arguments."""
+    rules = rules or Rules()
+    stale = _stale(evidence, rules)
+    blocked = [each for each in evidence.diagnostics if _blocks(each, rules)]
+    failed = [each for each in evidence.guards if not each.ok] if rules.guards else []
+    if stale:
+        return Verdict(
+            state="refused", reasons=(stale,), hint="Prove again under the present rules.", evidence=evidence
+        )
+    if blocked:
+        return Verdict(
+            state="refused",
+            reasons=tuple(f"{each.name}: {each.message}." for each in blocked),
+            hint=_cures(blocked) + _needed(evidence),
+            evidence=evidence,
+        )
+    if worse(evidence):
+        return Verdict(
+            state="worse",
+            reasons=(f"Proven worse than {evidence.against}: {_range(evidence)}.",),
+            hint="Keep the current policy; if this one is live, roll it back.",
+            evidence=evidence,
+        )
+    if failed:
+        return Verdict(
+            state="refused",
+            reasons=tuple(f"Guard {each.name} got worse: {each.message}." for each in failed),
+            hint="Learn again with this metric in the reward, or raise its tolerance knowingly.",
+            evidence=evidence,
+        )
+    if evidence.statistic > evidence.threshold:
+        return Verdict(state="pass", reasons=(_passed(evidence),), evidence=evidence)
+    if evidence.ended:
+        return Verdict(
+            state="refused",
+            reasons=(f"The registered {evidence.n:,} decisions are used up without a proof: {_short(evidence)}.",),
+            hint="The test is over; learn a new candidate, or register a longer horizon for the next one.",
+            evidence=evidence,
+        )
+    return Verdict(
+        state="wait",
+        reasons=(f"Not proven yet: {_short(evidence)}.",),
+        hint=_needed(evidence).strip(),
+        evidence=evidence,
+    )
+
+
+def worse(evidence: Evidence) -> bool:
+    """Whether the candidate is proven worse than what it was compared with: reason enough for an automatic rollback.
+
+    Applies the rule's other side without the margin. Overlap checks still count: a log that cannot carry a promotion
+    cannot carry a rollback either, except that guards do not matter here.
+    """
+    blocked = any(each.blocks and not each.ok for each in evidence.diagnostics)
+    return not blocked and evidence.statistic_worse > evidence.threshold
+
+
+def _blocks(diagnostic: Diagnostic, rules: Rules) -> bool:
+    if not diagnostic.blocks or diagnostic.name in rules.waived:
+        return False
+    limit = rules.floors.get(diagnostic.name)
+    if limit is None:
+        return not diagnostic.ok
+    return diagnostic.value < limit if diagnostic.name in _AT_LEAST else diagnostic.value > limit
+
+
+def _stale(evidence: Evidence, rules: Rules) -> str:
+    """Why this evidence was computed under laxer rules than these; empty where it was not."""
+    whole = rules.preference_alpha if evidence.kind == "preference" else rules.alpha
+    allowed = whole / (evidence.challenger * (evidence.challenger + 1))
+    if evidence.alpha > allowed * (1.0 + 1e-9):
+        return (
+            f"The evidence spends an error of {evidence.alpha:.3g}; challenger {evidence.challenger} may spend "
+            f"{allowed:.3g}."
+        )
+    if evidence.margin < rules.margin:
+        return f"The evidence shows an uplift above {evidence.margin:g}; the task asks for {rules.margin:g}."
+    return ""
+
+
+def _passed(evidence: Evidence) -> str:
+    if evidence.kind == "preference":
+        return f"Preferred over {evidence.against}: E-value {_e(evidence.statistic)} ≥ {_e(evidence.threshold)}."
+    return f"Better than {evidence.against}: {_range(evidence)}, by the rule '{evidence.rule}'."
+
+
+def _short(evidence: Evidence) -> str:
+    if evidence.kind == "preference":
+        return f"E-value {_e(evidence.statistic)} is below {_e(evidence.threshold)}"
+    low = evidence.bounds[0] if evidence.bounds is not None else float("-inf")
+    return f"lower bound {low:+.4f} is not above {evidence.margin:g}"
+
+
+def _range(evidence: Evidence) -> str:
+    if evidence.kind == "preference":
+        return f"preferred in {evidence.difference.value + 0.5:.0%} of {evidence.n:,} decided comparisons"
+    low, high = evidence.bounds or (float("-inf"), float("inf"))
+    return f"difference {evidence.difference.value:+.4f}, certain bounds [{low:+.4f}, {high:+.4f}]"
+
+
+def _e(logarithm: float) -> str:
+    """E itself from its logarithm."""
+    return f"{2.718281828459045**logarithm:,.3g}" if logarithm < 300 else "over 1e130"
+
+
+def _cures(blocked: list[Diagnostic]) -> str:
+    return " ".join(dict.fromkeys(each.cure for each in blocked if each.cure))
+
+
+def _needed(evidence: Evidence) -> str:
+    if evidence.needed is None:
+        return " The candidate does not look better so far; no number of decisions is foreseeable."
+    if evidence.needed == 0:
+        return ""
+    what = "comparisons" if evidence.kind == "preference" else "decisions"
+    return f" Collect about {evidence.needed:,} more {what}; a canary needs fewer (`headway plan {evidence.task}`)."

@@ -1,0 +1,6 @@
+"""prove — is it better, really: judges policies from logs, preferences, worlds and held-out rows without changing them.
+
+Takes: arrays of logged decisions with their propensities, preferences, paired returns.   Gives: Evidence, pages, plans.
+Never: trains a policy, reads a store, promotes, imports the trainer.
+May import: nouns.
+"""

@@ -1,0 +1,340 @@
+"""Checks that come before any estimate: below a floor the verdict is refused, with the reason and the cure.
+
+`Checks` collects what they need while a log streams by; `diagnose` turns it into Diagnostics. A diagnostic that blocks
+and is not ok stops the gate, whatever the numbers look like.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.nouns.evidence import Diagnostic
+from headway.prove.log import Floats, Log
+from headway.prove.tally import Groups, MetricTally, ScoreTally
+
+__all__ = ["Checks", "Floors", "Window", "diagnose", "one_key_decides"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floors:
+    """What a log must have before it is judged. The gate's rules carry the same names."""
+
+    rows: int = 200
+    speaking: int = 30  # rows whose action is the candidate's and not the current's
+    row_share: float = 0.10  # of Σ|score|, at most, by one row
+    ess: float = 10.0
+    weight_share: float = 0.20  # of all importance weight, at most, by one row
+    unlogged: float = 0.001  # share of rows in which the policies differ on an action that was never possible
+    mismatch: float = 0.001  # share of rows whose propensities the policy does not give again
+    miscount: float = 6.0  # standard deviations between how often an arm was chosen and what its probabilities say
+    leak: float = 0.999  # correlation of a feature with the reward
+    drift: float = 1.0  # standard deviations between the training and the evaluation mean of a feature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Feature moments of the rows that a policy was trained on, to compare with the rows that it is judged on."""
+
+    n: int
+    mean: Floats  # [d]
+    std: Floats  # [d]
+
+
+class Checks:
+    """Running sums for the diagnostics of one log."""
+
+    def __init__(self, arms: int, width: int) -> None:
+        self.rows = 0
+        self.weight = np.zeros((2, 3))  # candidate and current: Σw, Σw², max w
+        self.unlogged = 0
+        self.sum_error = 0.0
+        self.replayed = 0
+        self.mismatched = 0
+        self.timed = 0
+        self.backwards = 0
+        self.chosen = np.zeros(arms)
+        self.expected = np.zeros(arms)
+        self.spread = np.zeros(arms)
+        self.moments = np.zeros((4, width))  # Σx, Σx², Σxr over rows with a reward; Σx over all rows
+        self.squares = np.zeros(width)
+        self.rewards = np.zeros(3)  # n, Σr, Σr²
+
+    def add(
+        self,
+        piece: Log,
+        inside: NDArray[np.bool_],
+        target_weight: Floats,
+        baseline_weight: Floats,
+        difference: Floats,
+    ) -> None:
+        self.rows += len(piece)
+        for row, weight in ((0, target_weight), (1, baseline_weight)):
+            used = weight if inside.all() else weight[inside]
+            sums = self.weight[row]
+            sums[0] += used.sum()
+            sums[1] += used @ used
+            sums[2] = max(sums[2], used.max(initial=0.0))
+        logged = piece.logged
+        never = logged <= 0.0
+        if never.any():
+            self.unlogged += int((np.abs(difference) * never > 1e-6).any(axis=1).sum())
+        self.sum_error = max(self.sum_error, float(np.abs(logged.sum(axis=1) - 1.0).max()))
+        if piece.replayed is not None:
+            self.replayed += len(piece)
+            self.mismatched += int((np.abs(piece.replayed - logged).max(axis=1) > 1e-3).sum())
+        if piece.decided_at is not None and piece.settled_at is not None:
+            self.timed += len(piece)
+            self.backwards += int((piece.settled_at < piece.decided_at).sum())
+        self.chosen += np.bincount(piece.action, minlength=self.chosen.size)
+        self.expected += logged.sum(axis=0)
+        self.spread += (logged * (1.0 - logged)).sum(axis=0)
+        if piece.width:
+            x, reward = piece.features, piece.reward
+            total, square = x.sum(axis=0), np.einsum("ij,ij->j", x, x)
+            self.moments[3] += total
+            self.squares += square
+            seen = ~np.isnan(reward)
+            if not seen.all():
+                x, reward = x[seen], reward[seen]
+                total, square = x.sum(axis=0), np.einsum("ij,ij->j", x, x)
+            self.moments[0] += total
+            self.moments[1] += square
+            self.moments[2] += reward @ x
+            self.rewards += (reward.size, float(reward.sum()), float(reward @ reward))
+
+    def ess(self, policy: int) -> float:
+        """Kish's effective sample size of the importance weights: (Σw)² / Σw²."""
+        total, square, _ = self.weight[policy]
+        return float(total**2 / square) if square > 0.0 else 0.0
+
+    def weight_share(self) -> float:
+        shares = [row[2] / row[0] if row[0] > 0.0 else 1.0 for row in self.weight]
+        return float(max(shares))
+
+    def miscount(self) -> tuple[float, int]:
+        """The largest gap between chosen and expected counts, in standard deviations, and the arm."""
+        gap = np.abs(self.chosen - self.expected) / np.sqrt(self.spread + 1.0)
+        return float(gap.max()), int(gap.argmax())
+
+    def leak(self) -> tuple[float, int]:
+        """The largest |correlation| of a feature with the reward, and its column."""
+        n, total, square = self.rewards
+        if n < 50 or self.moments.shape[1] == 0:
+            return 0.0, 0
+        spread_x = self.moments[1] - self.moments[0] ** 2 / n
+        spread_r = square - total**2 / n
+        both = self.moments[2] - self.moments[0] * total / n
+        scale = spread_x * spread_r
+        live = (spread_x > 1e-9 * (1.0 + self.moments[1])) & (spread_r > 1e-12 * (1.0 + square))
+        corr = np.where(live, np.abs(both) / np.sqrt(np.where(live, scale, 1.0)), 0.0)
+        return float(corr.max()), int(corr.argmax())
+
+    def drift(self, training: Window) -> tuple[float, int]:
+        """The largest shift of a feature's mean since training, in standard deviations, less what chance explains."""
+        mean = self.moments[3] / max(self.rows, 1)
+        variance = np.maximum(self.squares / max(self.rows, 1) - mean**2, 0.0)
+        spread = np.sqrt((training.std**2 + variance) / 2.0)
+        live = spread > 1e-9
+        shift = np.where(live, np.abs(mean - training.mean) / np.where(live, spread, 1.0), 0.0)
+        noise = 5.0 * sqrt(1.0 / max(self.rows, 1) + 1.0 / max(training.n, 1))
+        column = int(shift.argmax()) if shift.size else 0
+        return (max(0.0, float(shift[column]) - noise) if shift.size else 0.0), column
+
+
+def diagnose(
+    checks: Checks,
+    tally: ScoreTally,
+    missing: MetricTally,
+    keys: Groups,
+    *,
+    arms: tuple[str, ...],
+    floors: Floors | None = None,
+    training: Window | None = None,
+    excluded: bool = False,
+    margin: float = 0.0,
+) -> tuple[Diagnostic, ...]:
+    """Every check of a log. `excluded`: rows that failed or were never rated carry no reward."""
+    floors = floors or Floors()
+    n = tally.n
+    ess = min(checks.ess(0), checks.ess(1))
+    found = [
+        _least("rows", n, floors.rows, f"{n:,} scored decisions", "Collect more decisions with outcomes."),
+        _least(
+            "speaking_rows",
+            tally.speaking,
+            floors.speaking,
+            f"{tally.speaking:,} decisions did what the candidate would do and the current policy would not",
+            "Give the candidate canary traffic, or explore more.",
+        ),
+        _most(
+            "row_share",
+            tally.largest_share,
+            floors.row_share,
+            f"the weightiest decision carries {tally.largest_share:.0%} of the score",
+            "Collect more decisions, or explore more so that rare actions weigh less.",
+        ),
+        _least(
+            "ess",
+            ess,
+            floors.ess,
+            f"the log is worth {ess:,.0f} decisions made by the policies compared (effective sample size)",
+            "The logged policy hardly does what these policies do: use a canary, or explore more.",
+        ),
+        _most(
+            "weight_share",
+            checks.weight_share(),
+            floors.weight_share,
+            f"one decision carries {checks.weight_share():.0%} of all importance weight",
+            "Explore more: the rarest probability decides the largest weight.",
+        ),
+    ]
+    share = checks.unlogged / max(checks.rows, 1)
+    found.append(
+        _most(
+            "unlogged_actions",
+            share,
+            floors.unlogged,
+            f"in {share:.1%} of decisions the policies differ on an action that could not be chosen",
+            "Log with a floor on every candidate's probability (the default floor is 2%).",
+        )
+    )
+    found.append(
+        _most(
+            "propensity_sum",
+            checks.sum_error,
+            1e-4,
+            f"logged probabilities sum to 1 within {checks.sum_error:.1g}",
+            "Log the whole probability vector that was acted from.",
+        )
+    )
+    gap, arm = checks.miscount()
+    name = arms[arm] if arms else ""
+    found.append(
+        _most(
+            "propensity_counts",
+            gap,
+            floors.miscount,
+            f"{name!r} was chosen {checks.chosen[arm]:,.0f} times where its logged probabilities sum to "
+            f"{checks.expected[arm]:,.0f}",
+            "The logged propensities are not the ones that were acted from; nothing can be proven with them.",
+        )
+    )
+    if checks.replayed:
+        wrong = checks.mismatched / checks.replayed
+        found.append(
+            _most(
+                "propensity_replay",
+                wrong,
+                floors.mismatch,
+                f"for {wrong:.1%} of decisions the policy that claims them gives other probabilities",
+                "The policy, its features or its configuration changed; `headway explain --replay` shows one.",
+            )
+        )
+    if checks.timed:
+        back = checks.backwards / checks.timed
+        found.append(
+            _most(
+                "clock",
+                back,
+                0.0,
+                f"{back:.1%} of outcomes are dated before their decision",
+                "Correct the clocks, or leave these rows out.",
+            )
+        )
+    if checks.moments.shape[1]:
+        corr, column = checks.leak()
+        found.append(
+            _most(
+                "leak",
+                corr,
+                floors.leak,
+                f"the strongest feature (column {column}) correlates {corr:.3f} with the reward",
+                "A feature that equals the outcome was not known at decision time: drop it.",
+            )
+        )
+    if training is not None and training.mean.size == checks.moments.shape[1]:
+        shift, column = checks.drift(training)
+        found.append(
+            _most(
+                "drift",
+                shift,
+                floors.drift,
+                f"feature {column} moved by {shift:.2f} standard deviations since training",
+                "Train again on recent decisions.",
+            )
+        )
+    found.append(_missing(missing, excluded=excluded))
+    key = one_key_decides(keys, margin)
+    if len(keys.means) > 1:
+        found.append(
+            Diagnostic(
+                name="one_key",
+                value=1.0 if key else 0.0,
+                limit=0.0,
+                ok=not key,
+                blocks=True,
+                message=f"without the decisions of {key!r} the difference changes its sign"
+                if key
+                else f"no single one of {len(keys.means)} keys decides the sign",
+                cure="Look at what this key sent; withdraw its signals, or collect more from others." if key else "",
+            )
+        )
+    return tuple(found)
+
+
+def one_key_decides(keys: Groups, margin: float = 0.0) -> str:
+    """The key that holds less than half of the rows and without which the difference changes its sign, if any."""
+    n = sum(each.n for each in keys.means.values())
+    total = sum(each.total for each in keys.means.values()) - margin * n
+    worst, name = inf, ""
+    for key, each in keys.means.items():
+        if 2 * each.n >= n or n == 0:
+            continue
+        rest = total - (each.total - margin * each.n)
+        if rest * total <= 0.0 and abs(total) > 0.0 and -abs(rest) < worst:
+            worst, name = -abs(rest), key
+    return name
+
+
+def _missing(missing: MetricTally, *, excluded: bool) -> Diagnostic:
+    """The difference in the share of rows without a reward; an interval that excludes 0 makes the log unusable."""
+    estimate = missing.scores.estimate("dr")
+    differs = excluded and missing.scores.n > 0 and (estimate.low > 0.0 or estimate.high < 0.0)
+    return Diagnostic(
+        name="missing_depends_on_action",
+        value=estimate.value,
+        limit=0.0,
+        ok=not differs,
+        blocks=True,
+        message=f"outcomes are missing {estimate.value:+.1%} [{estimate.low:+.1%}, {estimate.high:+.1%}] more often "
+        "under the candidate"
+        if excluded
+        else "no settled decision was left out for want of an outcome",
+        cure="Count a failure as something: set on_failure and on_censored to a number instead of 'exclude'."
+        if differs
+        else "",
+    )
+
+
+def _least(name: str, value: float, limit: float, message: str, cure: str) -> Diagnostic:
+    ok = value >= limit
+    return Diagnostic(
+        name=name,
+        value=float(value),
+        limit=float(limit),
+        ok=ok,
+        blocks=True,
+        message=f"{message} (at least {limit:,g} needed)" if not ok else message,
+        cure="" if ok else cure,
+    )
+
+
+def _most(name: str, value: float, limit: float, message: str, cure: str) -> Diagnostic:
+    ok = value <= limit
+    return Diagnostic(
+        name=name, value=float(value), limit=float(limit), ok=ok, blocks=True, message=message, cure="" if ok else cure
+    )

@@ -1,0 +1,282 @@
+"""What a policy would have earned, from what another one did: the published estimators.
+
+With w = π(A|x)/μ(A|x), m = Σ_a π(a|x) q(x, a) and e = r − q(x, A):
+
+    IPS    mean(w r)                                  Horvitz and Thompson (1952)
+    SNIPS  Σ w r / Σ w                                Swaminathan and Joachims (2015)
+    DM     mean(m)                                    the reward model alone: biased where the model is wrong
+    DR     mean(m + w e)                              Dudík, Langford and Li (2011)
+    SNDR   mean(m) + Σ w e / Σ w                      Thomas and Brunskill (2016), bandit form
+    DRos   mean(m + λw/(w²+λ) e)                      Su, Dimakopoulou, Krishnamurthy and Dudík (2020)
+
+`rows` gives per-decision numbers whose mean is the estimate and whose variance is the estimate's (self-normalised ones
+are linearised), so that one interval serves all, and a paired difference is the difference of rows. `Running` holds the
+same for logs that do not fit in memory.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import Literal, get_args
+
+import numpy as np
+
+from headway.nouns.errors import UnknownName, did_you_mean
+from headway.nouns.evidence import Estimate
+from headway.prove import intervals
+from headway.prove.log import Floats, Log
+from headway.prove.reward_model import ArmSums, narrow
+from headway.prove.sequential import quantile
+
+__all__ = [
+    "LAMBDAS",
+    "METHODS",
+    "Method",
+    "Running",
+    "choose_lambda",
+    "cross_fitted",
+    "effective_size",
+    "estimate",
+    "estimate_rows",
+    "paired",
+    "rows",
+    "terms",
+]
+
+Method = Literal["ips", "snips", "dm", "dr", "sndr", "dros"]
+METHODS: tuple[Method, ...] = get_args(Method)
+Interval = Literal["bootstrap", "normal"]
+FOLDS = 5
+LAMBDAS: tuple[float, ...] = tuple(float(each) for each in np.append(np.logspace(-2.0, 6.0, 17), np.inf))
+
+
+def terms(log_: Log, policy: Floats, q: Floats | None = None) -> tuple[Floats, Floats, Floats]:
+    """w, m and q(x, A) of a policy [n, arm] on a log; without a reward model m and q are 0."""
+    each = np.arange(len(log_))
+    weight = policy[each, log_.action] / log_.logged[each, log_.action]
+    if q is None:
+        return weight, np.zeros(len(log_)), np.zeros(len(log_))
+    return weight, np.einsum("ij,ij->i", policy, q), q[each, log_.action]
+
+
+def rows(
+    method: Method,
+    *,
+    reward: Floats,  # [n]
+    weight: Floats,  # [n]; π(A)/μ(A)
+    direct: Floats | None = None,  # [n]; Σ_a π(a) q(a)
+    fitted: Floats | None = None,  # [n]; q(A)
+    shrinkage: float = np.inf,  # λ of DRos; infinite is DR
+) -> Floats:
+    """[n]; numbers whose mean is the estimate and whose variance/n is the estimate's."""
+    if method == "ips":
+        return weight * reward
+    if method == "snips":
+        mean = float(weight @ reward) / float(weight.sum())
+        return mean + weight * (reward - mean) / float(weight.mean())
+    if direct is None or fitted is None:
+        raise UnknownName(
+            f"{method!r} needs a reward model's estimates.",
+            code="model_missing",
+            hint="Give direct and fitted, or use 'ips' or 'snips'.",
+        )
+    if method == "dm":
+        return direct
+    residual = reward - fitted
+    if method == "dr":
+        return direct + weight * residual
+    if method == "dros":
+        return direct + shrunk(weight, shrinkage) * residual
+    if method == "sndr":
+        mean = float(weight @ residual) / float(weight.sum())
+        return direct + mean + weight * (residual - mean) / float(weight.mean())
+    raise UnknownName(
+        f"There is no estimator {method!r}.", code="estimator_missing", hint=did_you_mean(method, METHODS)
+    )
+
+
+def shrunk(weight: Floats, shrinkage: float) -> Floats:
+    """λw/(w²+λ): optimistic shrinkage; 0 gives DM, infinity DR."""
+    if shrinkage == np.inf:
+        return weight
+    if shrinkage == 0.0:
+        return np.zeros_like(weight)
+    out: Floats = shrinkage * weight / (weight * weight + shrinkage)
+    return out
+
+
+def choose_lambda(
+    weight: Floats, residual: Floats, direct: Floats, lambdas: tuple[float, ...] = LAMBDAS, delta: float = 0.05
+) -> float:
+    """λ of the least estimated squared error: variance/n + (a high-probability bound of the bias)² (Su et al., 2020).
+
+    The bias of shrinking is mean((ŵ_λ − w) e); its bound adds the empirical Bernstein deviation at 1 − delta.
+    """
+    n = weight.size
+    best, least = np.inf, np.inf
+    for each in lambdas:
+        small = shrunk(weight, each)
+        variance = float((direct + small * residual).var()) / n
+        gap = (weight - small) * residual
+        bias = abs(float(gap.mean()))
+        bias += sqrt(2.0 * float((((weight - small) * residual) ** 2).mean()) * log(2.0 / delta) / n)
+        bias += 2.0 * float(np.abs(weight - small).max(initial=0.0)) * log(2.0 / delta) / (3.0 * n)
+        if variance + bias**2 < least:
+            best, least = each, variance + bias**2
+    return best
+
+
+def effective_size(weight: Floats) -> float:
+    """Kish: (Σw)² / Σw²; how many decisions of the target policy itself the log is worth."""
+    square = float(weight @ weight)
+    return float(weight.sum()) ** 2 / square if square > 0.0 else 0.0
+
+
+def estimate_rows(
+    each: Floats, *, method: str, ess: float, interval: Interval = "bootstrap", level: float = 0.95, seed: int = 0
+) -> Estimate:
+    """The mean of per-decision numbers with its interval."""
+    low, high = (
+        intervals.bootstrap(each, level=level, seed=seed) if interval == "bootstrap" else intervals.normal(each, level)
+    )
+    return Estimate(
+        value=float(each.mean()) if each.size else 0.0,
+        low=low,
+        high=high,
+        n=each.size,
+        ess=ess,
+        method=method,
+        level=level,
+    )
+
+
+def cross_fitted(log_: Log, folds: int = FOLDS) -> Floats:
+    """q [n, arm]; each row's from a model that was fitted without its fold. For display: it uses later rows."""
+    x = narrow(log_.features, len(log_.arms))
+    seen = ~np.isnan(log_.reward)
+    n, arms = len(log_), len(log_.arms)
+    fold = np.arange(n) % folds
+    parts = []
+    whole = ArmSums(arms, x.shape[1])
+    for part in range(folds):
+        mine = seen & (fold == part)
+        sums = ArmSums(arms, x.shape[1])
+        sums.add(x[mine], log_.action[mine], log_.reward[mine])
+        parts.append(sums)
+        whole.add(x[mine], log_.action[mine], log_.reward[mine])
+    q = np.zeros((n, arms))
+    for part, sums in enumerate(parts):
+        model = whole.less(sums).fit()
+        if model is not None:
+            q[fold == part] = model.predict(x[fold == part])
+    return q
+
+
+def estimate(
+    log_: Log,
+    policy: Floats | None = None,
+    *,
+    method: Method = "dr",
+    q: Floats | None = None,
+    interval: Interval = "bootstrap",
+    level: float = 0.95,
+    seed: int = 0,
+) -> Estimate:
+    """The value of a policy [n, arm], the log's target unless given; rows without a reward are left out."""
+    policy = log_.target if policy is None else policy
+    if q is None and method not in ("ips", "snips"):
+        q = cross_fitted(log_)
+    each, ess = _policy_rows(log_, policy, method, q)
+    return estimate_rows(each, method=method, ess=ess, interval=interval, level=level, seed=seed)
+
+
+def paired(
+    log_: Log,
+    *,
+    method: Method = "dr",
+    q: Floats | None = None,
+    interval: Interval = "bootstrap",
+    level: float = 0.95,
+    seed: int = 0,
+) -> Estimate:
+    """Target minus baseline on the same rows: their common noise cancels."""
+    if q is None and method not in ("ips", "snips"):
+        q = cross_fitted(log_)
+    ours, ess = _policy_rows(log_, log_.target, method, q)
+    theirs, _ = _policy_rows(log_, log_.baseline, method, q)
+    return estimate_rows(ours - theirs, method=method, ess=ess, interval=interval, level=level, seed=seed)
+
+
+def _policy_rows(log_: Log, policy: Floats, method: Method, q: Floats | None) -> tuple[Floats, float]:
+    weight, direct, fitted = terms(log_, policy, q)
+    seen = ~np.isnan(log_.reward)
+    reward = log_.reward
+    if not seen.all():
+        reward, weight, direct, fitted = reward[seen], weight[seen], direct[seen], fitted[seen]
+    shrinkage = choose_lambda(weight, reward - fitted, direct) if method == "dros" else np.inf
+    each = rows(method, reward=reward, weight=weight, direct=direct, fitted=fitted, shrinkage=shrinkage)
+    return each, effective_size(weight)
+
+
+class Running:
+    """All six estimators of one policy, or of a paired difference, over chunks: sums of products, no rows kept.
+
+    Every estimator is a smooth function of the means of z = (w, w r, m, w e, ŵ e), for both policies where there are
+    two, so that Σz and Σzzᵀ give all of them with delta-method intervals.
+    """
+
+    def __init__(self, *, shrinkage: float = np.inf, compared: bool = False) -> None:
+        width = 10 if compared else 5
+        self.n = 0
+        self.shrinkage = shrinkage
+        self.total = np.zeros(width)
+        self.product = np.zeros((width, width))
+        self.square = np.zeros(2)  # Σw² of each policy
+
+    def add(
+        self,
+        *,
+        reward: Floats,
+        weight: Floats,
+        direct: Floats,
+        fitted: Floats,
+        baseline: tuple[Floats, Floats] | None = None,  # w and m of the current policy
+    ) -> None:
+        columns = []
+        for position, (w, m) in enumerate([(weight, direct)] + ([baseline] if baseline is not None else [])):
+            residual = reward - fitted
+            columns += [w, w * reward, m, w * residual, shrunk(w, self.shrinkage) * residual]
+            self.square[position] += float(w @ w)
+        z = np.stack(columns, axis=1)
+        self.n += reward.size
+        self.total += z.sum(axis=0)
+        self.product += z.T @ z
+
+    def estimate(self, method: Method, level: float = 0.95) -> Estimate:
+        """The estimate so far, with a normal interval."""
+        mean = self.total / self.n
+        cov = (self.product / self.n - np.outer(mean, mean)) * (self.n / max(self.n - 1, 1))
+        value, slope = 0.0, np.zeros_like(mean)
+        for start, sign in zip(range(0, mean.size, 5), (1.0, -1.0), strict=False):
+            each, gradient = _delta(method, mean[start : start + 5])
+            value += sign * each
+            slope[start : start + 5] = sign * gradient
+        wide = quantile(0.5 + level / 2.0) * sqrt(max(0.0, float(slope @ cov @ slope)) / self.n)
+        ess = float(self.total[0] ** 2 / self.square[0]) if self.square[0] > 0.0 else 0.0
+        return Estimate(value=value, low=value - wide, high=value + wide, n=self.n, ess=ess, method=method, level=level)
+
+
+def _delta(method: Method, z: Floats) -> tuple[float, Floats]:
+    """An estimator and its gradient at the means (w, w r, m, w e, ŵ e)."""
+    w, wr, m, we, se = (float(each) for each in z)
+    if method == "ips":
+        return wr, np.array([0.0, 1.0, 0.0, 0.0, 0.0])
+    if method == "snips":
+        return wr / w, np.array([-wr / w**2, 1.0 / w, 0.0, 0.0, 0.0])
+    if method == "dm":
+        return m, np.array([0.0, 0.0, 1.0, 0.0, 0.0])
+    if method == "dr":
+        return m + we, np.array([0.0, 0.0, 1.0, 1.0, 0.0])
+    if method == "sndr":
+        return m + we / w, np.array([-we / w**2, 0.0, 1.0, 1.0 / w, 0.0])
+    return m + se, np.array([0.0, 0.0, 1.0, 0.0, 1.0])

@@ -1,0 +1,145 @@
+"""Evidence of four kinds for one gate: logged decisions, preferences, fresh episodes of a world, held-out rows.
+
+from_log(chunks, task="route", candidate="bandit@4f2a", against="rules@0")     # off-policy, from logged propensities
+from_preferences(wins, losses, …)                                             # blind A/B of two replies
+from_world(candidate_returns, current_returns, …)                             # the same seeds for both policies
+from_heldout(candidate_scores, current_scores, …)                             # later rows that training never saw
+
+Each is a pure function of its arguments: the same data and policies give the same evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from headway.nouns.errors import InvalidInput
+from headway.nouns.evidence import Estimate, Evidence, Guard
+from headway.prove.about import About, compose
+from headway.prove.diagnostics import Floors, Window, diagnose
+from headway.prove.display import Display
+from headway.prove.guards import GuardRule, judge_metrics, judge_segments
+from headway.prove.log import Log
+from headway.prove.paired import from_heldout, from_preferences, from_world
+from headway.prove.power import still_needed
+from headway.prove.proof import LogProof
+from headway.prove.tally import MetricTally
+
+__all__ = ["About", "evidence_of", "from_heldout", "from_log", "from_preferences", "from_world"]
+
+LOOK = 250  # rows between two points of the plot's curve, at first
+
+
+def from_log(
+    chunks: Iterable[Log],
+    about: About,
+    *,
+    guards: Sequence[GuardRule] = (),
+    segment_tolerance: float = 0.0,
+    floors: Floors | None = None,
+    training: Window | None = None,
+    display: bool = True,
+) -> Evidence:
+    """Evidence from logged decisions, streamed once, in the order in which their outcomes became known.
+
+    `display` adds cross-fitted estimates with bootstrap intervals where the rows fit in memory; the gate's own numbers
+    do not depend on it. Failed and censored rows without a reward are counted, and block if they depend on the action.
+    """
+    proof = LogProof(plan=about.plan, hashing=not about.data_hash)
+    shown = Display(seed=about.seed) if display else None
+    for chunk in chunks:
+        step = LOOK if proof.rows < 20 * LOOK else max(LOOK, len(chunk))
+        for start in range(0, len(chunk), step):
+            proof.update(chunk if step >= len(chunk) else chunk.rows(start, start + step))
+        if shown is not None:
+            shown.add(chunk)
+    return evidence_of(
+        proof,
+        about,
+        guards=guards,
+        segment_tolerance=segment_tolerance,
+        floors=floors,
+        training=training,
+        shown=shown,
+    )
+
+
+def evidence_of(
+    proof: LogProof,
+    about: About,
+    *,
+    guards: Sequence[GuardRule] = (),
+    segment_tolerance: float = 0.0,
+    floors: Floors | None = None,
+    training: Window | None = None,
+    shown: Display | None = None,
+) -> Evidence:
+    """The evidence that a running proof amounts to now; cheap enough for a look after every few rows."""
+    if not proof.arms:
+        raise InvalidInput(
+            f"There is no settled decision of {about.task!r} to prove anything with.",
+            code="no_evidence",
+            hint="Send outcomes with `headway signal`, then prove again.",
+        )
+    tally, alpha = proof.tally, about.share
+    n = tally.n
+    total = tally.scores.total
+    checks = proof.checks
+    excluded = proof.missing.scores.n > 0 and proof.counts.get("without reward", 0) > proof.counts.get("pending", 0)
+    diagnostics = diagnose(
+        checks,
+        tally,
+        proof.missing,
+        proof.keys,
+        arms=proof.arms,
+        floors=floors,
+        training=training,
+        excluded=excluded,
+        margin=about.margin,
+    )
+    found = (
+        *judge_metrics(guards, proof.guards),
+        *judge_segments(proof.segments, segment_tolerance),
+        _failures(proof.failures),
+    )
+    ess = checks.ess(0)
+    difference = tally.scores.estimate("dr", ess=ess)
+    values: dict[str, Estimate] = {
+        "candidate": proof.candidate.estimate("dr", ess=ess),
+        "current": proof.current.estimate("dr", ess=checks.ess(1)),
+        "behaviour": proof.behaviour.estimate("mean"),
+    }
+    if shown is not None:
+        difference, values = shown.estimates(difference, values)
+    uplift = about.plan.uplift - about.margin if about.plan is not None else tally.scores.mean - about.margin
+    return compose(
+        about,
+        kind="log",
+        n=n,
+        difference=difference,
+        values=values,
+        statistic=total - about.margin * n,
+        statistic_worse=-total,
+        threshold=proof.threshold(alpha),
+        rule=proof.rule(),
+        alpha=alpha,
+        counts=dict(proof.counts),
+        data_hash=proof.data_hash,
+        needed=still_needed(tally, uplift, alpha),
+        diagnostics=diagnostics,
+        guards=found,
+        curve=proof.path(alpha) if shown is not None else (),
+        bounds=proof.bounds(alpha),
+        ended=proof.ended,
+    )
+
+
+def _failures(tally: MetricTally) -> Guard:
+    """The built-in guard: how often calls fail or are never rated, whatever the reward makes of it. It informs."""
+    estimate = tally.scores.estimate("dr")
+    return Guard(
+        name="failed or censored",
+        difference=estimate,
+        tolerance=1.0,
+        ok=True,
+        message=f"failed or censored {estimate.value:+.1%} [{estimate.low:+.1%}, {estimate.high:+.1%}]",
+    )

@@ -1,0 +1,250 @@
+"""A chunk of logged decisions as arrays: what every estimator and the gate's score read.
+
+A log is an iterable of `Log` chunks in the order in which outcomes became known (`settled_seq`), so that data larger
+than memory streams through. Columns of the [n, arm] matrices are arms by name; an arm that was not a candidate of a
+row has probability 0 in `logged`, `target` and `baseline` there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.nouns.errors import InvalidInput
+
+__all__ = ["CENSORED", "FAILED", "PENDING", "REWARDED", "STATUS", "Floats", "Integers", "Log", "require_support"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+REWARDED, FAILED, CENSORED, PENDING = 0, 1, 2, 3
+STATUS: tuple[str, ...] = ("rewarded", "failed", "censored", "pending")
+SUM_TOLERANCE = 1e-4  # probabilities are stored as float32
+_SHOWN = "Row {row} (counted from 0)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """Rows of a log. Built through `Log.of`, which fills in what is not given and refuses impossible values.
+
+    Log.of(reward=r, action=a, logged=mu, target=pi)                        # against the behaviour that was logged
+    Log.of(reward=r, action=a, logged=mu, target=pi, baseline=b, features=x, status=s, settled_seq=seq,
+           segments={"role": roles}, keys=keys, guards={"cost_usd": cost})
+    """
+
+    reward: Floats  # [n]; NaN where there is none
+    action: Integers  # [n]; the column that was chosen
+    logged: Floats  # [n, arm]; the probabilities that were acted from
+    target: Floats  # [n, arm]; the candidate's
+    baseline: Floats  # [n, arm]; the current policy's
+    features: Floats  # [n, d]; d may be 0
+    status: Integers  # [n]; REWARDED, FAILED, CENSORED or PENDING
+    settled_seq: Integers  # [n]; never decreases
+    arms: tuple[str, ...]
+    segments: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)  # "role" → [n] labels
+    keys: NDArray[np.str_] | None = None  # [n]; API key or rater
+    guards: Mapping[str, Floats] = field(default_factory=dict)  # "cost_usd" → [n]; NaN where unknown
+    sources: NDArray[np.str_] | None = None  # [n]; real, synthetic, …
+    replayed: Floats | None = None  # [n, arm]; what the policy that claims `logged` gives when asked again
+    decided_at: Floats | None = None  # [n] seconds
+    settled_at: Floats | None = None  # [n] seconds
+
+    def __len__(self) -> int:
+        return int(self.reward.shape[0])
+
+    @property
+    def width(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def propensity(self) -> Floats:
+        """[n]; the probability of what was chosen."""
+        return np.take_along_axis(self.logged, self.action[:, None], axis=1)[:, 0]
+
+    def rows(self, start: int, stop: int) -> Log:
+        """A slice; views, no copies."""
+        cut = slice(start, stop)
+        return replace(
+            self,
+            reward=self.reward[cut],
+            action=self.action[cut],
+            logged=self.logged[cut],
+            target=self.target[cut],
+            baseline=self.baseline[cut],
+            features=self.features[cut],
+            status=self.status[cut],
+            settled_seq=self.settled_seq[cut],
+            segments={name: labels[cut] for name, labels in self.segments.items()},
+            keys=None if self.keys is None else self.keys[cut],
+            guards={name: values[cut] for name, values in self.guards.items()},
+            sources=None if self.sources is None else self.sources[cut],
+            replayed=None if self.replayed is None else self.replayed[cut],
+            decided_at=None if self.decided_at is None else self.decided_at[cut],
+            settled_at=None if self.settled_at is None else self.settled_at[cut],
+        )
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        reward: object,
+        action: object,
+        logged: object,
+        target: object,
+        baseline: object | None = None,
+        features: object | None = None,
+        status: object | None = None,
+        settled_seq: object | None = None,
+        arms: tuple[str, ...] | None = None,
+        segments: Mapping[str, object] | None = None,
+        keys: object | None = None,
+        guards: Mapping[str, object] | None = None,
+        sources: object | None = None,
+        replayed: object | None = None,
+        decided_at: object | None = None,
+        settled_at: object | None = None,
+        first_row: int = 0,
+    ) -> Log:
+        """A checked chunk. `first_row` is what the first row is called in messages."""
+        rewards = _vector("reward", reward)
+        n = rewards.shape[0]
+        mu = _matrix("logged", logged, n, None)
+        k = mu.shape[1]
+        names = tuple(f"arm {column}" for column in range(k)) if arms is None else tuple(arms)
+        if len(names) != k:
+            raise InvalidInput(
+                f"'logged' has {k} columns and {len(names)} arms are named.",
+                code="bad_log",
+                hint="Name one arm per column.",
+            )
+        numbers = None if features is None else np.asarray(features, dtype=np.float64)
+        if numbers is not None and (numbers.ndim != 2 or numbers.shape[0] != n or not np.isfinite(numbers).all()):
+            raise InvalidInput(
+                f"'features' must be [{n}, d] finite numbers; it has the shape {numbers.shape}.",
+                code="bad_log",
+                hint="Replace missing feature values before they are logged.",
+            )
+        chunk = cls(
+            reward=rewards,
+            action=_integers("action", action, n),
+            logged=mu,
+            target=_matrix("target", target, n, k),
+            baseline=mu if baseline is None else _matrix("baseline", baseline, n, k),
+            features=np.zeros((n, 0)) if numbers is None else numbers,
+            status=np.zeros(n, dtype=np.int64) if status is None else _integers("status", status, n),
+            settled_seq=np.arange(first_row + 1, first_row + n + 1)
+            if settled_seq is None
+            else _integers("settled_seq", settled_seq, n),
+            arms=names,
+            segments={name: _labels(name, each, n) for name, each in (segments or {}).items()},
+            keys=None if keys is None else _labels("keys", keys, n),
+            guards={name: _vector(name, each, n) for name, each in (guards or {}).items()},
+            sources=None if sources is None else _labels("sources", sources, n),
+            replayed=None if replayed is None else _matrix("replayed", replayed, n, k),
+            decided_at=None if decided_at is None else _vector("decided_at", decided_at, n),
+            settled_at=None if settled_at is None else _vector("settled_at", settled_at, n),
+        )
+        _check(chunk, first_row)
+        return chunk
+
+
+def require_support(log: Log, first_row: int = 0) -> None:
+    """Refuses a log in which the target or the baseline may do what was never logged: no estimator can value that."""
+    for name, policy in (("target", log.target), ("baseline", log.baseline)):
+        unlogged = np.where(log.logged > 0.0, 0.0, policy)
+        row = _first(unlogged.max(axis=1, initial=0.0) > 1e-9)
+        if row is not None:
+            column = int(unlogged[row].argmax())
+            raise InvalidInput(
+                f"{_SHOWN.format(row=first_row + row)}: {name} gives {unlogged[row, column]:.3g} to "
+                f"{log.arms[column]!r}, which the logging policy never chose there.",
+                code="unlogged_action",
+                hint="Log with exploration over every candidate, or leave the row out of both policies.",
+            )
+
+
+def _check(log: Log, first_row: int) -> None:
+    n, k = log.logged.shape
+    if n == 0:
+        return
+    bad = _first((log.action < 0) | (log.action >= k))
+    if bad is not None:
+        raise _impossible(first_row + bad, f"action {int(log.action[bad])} is not a column of {k} arms")
+    if (log.status.min() < REWARDED) or (log.status.max() > PENDING):
+        bad = _first((log.status < REWARDED) | (log.status > PENDING)) or 0
+        raise _impossible(first_row + bad, f"status {int(log.status[bad])} is not one of 0 to 3 ({', '.join(STATUS)})")
+    bad = _first(np.isinf(log.reward))
+    if bad is not None:
+        raise _impossible(first_row + bad, f"reward {log.reward[bad]!r} is not finite (NaN means: there is none)")
+    propensity = log.propensity
+    bad = _first(~((propensity > 0.0) & (propensity <= 1.0 + SUM_TOLERANCE)))
+    if bad is not None:
+        raise _impossible(first_row + bad, f"the propensity of the chosen action is {propensity[bad]!r}, not in (0, 1]")
+    for name, policy in (("logged", log.logged), ("target", log.target), ("baseline", log.baseline)):
+        if not (policy.min() >= 0.0 and policy.max() <= 1.0 + SUM_TOLERANCE):  # NaN fails as well
+            bad = _first(~((policy >= 0.0) & (policy <= 1.0 + SUM_TOLERANCE)).all(axis=1)) or 0
+            raise _impossible(
+                first_row + bad, f"{name} holds {policy[bad].tolist()!r}, which are not all probabilities"
+            )
+        total = policy.sum(axis=1)
+        bad = _first(np.abs(total - 1.0) > SUM_TOLERANCE)
+        if bad is not None:
+            raise _impossible(first_row + bad, f"the probabilities of {name} sum to {total[bad]:.6g}, not to 1")
+    bad = _first(np.diff(log.settled_seq) < 0)
+    if bad is not None:
+        raise _impossible(
+            first_row + bad + 1,
+            f"settled_seq {int(log.settled_seq[bad + 1])} comes after {int(log.settled_seq[bad])}; "
+            "rows must be in the order in which their outcomes became known",
+        )
+
+
+def _impossible(row: int, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"{_SHOWN.format(row=row)}: {what}.",
+        code="bad_log",
+        hint="Nothing was estimated. Correct or leave out the row.",
+    )
+
+
+def _first(mask: NDArray[np.bool_] | np.bool_) -> int | None:
+    return int(mask.argmax()) if mask.any() else None
+
+
+def _vector(name: str, values: object, n: int | None = None) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or (n is not None and array.shape[0] != n):
+        raise _shape(name, array.shape, f"[{'n' if n is None else n}]")
+    return array
+
+
+def _integers(name: str, values: object, n: int) -> Integers:
+    array = np.asarray(values)
+    if array.ndim != 1 or array.shape[0] != n or array.dtype.kind not in "iub":
+        raise _shape(name, array.shape, f"[{n}] whole numbers")
+    return array.astype(np.int64, copy=False)
+
+
+def _matrix(name: str, values: object, n: int, k: int | None) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] != n or (k is not None and array.shape[1] != k) or array.shape[1] == 0:
+        raise _shape(name, array.shape, f"[{n}, {'arm' if k is None else k}]")
+    return array
+
+
+def _labels(name: str, values: object, n: int) -> NDArray[np.str_]:
+    array = np.asarray(values)
+    if array.ndim != 1 or array.shape[0] != n:
+        raise _shape(name, array.shape, f"[{n}] labels")
+    return array if array.dtype.kind == "U" else array.astype(np.str_)
+
+
+def _shape(name: str, shape: tuple[int, ...], expected: str) -> InvalidInput:
+    return InvalidInput(
+        f"{name!r} has the shape {shape}, expected {expected}.",
+        code="bad_log",
+        hint="Every column of a chunk has one entry per logged decision.",
+    )

@@ -1,0 +1,159 @@
+"""How many decisions a proof needs, and what more exploration or a canary would save.
+
+The variance is the model-based one over known propensities (`ScoreTally.model_variance`), never the empirical variance
+of a pilot: that one misses the rare heavy weights which a pilot has not drawn yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, isfinite
+
+import numpy as np
+
+from headway.nouns.errors import InvalidInput
+from headway.nouns.evidence import Plan
+from headway.prove import sequential
+from headway.prove.log import Log
+from headway.prove.proof import LogProof
+from headway.prove.tally import ScoreTally
+
+__all__ = ["POWER", "Planned", "Saving", "decisions_needed", "drift_needed", "plan", "still_needed"]
+
+POWER = 0.80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """What another way of logging would need for the same power."""
+
+    name: str
+    horizon: int
+    variance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan to register, with the variance that it rests on and what other logging would need instead."""
+
+    plan: Plan
+    variance: float
+    pilot: int  # rows that the variance was estimated from
+    savings: tuple[Saving, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [
+            (
+                f"{self.plan.horizon:,} decisions for {self.plan.power:.0%} power to see an uplift of "
+                f"{self.plan.uplift:+.3f} (α = {self.plan.alpha:.3g}, from {self.pilot:,} pilot decisions)"
+            )
+        ]
+        lines += [f"  with {each.name}: {each.horizon:,}" for each in self.savings]
+        return "\n".join(lines)
+
+
+@lru_cache(maxsize=256)
+def drift_needed(alpha: float, power: float = POWER) -> float:
+    """θ = uplift·√(N/v) at which the registered test passes with this power."""
+    low, high = 0.0, 40.0
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        if sequential.horizon_power(middle, alpha) < power:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def decisions_needed(variance: float, uplift: float, alpha: float, power: float = POWER) -> int | None:
+    """The horizon N that gives this power; None where the uplift is not above 0."""
+    if uplift <= 0.0 or not isfinite(variance):
+        return None
+    needed = variance * (drift_needed(alpha, power) / uplift) ** 2
+    return max(1, ceil(needed)) if needed < 1e15 else None
+
+
+def plan(
+    chunks: Iterable[Log],
+    *,
+    uplift: float,
+    margin: float = 0.0,
+    power: float = POWER,
+    alpha: float = sequential.ALPHA,
+    challenger: int = 1,
+    from_seq: int = 0,
+    least: int = 200,
+    canaries: tuple[float, ...] = (0.1, 0.2, 0.5),
+    exploration: tuple[float, ...] = (0.1, 0.3),
+) -> Planned:
+    """A horizon from pilot rows (the candidate's and the current policy's probabilities on them).
+
+    `canaries`: shares s of traffic given to the candidate, μ' = (1−s)·μ + s·π. `exploration`: uniform shares e over the
+    candidates of each decision, μ' = (1−e)·μ + e/m. `from_seq` is the last settled row that the test must not count.
+    """
+    if uplift <= margin:
+        raise InvalidInput(
+            f"An uplift of {uplift!r} is not above the margin {margin!r}.",
+            code="bad_uplift",
+            hint="Plan for the smallest improvement that is worth a promotion.",
+        )
+    share = sequential.challenger_alpha(alpha, challenger)
+    proof = LogProof(hashing=False)
+    other = {f"a {each:.0%} canary": 0.0 for each in canaries}
+    other |= {f"{each:.0%} more exploration": 0.0 for each in exploration}
+    for chunk in chunks:
+        before = proof.tally.moved.copy() if proof.arms else None
+        proof.update(chunk)
+        grown = proof.tally.moved - (0.0 if before is None else before)
+        ratio = _ratios(chunk, canaries, exploration)
+        for name, each in zip(other, ratio, strict=True):
+            other[name] += float(each @ (proof.tally.noise_ratio * grown))
+    if not proof.arms or proof.tally.n < 2:
+        raise InvalidInput(
+            "There is no settled decision to plan from.",
+            code="no_pilot",
+            hint="Collect some tens of decisions with outcomes first.",
+        )
+    variance = proof.tally.model_variance
+    gain = uplift - margin
+    needed = decisions_needed(variance, gain, share, power)
+    if needed is None:
+        raise InvalidInput(
+            f"No number of decisions shows an uplift of {uplift!r} here.",
+            code="bad_uplift",
+            hint="Plan for a larger uplift, or give the candidate canary traffic.",
+        )
+    savings = []
+    noisy = proof.tally.model_variance - proof.tally.direct.variance
+    for name, total in other.items():
+        there = proof.tally.direct.variance + min(noisy, total / proof.tally.n)
+        horizon = decisions_needed(there, gain, share, power)
+        savings.append(Saving(name=name, horizon=max(horizon or 0, least), variance=there))
+    registered = Plan(
+        horizon=max(needed, least), uplift=uplift, power=power, alpha=share, margin=margin, from_seq=from_seq
+    )
+    return Planned(plan=registered, variance=variance, pilot=proof.tally.n, savings=tuple(savings))
+
+
+def _ratios(
+    chunk: Log, canaries: tuple[float, ...], exploration: tuple[float, ...]
+) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    """Per other way of logging, [arm]: by how much it shrinks Σ (π−b)²/μ of this chunk."""
+    possible = chunk.logged > 0.0
+    squared = (chunk.target - chunk.baseline) ** 2
+    now = np.where(possible, squared / np.where(possible, chunk.logged, 1.0), 0.0).sum(axis=0)
+    uniform = possible / possible.sum(axis=1, keepdims=True)
+    found = []
+    for share, mixed in [(each, chunk.target) for each in canaries] + [(each, uniform) for each in exploration]:
+        logged = (1.0 - share) * chunk.logged + share * mixed
+        there = np.where(possible, squared / np.where(possible, logged, 1.0), 0.0).sum(axis=0)
+        found.append(np.where(now > 0.0, there / np.where(now > 0.0, now, 1.0), 1.0))
+    return found
+
+
+def still_needed(tally: ScoreTally, uplift: float, alpha: float, power: float = POWER) -> int | None:
+    """Decisions still missing for this power at this uplift, given those already scored."""
+    needed = decisions_needed(tally.variance, uplift, alpha, power)
+    return None if needed is None else max(0, needed - tally.n)

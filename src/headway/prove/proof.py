@@ -1,0 +1,274 @@
+"""The gate's test of a log, row by row: past-only doubly robust scores, frozen once computed.
+
+Row i's score is Σ_a (π−b)(a) q(x, a) + (π−b)(A)/μ(A) · (r − q(x, A)), with q fitted only on rows that settled before
+it (refit at 50, 100, 200, …). Given the past, its mean is exactly the difference of the two policies' values, so that
+Σ score is a martingale around it and looking early costs nothing. Cross-fitting would use future rows: it is no
+martingale, and serves for display only (`headway.prove.estimators`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.nouns.errors import InvalidInput
+from headway.nouns.evidence import Plan
+from headway.prove import sequential
+from headway.prove.diagnostics import Checks
+from headway.prove.log import PENDING, STATUS, Floats, Integers, Log
+from headway.prove.reward_model import ArmSums, RewardModel, narrow
+from headway.prove.tally import NOISE_FLOOR, Groups, Mean, MetricTally, ScoreTally
+
+__all__ = ["FIRST_REFIT", "LogProof"]
+
+FIRST_REFIT = 50
+MOST_PENDING = 8_192  # rows that wait for the next refit before they are summed
+MOST_POINTS = 240  # of the plot's curve; every other one is dropped beyond
+_HASHED = ("reward", "action", "logged", "target", "baseline", "features", "status", "settled_seq")
+
+
+class LogProof:
+    """A running test of candidate against current: feed chunks with `update`, read the sums at any time.
+
+    proof = LogProof(plan=plan)
+    for chunk in chunks:
+        proof.update(chunk)
+
+    `plan`: only its first `horizon` scored rows after `from_seq` count; earlier rows still teach the reward model.
+    """
+
+    def __init__(self, *, plan: Plan | None = None, hashing: bool = True) -> None:
+        self.plan = plan
+        self.arms: tuple[str, ...] = ()
+        self.rows = 0
+        self.counts: dict[str, int] = {}
+        self.segments: dict[str, Groups] = {}
+        self.keys = Groups()
+        self.guards: dict[str, MetricTally] = {}
+        self.curve: list[tuple[int, float, float]] = []  # n, Σ score, v
+        self.candidate, self.current, self.behaviour = Mean(), Mean(), Mean()
+        self._stride, self._updates = 1, 0
+        self._hashes = {name: hashlib.sha256() for name in _HASHED} if hashing else {}
+        self._model: RewardModel | None = None
+        self._next_refit = FIRST_REFIT
+        self._rewarded = 0
+        self._reward_total = 0.0
+        self._pending: list[tuple[Floats, Integers, Floats]] = []
+        self._last_seq = -inf
+
+    def update(self, chunk: Log) -> None:
+        """Scores the chunk's rows; their scores never change afterwards."""
+        if len(chunk) == 0:
+            return
+        if not self.arms:
+            self._start(chunk)
+        if chunk.arms != self.arms or chunk.width != self._width:
+            raise InvalidInput(
+                f"A chunk has the arms {chunk.arms!r} and {chunk.width} features; the log began with "
+                f"{self.arms!r} and {self._width}.",
+                code="bad_log",
+                hint="Map every chunk to the same columns: one per arm that is ever a candidate.",
+            )
+        if chunk.settled_seq[0] < self._last_seq:
+            raise InvalidInput(
+                f"A chunk begins at settled_seq {int(chunk.settled_seq[0])} after {int(self._last_seq)}.",
+                code="bad_log",
+                hint="Feed chunks in the order in which outcomes became known.",
+            )
+        self._last_seq = int(chunk.settled_seq[-1])
+        for name, digest in self._hashes.items():
+            digest.update(np.ascontiguousarray(getattr(chunk, name)).data)
+        start = 0
+        while start < len(chunk):
+            stop = min(len(chunk), start + self._next_refit - self.rows)
+            self._piece(chunk if stop - start == len(chunk) else chunk.rows(start, stop))
+            start = stop
+        self._point()
+
+    @property
+    def data_hash(self) -> str:
+        """Of the columns, whatever the chunks; empty where hashing is off."""
+        if not self._hashes:
+            return ""
+        whole = hashlib.sha256("\0".join(self.arms).encode())
+        for name in _HASHED:
+            whole.update(self._hashes[name].digest())
+        return whole.hexdigest()
+
+    @property
+    def ended(self) -> bool:
+        return self.plan is not None and self.tally.n >= self.plan.horizon
+
+    def rule(self) -> str:
+        return sequential.CONFIDENCE_SEQUENCE if self.plan is None else sequential.horizon_rule(self.plan.horizon)
+
+    def threshold(self, alpha: float) -> float:
+        """What Σ score − margin·n has to exceed now."""
+        if self.plan is not None:
+            return sequential.horizon_threshold(self.tally.variance, self.plan.horizon, alpha)
+        return sequential.sequence_threshold(self.tally.variance, self.tally.n, alpha)
+
+    def bounds(self, alpha: float) -> tuple[float, float]:
+        """The differences that the rule leaves possible now, each side at alpha."""
+        n = self.tally.n
+        if n == 0:
+            return -inf, inf
+        mean, wide = self.tally.scores.mean, self.threshold(alpha) / n
+        return mean - wide, mean + wide
+
+    def path(self, alpha: float) -> Sequence[tuple[int, float, float, float]]:
+        """n, mean, lower and upper bound at the points that were kept, for the plot."""
+        points = []
+        for n, total, variance in self.curve:
+            wide = (
+                sequential.sequence_threshold(variance, n, alpha)
+                if self.plan is None
+                else sequential.horizon_threshold(variance, self.plan.horizon, alpha)
+            ) / n
+            points.append((n, total / n, total / n - wide, total / n + wide))
+        return tuple(points)
+
+    def _start(self, chunk: Log) -> None:
+        self.arms = chunk.arms
+        self._width = chunk.width
+        count = len(chunk.arms)
+        self.tally = ScoreTally(count)
+        self.missing = MetricTally(count)  # has no reward, though it settled
+        self.failures = MetricTally(count)  # failed or censored, whatever it counts as
+        self.checks = Checks(count, chunk.width)
+        self._sums: ArmSums | None = None
+
+    def _piece(self, piece: Log) -> None:
+        """Rows that share one reward model."""
+        n = len(piece)
+        x = narrow(piece.features, len(self.arms))
+        if self._sums is None:
+            self._sums = ArmSums(len(self.arms), x.shape[1])
+        rows = np.arange(n)
+        reward, action, logged = piece.reward, piece.action, piece.logged
+        seen = ~np.isnan(reward)
+        every = bool(seen.all())
+        q, low, high = self._predict(x, reward, seen)
+        difference = piece.target - piece.baseline
+        propensity = logged[rows, action]
+        weight = difference[rows, action] / propensity
+        residual = reward - q[rows, action]
+        direct = np.einsum("ij,ij->i", difference, q)
+        score = direct + weight * residual
+        inside = self._inside(piece, seen)
+
+        target_weight = piece.target[rows, action] / propensity
+        baseline_weight = piece.baseline[rows, action] / propensity
+        kept = inside & seen
+        whole = bool(kept.all())
+        pick = slice(None) if whole else kept
+        shape = (q - low) * (high - q) + NOISE_FLOOR * (high - low) ** 2
+        self.tally.add(
+            score=score[pick],
+            direct=direct[pick],
+            difference=difference[pick],
+            logged=logged[pick],
+            action=action[pick],
+            residual=residual[pick],
+            shape=shape[pick],
+        )
+        base = np.einsum("ij,ij->i", piece.baseline, q) + baseline_weight * residual
+        self.current.add(base[pick])
+        self.candidate.add((base + score)[pick])
+        self.behaviour.add(reward[pick])
+        self.checks.add(piece, inside, target_weight, baseline_weight, difference)
+        for name, labels in piece.segments.items():
+            self.segments.setdefault(name, Groups()).add(labels[pick], score[pick])
+        if piece.keys is not None:
+            self.keys.add(piece.keys[pick], score[pick])
+
+        self._metrics(piece, difference, weight, inside, seen)
+        self._count(piece)
+        if every:
+            self._pending.append((x, action, reward))
+        else:
+            self._pending.append((x[seen], action[seen], reward[seen]))
+        self._rewarded += int(seen.sum())
+        self.rows += n
+        refit = self.rows >= self._next_refit
+        if refit or sum(each[2].size for each in self._pending) >= MOST_PENDING:
+            self._sums.add(
+                np.concatenate([each[0] for each in self._pending]),
+                np.concatenate([each[1] for each in self._pending]),
+                np.concatenate([each[2] for each in self._pending]),
+            )
+            self._pending.clear()
+        if refit:
+            self._model = self._sums.fit()
+            self._next_refit *= 2
+
+    def _predict(self, x: Floats, reward: Floats, seen: NDArray[np.bool_]) -> tuple[Floats, float, float]:
+        """q [n, arm] from earlier rows only, and the range it lies in."""
+        if self._model is not None:
+            return self._model.predict(x), self._model.low, self._model.high
+        # before the first refit: the mean reward of the rows before each row
+        known = np.where(seen, reward, 0.0)
+        total = self._reward_total + np.cumsum(known) - known
+        count = self._rewarded + np.cumsum(seen) - seen
+        mean = total / np.maximum(count, 1)
+        self._reward_total += float(known.sum())
+        values = reward[seen]
+        low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+        low, high = min(low, float(mean.min())), max(high, float(mean.max()))
+        return np.repeat(mean[:, None], len(self.arms), axis=1), low, high
+
+    def _inside(self, piece: Log, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which rows the test may use: after the plan's mark, up to its horizon in scored rows."""
+        if self.plan is None:
+            return np.ones(len(piece), dtype=np.bool_)
+        inside = piece.settled_seq > self.plan.from_seq
+        room = self.plan.horizon - self.tally.n
+        if len(piece) > room:
+            inside &= np.cumsum(inside & seen) <= room
+            if room <= 0:
+                inside[:] = False
+        return inside
+
+    def _metrics(
+        self,
+        piece: Log,
+        difference: Floats,
+        weight: Floats,
+        inside: NDArray[np.bool_],
+        seen: NDArray[np.bool_],
+    ) -> None:
+        gone = (~seen).astype(np.float64)
+        failed = (piece.status > 0).astype(np.float64)
+        pending = piece.status == PENDING
+        if pending.any():  # not settled yet: nobody knows
+            gone[pending] = failed[pending] = np.nan
+        self.missing.add(gone, piece.action, difference, weight, inside)
+        self.failures.add(failed, piece.action, difference, weight, inside)
+        for name, values in piece.guards.items():
+            tally = self.guards.setdefault(name, MetricTally(len(self.arms)))
+            tally.add(values, piece.action, difference, weight, inside)
+
+    def _count(self, piece: Log) -> None:
+        for code, count in enumerate(np.bincount(piece.status, minlength=len(STATUS)).tolist()):
+            if count:
+                self.counts[STATUS[code]] = self.counts.get(STATUS[code], 0) + count
+        missing = int(np.isnan(piece.reward).sum())
+        if missing:
+            self.counts["without reward"] = self.counts.get("without reward", 0) + missing
+        if piece.sources is not None:
+            for source, count in zip(*np.unique(piece.sources, return_counts=True), strict=True):
+                self.counts[f"source {source}"] = self.counts.get(f"source {source}", 0) + int(count)
+
+    def _point(self) -> None:
+        self._updates += 1
+        n = self.tally.n
+        if n < 2 or self._updates % self._stride or (self.curve and self.curve[-1][0] == n):
+            return
+        self.curve.append((n, self.tally.scores.total, self.tally.variance))
+        if len(self.curve) > MOST_POINTS:
+            del self.curve[::2]
+            self._stride *= 2

@@ -1,0 +1,109 @@
+"""Rules that stay honest when people look before the end.
+
+A normal 95% bound that is looked at every 50 rows promotes a useless policy a third of the time. These do not:
+
+- registered horizon N: at any look n ≤ N, pass when Σ score − margin·n > z(1 − α/2)·√(N·v). By the reflection principle
+  a random walk without drift ever crosses this line before N with probability about α.
+- confidence sequence (no horizon): the one-sided asymptotic sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas
+  (2024, "Time-uniform central limit theory and asymptotic confidence sequences"), tightest at 5,000 rows.
+- e-process for wins and losses: E = 2^(n+1) ∫_{1/2}^{1} p^w (1−p)^l dp; under "no better than a coin" it exceeds 1/α
+  with probability at most α however often one looks (Ville). Exact, not asymptotic.
+
+The k-th candidate since the last promotion gets α/(k(k+1)): over any number of challengers these sum to α.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import exp, inf, lgamma, log, log1p, sqrt
+from statistics import NormalDist
+
+__all__ = [
+    "ALPHA",
+    "CONFIDENCE_SEQUENCE",
+    "E_PROCESS",
+    "PREFERENCE_ALPHA",
+    "TUNED_AT",
+    "challenger_alpha",
+    "e_process",
+    "horizon_power",
+    "horizon_rule",
+    "horizon_threshold",
+    "quantile",
+    "sequence_threshold",
+]
+
+ALPHA = 0.04
+PREFERENCE_ALPHA = 0.10  # of which the first challenger gets one half: promote at E ≥ 20
+TUNED_AT = 5_000
+CONFIDENCE_SEQUENCE = "confidence sequence"
+E_PROCESS = "e-process"
+_NORMAL = NormalDist()
+
+
+@lru_cache(maxsize=1024)
+def quantile(p: float) -> float:
+    """The standard normal's."""
+    return _NORMAL.inv_cdf(p)
+
+
+def challenger_alpha(alpha: float, challenger: int) -> float:
+    """The share of the error budget of the k-th candidate since the last promotion."""
+    return alpha / (challenger * (challenger + 1))
+
+
+def horizon_rule(horizon: int) -> str:
+    return f"registered horizon {horizon}"
+
+
+def horizon_threshold(variance: float, horizon: int, alpha: float) -> float:
+    """What Σ score must exceed at any look up to the horizon."""
+    return quantile(1.0 - alpha / 2.0) * sqrt(horizon * variance)
+
+
+@lru_cache(maxsize=1024)
+def _rho_squared(alpha: float, tuned_at: int) -> float:
+    """The mixture's width that makes the one-sided boundary tightest at `tuned_at` rows (their proposition on ρ)."""
+    spent = -2.0 * log(2.0 * alpha)
+    return (spent + log(spent + 1.0)) / tuned_at
+
+
+def sequence_threshold(variance: float, n: int, alpha: float, tuned_at: int = TUNED_AT) -> float:
+    """What Σ score must exceed at n rows, valid at all n at once: σ √(2(nρ²+1)/ρ² · ln(1 + √(nρ²+1)/(2α)))."""
+    rho = _rho_squared(alpha, tuned_at)
+    grown = n * rho + 1.0
+    return sqrt(variance * 2.0 * grown / rho * log1p(sqrt(grown) / (2.0 * alpha)))
+
+
+def horizon_power(drift: float, alpha: float) -> float:
+    """P(the registered test ever passes) when the true mean is `drift` standard errors at the horizon.
+
+    The first-passage law of Brownian motion with drift θ over [0, 1] through z: Φ(θ−z) + e^{2θz} Φ(−θ−z).
+    """
+    z = quantile(1.0 - alpha / 2.0)
+    late = _NORMAL.cdf(-drift - z)
+    reflected = exp(min(2.0 * drift * z + log(late), 0.0)) if late > 0.0 else 0.0
+    return min(1.0, _NORMAL.cdf(drift - z) + reflected)
+
+
+def e_process(wins: int, losses: int) -> float:
+    """ln E after these wins and losses (ties are dropped before).
+
+    ∫_{1/2}^{1} p^w (1−p)^l dp = B(w+1, l+1) · P(Binomial(n+1, 1/2) ≤ w), summed in logarithms: exact for any counts.
+    """
+    n = wins + losses
+    beta = lgamma(wins + 1) + lgamma(losses + 1) - lgamma(n + 2)
+    # ln P(Bin(n+1, ½) ≤ w) = −(n+1) ln 2 + ln Σ_{j≤w} C(n+1, j); the powers of two cancel with 2^(n+1).
+    largest, total = -inf, 0.0
+    whole = lgamma(n + 2)
+    for j in range(wins, -1, -1):
+        term = whole - lgamma(j + 1) - lgamma(n + 2 - j)
+        if term > largest:
+            total = total * exp(largest - term) + 1.0 if largest > -inf else 1.0
+            largest = term
+        else:
+            add = exp(term - largest)
+            total += add
+            if add < 1e-18 * total and j < (n + 1) / 2:
+                break
+    return beta + largest + log(total)

@@ -1,0 +1,185 @@
+"""Running sums: everything that a verdict needs of a log, in memory that does not grow with it."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.nouns.evidence import Estimate
+from headway.prove.log import Floats, Integers
+from headway.prove.sequential import quantile
+
+__all__ = ["MIN_GAIN", "Groups", "Mean", "MetricTally", "ScoreTally"]
+
+MIN_GAIN = (
+    0.05  # a row speaks about the difference where the candidate gives its action this much more than the current
+)
+NOISE_PRIOR = 30.0  # rows' worth of shrinkage of an arm's noise to all arms' noise
+NOISE_FLOOR = 0.01  # of the squared reward range: no reward is taken for quite certain
+
+
+class Mean:
+    """Σ and Σ² of a column: its mean, variance and normal interval."""
+
+    __slots__ = ("n", "square", "total")
+
+    def __init__(self) -> None:
+        self.n, self.total, self.square = 0, 0.0, 0.0
+
+    def add(self, values: Floats) -> None:
+        self.n += values.size
+        self.total += float(values.sum())
+        self.square += float(values @ values)
+
+    def add_sums(self, n: int, total: float, square: float) -> None:
+        self.n += n
+        self.total += total
+        self.square += square
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.n if self.n else 0.0
+
+    @property
+    def variance(self) -> float:
+        """Of one row, around the mean."""
+        if self.n < 2:
+            return 0.0
+        return max(0.0, (self.square - self.total**2 / self.n) / (self.n - 1))
+
+    def estimate(self, method: str, level: float = 0.95, ess: float | None = None) -> Estimate:
+        wide = quantile(0.5 + level / 2.0) * sqrt(self.variance / self.n) if self.n else 0.0
+        return Estimate(
+            value=self.mean,
+            low=self.mean - wide,
+            high=self.mean + wide,
+            n=self.n,
+            ess=float(self.n) if ess is None else ess,
+            method=method,
+            level=level,
+        )
+
+
+class Groups:
+    """A `Mean` per label: segments of the traffic, API keys."""
+
+    def __init__(self) -> None:
+        self.means: dict[str, Mean] = {}
+
+    def add(self, labels: NDArray[np.str_], values: Floats) -> None:
+        names, where = np.unique(labels, return_inverse=True)
+        counts = np.bincount(where, minlength=names.size)
+        totals = np.bincount(where, weights=values, minlength=names.size)
+        squares = np.bincount(where, weights=values**2, minlength=names.size)
+        for name, n, total, square in zip(
+            names.tolist(), counts.tolist(), totals.tolist(), squares.tolist(), strict=True
+        ):
+            self.means.setdefault(name, Mean()).add_sums(n, total, square)
+
+
+class ScoreTally:
+    """The paired scores inside the test: their sum, their variance in two ways, and what could make them fragile."""
+
+    def __init__(self, arms: int) -> None:
+        self.scores = Mean()
+        self.direct = Mean()  # Σ_a (π−b) q: the part of a score that the reward model explains
+        self.absolute = 0.0
+        self.largest = 0.0
+        self.speaking = 0  # rows whose action is the candidate's and not the current's
+        self.moved = np.zeros(arms)  # Σ (π−b)²/μ · shape(q), per arm
+        self.noise = np.zeros(arms)  # Σ (r − q)² of the rows that chose the arm
+        self.shape = np.zeros(arms)  # Σ shape(q) of the same rows
+        self.chosen = np.zeros(arms)
+
+    def add(
+        self,
+        *,
+        score: Floats,  # [n]
+        direct: Floats,  # [n]
+        difference: Floats,  # [n, arm]; π − b
+        logged: Floats,  # [n, arm]
+        action: Integers,  # [n]
+        residual: Floats,  # [n]; r − q at the logged action
+        shape: Floats,  # [n, arm]; what a reward's variance is proportional to
+    ) -> None:
+        arms = self.moved.size
+        self.scores.add(score)
+        self.direct.add(direct)
+        size = np.abs(score)
+        self.absolute += float(size.sum())
+        self.largest = max(self.largest, float(size.max(initial=0.0)))
+        rows = np.arange(action.size)
+        gain = difference[rows, action]
+        self.speaking += int((gain >= np.maximum(MIN_GAIN, 0.5 * difference.max(axis=1))).sum())
+        safe = np.where(logged > 0.0, logged, 1.0)
+        self.moved += (np.where(logged > 0.0, difference * difference / safe, 0.0) * shape).sum(axis=0)
+        self.noise += np.bincount(action, weights=residual * residual, minlength=arms)
+        self.shape += np.bincount(action, weights=shape[rows, action], minlength=arms)
+        self.chosen += np.bincount(action, minlength=arms)
+
+    @property
+    def n(self) -> int:
+        return self.scores.n
+
+    @property
+    def model_variance(self) -> float:
+        """Var(Σ_a (π−b) q) + mean Σ_a (π−b)²/μ · σ²(x, a), with σ² = k_a · shape(q).
+
+        For 0/1 rewards shape = q(1−q) and k ≈ 1; k_a, the ratio of squared residuals to shape on the rows that chose
+        arm a (shrunk to all rows'), makes it fit rewards of any range and noise. Every row counts here with its known
+        probabilities, so a rare heavy weight that has not come up yet is already priced in.
+        """
+        n = self.scores.n
+        if n == 0:
+            return 0.0
+        return self.direct.variance + float(self.noise_ratio @ self.moved) / n
+
+    @property
+    def noise_ratio(self) -> Floats:
+        """[arm]; k_a."""
+        total = float(self.shape.sum())
+        if total <= 0.0:
+            return np.zeros_like(self.shape)
+        pooled = float(self.noise.sum()) / total
+        prior = NOISE_PRIOR * total / float(self.chosen.sum())
+        ratio: Floats = (self.noise + pooled * prior) / (self.shape + prior)
+        return ratio
+
+    @property
+    def variance(self) -> float:
+        """max(empirical, model-based): the gate's v."""
+        return max(self.scores.variance, self.model_variance)
+
+    @property
+    def largest_share(self) -> float:
+        return self.largest / self.absolute if self.absolute > 0.0 else 0.0
+
+
+class MetricTally:
+    """The paired doubly robust difference of another metric (cost, latency, being missing), past-only like the score.
+
+    Its reward model is each arm's running mean over earlier pieces: cheap, and any past-only model is valid.
+    """
+
+    def __init__(self, arms: int) -> None:
+        self.scores = Mean()
+        self.total = np.zeros(arms)
+        self.count = np.zeros(arms)
+
+    def add(
+        self, value: Floats, action: Integers, difference: Floats, weight: Floats, counts: NDArray[np.bool_]
+    ) -> None:
+        """`counts`: rows inside the test; every row with a value feeds the running means."""
+        known = ~np.isnan(value)
+        if not known.all():
+            value, action, difference, weight = value[known], action[known], difference[known], weight[known]
+            counts = counts[known]
+        seen = float(self.count.sum())
+        overall = float(self.total.sum()) / seen if seen else 0.0
+        mean = (self.total + overall) / (self.count + 1.0)
+        score = difference @ mean + weight * (value - mean[action])
+        self.scores.add(score if counts.all() else score[counts])
+        self.total += np.bincount(action, weights=value, minlength=mean.size)
+        self.count += np.bincount(action, minlength=mean.size)
