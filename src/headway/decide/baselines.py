@@ -1,0 +1,233 @@
+"""Policies that need no file: uniform, one fixed arm, a table of rules.
+
+    baseline("uniform@0")
+    baseline("fixed@0", arm="small")
+    baseline("rules@0", rules=[{"when": "task_complexity_score > 0.8", "use": "large"}], default="small")
+
+They are always valid: what a task starts with, what the confidence floor falls back on, what a rollback can reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headway.decide.conditions import Condition, parse
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did_you_mean
+from headway.nouns.protocols import Opinion, Opinions, Policy
+from headway.nouns.records import Candidate, Situation
+
+__all__ = ["BASELINES", "Fixed", "Rule", "Rules", "Uniform", "baseline"]
+
+BASELINES = ("fixed", "rules", "uniform")
+
+
+def _even(count: int) -> Opinion:
+    if not count:
+        raise InvalidInput("There is no candidate.", code="no_candidate", hint="Give at least one candidate.")
+    return Opinion(np.full(count, 1.0 / count))
+
+
+def _all_on(index: int, count: int) -> Opinion:
+    probabilities = np.zeros(count)
+    probabilities[index] = 1.0
+    return Opinion(probabilities)
+
+
+def _index(name: str, candidates: Sequence[Candidate]) -> int | None:
+    return next((i for i, each in enumerate(candidates) if each.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Every candidate alike."""
+
+    family: str = "uniform"
+
+    def distribution(
+        self,
+        situation: Situation,
+        candidates: Sequence[Candidate],
+        *,
+        memory: object = None,
+        seed: int = 0,
+    ) -> Opinion:
+        del situation, memory, seed
+        return _even(len(candidates))
+
+    def opinions(
+        self,
+        situations: Sequence[Situation],
+        candidates: Sequence[Candidate],
+        seeds: Sequence[int],
+        *,
+        confidence: bool = True,
+        std: bool = False,
+    ) -> Opinions:
+        del seeds, std
+        rows = np.tile(_even(len(candidates)).probabilities, (len(situations), 1))
+        return Opinions(rows, np.ones(len(situations)) if confidence else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Always the same arm; uniform where it is not among the candidates."""
+
+    arm: str
+    family: str = "fixed"
+
+    def distribution(
+        self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
+    ) -> Opinion:
+        del situation, memory, seed
+        found = _index(self.arm, candidates)
+        return _even(len(candidates)) if found is None else _all_on(found, len(candidates))
+
+    def opinions(
+        self,
+        situations: Sequence[Situation],
+        candidates: Sequence[Candidate],
+        seeds: Sequence[int],
+        *,
+        confidence: bool = True,
+        std: bool = False,
+    ) -> Opinions:
+        del seeds, std
+        found = _index(self.arm, candidates)
+        one = _even(len(candidates)) if found is None else _all_on(found, len(candidates))
+        rows = np.tile(one.probabilities, (len(situations), 1))
+        return Opinions(rows, np.ones(len(situations)) if confidence else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When the condition holds (and the role is this one, if any), use this arm."""
+
+    when: Condition
+    use: str
+    role: str = ""
+
+    def matches(self, situation: Situation) -> bool:
+        return (not self.role or self.role == situation.role) and self.when.holds(situation) is True
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The first rule that matches and whose arm is on offer decides; else the default; else all alike.
+
+    A default belongs to a role where `defaults` names it, and to everybody else by `default`.
+    """
+
+    rules: tuple[Rule, ...]
+    default: str = ""
+    defaults: Mapping[str, str] | None = None
+    family: str = "rules"
+
+    def distribution(
+        self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
+    ) -> Opinion:
+        del memory, seed
+        index, _ = self.choose(situation, candidates)
+        return _even(len(candidates)) if index is None else _all_on(index, len(candidates))
+
+    def choose(self, situation: Situation, candidates: Sequence[Candidate]) -> tuple[int | None, str]:
+        """Which candidate (None: no preference), and why, in a sentence."""
+        for number, rule in enumerate(self.rules, start=1):
+            if rule.matches(situation):
+                found = _index(rule.use, candidates)
+                if found is not None:
+                    return found, f"rule {number}: {rule.when.text}"
+        default = (self.defaults or {}).get(situation.role, self.default)
+        found = _index(default, candidates) if default else None
+        if found is not None:
+            return found, "no rule matches: the default"
+        return None, "no rule matches and no default is on offer: all alike"
+
+    @classmethod
+    def from_settings(
+        cls,
+        rules: Iterable[Mapping[str, Any]],
+        *,
+        default: str | Mapping[str, str] = "",
+        actions: Iterable[str] | None = None,
+        known: Iterable[str] | None = None,
+        roles: Iterable[str] | None = None,
+    ) -> Rules:
+        """From headway.toml's tables `{when, use, role?}`; every name is checked against what is known."""
+        arms = None if actions is None else list(actions)
+        names = None if known is None else list(known)
+        known_roles = None if roles is None else list(roles)
+        found = [_rule(number, each, arms, names, known_roles) for number, each in enumerate(rules, start=1)]
+        per_role = dict(default) if isinstance(default, Mapping) else {}
+        one = per_role.pop("", "") if isinstance(default, Mapping) else default
+        for arm in filter(None, [one, *per_role.values()]):
+            _check_arm("The default", arm, arms)
+        return cls(tuple(found), one, per_role or None)
+
+
+def _rule(
+    number: int, table: Mapping[str, Any], arms: list[str] | None, known: list[str] | None, roles: list[str] | None
+) -> Rule:
+    extra = sorted(table.keys() - {"when", "use", "role"})
+    if extra:
+        raise InvalidSettings(
+            f"Rule {number} has the key {extra[0]!r}.",
+            code="unknown_key",
+            hint=did_you_mean(extra[0], ["when", "use", "role"]),
+        )
+    for key in ("when", "use"):
+        if not isinstance(table.get(key), str) or not table[key]:
+            raise InvalidSettings(
+                f"Rule {number} has {key} = {table.get(key)!r}, not a string.",
+                code="bad_rule",
+                hint='Write { when = "task_complexity_score > 0.8", use = "large" }.',
+            )
+    role = table.get("role", "")
+    if not isinstance(role, str) or (role and roles is not None and role not in roles):
+        raise InvalidSettings(
+            f"Rule {number} is for the role {role!r}.", code="unknown_role", hint=did_you_mean(str(role), roles or [])
+        )
+    _check_arm(f"Rule {number}", table["use"], arms)
+    return Rule(parse(table["when"], known), table["use"], role)
+
+
+def _check_arm(who: str, arm: str, arms: list[str] | None) -> None:
+    if arms is not None and arm not in arms:
+        raise InvalidSettings(
+            f"{who} uses {arm!r}, which is not one of the task's actions.",
+            code="unknown_arm",
+            hint=did_you_mean(arm, arms),
+        )
+
+
+def baseline(
+    ref: str | PolicyRef,
+    *,
+    arm: str = "",
+    rules: Iterable[Mapping[str, Any]] = (),
+    default: str | Mapping[str, str] = "",
+    actions: Iterable[str] | None = None,
+    known: Iterable[str] | None = None,
+    roles: Iterable[str] | None = None,
+) -> Policy:
+    """The built-in policy that `uniform@0`, `fixed@0` or `rules@0` names."""
+    found = PolicyRef.parse(ref) if isinstance(ref, str) else ref
+    if not found.built_in or found.family not in BASELINES:
+        raise UnknownName(
+            f"There is no built-in policy {str(found)!r}.",
+            code="policy_missing",
+            hint=did_you_mean(str(found), [f"{each}@0" for each in BASELINES]),
+        )
+    arms = None if actions is None else list(actions)
+    if found.family == "uniform":
+        return Uniform()
+    if found.family == "fixed":
+        if not arm:
+            raise InvalidSettings("fixed@0 has no arm.", code="bad_rule", hint="Say which arm it shall always choose.")
+        _check_arm("fixed@0", arm, arms)
+        return Fixed(arm)
+    return Rules.from_settings(rules, default=default, actions=arms, known=known, roles=roles)

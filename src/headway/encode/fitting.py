@@ -1,0 +1,157 @@
+"""What features a stream of situations has, and their statistics, in one pass and bounded memory.
+
+fit(situations, encoder)                      # → Features
+tracker = Tracker(); tracker.add(situation); tracker.features(encoder)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from headway.encode.state import Features, summarise
+from headway.nouns.errors import InvalidInput
+from headway.nouns.protocols import Encoder
+from headway.nouns.records import Situation
+
+__all__ = ["Tracker", "fit"]
+
+_CHUNK = 4096
+_LONGEST = 512  # a longer sequence is summarised even where its length never varies
+_VALUES = 32  # of a category get a place of their own
+_WATCHED = 1024  # different values of a category are counted before the rare ones are dropped
+_NAMES = 2048  # different state names are followed
+
+
+def fit(situations: Iterable[Situation], encoder: Encoder | None = None) -> Features:
+    """The features of these situations. Text is used where an encoder is given and any text is not empty."""
+    tracker = Tracker()
+    for each in situations:
+        tracker.add(each)
+    return tracker.features(encoder)
+
+
+class _Moments:
+    """Count, mean and squared deviations of equally long rows, merged chunk by chunk (Chan et al., 1983)."""
+
+    __slots__ = ("count", "mean", "pending", "spread")
+
+    def __init__(self) -> None:
+        self.count, self.pending = 0, list[Any]()
+        self.mean: Any = 0.0
+        self.spread: Any = 0.0
+
+    def add(self, row: Any) -> None:
+        self.pending.append(row)
+        if len(self.pending) >= _CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self.pending:
+            return
+        rows = np.array(self.pending, dtype=np.float64)
+        self.pending = []
+        count, mean = len(rows), rows.mean(axis=0)
+        spread = ((rows - mean) ** 2).sum(axis=0)
+        total, shift = self.count + count, mean - self.mean
+        self.mean = self.mean + shift * (count / total)
+        self.spread = self.spread + spread + shift * shift * (self.count * count / total)
+        self.count = total
+
+    def scale(self) -> Any:
+        """The deviation; 1 where the value never changed, so that it stays 0 after centring."""
+        deviation = np.sqrt(self.spread / max(self.count, 1))
+        return np.where(deviation > 1e-9 * np.maximum(1.0, np.abs(self.mean)), deviation, 1.0)
+
+
+class Tracker:
+    """Follows a stream of situations; `features()` may be asked at any time."""
+
+    def __init__(self) -> None:
+        self._length = _Moments()
+        self._any_text = False
+        self._numbers: dict[str, _Moments] = {}
+        self._whole: dict[tuple[str, int], _Moments] = {}  # (name, length) → every element
+        self._summary: dict[str, _Moments] = {}
+        self._categories: dict[str, Counter[str]] = {}
+
+    def add(self, situation: Situation) -> None:
+        self._any_text = self._any_text or bool(situation.text)
+        self._length.add(math.log1p(len(situation.text)))
+        if situation.role:
+            self._category("role", situation.role)
+        for name, value in situation.state.items():
+            if isinstance(value, str):
+                self._category(name, value)
+            elif isinstance(value, int | float):
+                if not math.isfinite(value):
+                    raise InvalidInput(f"The state has {name!r} = {value!r}.", code="not_finite", hint="Leave it out.")
+                _follow(self._numbers, name).add(float(value))
+            else:
+                if not all(math.isfinite(each) for each in value):
+                    raise InvalidInput(f"The state's {name!r} is not finite.", code="not_finite", hint="Leave it out.")
+                _follow(self._summary, name).add(summarise(value))
+                if 0 < len(value) <= _LONGEST and sum(1 for known, _ in self._whole if known == name) < 2:
+                    self._whole.setdefault((name, len(value)), _Moments()).add(tuple(value))
+
+    def features(self, encoder: Encoder | None = None) -> Features:
+        for each in (self._length, *self._numbers.values(), *self._whole.values(), *self._summary.values()):
+            each.flush()
+        means: list[float] = []
+        scales: list[float] = []
+
+        def take(moments: _Moments) -> None:
+            means.extend(np.atleast_1d(moments.mean).tolist())
+            scales.extend(np.atleast_1d(moments.scale()).tolist())
+
+        text = encoder if self._any_text else None
+        if text is not None:
+            take(self._length)
+        numbers = tuple(sorted(self._numbers))
+        for name in numbers:
+            take(self._numbers[name])
+        # A sequence counts as a vector when the one length was seen on every row that had the sequence at all.
+        vectors = sorted((name, n) for (name, n), m in self._whole.items() if m.count == self._summary[name].count)
+        for key in vectors:
+            take(self._whole[key])
+        fixed = {name for name, _ in vectors}
+        sequences = tuple(sorted(name for name in self._summary if name not in fixed))
+        for name in sequences:
+            take(self._summary[name])
+        return Features(
+            encoder=text.version if text is not None else "",
+            text_width=text.width if text is not None else 0,
+            numbers=numbers,
+            vectors_of=tuple(vectors),
+            sequences=sequences,
+            categories=tuple((name, _frequent(seen)) for name, seen in sorted(self._categories.items())),
+            means=tuple(means),
+            scales=tuple(scales),
+        )
+
+    def _category(self, name: str, value: str) -> None:
+        if name not in self._categories and len(self._categories) >= _NAMES:
+            return
+        seen = self._categories.setdefault(name, Counter())
+        seen[value] += 1
+        if len(seen) > _WATCHED:
+            self._categories[name] = Counter(dict(seen.most_common(_WATCHED // 2)))
+
+
+def _follow(table: dict[str, _Moments], name: str) -> _Moments:
+    if name not in table and len(table) >= _NAMES:
+        raise InvalidInput(
+            f"More than {_NAMES} different names in the state; {name!r} was one too many.",
+            code="bad_state",
+            hint="Use a few fixed names; put free text into `text`.",
+        )
+    return table.setdefault(name, _Moments())
+
+
+def _frequent(seen: Counter[str]) -> tuple[str, ...]:
+    """The most frequent values, in alphabetical order: the layout does not depend on who came first."""
+    return tuple(sorted(value for value, _ in sorted(seen.items(), key=lambda each: (-each[1], each[0]))[:_VALUES]))

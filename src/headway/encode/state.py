@@ -1,0 +1,259 @@
+"""A Situation into one vector: bias, text, numbers, fixed-length vectors, categories, summarised sequences.
+
+    features = fit(situations, encoder)              # one pass over a stream, bounded memory
+    features.vectors(situations, encoder)            # float64 [row, width]
+    Features.from_json(features.to_json())           # what a bundle stores
+
+Layout: `[1, text…, log(1+characters), numbers…, vectors…, sequence summaries…, one-hot categories…]`.
+
+- Numbers (and true/false as 1/0) are standardised with the stored mean and deviation; a missing one is 0 afterwards.
+- A sequence that always had the same length (at most 512) is that many numbers; one whose length varies is summarised
+  by its mean, last, least, greatest and length.
+- A category is one-hot over the values seen (the 32 most frequent) with one more place for every other value.
+- Names that were not there at fitting are ignored; NaN and infinity are refused (`not_finite`).
+
+**Every entry is a multiple of 2**-14 between −8 and 8.** Products of such entries with rounded weights add up exactly
+in float64, in whatever order a BLAS adds them: a row alone and the same row in a batch get bit-equal scores, replay is
+exact on every machine, and sums of outer products can be subtracted again without a trace.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from headway.nouns.errors import Damaged, InvalidInput
+from headway.nouns.protocols import Encoder, Floats
+from headway.nouns.records import Situation
+
+__all__ = ["GRID", "LIMIT", "SUMMARY", "Features", "summarise"]
+
+GRID = 2.0**-14  # every entry is a multiple of this
+LIMIT = 8.0  # and no larger than this
+SUMMARY = ("mean", "last", "least", "greatest", "length")
+
+
+def summarise(values: Sequence[float]) -> tuple[float, ...]:
+    """Five numbers for a sequence of any length, in the order of SUMMARY; an empty one is all zeros."""
+    if not len(values):
+        return (0.0,) * len(SUMMARY)
+    return (sum(values) / len(values), float(values[-1]), float(min(values)), float(max(values)), float(len(values)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """How situations of one task become vectors. Immutable; `version` of the encoder is part of it."""
+
+    encoder: str = ""  # the version of the text encoder; empty: text is not used
+    text_width: int = 0
+    numbers: tuple[str, ...] = ()
+    vectors_of: tuple[tuple[str, int], ...] = ()  # name and fixed length
+    sequences: tuple[str, ...] = ()
+    categories: tuple[tuple[str, tuple[str, ...]], ...] = ()  # name ("role" is the situation's own) and its values
+    means: tuple[float, ...] = ()  # of text length (if text is used), numbers, vectors and summaries, in this order
+    scales: tuple[float, ...] = ()
+    width: int = field(init=False, compare=False)
+    plain_width: int = field(init=False, compare=False)  # how many standardised numbers there are
+    _gain: Floats = field(init=False, repr=False, compare=False)
+    _offset: Floats = field(init=False, repr=False, compare=False)
+    _pick: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        fixed = sum(length for _, length in self.vectors_of)
+        plain = bool(self.text_width) + len(self.numbers) + fixed + len(SUMMARY) * len(self.sequences)
+        width = 1 + self.text_width + plain + sum(len(values) + 1 for _, values in self.categories)
+        object.__setattr__(self, "plain_width", plain)
+        object.__setattr__(self, "width", width)
+        if len(self.means) != plain or len(self.scales) != plain:
+            raise Damaged(
+                f"The features store {len(self.means)} means and {len(self.scales)} scales for {plain} numbers.",
+                code="damaged_features",
+            )
+        mean, scale = np.array(self.means, dtype=np.float64), np.array(self.scales, dtype=np.float64)
+        if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
+            raise Damaged("The features store a mean or scale that is not a usable number.", code="damaged_features")
+        gain = np.full(width, 1.0 / GRID)
+        offset = np.zeros(width)
+        start = 1 + self.text_width
+        gain[start : start + plain] = 1.0 / (GRID * scale)
+        offset[start : start + plain] = -mean / (GRID * scale)
+        object.__setattr__(self, "_gain", gain)
+        object.__setattr__(self, "_offset", offset)
+        object.__setattr__(self, "_pick", itemgetter(*self.numbers) if len(self.numbers) > 1 else None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each place of the vector is called, for `explain`."""
+        found = ["bias", *(f"text[{i}]" for i in range(self.text_width))]
+        found += ["text.length"] if self.text_width else []
+        found += self.numbers
+        found += [f"{name}[{i}]" for name, length in self.vectors_of for i in range(length)]
+        found += [f"{name}.{what}" for name in self.sequences for what in SUMMARY]
+        found += [f"{name}={value}" for name, values in self.categories for value in (*values, "…")]
+        return tuple(found)
+
+    def vectors(self, situations: Sequence[Situation], encoder: Encoder | None = None) -> Floats:
+        """float64 [row, width]. Row i depends on situation i alone."""
+        raw = np.zeros((len(situations), self.width))
+        raw[:, 0] = 1.0
+        start = 1
+        if self.text_width:
+            raw[:, 1 : 1 + self.text_width] = self._encode([each.text for each in situations], encoder)
+            start = 1 + self.text_width
+        if self.means:
+            end = start + self.plain_width
+            plain = raw[:, start:end]
+            for row, each in enumerate(situations):
+                plain[row] = self._plain(each)
+            if not math.isfinite(float(np.add.reduce(plain, axis=None))):
+                self._refuse(situations, plain)
+            start = end
+        for name, values in self.categories:
+            for row, each in enumerate(situations):
+                found = each.role or None if name == "role" else each.state.get(name)
+                if isinstance(found, str):
+                    raw[row, start + (values.index(found) if found in values else len(values))] = 1.0
+            start += len(values) + 1
+        raw *= self._gain
+        raw += self._offset
+        np.rint(raw, out=raw)
+        np.minimum(raw, LIMIT / GRID, out=raw)
+        np.maximum(raw, -LIMIT / GRID, out=raw)
+        raw *= GRID
+        return raw
+
+    def _encode(self, texts: list[str], encoder: Encoder | None) -> Floats:
+        if encoder is None or encoder.version != self.encoder:
+            raise Damaged(
+                f"These features need the encoder {self.encoder!r}, not {getattr(encoder, 'version', None)!r}.",
+                code="encoder_mismatch",
+                hint="Set `encoder` of the task to the one that the policy was learned with, or learn again.",
+            )
+        return encoder.encode(texts)
+
+    def _plain(self, situation: Situation) -> array[float]:
+        """The raw standardisable numbers of one situation; a missing one is its mean, which standardises to 0."""
+        state = situation.state
+        try:  # everything is there, and nothing but plain numbers: the usual case
+            if self._pick is not None and not (self.text_width or self.vectors_of or self.sequences):
+                return array("d", self._pick(state))
+        except (KeyError, TypeError, OverflowError):
+            pass
+        values = array("d")
+        means = self.means
+        if self.text_width:
+            values.append(math.log1p(len(situation.text)))
+        for name in self.numbers:
+            found = state.get(name)
+            values.append(means[len(values)] if not isinstance(found, int | float) else _number(name, found))
+        for name, length in self.vectors_of:
+            found = state.get(name)
+            row = _numbers(name, found) if _is_sequence(found) else None
+            values.extend(means[len(values) : len(values) + length] if row is None or len(row) != length else row)
+        for name in self.sequences:
+            found = state.get(name)
+            values.extend(
+                summarise(_numbers(name, found))
+                if _is_sequence(found)
+                else means[len(values) : len(values) + len(SUMMARY)]
+            )
+        return values
+
+    def _refuse(self, situations: Sequence[Situation], plain: Floats) -> None:
+        bad = np.argwhere(~np.isfinite(plain))
+        if len(bad):
+            name = self.names[1 + self.text_width + int(bad[0, 1])]
+            row, value = situations[int(bad[0, 0])], float(plain[tuple(bad[0])])
+            raise InvalidInput(
+                f"The state of task {row.task!r} has {name!r} = {value!r}.",
+                code="not_finite",
+                hint="Leave the value out where it is unknown.",
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": 1,
+            "encoder": self.encoder,
+            "text_width": self.text_width,
+            "numbers": list(self.numbers),
+            "vectors": [[name, length] for name, length in self.vectors_of],
+            "sequences": list(self.sequences),
+            "categories": [[name, list(values)] for name, values in self.categories],
+            "means": list(self.means),
+            "scales": list(self.scales),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Features:
+        """The features that `to_json` wrote, equal in every bit; anything else is `damaged_features`."""
+        try:
+            if data["format"] != 1 or set(data) != _FIELDS:
+                raise ValueError("unknown format or fields")
+            found = cls(
+                encoder=_text(data["encoder"]),
+                text_width=_count(data["text_width"]),
+                numbers=tuple(_text(name) for name in data["numbers"]),
+                vectors_of=tuple((_text(name), _count(length)) for name, length in data["vectors"]),
+                sequences=tuple(_text(name) for name in data["sequences"]),
+                categories=tuple(
+                    (_text(name), tuple(_text(value) for value in values)) for name, values in data["categories"]
+                ),
+                means=tuple(_real(value) for value in data["means"]),
+                scales=tuple(_real(value) for value in data["scales"]),
+            )
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise Damaged(f"The stored features cannot be read: {error}.", code="damaged_features") from error
+        if found.width > 1 << 16:
+            raise Damaged(f"The stored features are {found.width} wide.", code="damaged_features")
+        return found
+
+
+_FIELDS = {"format", "encoder", "text_width", "numbers", "vectors", "sequences", "categories", "means", "scales"}
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, list | tuple) or (isinstance(value, Sequence) and not isinstance(value, str | bytes))
+
+
+def _number(name: str, value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise InvalidInput(
+            f"The state's {name!r} is too large for a number.", code="not_finite", hint="Leave the value out."
+        ) from error
+
+
+def _numbers(name: str, values: Any) -> array[float]:
+    try:
+        return array("d", values)
+    except (TypeError, OverflowError) as error:
+        raise InvalidInput(
+            f"The state's {name!r} holds something that is not a number: {values!r:.80}.",
+            code="bad_state",
+            hint="A sequence in the state is a list of numbers.",
+        ) from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a string")
+    return value
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 1 << 16:
+        raise TypeError(f"{value!r} is not a count")
+    return value
+
+
+def _real(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is not a number")
+    return float(value)

@@ -1,0 +1,93 @@
+"""Vectors kept by content: the same text is encoded once.
+
+    cached = CachedEncoder(HashingEncoder())           # keeps 8,192 vectors in memory
+    cached.encode(["hello", "hello"])                  # encodes "hello" once
+
+The key is blake2b of the encoder's version and the text, so another version never meets an old vector. Any
+`nouns.Cache` can stand behind it; `MemoryCache` is the one in this process. Safe from several threads.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+from threading import Lock
+
+import numpy as np
+
+from headway.nouns.protocols import Cache, Encoder, Floats
+
+__all__ = ["CachedEncoder", "MemoryCache", "key"]
+
+
+def key(version: str, text: str) -> bytes:
+    """What a vector is kept under: 16 bytes of blake2b over the encoder's version and the text."""
+    return blake2b(f"{version}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+class MemoryCache:
+    """The `capacity` most recently used vectors; they are read-only, so nobody can spoil another's."""
+
+    __slots__ = ("_capacity", "_kept", "_lock")
+
+    def __init__(self, capacity: int = 8192) -> None:
+        self._capacity = capacity
+        self._kept: OrderedDict[bytes, Floats] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: bytes) -> Floats | None:
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+            return found
+
+    def put(self, key: bytes, vector: Floats) -> None:
+        kept = np.array(vector, dtype=np.float64)
+        kept.flags.writeable = False
+        with self._lock:
+            self._kept[key] = kept
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._capacity:
+                self._kept.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+class CachedEncoder:
+    """An encoder that asks its cache first. Equal to the encoder behind it, bit for bit."""
+
+    __slots__ = ("_cache", "_encoder", "version", "width")
+
+    def __init__(self, encoder: Encoder, cache: Cache | None = None) -> None:
+        self._encoder = encoder
+        self._cache = MemoryCache() if cache is None else cache
+        self.version = encoder.version
+        self.width = encoder.width
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        vectors = np.empty((len(texts), self.width))
+        missing: dict[bytes, list[int]] = {}
+        for row, text in enumerate(texts):
+            name = key(self.version, text)
+            found = self._cache.get(name)
+            if found is None:
+                missing.setdefault(name, []).append(row)
+            else:
+                vectors[row] = found
+        if missing:
+            fresh = self._encoder.encode([texts[rows[0]] for rows in missing.values()])
+            for (name, rows), vector in zip(missing.items(), fresh, strict=True):
+                self._cache.put(name, vector)
+                vectors[rows] = vector
+        return vectors
+
+    def uncached(self) -> Encoder:
+        """The encoder itself, for long streams that would only push useful vectors out."""
+        return self._encoder

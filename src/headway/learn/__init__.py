@@ -1,0 +1,6 @@
+"""learn — turns experience into a policy, and says how it compares with doing without one.
+
+Takes: Experience, knobs, a seed.   Gives: Learned: tensors, knobs, metrics, and the baselines beside them.
+Never: reads rows of the prove part, makes a file, opens a socket, reads a clock.
+May import: decide, encode, nouns, observe, reward, worlds.
+"""

@@ -1,0 +1,284 @@
+"""Learns the contextual bandit from logged decisions, in closed form and bounded memory.
+
+    learned = BanditLearner(encoder).learn(experience, {}, seed=7)
+    learned = BanditLearner(encoder).learn(experience, {"model": "linear", "ridge": 3.0}, seed=7)
+
+Three passes: the first (at most `fit_rows` rows) finds the features and a sample to cluster, the second sums up the
+train part, the third the tune part. Ridge, prior, model, number of clusters and shrinkage are those with the least
+squared error on the tune part, each row weighted as if all candidates had been tried equally often; whatever the
+caller's knobs name is not searched. The policy is then fitted on train and tune together.
+
+Not covered: rewards that change with time (all rows count alike); candidates' own features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from headway.decide.acting import explorer
+from headway.decide.bandit import rounded
+from headway.encode.fitting import Tracker
+from headway.encode.state import Features
+from headway.learn import online
+from headway.learn.posterior import clusters_posterior, linear_posterior, pooled_mean
+from headway.learn.sums import Sums, gather, kmeans
+from headway.learn.values import tune_values
+from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
+from headway.nouns.records import Settled, Situation
+
+__all__ = ["KNOBS", "BanditLearner"]
+
+KNOBS: dict[str, Any] = {
+    "model": None,  # "linear", "clusters", or None: the better one
+    "ridge": None,
+    "prior": None,  # "mean", "pooled", or None
+    "clusters": None,
+    "shrink": None,
+    "explore": "thompson",
+    "cost_weight": 0.0,
+    "costs": {},
+    "fit_rows": 200_000,
+}
+_RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+_PRIORS = ("mean", "pooled")
+_SIZES = (4, 8, 16, 32)
+_SHRINKS = (1.0, 5.0, 20.0, 100.0)
+_SAMPLE = 4096
+_LEAST_TUNE = 20  # rows; with fewer, nothing is searched
+_WIDEST = 1024  # features; with more, only clusters are affordable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    knobs: dict[str, Any]
+    error: float
+    tensors: dict[str, Floats] = field(repr=False)
+
+
+class BanditLearner:
+    """The learner of the family `bandit`; `encoder` turns text into vectors (None: text is not used)."""
+
+    family = "bandit"
+
+    def __init__(self, encoder: Encoder | None = None) -> None:
+        self.encoder = encoder
+
+    def learn(
+        self, experience: Experience, knobs: Mapping[str, Any], seed: int, progress: Progress | None = None
+    ) -> Learned:
+        wanted = _checked(knobs)
+        uncached = getattr(self.encoder, "uncached", None)  # a long stream would only push useful vectors out
+        encoder: Encoder | None = uncached() if uncached is not None else self.encoder
+        rng = np.random.default_rng(seed)
+        features, sample, counts = _look(experience, encoder, wanted["fit_rows"], rng, progress)
+        linear = wanted["model"] != "clusters" and features.width <= _WIDEST
+        centroids = _centroids(features.vectors(sample, encoder), wanted, rng, linear)
+        train, tune, weighted = (Sums(features.width, centroids, linear=linear) for _ in range(3))
+
+        def told(what: str) -> Any:
+            return None if progress is None else lambda count: progress(what, count, None)
+
+        rows = _counted(experience.part("train"), counts)
+        trained = gather(rows, train, features, encoder, done=told("train"))
+        rows = _counted(experience.part("tune"), counts)
+        tuned = gather(rows, tune, features, encoder, weighted=weighted, done=told("tune"))
+        arms = sorted({*train.arms, *tune.arms})
+        if not arms or not trained:
+            raise InvalidInput(
+                "There is no decision with a reward in the train part.",
+                code="nothing_to_learn",
+                hint="Send signals for the decisions that were made, or wait until they settle.",
+            )
+        best, choices = _choose(train.ordered(arms), weighted.ordered(arms), wanted, centroids, tuned >= _LEAST_TUNE)
+        kept = {key: wanted[key] for key in ("explore", "cost_weight", "costs")}
+        state = _state(features, self.encoder, {**best.knobs, **kept}, arms, (train, tune), centroids)
+        metrics, baselines = tune_values(
+            experience.part("tune" if tuned else "train"),
+            features=features,
+            encoder=encoder,
+            arms=arms,
+            chosen=best.knobs,
+            tensors={name: each.tensors for name, each in choices.items()},
+            totals=train.ordered(arms)[2],
+        )
+        metrics |= {"tune_error": best.error, "rows": float(trained + tuned), "tuned": float(tuned >= _LEAST_TUNE)}
+        baselines |= _errors(train.ordered(arms)[2], weighted.ordered(arms)[2])
+        if "linear" in choices:
+            baselines["error_linear"] = choices["linear"].error
+        return Learned(
+            family="bandit",
+            tensors=online.tensors_of(state),
+            knobs=state.knobs,
+            metrics=metrics,
+            baselines=baselines,
+            trained_on=counts | {"train": trained, "tune": tuned},
+            extra={"arms": arms, "features": features.to_json()},
+        )
+
+    def start(
+        self, features: Features, knobs: Mapping[str, Any] | None = None, arms: Sequence[str] = ()
+    ) -> online.State:
+        """A live state that has seen nothing."""
+        return online.start(features, self.encoder, knobs, arms)
+
+    def state_from(self, policy: Policy) -> online.State:
+        """A live state that goes on where the policy's bundle stopped."""
+        return online.state_from(policy)
+
+    def update(self, state: online.State, row: Settled, sign: int = 1) -> None:
+        """Folds one settled row in, or (sign=-1) takes exactly that row back."""
+        online.update(state, row, sign)
+
+    def snapshot(self, state: online.State) -> Policy:
+        """An immutable policy of what the state has seen."""
+        return online.snapshot(state)
+
+    def learned(self, state: online.State, trained_on: Mapping[str, Any] | None = None) -> Learned:
+        """The state as something that `promote` can store."""
+        return Learned(
+            family="bandit",
+            tensors=online.tensors_of(state),
+            knobs=state.knobs,
+            metrics={"rows": float(state.seen[0])},
+            baselines={},
+            trained_on=dict(trained_on or {}),
+            extra={"arms": list(state.arms), "features": state.features.to_json()},
+        )
+
+
+def _checked(knobs: Mapping[str, Any]) -> dict[str, Any]:
+    for key in knobs:
+        if key not in KNOBS:
+            raise InvalidSettings(f"The bandit has no knob {key!r}.", code="unknown_key", hint=did_you_mean(key, KNOBS))
+    wanted = {**KNOBS, **knobs}
+    if wanted["model"] not in (None, "linear", "clusters") or wanted["prior"] not in (None, *_PRIORS):
+        raise InvalidSettings(
+            f"The bandit cannot be model {wanted['model']!r} with prior {wanted['prior']!r}.",
+            code="bad_knob",
+            hint='model is "linear" or "clusters", prior "mean" or "pooled".',
+        )
+    for key in ("ridge", "shrink", "clusters", "fit_rows"):
+        value = wanted[key]
+        if value is not None and not (isinstance(value, int | float) and 1e-6 <= value <= 1e9):
+            raise InvalidSettings(f"The knob {key} is {value!r}.", code="bad_knob", hint="Use a number above 0.")
+    prices = [wanted["cost_weight"], *dict(wanted["costs"] or {}).values()]
+    if not all(isinstance(each, int | float) and np.isfinite(each) for each in prices):
+        raise InvalidSettings(f"The costs are {wanted['costs']!r}.", code="bad_knob", hint="Use numbers.")
+    explorer(wanted["explore"])
+    return wanted
+
+
+def _look(
+    experience: Experience, encoder: Encoder | None, most: int, rng: np.random.Generator, progress: Progress | None
+) -> tuple[Features, list[Situation], dict[str, Any]]:
+    """The features of the first rows, and an even sample of them to cluster (reservoir sampling)."""
+    tracker, sample = Tracker(), list[Situation]()
+    seen = 0
+    for row in experience.part("train"):
+        if row.reward is None:
+            continue
+        tracker.add(row.decision.situation)
+        if seen < _SAMPLE:
+            sample.append(row.decision.situation)
+        elif (place := int(rng.integers(seen + 1))) < _SAMPLE:
+            sample[place] = row.decision.situation
+        seen += 1
+        if progress is not None and seen % 10_000 == 0:
+            progress("features", seen, None)
+        if seen >= most:
+            break
+    return tracker.features(encoder), sample, {"sources": {}, "statuses": {}, "first": None, "last": None}
+
+
+def _counted(rows: Iterable[Settled], counts: dict[str, Any]) -> Iterable[Settled]:
+    """The same rows, counted by source and status as they pass."""
+    for row in rows:
+        for table, name in ((counts["sources"], row.decision.source), (counts["statuses"], row.status)):
+            table[name] = table.get(name, 0) + 1
+        counts["first"] = row.seq if counts["first"] is None else min(counts["first"], row.seq)
+        counts["last"] = row.seq if counts["last"] is None else max(counts["last"], row.seq)
+        yield row
+
+
+def _centroids(x: Floats, wanted: Mapping[str, Any], rng: np.random.Generator, linear: bool) -> dict[int, Floats]:
+    if wanted["model"] == "linear" or not len(x):
+        return {}
+    different = len(np.unique(x, axis=0))
+    sizes = [int(wanted["clusters"])] if wanted["clusters"] else [each for each in _SIZES if each * 50 <= len(x)]
+    sizes = [each for each in sizes if each <= different] or ([] if linear and wanted["model"] is None else [1])
+    return {size: rounded(kmeans(x, size, rng)) for size in sizes}
+
+
+def _choose(
+    train: tuple[Floats, Floats, Floats, dict[int, Floats]],
+    tune: tuple[Floats, Floats, Floats, dict[int, Floats]],
+    wanted: Mapping[str, Any],
+    centroids: Mapping[int, Floats],
+    search: bool,
+) -> tuple[_Choice, dict[str, _Choice]]:
+    """The best of each model, and the best of all, by weighted squared error on the tune part."""
+    moments, targets, totals, clusters = train
+    found: dict[str, _Choice] = {}
+
+    def offer(model: str, knobs: dict[str, Any], tensors: dict[str, Floats], error: float) -> None:
+        if model not in found or error < found[model].error:
+            found[model] = _Choice(knobs={"model": model, **knobs}, error=error, tensors=tensors)
+
+    rows = max(float(tune[2][:, 0].sum()), 1e-300)
+    if moments.shape[1]:
+        for ridge in [wanted["ridge"]] if wanted["ridge"] else _RIDGES if search else (10.0,):
+            for prior in [wanted["prior"]] if wanted["prior"] else _PRIORS if search else ("mean",):
+                tensors = linear_posterior(moments, targets, totals, float(ridge), prior)
+                theta = tensors["weights"][:-1]
+                fit = np.einsum("kd,kde,ke->", theta, tune[0], theta) - 2.0 * (theta * tune[1]).sum()
+                error = (float(tune[2][:, 2].sum()) + float(fit)) / rows
+                offer("linear", {"ridge": float(ridge), "prior": prior}, tensors, error)
+    for size, table in clusters.items():
+        for shrink in [wanted["shrink"]] if wanted["shrink"] else _SHRINKS if search else (5.0,):
+            tensors = {"centroids": centroids[size], **clusters_posterior(table, float(shrink))}
+            means, held = tensors["means"][:, :-1], tune[3][size]
+            error = float((held[..., 2] - 2.0 * means * held[..., 1] + means * means * held[..., 0]).sum()) / rows
+            offer("clusters", {"clusters": size, "shrink": float(shrink)}, tensors, error)
+    if not search and "linear" in found:
+        return found["linear"], found
+    return min(found.values(), key=lambda each: each.error), found
+
+
+def _state(
+    features: Features,
+    encoder: Encoder | None,
+    knobs: dict[str, Any],
+    arms: list[str],
+    parts: tuple[Sums, Sums],
+    centroids: Mapping[int, Floats],
+) -> online.State:
+    """Train and tune together: sums just add up."""
+    one, other = (part.ordered(arms) for part in parts)
+    state = online.State(features, encoder, knobs, arms)
+    if state.linear:
+        state.moments, state.targets, state.totals = one[0] + other[0], one[1] + other[1], one[2] + other[2]
+    else:
+        size = int(knobs["clusters"])
+        state.centroids = centroids[size]
+        state.totals = one[3][size] + other[3][size]
+    state.seen[0] = state.totals[..., 0].sum()
+    return state
+
+
+def _errors(train: Floats, tune: Floats) -> dict[str, float]:
+    """Squared errors on the tune part of two models that ignore the situation."""
+    rows = float(tune[:, 0].sum())
+    if rows <= 0.0:
+        return {}
+    pooled = pooled_mean(train)
+    own = np.where(train[:, 0] > 0, train[:, 1] / np.maximum(train[:, 0], 1.0), pooled)
+
+    def error(guess: Floats) -> float:
+        return float((tune[:, 2] - 2.0 * guess * tune[:, 1] + guess * guess * tune[:, 0]).sum()) / rows
+
+    return {"error_mean": error(np.full(len(train), pooled)), "error_arm_means": error(own)}

@@ -1,0 +1,144 @@
+"""Sufficient statistics of logged rows, gathered batch by batch in bounded memory.
+
+One pass serves every ridge and every number of clusters: what a model of either kind needs to be fitted, and what its
+squared error on these rows is, follows from the sums alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.encode.state import Features
+from headway.nouns.protocols import Encoder, Floats
+from headway.nouns.records import Settled
+
+__all__ = ["BATCH", "Sums", "batches", "gather", "kmeans", "weight_of"]
+
+BATCH = 2048
+_MOST_WEIGHT = 10.0
+
+
+def weight_of(row: Settled) -> float:
+    """How much a row counts in a held-out error: as if every candidate had been tried equally often, at most 10."""
+    decision = row.decision
+    return min(1.0 / (len(decision.candidates) * max(decision.propensity, 1e-12)), _MOST_WEIGHT)
+
+
+def batches(rows: Iterable[Settled], size: int = BATCH) -> Iterator[list[Settled]]:
+    """Lists of at most `size` rows that carry a reward."""
+    batch: list[Settled] = []
+    for row in rows:
+        if row.reward is not None:
+            batch.append(row)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    if batch:
+        yield batch
+
+
+class Sums:
+    """Per arm Σw, Σwr, Σwr², Σwxr, Σwxxᵀ, and the first three per cluster and arm for every clustering."""
+
+    def __init__(self, width: int, centroids: Mapping[int, Floats], *, linear: bool = True) -> None:
+        self.width, self.centroids, self.linear = width, centroids, linear
+        self.arms: dict[str, int] = {}
+        self.moments: list[Floats] = []
+        self.targets: list[Floats] = []
+        self.totals: list[Floats] = []
+        self.per_cluster: dict[int, list[Floats]] = {size: [] for size in centroids}
+
+    def place(self, name: str) -> int:
+        found = self.arms.get(name)
+        if found is None:
+            found = self.arms[name] = len(self.arms)
+            self.moments.append(np.zeros((self.width, self.width) if self.linear else (0, 0)))
+            self.targets.append(np.zeros(self.width))
+            self.totals.append(np.zeros(3))
+            for size, table in self.per_cluster.items():
+                table.append(np.zeros((size, 3)))
+        return found
+
+    def add(self, x: Floats, names: Sequence[str], rewards: Floats, weights: Floats | None = None) -> None:
+        """Rows [row, width] with the arm that was chosen and its reward."""
+        places = np.array([self.place(name) for name in names])
+        nearest = {
+            size: (x @ centers.T - 0.5 * (centers * centers).sum(axis=1)).argmax(axis=1)
+            for size, centers in self.centroids.items()
+        }
+        for arm in np.unique(places).tolist():
+            mine = places == arm
+            part, reward = x[mine], rewards[mine]
+            weight = np.ones(len(reward)) if weights is None else weights[mine]
+            # Unweighted sums of features are exact; see headway.encode.state.
+            weighted = part if weights is None else part * weight[:, None]
+            if self.linear:
+                self.moments[arm] += part.T @ weighted
+            self.targets[arm] += weighted.T @ reward
+            each = np.stack([weight, weight * reward, weight * reward * reward], axis=1)
+            self.totals[arm] += each.sum(axis=0)
+            for size, table in self.per_cluster.items():
+                np.add.at(table[arm], nearest[size][mine], each)
+
+    def ordered(self, arms: Sequence[str]) -> tuple[Floats, Floats, Floats, dict[int, Floats]]:
+        """moments, targets, totals and the clusters' totals [cluster, arm, 3], in this order of arms."""
+        places = [self.place(name) for name in arms]
+        clusters = {
+            size: np.stack([table[place] for place in places], axis=1) for size, table in self.per_cluster.items()
+        }
+        return (
+            np.stack([self.moments[place] for place in places]),
+            np.stack([self.targets[place] for place in places]),
+            np.stack([self.totals[place] for place in places]),
+            clusters,
+        )
+
+
+def gather(
+    rows: Iterable[Settled],
+    sums: Sums,
+    features: Features,
+    encoder: Encoder | None,
+    *,
+    weighted: Sums | None = None,
+    done: Callable[[int], None] | None = None,
+) -> int:
+    """Adds all rows that carry a reward to `sums`, and by weight to `weighted`; gives how many."""
+    count = 0
+    for batch in batches(rows):
+        x = features.vectors([row.decision.situation for row in batch], encoder)
+        rewards = np.array([row.reward for row in batch], dtype=np.float64)
+        names = [row.decision.action for row in batch]
+        sums.add(x, names, rewards)
+        if weighted is not None:
+            weighted.add(x, names, rewards, np.array([weight_of(row) for row in batch]))
+        count += len(batch)
+        if done is not None:
+            done(count)
+    return count
+
+
+def kmeans(points: Floats, clusters: int, rng: np.random.Generator, rounds: int = 25) -> Floats:
+    """Centroids [cluster, width] by Lloyd's algorithm from k-means++ seeds (Arthur and Vassilvitskii, 2007)."""
+    centers = np.empty((clusters, points.shape[1]))
+    centers[0] = points[rng.integers(len(points))]
+    distance = ((points - centers[0]) ** 2).sum(axis=1)
+    for place in range(1, clusters):
+        total = float(distance.sum())
+        pick = rng.choice(len(points), p=distance / total) if total > 0 else rng.integers(len(points))
+        centers[place] = points[pick]
+        distance = np.minimum(distance, ((points - centers[place]) ** 2).sum(axis=1))
+    nearest: NDArray[np.int64] = np.full(len(points), -1)
+    for _ in range(rounds):
+        found = (points @ centers.T - 0.5 * (centers * centers).sum(axis=1)).argmax(axis=1)
+        if (found == nearest).all():
+            break
+        nearest = found
+        for place in range(clusters):
+            mine = points[nearest == place]
+            if len(mine):
+                centers[place] = mine.mean(axis=0)
+    return centers

@@ -1,0 +1,119 @@
+"""What policies would have earned on the tune part: doubly robust estimates, for the learner's own report.
+
+For a target π, logged with propensity μ, and a model q fitted on the train part only (Dudík et al., 2011):
+
+    V(π) = mean[ Σ_a π(a)·q(a) + min(π(chosen)/μ, 50)·(r − q(chosen)) ]
+
+These choose nothing and prove nothing: `prove` judges on rows that no learner has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.decide.bandit import Clusters, Linear
+from headway.encode.state import Features
+from headway.learn.posterior import pooled_mean
+from headway.learn.sums import batches
+from headway.nouns.protocols import Encoder, Floats
+from headway.nouns.records import Settled
+
+__all__ = ["tune_values"]
+
+_MOST_WEIGHT = 50.0
+
+
+def tune_values(
+    rows: Iterable[Settled],
+    *,
+    features: Features,
+    encoder: Encoder | None,
+    arms: Sequence[str],
+    chosen: Mapping[str, Any],
+    tensors: Mapping[str, Mapping[str, Floats]],
+    totals: Floats,
+) -> tuple[dict[str, float], dict[str, float]]:
+    """({"tune_value": …}, {"behaviour", "uniform", "constant_best", "linear": …}); costs are not subtracted.
+
+    `tensors` are those of the best model of each kind, fitted on the train part; `totals` [arm, 3] the train part's.
+    """
+    models: dict[str, Linear | Clusters] = {}
+    if "linear" in tensors:
+        found = tensors["linear"]
+        models["linear"] = Linear(found["weights"], found["covariance"], found["noise"])
+    if "clusters" in tensors:
+        found = tensors["clusters"]
+        models["clusters"] = Clusters(found["centroids"], found["means"], found["stds"])
+    model = models[chosen["model"]]
+    index = {name: place for place, name in enumerate(arms)}
+    unknown = len(arms)
+    pooled = pooled_mean(totals)
+    means = (totals[:, 1] + pooled) / (totals[:, 0] + 1.0)
+    constant = int(means.argmax())
+    sums: dict[str, float] = {"behaviour": 0.0, "uniform": 0.0, "constant_best": 0.0, "chosen": 0.0}
+    if "linear" in models:
+        sums["linear"] = 0.0
+    count = 0
+    masks: dict[tuple[str, ...], Floats] = {}
+    for batch in batches(rows):
+        x = features.vectors([row.decision.situation for row in batch], encoder)
+        offered = np.stack(
+            [_mask(row, index, masks) for row in batch]
+        )  # [row, arm + 1]: how many candidates stand there
+        reward = np.array([row.reward for row in batch], dtype=np.float64)
+        propensity = np.array([row.decision.propensity for row in batch])
+        action = np.array([index.get(row.decision.action, unknown) for row in batch])
+        q, _ = model.predict(x, np.arange(unknown + 1), False)
+        targets = {
+            "uniform": offered / offered.sum(axis=1, keepdims=True),
+            "constant_best": _constant(offered, constant),
+            "chosen": _best(q, offered),
+        }
+        if "linear" in models:
+            own = q if model is models["linear"] else models["linear"].predict(x, np.arange(unknown + 1), False)[0]
+            targets["linear"] = _best(own, offered)
+        index_rows: NDArray[np.int64] = np.arange(len(batch))
+        left = reward - q[index_rows, action]
+        for name, target in targets.items():
+            each = target[index_rows, action] / np.maximum(offered[index_rows, action], 1.0)
+            weight = np.minimum(each / np.maximum(propensity, 1e-12), _MOST_WEIGHT)
+            sums[name] += float((target * q).sum() + (weight * left).sum())
+        sums["behaviour"] += float(reward.sum())
+        count += len(batch)
+    if not count:
+        return {}, {}
+    values = {name: total / count for name, total in sums.items()}
+    return {"tune_value": values.pop("chosen")}, values
+
+
+def _mask(row: Settled, index: Mapping[str, int], known: dict[tuple[str, ...], Floats]) -> Floats:
+    names = tuple([each.name for each in row.decision.candidates])
+    found = known.get(names)
+    if found is None:
+        found = np.zeros(len(index) + 1)
+        for name in names:
+            found[index.get(name, len(index))] += 1.0
+        if len(known) > 4096:
+            known.clear()
+        known[names] = found
+    return found
+
+
+def _best(q: Floats, offered: Floats) -> Floats:
+    target = np.zeros_like(q)
+    best = np.where(offered > 0, q, -np.inf).argmax(axis=1)
+    target[np.arange(len(q)), best] = 1.0
+    return target
+
+
+def _constant(offered: Floats, arm: int) -> Floats:
+    """All on one arm where it is on offer, else all alike."""
+    target: Floats = offered / offered.sum(axis=1, keepdims=True)
+    there = offered[:, arm] > 0
+    target[there] = 0.0
+    target[there, arm] = 1.0
+    return target
