@@ -1,3 +1,95 @@
-"""Headway: a local-first policy layer for AI agents — decide, signal, learn, prove, promote."""
+"""Headway: a local-first policy layer for AI agents — decide, signal, learn, prove, promote.
 
+    import headway
+
+    project = headway.open("demo")
+    pick = project.decide("route", "Summarise this page", ["small", "large"])
+    project.signal(pick.id, reward=1.0)
+
+Importing this package loads neither numpy nor a web framework; what is needed is loaded on first use.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.nouns.errors import (
+    Busy,
+    Conflict,
+    Damaged,
+    GateRefused,
+    HeadwayError,
+    InvalidInput,
+    InvalidSettings,
+    MissingExtra,
+    Unavailable,
+    UnknownName,
+)
+from headway.nouns.evidence import Estimate, Evidence, Verdict
+from headway.nouns.records import Candidate, Decision, Signal, Situation, Source
+
+if TYPE_CHECKING:
+    from headway.project import Project
+    from headway.worlds.routing import Ask
+
+__all__ = [
+    "Busy",
+    "Candidate",
+    "Conflict",
+    "Damaged",
+    "Decision",
+    "Estimate",
+    "Evidence",
+    "GateRefused",
+    "HeadwayError",
+    "InvalidInput",
+    "InvalidSettings",
+    "MissingExtra",
+    "Project",
+    "Signal",
+    "Situation",
+    "Unavailable",
+    "UnknownName",
+    "Verdict",
+    "open",
+    "sample",
+]
 __version__ = "0.1.0"
+
+
+def open(  # noqa: A001 — reads as it should: headway.open("demo")
+    folder: str | Path = ".",
+    *,
+    environ: Mapping[str, str] | None = None,
+    seed: int | None = None,
+    source: Source = "real",
+) -> Project:
+    """The project in a folder, created on first use: headway.toml if there is one, and everything else in .headway/.
+
+    `seed` makes its random draws reproducible; `source="synthetic"` marks everything decided as made up.
+    """
+    from headway.project import Project
+
+    return Project(Path(folder), environ=environ, seed=seed, source=source)
+
+
+def sample(name: str = "route", *, n: int = 4000, seed: int = 7) -> Iterator[Ask]:
+    """Sample traffic from a stated, synthetic world: asks with a text and an `outcome(action)`."""
+    from headway.worlds.registry import sample as asks
+
+    return asks(name, n=n, seed=seed)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Project":
+        from headway.project import Project
+
+        return Project
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return builtins.sorted([*globals(), "Project"])

@@ -84,7 +84,10 @@ class Decision:
     @property
     def index(self) -> int:
         """Where the chosen action stands among the candidates."""
-        return next(i for i, each in enumerate(self.candidates) if each.name == self.action)
+        for index, each in enumerate(self.candidates):
+            if each.name == self.action:
+                return index
+        raise AssertionError(f"{self.action!r} is not among the candidates")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

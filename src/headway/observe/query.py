@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.nouns.errors import UnknownName
-from headway.nouns.ids import episode_id, id_bytes, id_text
+from headway.nouns.ids import episode_id, id_bytes, id_text, is_episode
 from headway.nouns.records import SOURCES, Decision, Outcome, Settled, Signal
 from headway.observe.database import Database
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, decode_candidates
@@ -68,6 +68,32 @@ class Query:
                 hint="`headway data log` lists the latest ones.",
             )
         return found
+
+    def by_seq(self, seq: int) -> Decision:
+        rows = self._database.query(f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.seq = ?", (seq,))
+        return decision_from_row(rows[0])
+
+    def task_of(self, subject: str) -> str | None:
+        """The task that a decision or an episode belongs to."""
+        table = "episodes" if is_episode(subject) else "decisions"
+        rows = self._database.query(
+            f"SELECT t.name FROM {table} s JOIN names t ON t.id = s.task_id WHERE s.id = ?", (id_bytes(subject),)
+        )
+        return rows[0][0] if rows else None
+
+    def config(self, digest: str) -> str:
+        """The configuration body that a decision's config hash stands for."""
+        rows = self._database.query("SELECT body FROM configs WHERE hash = ?", (digest,))
+        return str(rows[0][0])
+
+    def arms(self, task: str) -> list[str]:
+        """Every name that was ever a candidate of the task, sorted."""
+        rows = self._database.query(
+            "SELECT c.body FROM candidate_sets c WHERE c.id IN "
+            "(SELECT DISTINCT candidate_set_id FROM decisions WHERE task_id = ?)",
+            (self.name_id("task", task),),
+        )
+        return sorted({each.name for (body,) in rows for each in decode_candidates(body)})
 
     def opening(self, task: str, episode: str) -> Decision | None:
         """The latest draw of a sticky episode: the decision whose action its later ones repeat."""
@@ -149,6 +175,18 @@ class Query:
                     decision=decision_from_row(row[4:]),
                     signals=values.get(row[5], {}),
                 )
+
+    def settled_row(self, seq: int) -> Settled:
+        """One row of the log, replaced or not."""
+        tables = DECISION_TABLES.replace("decisions d JOIN", "decisions d ON d.seq = s.decision JOIN", 1)
+        row = self._database.query(
+            f"SELECT s.seq, s.reward, s.status, s.replaces, {DECISION_COLUMNS} "
+            f"FROM settled s JOIN {tables} WHERE s.seq = ?",
+            (seq,),
+        )[0]
+        return Settled(
+            seq=row[0], reward=row[1], status=STATUSES[row[2]], replaces=row[3], decision=decision_from_row(row[4:])
+        )
 
     def _values(self, subjects: Sequence[bytes]) -> dict[bytes, dict[str, float]]:
         """Live signal values per subject, averaged over raters."""

@@ -55,10 +55,20 @@ def loads(text: str) -> Any:
     return _decoder.decode(text)
 
 
+_encoded: dict[int, tuple[Sequence[Candidate], bytes, str]] = {}
+
+
 def encode_candidates(candidates: Sequence[Candidate]) -> tuple[bytes, str]:
     """The set's hash and its body: names alone as strings, described candidates as [name, features]."""
+    known = _encoded.get(id(candidates))  # callers intern their sets: most decisions share one tuple
+    if known is not None and known[0] is candidates:
+        return known[1], known[2]
     body = dumps([[each.name, each.features] if each.features else each.name for each in candidates])
-    return hashlib.blake2b(body.encode(), digest_size=16).digest(), body
+    digest = hashlib.blake2b(body.encode(), digest_size=16).digest()
+    if len(_encoded) > 4096:
+        _encoded.clear()
+    _encoded[id(candidates)] = (candidates, digest, body)
+    return digest, body
 
 
 _sets: dict[str, tuple[Candidate, ...]] = {}

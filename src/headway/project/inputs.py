@@ -1,0 +1,131 @@
+"""The Python door: what callers pass, checked before anything happens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
+from headway.nouns.records import Candidate, State, Value
+
+__all__ = ["Offer", "Offers", "checked_state", "checked_text"]
+
+Offer = str | Candidate | Mapping[str, Any]
+_MOST_CANDIDATES = 10_000
+_MOST_TEXT = 1_000_000
+_NOTHING: State = {}
+
+
+class Offers:
+    """Turns what a caller offers into candidates; equal offers give the same tuple, which later rooms intern."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[Candidate, ...]] = {}
+
+    def candidates(self, task: str, offers: Iterable[Offer] | None, declared: Sequence[str]) -> tuple[Candidate, ...]:
+        names = tuple(declared if offers is None else offers)
+        key = (task, *names)
+        try:
+            known = self._known.get(key)
+        except TypeError:  # described candidates are dictionaries
+            return _checked(task, names, declared)
+        if known is None:
+            known = _checked(task, names, declared)
+            if len(self._known) > 4096:
+                self._known.clear()
+            self._known[key] = known
+        return known
+
+
+def _checked(task: str, offers: Sequence[Offer], declared: Sequence[str]) -> tuple[Candidate, ...]:
+    if not offers:
+        raise InvalidInput(
+            f"There is nothing to choose from in {task!r}.",
+            code="no_candidates",
+            hint="Pass candidates, or declare `actions` for the task in headway.toml.",
+        )
+    if len(offers) > _MOST_CANDIDATES:
+        raise InvalidInput(
+            f"{len(offers):,} candidates are more than the {_MOST_CANDIDATES:,} that one decision may have.",
+            code="too_many_candidates",
+        )
+    found = tuple(_candidate(each) for each in offers)
+    names = [each.name for each in found]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"The candidate {twice!r} is offered twice.", code="duplicate_candidate")
+    for name in names:
+        if declared and name not in declared:
+            raise UnknownName(
+                f"{name!r} is not an action of the task {task!r}.",
+                code="unknown_action",
+                hint=did_you_mean(name, declared),
+            )
+    return found
+
+
+def _candidate(offer: Offer) -> Candidate:
+    if isinstance(offer, Candidate):
+        return offer
+    if isinstance(offer, str):
+        name, features = offer, _NOTHING
+    elif isinstance(offer, Mapping):
+        name = str(offer.get("name") or offer.get("description") or "")
+        features = checked_state({key: value for key, value in offer.items() if key != "name"})
+    else:
+        raise InvalidInput(f"A candidate is {offer!r}, expected a name or a table with a name.", code="bad_candidate")
+    if not name or len(name) > 2000 or "\0" in name:
+        raise InvalidInput(
+            f"{name[:80]!r} cannot name a candidate.", code="bad_candidate", hint="Use 1 to 2,000 characters."
+        )
+    return Candidate(name, features)
+
+
+def checked_text(text: str) -> str:
+    if not isinstance(text, str) or len(text) > _MOST_TEXT or "\0" in text:
+        raise InvalidInput(
+            f"The text is {type(text).__name__} {str(text)[:40]!r}…, expected at most {_MOST_TEXT:,} characters "
+            "without a NUL.",
+            code="bad_text",
+        )
+    return text
+
+
+def checked_state(state: Mapping[str, Any] | None) -> State:
+    """Numbers, booleans, short texts and short sequences of numbers, all finite."""
+    if not state:
+        return _NOTHING
+    return {_name(name): _value(name, value) for name, value in state.items()}
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not name or len(name) > 200:
+        raise InvalidInput(f"{name!r} cannot name a state variable.", code="bad_state")
+    return name
+
+
+def _value(name: str, value: Any) -> Value:
+    if isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, float)):
+        return _finite(name, value)
+    if isinstance(value, Sequence) and len(value) <= 10_000:
+        return [_finite(name, each) for each in value]
+    if hasattr(value, "tolist"):  # a numpy scalar or array
+        return _value(name, value.tolist())
+    raise InvalidInput(
+        f"The state variable {name!r} is a {type(value).__name__}.",
+        code="bad_state",
+        hint="Use a number, a boolean, a short text or a list of numbers.",
+    )
+
+
+def _finite(name: str, value: Any) -> float:
+    if isinstance(value, (int, float)) and math.isfinite(value):
+        return value
+    raise InvalidInput(
+        f"The state variable {name!r} holds {value!r}, expected a finite number.",
+        code="not_finite",
+        hint="Leave a value out when it is not known.",
+    )

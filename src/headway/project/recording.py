@@ -1,0 +1,102 @@
+"""Decisions that something else made: checked, so that evidence can rest on them."""
+
+from __future__ import annotations
+
+import math
+
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
+from headway.nouns.records import Candidate, Decision, Situation, Source
+
+__all__ = ["recorded"]
+
+
+def recorded(
+    situation: Situation,
+    candidates: tuple[Candidate, ...],
+    *,
+    action: str,
+    propensity: float | None,
+    probabilities: tuple[float, ...] | None,
+    policy: str,
+    at: float,
+    id: str,
+    key: str,
+    source: Source,
+) -> Decision:
+    """The decision as a record; an impossible action or probability is an InvalidInput and nothing is stored."""
+    names = [each.name for each in candidates]
+    if action not in names:
+        raise UnknownName(
+            f"{action!r} is not among the candidates.", code="unknown_action", hint=did_you_mean(action, names)
+        )
+    index = names.index(action)
+    if probabilities is None:
+        if propensity is None:
+            raise InvalidInput(
+                "A recorded decision needs the probability that it was made with.",
+                code="missing_propensity",
+                hint="Pass propensity=… or probabilities=[…]; a deterministic choice has propensity 1.0.",
+            )
+        probabilities = _spread(propensity, index, len(names))
+    _check(probabilities, index, propensity, len(names))
+    return Decision(
+        id=id,
+        situation=situation,
+        candidates=candidates,
+        probabilities=probabilities,
+        action=action,
+        propensity=probabilities[index],
+        policy=str(PolicyRef.parse(policy)),
+        policy_hash="",
+        config_hash="elsewhere",
+        encoder="",
+        exploration="elsewhere",
+        seed=0,
+        at=_time(at),
+        source=source,
+        key=key,
+    )
+
+
+def _spread(propensity: float, index: int, count: int) -> tuple[float, ...]:
+    _possible(propensity, "propensity")
+    rest = (1.0 - propensity) / (count - 1) if count > 1 else 0.0
+    return tuple(propensity if place == index else rest for place in range(count))
+
+
+def _check(probabilities: tuple[float, ...], index: int, propensity: float | None, count: int) -> None:
+    if len(probabilities) != count:
+        raise InvalidInput(
+            f"There are {len(probabilities)} probabilities for {count} candidates.", code="bad_propensity"
+        )
+    for each in probabilities:
+        if not isinstance(each, (int, float)) or not math.isfinite(each) or not 0.0 <= each <= 1.0:
+            raise InvalidInput(f"A probability is {each!r}, expected 0 to 1.", code="bad_propensity")
+    if abs(math.fsum(probabilities) - 1.0) > 1e-6:
+        raise InvalidInput(
+            f"The probabilities sum to {math.fsum(probabilities)!r}, expected 1.",
+            code="bad_propensity",
+            hint="With a propensity below 1 there must be another candidate that could have been chosen.",
+        )
+    _possible(probabilities[index], "propensity")
+    if propensity is not None and abs(probabilities[index] - propensity) > 1e-9:
+        raise InvalidInput(
+            f"The propensity {propensity!r} is not the action's probability {probabilities[index]!r}.",
+            code="bad_propensity",
+        )
+
+
+def _possible(propensity: float, name: str) -> None:
+    if not isinstance(propensity, (int, float)) or not math.isfinite(propensity) or not 0.0 < propensity <= 1.0:
+        raise InvalidInput(
+            f"The {name} is {propensity!r}, expected above 0 and at most 1.",
+            code="bad_propensity",
+            hint="It is the probability with which this action was chosen among the candidates.",
+        )
+
+
+def _time(at: float) -> float:
+    if not isinstance(at, (int, float)) or not math.isfinite(at) or not 0.0 <= at < 1e11:
+        raise InvalidInput(f"The time is {at!r}, expected seconds since 1970.", code="bad_time")
+    return float(at)

@@ -1,0 +1,211 @@
+"""Which pipeline decides for a task now: the ledger says who, the bundle and the configuration say how.
+
+A `Serving` is immutable and complete; a change of the ledger replaces the whole of it, so that a decision never sees
+half a policy. The same function builds the pipeline that acts, the one that `prove` evaluates and the one that
+`explain --replay` asks again: from the configuration's own body, not from today's file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headway.decide.acting import Explorer, Pipeline
+from headway.decide.baselines import baseline
+from headway.decide.build import build
+from headway.encode import encoder
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import Conflict
+from headway.nouns.protocols import Encoder, Policy
+from headway.observe.database import Database
+from headway.observe.rows import dumps, loads
+from headway.promote.ledger import Ledger
+from headway.promote.registry import Registry
+from headway.settings import Settings, TaskSettings, config
+
+__all__ = ["Serving", "Servings", "baseline_ref"]
+
+_LOOK_AGAIN_S = 0.2
+_EXPLORER_VALUE = {"epsilon": "share", "softmax": "temperature", "squarecb": "gamma"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """One task's decider, with everything that a decision writes down about it."""
+
+    ref: str
+    digest: str
+    pipeline: Pipeline
+    config: str  # canonical JSON; the hash below is of this text
+    config_hash: str
+    canary: str = ""
+    state_seq: int = 0
+    ledger_seq: int = 0
+
+
+def baseline_ref(config: Mapping[str, Any]) -> str:
+    """What decides before anything was learned: the rules if there are any, else uniform choice."""
+    return "rules@0" if config["rules"] or config["roles"] else "uniform@0"
+
+
+class Servings:
+    """The servings of a project, rebuilt when the ledger has moved."""
+
+    def __init__(self, settings: Settings, registry: Registry, ledger: Ledger, database: Database) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._ledger = ledger
+        self._database = database
+        self._encoders: dict[str, Encoder] = {}
+        self._current: dict[str, tuple[float, Serving]] = {}
+
+    # -- what acts
+
+    def of(self, task: TaskSettings) -> Serving:
+        """The serving of a task; looks for a newer ledger row five times a second at most."""
+        now = time.monotonic()
+        known = self._current.get(task.name)
+        if known is not None and now - known[0] < _LOOK_AGAIN_S:
+            return known[1]
+        entries = self._ledger.entries(task.name)
+        last = entries[-1].seq if entries else 0
+        if known is None or known[1].ledger_seq != last:
+            known = (now, self._build(task, last))
+        self._current[task.name] = (now, known[1])
+        return known[1]
+
+    def forget(self, task: str) -> None:
+        """Look again at the next decision (after this process changed the ledger)."""
+        self._current.pop(task, None)
+
+    def _build(self, task: TaskSettings, ledger_seq: int) -> Serving:
+        body = loads(config(task))
+        body["encoder"] = self.encoder(body["encoder"]).version if task.encoder else ""
+        body["encoder_spec"] = loads(config(task))["encoder"]
+        override = self._settings.policy_override
+        if override and override not in ("current", "off"):
+            ref, digest = self.resolve(task, override)
+        elif override == "off":
+            ref, digest = baseline_ref(body), ""
+        else:
+            entry = self._ledger.current(task.name)
+            ref, digest = (entry.policy, entry.policy_hash) if entry else (baseline_ref(body), "")
+        digest = digest or self.baseline_digest(ref, body)
+        canary = self._ledger.canary(task.name) if not override else None
+        if canary is not None:
+            body["canary"] = {
+                "ref": canary.policy,
+                "hash": canary.policy_hash,
+                "share": float(canary.detail["share"]),
+            }
+        text = dumps(body)
+        return Serving(
+            ref=ref,
+            digest=digest,
+            pipeline=self.pipeline(task.name, body, ref, digest),
+            config=text,
+            config_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
+            canary=canary.policy if canary else "",
+            state_seq=self._state_seq(ref, digest),
+            ledger_seq=ledger_seq,
+        )
+
+    def _state_seq(self, ref: str, digest: str) -> int:
+        if PolicyRef.parse(ref).built_in:
+            return 0
+        return int(self._registry.header(digest).trained_on.get("upto", 0))
+
+    # -- what can be asked
+
+    def body(self, task: TaskSettings) -> dict[str, Any]:
+        """The acting configuration of a task as it stands, without a canary."""
+        found: dict[str, Any] = loads(self.of(task).config)
+        found.pop("canary", None)
+        return found
+
+    def resolve(self, task: TaskSettings, ref: str) -> tuple[str, str]:
+        """A reference as (ref, content hash); "current" is who is live."""
+        if ref == "current":
+            serving = self.of(task)
+            return serving.ref, serving.digest
+        parsed = PolicyRef.parse(ref)
+        if parsed.built_in:
+            return ref, self.baseline_digest(ref, loads(config(task)))
+        digest = self._registry.find(ref)
+        return str(self._registry.ref(digest)), digest
+
+    def pipeline(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:
+        """The whole way from situation to distribution under a configuration body."""
+        policy = self.policy(task, body, ref, digest)
+        fallback = self._baseline(baseline_ref(body), body)
+        if body.get("fallback") and baseline_ref(body) != "rules@0":
+            fallback = baseline("fixed@0", arm=body["fallback"])
+        explore = body["explore"]
+        value = {_EXPLORER_VALUE[explore["kind"]]: explore["value"]} if explore["kind"] in _EXPLORER_VALUE else {}
+        kind: Any = "policy" if explore["kind"] == "none" else explore["kind"]
+        canary = body.get("canary")
+        return Pipeline(
+            policy,
+            fallback=fallback,
+            confidence_floor=body["confidence_floor"],
+            floor=body["floor"],
+            explore=Explorer(kind=kind, **value),
+            canary=self.policy(task, body, canary["ref"], canary["hash"]) if canary else None,
+            canary_share=canary["share"] if canary else 0.0,
+        )
+
+    def policy(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Policy:
+        """A policy by its content hash: built in, or from its verified bundle."""
+        if PolicyRef.parse(ref).built_in:
+            found = self.baseline_digest(ref, body)
+            if digest and digest != found:
+                raise Conflict(
+                    f"{ref} is not what it was: its rules have changed since.",
+                    code="policy_changed",
+                    hint="The configuration of that time is stored with the decision, not its rules file.",
+                )
+            return self._baseline(ref, body)
+        header, tensors = self._registry.load(digest, task=task)
+        mine = self.encoder(body.get("encoder_spec") or body["encoder"])
+        if header.encoder and header.encoder != mine.version:
+            raise Conflict(
+                f"{ref} was learned with the encoder {header.encoder!r}; the task now has {mine.version!r}.",
+                code="encoder_changed",
+                hint=f"Learn again with the present encoder: headway learn {task}",
+            )
+        return build(header.family, header.knobs, tensors, header.extra, mine)
+
+    def encoder(self, spec: Any) -> Encoder:
+        key = dumps(spec)
+        if key not in self._encoders:
+            self._encoders[key] = encoder(spec)
+        return self._encoders[key]
+
+    def baseline_digest(self, ref: str, body: Mapping[str, Any]) -> str:
+        """A built-in policy's content is its definition."""
+        parts = {key: body[key] for key in ("rules", "roles", "fallback", "actions") if ref == "rules@0"}
+        return hashlib.sha256(dumps([ref, parts]).encode()).hexdigest()
+
+    def _baseline(self, ref: str, body: Mapping[str, Any]) -> Policy:
+        if ref != "rules@0":
+            return baseline(ref, arm=body.get("fallback") or "")
+        return rules_policy(body)
+
+
+def rules_policy(body: Mapping[str, Any]) -> Policy:
+    """The rules table of a configuration body: plain rules, and a primary and a fallback per role.
+
+    Where no rule holds: the role's primary, the task's `fallback`, or its first action.
+    """
+    rules: list[dict[str, Any]] = []
+    default: dict[str, str] = {}
+    for role, row in body["roles"].items():
+        default[role] = row["primary"]
+        rules += [{"role": role, "when": each, "use": row["fallback"]} for each in row["triggers"]]
+    rules += [dict(each) for each in body["rules"]]
+    if body["fallback"] or body["actions"]:
+        default[""] = body["fallback"] or body["actions"][0]
+    return baseline("rules@0", rules=rules, default=default, actions=body["actions"] or None)
