@@ -1,0 +1,100 @@
+"""What all benchmarks share: arguments, host, versions, and the last line.
+
+The last line of a benchmark under --json is one object {"benchmark", "host", "versions", "figures", "ratios"}; a ratio
+is ours over the peer's, larger is better, measured in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+__all__ = ["arguments", "data_file", "finish", "say"]
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def arguments(description: str, *, seeds: int = 0) -> argparse.ArgumentParser:
+    """A parser with the flags that every benchmark takes."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="about a minute, with fewer repetitions")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object, last")
+    parser.add_argument("--data", type=Path, help="folder of real data, or the file itself (default: HEADWAY_DATA)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    if seeds:
+        parser.add_argument("--seeds", type=int, default=seeds, help=f"default {seeds}")
+    return parser
+
+
+def data_file(given: Path | None, name: str) -> Path | None:
+    """A file of real data: `--data` (folder or file), $HEADWAY_DATA, or shared/data beside the repository."""
+    if given is not None and given.is_file():
+        return given
+    folders = [given] if given is not None else []
+    if given is None and os.environ.get("HEADWAY_DATA"):
+        folders.append(Path(os.environ["HEADWAY_DATA"]))
+    elif given is None:
+        folders.append(ROOT.parent / "shared" / "data")
+    for folder in folders:
+        for path in (folder / name, folder / Path(name).name):
+            if path.is_file():
+                return path
+    return None
+
+
+def say(text: str) -> None:
+    """A line of progress, beside the result."""
+    print(text, flush=True)
+
+
+def finish(
+    name: str,
+    figures: Mapping[str, float],
+    ratios: Mapping[str, float],
+    *,
+    packages: tuple[str, ...] = (),
+    device: str = "cpu",
+    as_json: bool = True,
+) -> None:
+    """Prints the result: a line each, or the JSON object."""
+    if not as_json:
+        width = max((len(each) for each in (*figures, *ratios)), default=0)
+        for key, value in ratios.items():
+            say(f"{key:{width}}  {value:,.4g}×")
+        for key, value in figures.items():
+            say(f"{key:{width}}  {value:,.6g}")
+        return
+    versions = {"python": platform.python_version()}
+    for package in ("headway", "numpy", *packages):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    host = {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system(), "device": _device(device)}
+    result = {"benchmark": name, "host": host, "versions": versions, "figures": dict(figures), "ratios": dict(ratios)}
+    sys.stdout.flush()
+    print(json.dumps(result), flush=True)
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _device(device: str) -> str:
+    if device == "cpu":
+        return ""
+    import torch
+
+    return str(torch.cuda.get_device_name(0))
