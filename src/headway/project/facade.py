@@ -157,7 +157,7 @@ class Project:
             role=role,
         )
         serving = self.servings.of(settings)
-        now = self.clock()
+        now = round(self.clock() * 1e6) / 1e6  # as the store keeps it
         seed = int.from_bytes(os.urandom(8), "little") if self._seeds is None else self._seeds.next()
         first = self.query.opening(task, episode) if settings.sticky and episode is not None else None
         if first is not None and any(each.name == first.action for each in offered):
@@ -176,7 +176,7 @@ class Project:
             policy=serving.ref,
             policy_hash=serving.digest,
             config_hash=serving.config_hash,
-            encoder="",
+            encoder=serving.encoder,
             exploration=acted.exploration,
             seed=seed,
             at=now,

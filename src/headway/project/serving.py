@@ -41,6 +41,7 @@ class Serving:
     pipeline: Pipeline
     config: str  # canonical JSON; the hash below is of this text
     config_hash: str
+    encoder: str  # its version
     canary: str = ""
     state_seq: int = 0
     ledger_seq: int = 0
@@ -108,6 +109,7 @@ class Servings:
             pipeline=self.pipeline(task.name, body, ref, digest),
             config=text,
             config_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
+            encoder=body["encoder"],
             canary=canary.policy if canary else "",
             state_seq=self._state_seq(ref, digest),
             ledger_seq=ledger_seq,
