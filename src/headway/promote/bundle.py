@@ -37,6 +37,7 @@ HEADER, WEIGHTS = "header.json", "weights.safetensors"
 _MAX_HEADER = 1 << 20
 _MAX_TENSORS = 4096
 _MAX_WEIGHTS = 8 << 30
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
 _NAMES = {numpy: name for name, numpy in _DTYPES.items()}
 
@@ -127,7 +128,7 @@ def _bytes(path: Path, limit: int, digest: str) -> bytes:
 def _parse_header(body: bytes, digest: str) -> Header:
     try:
         header = msgspec.json.decode(body, type=Header)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise _damaged(digest, f"header.json is not a header: {error}") from error
     if header.format != FORMAT:
         raise _damaged(digest, f"its format is {header.format}, this version reads {FORMAT}", "bundle_format")
@@ -151,7 +152,7 @@ def _parse_weights(data: bytes, digest: str) -> Tensors:
         raise _damaged(digest, "weights.safetensors has an impossible header length")
     try:
         table: Any = msgspec.json.decode(data[8 : 8 + length])
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise _damaged(digest, f"weights.safetensors has no readable table: {error}") from error
     if not isinstance(table, dict) or len(table) > _MAX_TENSORS:
         raise _damaged(digest, f"weights.safetensors must have a table of at most {_MAX_TENSORS} tensors")

@@ -1,0 +1,168 @@
+"""Bundles are untrusted input: whole and verified, or refused."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headway.nouns.checkpoint import Header, PolicyRef
+from headway.nouns.errors import Damaged, HeadwayError, InvalidInput, UnknownName
+from headway.promote import bundle
+from headway.promote.registry import Registry
+
+TENSORS = {"weights": np.arange(6.0).reshape(2, 3), "counts": np.array([1, 2], dtype=np.int64)}
+
+
+def header(**changes):
+    fields = {
+        "task": "route", "family": "bandit", "kind": "choice", "encoder": "hashing-1-w128", "knobs": {"ridge": 1.0},
+        "tensors": bundle.specs(TENSORS), "parameters": 8, "trained_on": {"upto": 5}, "split": {}, "metrics": {},
+        "baselines": {}, "seed": 7, "versions": {"python": "3"},
+    }  # fmt: skip
+    return Header(**{**fields, **changes})
+
+
+def store(folder, **changes):
+    digest = bundle.write(folder, header(**changes), TENSORS)
+    return digest, folder / digest
+
+
+def forge(folder, head: bytes, weights: bytes) -> str:
+    """A bundle whose hash is right and whose content is whatever the attacker likes."""
+    digest = bundle.digest_of(head, weights)
+    (folder / digest).mkdir(parents=True)
+    (folder / digest / "header.json").write_bytes(head)
+    (folder / digest / "weights.safetensors").write_bytes(weights)
+    return digest
+
+
+def test_a_bundle_comes_back_bit_for_bit(tmp_path):
+    digest, _ = store(tmp_path)
+    back, tensors = bundle.read(tmp_path, digest)
+    assert back == header(tensors=back.tensors)
+    assert tuple(back.tensors) == bundle.specs(TENSORS)
+    assert all(np.array_equal(tensors[name], TENSORS[name]) for name in TENSORS)
+    assert tensors["weights"].dtype == np.float64
+
+
+def test_the_same_content_is_one_bundle_and_another_header_is_another(tmp_path):
+    first, _ = store(tmp_path)
+    assert store(tmp_path)[0] == first
+    assert store(tmp_path, seed=8)[0] != first
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", ["header.json", "weights.safetensors"])
+@pytest.mark.parametrize("place", [0, 9, -1])
+def test_one_changed_byte_is_found(tmp_path, name, place):
+    digest, folder = store(tmp_path)
+    content = bytearray((folder / name).read_bytes())
+    content[place] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(Damaged) as error:
+        bundle.read(tmp_path, digest)
+    assert error.value.code == "bundle_hash_mismatch"
+
+
+@pytest.mark.parametrize("name", ["header.json", "weights.safetensors"])
+def test_a_missing_file_is_named(tmp_path, name):
+    digest, folder = store(tmp_path)
+    (folder / name).unlink()
+    with pytest.raises(Damaged) as error:
+        bundle.read(tmp_path, digest)
+    assert name in error.value.message
+
+
+def weights_of(table: object, buffer: bytes) -> bytes:
+    text = json.dumps(table).encode()
+    return struct.pack("<Q", len(text)) + text + buffer
+
+
+GOOD = weights_of({"weights": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}, struct.pack("<d", 1.0))
+SPEC = {"tensors": [{"name": "weights", "dtype": "F64", "shape": [1]}]}
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        b"",
+        b"\xff" * 8,
+        struct.pack("<Q", 10**9) + b"{}",
+        weights_of([], b""),
+        weights_of({"weights": 3}, b""),
+        weights_of({"weights": {"dtype": "F64", "shape": [1], "data_offsets": [0, 9]}}, b"\0" * 9),
+        weights_of({"weights": {"dtype": "F64", "shape": [2**62, 4], "data_offsets": [0, 8]}}, b"\0" * 8),
+        weights_of({"weights": {"dtype": "F64", "shape": [-1], "data_offsets": [0, -8]}}, b""),
+        weights_of({"weights": {"dtype": "OBJ", "shape": [1], "data_offsets": [0, 8]}}, b"\0" * 8),
+        weights_of({"weights": {"dtype": "F64", "shape": [1], "data_offsets": [8, 16]}}, b"\0" * 16),
+        weights_of({"weights": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}, b"\0" * 16),
+        weights_of(
+            {"weights": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}, struct.pack("<d", float("nan"))
+        ),
+        weights_of({f"t{i}": {} for i in range(5000)}, b""),
+        weights_of({"other": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}, b"\0" * 8),
+    ],
+)
+def test_a_forged_weights_file_is_refused(tmp_path, weights):
+    _, folder = store(tmp_path)
+    head = json.loads((folder / "header.json").read_text())
+    digest = forge(tmp_path, json.dumps({**head, **SPEC}).encode(), weights)
+    with pytest.raises(Damaged):
+        bundle.read(tmp_path, digest)
+
+
+@pytest.mark.parametrize("head", [b"", b"[]", b"{}", b"[" * 100_000, b'{"task": 3}', b"\xff\xfe"])
+def test_a_forged_header_is_refused(tmp_path, head):
+    digest = forge(tmp_path, head, GOOD)
+    with pytest.raises(Damaged):
+        bundle.read(tmp_path, digest)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_bytes_do_anything_but_load_or_be_refused(tmp_path, data):
+    _, folder = store(tmp_path)
+    head = bytearray((folder / "header.json").read_bytes())
+    weights = bytearray((folder / "weights.safetensors").read_bytes())
+    for content in (head, weights):
+        for _ in range(data.draw(st.integers(0, 3))):
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    digest = bundle.digest_of(bytes(head), bytes(weights))
+    if not (tmp_path / digest).exists():
+        forge(tmp_path, bytes(head), bytes(weights))
+    try:
+        _, tensors = bundle.read(tmp_path, digest)
+    except Damaged:
+        return
+    assert all(np.isfinite(each).all() for each in tensors.values())
+
+
+def test_references_are_short_and_unambiguous(tmp_path):
+    registry = Registry(tmp_path)
+    refs = [str(registry.add(header(seed=seed), TENSORS)) for seed in range(40)]
+    assert len(set(refs)) == 40
+    assert all(registry.find(str(registry.ref(digest))) == digest for digest in registry.digests())
+    with pytest.raises(UnknownName):
+        registry.find("bandit@ffffffffffff")
+    with pytest.raises(UnknownName):
+        registry.find("cql@" + next(iter(registry.digests()))[:12])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "bandit", "bandit@", "bandit@xyz", "Bandit@abcd", "a/b@abcd", "bandit@abcd\n", "bandit@abc"]
+)
+def test_what_is_no_reference_is_refused(text):
+    with pytest.raises(InvalidInput):
+        PolicyRef.parse(text)
+
+
+def test_an_unwritable_folder_is_said_and_leaves_nothing(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HeadwayError) as error:
+        bundle.write(tmp_path / "file", header(), TENSORS)
+    assert error.value.code == "bundle_not_written"
