@@ -57,4 +57,17 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
             body TEXT NOT NULL);
         """,
     ),
+    (
+        "0003_keys_and_jobs",
+        """
+        CREATE TABLE keys (
+            id {serial}, name TEXT NOT NULL UNIQUE, sha256 {bytes} NOT NULL UNIQUE, scopes TEXT NOT NULL,
+            created {int} NOT NULL, expires {int}, revoked {int});
+        CREATE TABLE jobs (
+            seq {serial}, kind TEXT NOT NULL, body TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
+            worker TEXT NOT NULL, lease {int}, done {int} NOT NULL, total {int}, result TEXT, at {int} NOT NULL,
+            ended {int});
+        CREATE INDEX jobs_by_state ON jobs (state, seq);
+        """,
+    ),
 )

@@ -1,0 +1,158 @@
+"""Work that the server asks for and a worker does: rows that are queued, leased, and end done or failed.
+
+    job = jobs.add("learn", {"task": "route"}, now=clock())
+    jobs.claim("worker-1", now=clock(), lease_s=60)      # the oldest that is queued, or whose worker fell silent
+    jobs.progress(job.seq, 400, 4000, now=clock(), lease_s=60)
+    jobs.finish(job.seq, {"policy": "bandit@4f2a"}, now=clock())
+
+A lease that ran out puts the job back in the queue, so work must be safe to repeat. Whether any worker is there at all
+is told by a lock that it holds while it lives (`at_work`, `worker_there`): a killed worker lets go of it at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from headway.nouns.errors import Conflict, UnknownName
+from headway.observe.database import Connection, Database
+from headway.observe.rows import dumps, loads, microseconds
+
+__all__ = ["Job", "JobState", "Jobs", "at_work", "worker_there"]
+
+JobState = Literal["queued", "running", "done", "failed"]
+_COLUMNS = "seq, kind, body, key, state, worker, done, total, result, at, ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    seq: int
+    kind: str
+    body: Mapping[str, Any]
+    key: str  # who asked, by name
+    state: JobState
+    worker: str = ""
+    done: int = 0
+    total: int | None = None
+    result: Any = None
+    at: float = 0.0
+    ended: float | None = None
+
+
+class Jobs:
+    """The jobs of a project."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, kind: str, body: Mapping[str, Any], *, now: float, key: str = "") -> Job:
+        with self._database.transaction() as connection:
+            row = connection.execute(
+                "INSERT INTO jobs (kind, body, key, state, worker, done, at) VALUES (?, ?, ?, 'queued', '', 0, ?) "
+                f"RETURNING {_COLUMNS}",
+                (kind, dumps(body), key, microseconds(now)),
+            ).fetchone()
+        return _job(row)
+
+    def get(self, seq: int) -> Job:
+        rows = self._database.query(f"SELECT {_COLUMNS} FROM jobs WHERE seq = ?", (seq,))
+        if not rows:
+            raise UnknownName(f"There is no job {seq}.", code="unknown_job", hint="GET /v1/jobs lists them.")
+        return _job(rows[0])
+
+    def latest(self, limit: int = 100) -> list[Job]:
+        return [
+            _job(row)
+            for row in self._database.query(f"SELECT {_COLUMNS} FROM jobs ORDER BY seq DESC LIMIT ?", (limit,))
+        ]
+
+    def claim(self, worker: str, *, now: float, lease_s: float, kinds: tuple[str, ...] = ()) -> Job | None:
+        """The oldest job that nobody works on, now leased to this worker; None: there is nothing to do."""
+        only = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        with self._database.transaction() as connection:
+            row = connection.execute(
+                f"SELECT seq FROM jobs WHERE (state = 'queued' OR (state = 'running' AND lease < ?)){only} "
+                "ORDER BY seq LIMIT 1",
+                (microseconds(now), *kinds),
+            ).fetchone()
+            if row is None:
+                return None
+            return _job(
+                connection.execute(
+                    f"UPDATE jobs SET state = 'running', worker = ?, lease = ? WHERE seq = ? RETURNING {_COLUMNS}",
+                    (worker, microseconds(now + lease_s), row[0]),
+                ).fetchone()
+            )
+
+    def progress(self, seq: int, done: int, total: int | None, *, worker: str, now: float, lease_s: float) -> None:
+        """How far it is; renews the lease. A Conflict if the job was given to another worker meanwhile."""
+        with self._database.transaction() as connection:
+            _mine(connection, seq, worker)
+            connection.execute(
+                "UPDATE jobs SET done = ?, total = ?, lease = ? WHERE seq = ?",
+                (done, total, microseconds(now + lease_s), seq),
+            )
+
+    def finish(self, seq: int, result: Any, *, worker: str, now: float, failed: bool = False) -> None:
+        with self._database.transaction() as connection:
+            _mine(connection, seq, worker)
+            connection.execute(
+                "UPDATE jobs SET state = ?, result = ?, lease = NULL, ended = ? WHERE seq = ?",
+                ("failed" if failed else "done", dumps(result), microseconds(now), seq),
+            )
+
+
+def _mine(connection: Connection, seq: int, worker: str) -> None:
+    row = connection.execute("SELECT state, worker FROM jobs WHERE seq = ?", (seq,)).fetchone()
+    if row is None or row != ("running", worker):
+        raise Conflict(
+            f"The job {seq} is not this worker's any more.", code="lease_lost", hint="Drop the result: it is repeated."
+        )
+
+
+def _job(row: tuple[Any, ...]) -> Job:
+    seq, kind, body, key, state, worker, done, total, result, at, ended = row
+    return Job(
+        seq=seq,
+        kind=kind,
+        body=loads(body),
+        key=key,
+        state=state,
+        worker=worker,
+        done=done,
+        total=total,
+        result=None if result is None else loads(result),
+        at=at / 1e6,
+        ended=None if ended is None else ended / 1e6,
+    )
+
+
+@contextmanager
+def at_work(home: Path) -> Iterator[None]:
+    """Held by a worker while it lives. Several may hold it."""
+    with _lock_file(home).open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        yield
+
+
+def worker_there(home: Path) -> bool:
+    """Whether any worker of this project is alive."""
+    path = _lock_file(home)
+    if not path.exists():
+        return False
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _lock_file(home: Path) -> Path:
+    folder = home / "run"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder / "worker.lock"
