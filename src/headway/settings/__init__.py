@@ -1,7 +1,7 @@
 """settings — what the user wrote down: headway.toml and HEADWAY_*, checked and frozen.
 
     from headway import settings
-    found = settings.load(Path("."), os.environ)
+    found = settings.load(Path("."))
     found.task("route").actions
 
 Takes: a directory and an environment.   Gives: Settings, or an error that names file, key and cure.
@@ -10,7 +10,7 @@ May import: decide, reward, nouns.
 """
 
 from headway.settings.example import example
-from headway.settings.read import FILE, KEYS, VARIABLES, config, config_hash, load, parse
+from headway.settings.read import FILE, KEYS, VARIABLES, config, config_hash, load, parse, project_directory
 from headway.settings.schema import (
     MUTATIONS,
     STATE,
@@ -51,4 +51,5 @@ __all__ = [
     "is_task_name",
     "load",
     "parse",
+    "project_directory",
 ]

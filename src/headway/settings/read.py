@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from headway.settings.schema import (
 )
 from headway.settings.tasks import TASK_KEYS, task
 
-__all__ = ["FILE", "KEYS", "VARIABLES", "config", "config_hash", "load", "parse"]
+__all__ = ["FILE", "KEYS", "VARIABLES", "config", "config_hash", "load", "parse", "project_directory"]
 
 FILE = "headway.toml"
 # Every key of the file, by table. docs/reference/settings.md has a heading for each.
@@ -50,13 +51,21 @@ _PLACE = re.compile(r" ?\(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 _WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)\Z")
 
 
-def load(directory: Path, environ: Mapping[str, str]) -> Settings:
+def project_directory(given: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Path:
+    """Where the project lies: the directory given, else HEADWAY_DIR, else the working directory."""
+    environ = os.environ if environ is None else environ
+    return Path(given if given is not None else environ.get("HEADWAY_DIR") or ".")
+
+
+def load(directory: Path, environ: Mapping[str, str] | None = None) -> Settings:
     """The settings of a project: headway.toml in its directory, and HEADWAY_* variables.
 
-    load(Path("demo"), os.environ)
+    load(Path("demo"))                                     # the variables of this process
+    load(Path("demo"), {"HEADWAY_POLICY": "off"})          # these, and no others
 
     Without a file, every task is made on first use. Nothing is written, and no user code is run.
     """
+    environ = os.environ if environ is None else environ
     file = directory / FILE
     try:
         content = file.read_bytes()
@@ -93,7 +102,7 @@ def parse(text: str, *, directory: Path, environ: Mapping[str, str], file: Path 
         _name_of(root, "upstreams", each)
         hint = "A key is named by key_env and kept in that environment variable."
         upstreams[each] = _upstream(each, root.below("upstreams", each, KEYS["upstreams"], hint=hint))
-    override, home, url = _variables(environ)
+    override, url = _variables(environ)
     store = _store(_section(root, "store"), url)
     return Settings(
         directory=directory,
@@ -105,7 +114,7 @@ def parse(text: str, *, directory: Path, environ: Mapping[str, str], file: Path 
         watch=_watch(_section(root, "watch")),
         declared=bool(tasks),
         policy_override=override,
-        home=home,
+        home=_home(directory, environ),
         keys=_secrets(tasks, upstreams, environ),
     )
 
@@ -209,7 +218,7 @@ def _watch(table: Table) -> WatchSettings:
     )
 
 
-def _variables(environ: Mapping[str, str]) -> tuple[str | None, Path | None, str]:
+def _variables(environ: Mapping[str, str]) -> tuple[str | None, str]:
     for name in environ:
         if name.startswith("HEADWAY_") and name not in VARIABLES:
             # A mistyped kill switch must not be silent; other variables with this prefix are somebody else's.
@@ -230,8 +239,17 @@ def _variables(environ: Mapping[str, str]) -> tuple[str | None, Path | None, str
                 code="settings_bad_variable",
                 hint=did_you_mean(policy, ("off", "current")) if "@" not in policy else "",
             ) from None
-    home = environ.get("HEADWAY_HOME", "")
-    return policy or None, Path(home) if home else None, environ.get("HEADWAY_STORE_URL", "")
+    return policy or None, environ.get("HEADWAY_STORE_URL", "")
+
+
+def _home(directory: Path, environ: Mapping[str, str]) -> Path:
+    if environ.get("HEADWAY_HOME"):
+        return Path(environ["HEADWAY_HOME"])
+    if environ.get("XDG_CACHE_HOME"):
+        return Path(environ["XDG_CACHE_HOME"]) / "headway"
+    if environ.get("HOME"):
+        return Path(environ["HOME"]) / ".cache" / "headway"
+    return directory / ".headway" / "cache"  # nobody's home: a container, a service
 
 
 def _secrets(

@@ -56,6 +56,9 @@ _ONLY: Mapping[str, tuple[Kind, ...]] = {
     "cost_weight": ("choice",),
     "online": ("choice",),
     "sticky": ("choice",),
+    "explore": ("choice", "ranking"),
+    "floor": ("choice", "ranking"),
+    "confidence_floor": ("choice", "ranking"),
     "model": ("reply",),
     "learner": ("reply",),
 }

@@ -17,7 +17,7 @@ is best everywhere, so this world tests estimators and no learner.
 something to find: always primary .484, always fallback .690, c > .8 or f ≥ 2 .714, the better action each time .744.
 
 How values are exact: given c, f and the action, the mean over the noise is a closed form; the integral over c is taken
-by the midpoint rule on a fine grid whose error is below 1e-6 (the integrand is piecewise smooth).
+by the midpoint rule on 20,000 points (error below 1e-8 for the policies named here, below 2e-5 for other thresholds).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ FAILURES = 5
 PRICE = 0.3  # of the cost-aware variant
 _NOISE = 0.05
 _PASSED, _FAILED, _PASS_MARK = 0.25, -0.15, 0.5
-_GRID = 200_000  # midpoints over complexity
+_GRID = 20_000  # midpoints over complexity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,340 @@
+"""From a directory and an environment to settings: what is read, what is made up, what is remembered."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway import settings
+from headway.decide.baselines import baseline
+from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName
+from headway.nouns.records import Candidate, Situation
+from headway.reward.signals import Term
+
+COMPLETE = """
+[tasks.route]
+kind = "choice"
+actions = ["small", "large"]                  # names of [upstreams.*], or any strings
+reward = { solved = 1.0, cost_usd = -20.0 }   # signal = weight; others are stored, not counted
+rules = [{ when = "task_complexity_score > 0.8 or primary_failure_count >= 2", use = "large" }]
+range = [-1, 1]
+promote = "ask"
+
+[upstreams.small]
+url = "http://127.0.0.1:11434/v1"
+model = "qwen3:4b"
+
+[upstreams.large]
+url = "https://llm.example.com/v1"
+model = "big-model"
+key_env = "LARGE_API_KEY"
+
+[tasks.mutate]
+kind = "choice"
+actions = "mutations"
+world = "prompts"
+reward = { passed = 1.0, tokens = -0.0002 }
+
+[tasks.next-action]
+kind = "ranking"
+reward = { composite_delta = 1.0 }
+retrain_after = 50
+
+[tasks.reply]
+kind = "reply"
+model = "smollm2"
+reward = { rating = "stars" }
+learner = "kto"
+
+[tasks.grow]
+kind = "factored"
+world = "morph"
+"""
+
+
+def parse(text: str, **environ: str) -> settings.Settings:
+    return settings.parse(text, directory=Path(), environ=environ)
+
+
+def test_without_a_file_a_task_is_made_on_first_use(tmp_path: Path) -> None:
+    found = settings.load(tmp_path, {})
+    assert (found.file, found.declared, dict(found.tasks)) == (None, False, {})
+    task = found.task("anything.at-all_9")
+    assert (task.kind, task.family, task.actions) == ("choice", "bandit", ())
+    assert found.rewards("anything").outcome({"reward": 0.5}, age_s=0.0).reward == 0.5
+
+
+def test_the_environment_is_that_of_the_process_unless_another_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWAY_POLICY", "off")
+    monkeypatch.setenv("HEADWAY_DIR", str(tmp_path))
+    assert settings.load(tmp_path).policy_override == "off"
+    assert settings.load(tmp_path, {}).policy_override is None
+    assert settings.project_directory() == tmp_path
+    assert settings.project_directory("other") == Path("other")
+    assert settings.project_directory(None, {}) == Path()
+
+
+def test_a_directory_that_is_not_there_has_no_file(tmp_path: Path) -> None:
+    assert settings.load(tmp_path / "nowhere", {}).file is None
+    (tmp_path / "plain").write_text("")
+    assert settings.load(tmp_path / "plain", {}).file is None
+
+
+def test_the_complete_example_of_the_design_loads() -> None:
+    found = parse(COMPLETE)
+    families = {name: task.family for name, task in found.tasks.items()}
+    assert families == {
+        "route": "bandit",
+        "mutate": "bandit",
+        "next-action": "ranker",
+        "reply": "language",
+        "grow": "recurrent",
+    }
+    assert found.task("mutate").actions == settings.MUTATIONS
+    assert found.task("reply").reward == {"rating": Term(transform="stars")}
+    assert found.upstream("large").key_env == "LARGE_API_KEY"
+
+
+def test_an_undeclared_task_is_an_error_once_any_is_declared() -> None:
+    found = parse("[tasks.route]\n")
+    with pytest.raises(UnknownName) as caught:
+        found.task("rout")
+    assert caught.value.code == "unknown_task"
+    assert "Did you mean 'route'?" in str(caught.value)
+    assert not parse("[server]\nport = 1\n").declared, "a file without tasks declares none"
+
+
+@pytest.mark.parametrize("name", ["", "Route", "a b", "../x", "a\n", ".a", "-a", "x" * 65, "ä", 3, None])
+def test_a_task_name_that_cannot_be_a_file_name_is_refused(name: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse("").task(name)
+    assert caught.value.code == "bad_task_name"
+
+
+def test_a_file_with_a_byte_order_mark_and_windows_lines_loads(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_bytes(b"\xef\xbb\xbf[tasks.route]\r\nseed = 3\r\n")
+    found = settings.load(tmp_path, {})
+    assert found.task("route").seed == 3
+    assert found.file == tmp_path / "headway.toml"
+
+
+def test_what_is_read_cannot_be_changed() -> None:
+    found = parse(COMPLETE)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.task("route").floor = 0.5  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        found.tasks["other"] = found.task("route")  # type: ignore[index]
+    with pytest.raises(TypeError):
+        found.task("route").reward["x"] = Term()  # type: ignore[index]
+
+
+def test_defaults_of_the_range_follow_the_reward() -> None:
+    found = parse('[tasks.a]\nrange = [0, 5]\n[tasks.b]\nreward = "reward_v1"\n[tasks.c]\nreward = "mine:score"\n')
+    assert (found.task("a").range, found.task("a").on_failure) == ((0.0, 5.0), 0.0)
+    assert (found.task("b").range, found.task("b").on_failure) == ((-2.0, 2.0), -2.0)
+    assert (found.task("c").required, found.task("c").range) == ((), (-1.0, 1.0))
+
+
+def test_reading_settings_does_not_run_the_reward_function(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("raise SystemExit\n")
+    (tmp_path / "headway.toml").write_text('[tasks.c]\nreward = "mine:score"\n')
+    assert settings.load(tmp_path, {}).task("c").reward == "mine:score"
+
+
+def test_a_reward_function_comes_from_the_project_directory(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def score(decision, signals):\n    return 0.25\n")
+    (tmp_path / "headway.toml").write_text('[tasks.c]\nreward = "mine:score"\nrequired = ["x"]\n')
+    rewards = settings.load(tmp_path, {}).rewards("c")
+    assert rewards.outcome({}, age_s=0.0).status == "pending"
+    assert rewards.outcome({"x": 1.0}, age_s=0.0).reward == 0.25
+
+
+def test_explore_is_a_name_or_a_table() -> None:
+    text = '[tasks.a]\nexplore = "thompson"\n[tasks.b]\nexplore = { kind = "softmax", value = 0.5 }\n[tasks.c]\n'
+    found = parse(text + '[tasks.d]\nexplore = { kind = "squarecb" }\n[tasks.e]\nexplore = "epsilon"\n')
+    kinds = {name: (task.explore.kind, task.explore.value) for name, task in found.tasks.items()}
+    expected = {"a": ("thompson", 0.0), "b": ("softmax", 0.5), "c": ("epsilon", 0.1), "d": ("squarecb", 100.0)}
+    assert kinds == {**expected, "e": ("epsilon", 0.1)}
+
+
+def test_a_table_of_roles_becomes_rules_that_decide() -> None:
+    text = """
+    [tasks.route]
+    actions = ["small", "large", "huge"]
+    rules = [{ when = "open_files > 9", use = "huge", role = "planner" }]
+    fallback = "huge"
+    state = ["open_files"]
+    [tasks.route.roles.planner]
+    primary = "small"
+    fallback = "large"
+    triggers = ["task_complexity_score > 0.8", "primary_failure_count >= 2"]
+    """
+    task = parse(text).task("route")
+    rules = baseline("rules@0", rules=task.rule_rows, default=task.defaults, actions=task.actions, known=task.variables)
+
+    def chosen(role: str, **state: float) -> str:
+        situation = Situation(task="route", state=state, role=role)
+        opinion = rules.distribution(situation, [Candidate(name) for name in task.actions])
+        return task.actions[int(opinion.probabilities.argmax())]
+
+    assert chosen("planner", task_complexity_score=0.5, primary_failure_count=0) == "small"
+    assert chosen("planner", task_complexity_score=0.9, primary_failure_count=0) == "large"
+    assert chosen("planner", task_complexity_score=0.1, primary_failure_count=2) == "large"
+    assert chosen("planner", task_complexity_score=0.9, open_files=10) == "huge"
+    assert chosen("coder", task_complexity_score=0.1) == "huge"
+
+
+def test_guards_costs_and_an_encoder_endpoint_are_read() -> None:
+    text = """
+    [tasks.a]
+    actions = ["x", "y"]
+    costs = { x = 0, y = 2.5 }
+    cost_weight = 0.1
+    guards = { latency_s = 0.5, solved = { tolerance = 0.01, direction = "higher" } }
+    encoder = { url = "https://e.example.com/v1/", model = "embed", key_env = "EMBED_KEY" }
+    """
+    found = parse(text, EMBED_KEY="secret")
+    task = found.task("a")
+    assert task.costs == {"x": 0.0, "y": 2.5}
+    assert task.guards["latency_s"] == settings.GuardRule(tolerance=0.5)
+    assert task.guards["solved"] == settings.GuardRule(tolerance=0.01, direction="higher")
+    assert task.encoder == settings.EncoderEndpoint(url="https://e.example.com/v1", model="embed", key_env="EMBED_KEY")
+    assert found.key("EMBED_KEY") == "secret"
+
+
+def test_only_named_keys_are_kept_and_none_is_shown() -> None:
+    found = parse(COMPLETE, LARGE_API_KEY="sk-very-secret", OTHER="x")
+    assert dict(found.keys) == {"LARGE_API_KEY": "sk-very-secret"}
+    assert "sk-very-secret" not in repr(found)
+    with pytest.raises(InvalidSettings) as caught:
+        parse(COMPLETE).key("LARGE_API_KEY")
+    assert caught.value.code == "missing_key"
+
+
+def test_an_unknown_upstream_is_an_error() -> None:
+    with pytest.raises(UnknownName) as caught:
+        parse(COMPLETE).upstream("larg")
+    assert caught.value.code == "unknown_upstream"
+    assert "Did you mean 'large'?" in str(caught.value)
+    with pytest.raises(UnknownName, match=r"Declare \[upstreams.x\]"):
+        parse("").upstream("x")
+
+
+@pytest.mark.parametrize("value", ["off", "current", "bandit@4f2a", "rules@0"])
+def test_the_policy_variable_overrides(value: str) -> None:
+    assert parse("", HEADWAY_POLICY=value).policy_override == value
+
+
+def test_other_variables_are_read_and_foreign_ones_left_alone(tmp_path: Path) -> None:
+    found = parse("", HEADWAY_HOME=str(tmp_path), HEADWAY_DATA="x", HEADWAY_POLICY="", PATH="/bin")
+    assert (found.home, found.policy_override) == (tmp_path, None)
+    assert parse("", XDG_CACHE_HOME="/c", HOME="/h").home == Path("/c/headway")
+    assert parse("", HOME="/h").home == Path("/h/.cache/headway")
+    assert parse("").home == Path(".headway/cache")
+    found = parse('[store]\nurl = "sqlite"\n', HEADWAY_STORE_URL="postgresql://u:pw@db/x")
+    assert found.store.url == "postgresql://u:pw@db/x"
+    assert not found.store.embedded
+    assert "pw" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("environ", "says"),
+    [
+        ({"HEADWAY_POLICY": "on"}, "expected off, current or a policy reference"),
+        ({"HEADWAY_POLICY": "curent"}, "Did you mean 'current'?"),
+        ({"HEADWAY_POLICY": "bandit@xyz"}, "bandit@4f2a"),
+        ({"HEADWAY_POLCY": "off"}, "Did you mean 'HEADWAY_POLICY'?"),
+        ({"HEADWAY_STORE_URL": "mysql://root:pw@db"}, "postgresql://user@host/database"),
+    ],
+)
+def test_a_variable_that_cannot_be_used_is_an_error(environ: dict[str, str], says: str) -> None:
+    with pytest.raises(InvalidSettings) as caught:
+        parse("", **environ)
+    assert caught.value.code == "settings_bad_variable"
+    assert says in str(caught.value)
+    assert "pw" not in str(caught.value)
+
+
+def test_several_servers_may_share_a_postgresql_store() -> None:
+    found = parse('[server]\nworkers = 4\n[store]\nurl = "postgresql://u@db/x"\n')
+    assert found.server.workers == 4
+    assert found.server.loopback
+    assert not parse('[server]\nhost = "0.0.0.0"\n').server.loopback
+
+
+def test_the_config_hash_changes_with_acting_and_with_nothing_else() -> None:
+    base = parse('[tasks.a]\nactions = ["x", "y"]\n').task("a")
+    other = ["reward = { z = 2.0 }", 'promote = "auto"', 'gate = "off"', "margin = 0.1", "retrain_after = 9"]
+    for line in other:
+        assert settings.config_hash(
+            parse(f'[tasks.a]\nactions = ["x", "y"]\n{line}\n').task("a")
+        ) == settings.config_hash(base)
+    acting = [
+        "floor = 0.1", 'fallback = "x"', 'explore = "thompson"', "confidence_floor = 0.5", "sticky = true", "seed = 1",
+        'online = "live"', "cost_weight = 1", "costs = { x = 1 }", 'rules = [{ when = "step > 1", use = "y" }]',
+        'family = "cql"', 'encoder = "minilm"', 'roles = { a = { primary = "x" } }', "episode_timeout_s = 1",
+    ]  # fmt: skip
+    hashes = {settings.config_hash(parse(f'[tasks.a]\nactions = ["x", "y"]\n{line}\n').task("a")) for line in acting}
+    assert len(hashes) == len(acting)
+    assert settings.config_hash(base) not in hashes
+    body = json.loads(settings.config(base))
+    assert body["actions"] == ["x", "y"]
+
+
+def test_the_config_hash_is_the_same_in_another_process() -> None:
+    code = (
+        "from pathlib import Path; from headway import settings;"
+        "print(settings.config_hash(settings.parse(settings.example(), directory=Path(), environ={}).task('route')))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == settings.config_hash(parse(settings.example()).task("route"))
+
+
+values = st.recursive(
+    st.one_of(
+        st.booleans(),
+        st.integers(-(10**20), 10**20),
+        st.floats(),
+        st.text(max_size=8),
+        st.sampled_from(["exclude", "x"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["kind", "value", "when", "use", "weight", "x"]), inner, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+def toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{json.dumps(key)} = {toml(each)}' for key, each in value.items())} }}"
+    return str(value)
+
+
+@given(st.sampled_from([(table, key) for table, keys in settings.KEYS.items() for key in keys]), values)
+def test_any_value_of_any_key_is_either_read_or_refused_by_name(place: tuple[str, str], value: Any) -> None:
+    table, key = place
+    heading = f"{table}.a" if table in ("tasks", "upstreams") else table
+    refusal = None
+    try:
+        parse(f"[{heading}]\n{key} = {toml(value)}\n")
+    except InvalidSettings as error:
+        refusal = str(error)
+    assert refusal is None or heading in refusal or "headway.toml:2:" in refusal
