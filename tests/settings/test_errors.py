@@ -196,7 +196,7 @@ UPSTREAM = '[upstreams.a]\nmodel = "m"\n'
         ('[upstreams.a]\nurl = "http://x"\n', "upstreams.a.model is missing"),
         (UPSTREAM + "url = 3\n", "upstreams.a.url is 3"),
         (UPSTREAM + 'url = "ftp://x"\n', "only http and https"),
-        (UPSTREAM + 'url = "file:///x"\n', "only http and https"),
+        (UPSTREAM + 'url = "gopher://x"\n', "only http and https"),
         (UPSTREAM + 'url = "localhost:8000"\n', "only http and https"),
         (UPSTREAM + 'url = "http://"\n', "expected an address"),
         (UPSTREAM + 'url = "http://x:99999"\n', "expected an address"),
