@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.ids import episode_id, id_bytes, is_episode
@@ -30,7 +30,7 @@ __all__ = ["Store"]
 _INSERT_DECISION = (
     "INSERT INTO decisions (id, task_id, episode, step, at, text, state, candidate_set_id, probabilities, action, "
     "propensity, policy_id, seed, config_id, exploration_id, source, role_id, key_id, draw, assigned_id, state_seq) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING seq"
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _FIND_DECISION = f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.id = ?"
 
@@ -85,17 +85,16 @@ class Store:
         self, decisions: Sequence[Decision], configs: Mapping[str, str], opening: bool
     ) -> Callable[[Connection], tuple[list[Decision], dict[Any, int]]]:
         prepared = [
-            (each, id_bytes(each.id), encode_candidates(each.candidates), dumps(each.situation.state))
+            _Prepared(each, id_bytes(each.id), encode_candidates(each.candidates), dumps(each.situation.state))
             for each in decisions
         ]
+        plain = len(decisions) > 1 and all(each.situation.episode is None for each in decisions)
 
         def work(connection: Connection) -> tuple[list[Decision], dict[Any, int]]:
             intern = self._names.session(connection)
-            stored = [
-                self._insert(connection, intern, decision, raw, candidates, state, configs, opening)
-                for decision, raw, candidates, state in prepared
-            ]
-            return stored, intern.found
+            if plain:
+                return self._insert_many(connection, intern, prepared, configs), intern.found
+            return [self._insert(connection, intern, each, configs, opening) for each in prepared], intern.found
 
         return work
 
@@ -103,49 +102,37 @@ class Store:
         self,
         connection: Connection,
         intern: Names.Session,
-        decision: Decision,
-        raw: bytes,
-        candidates: tuple[bytes, str],
-        state: str,
+        prepared: _Prepared,
         configs: Mapping[str, str],
         opening: bool,
     ) -> Decision:
-        situation = decision.situation
-        task_id = intern.name("task", situation.task)
-        episode, step = None, situation.step
-        if situation.episode is not None:
-            episode, step, earlier = self._enter_episode(connection, intern, decision, task_id, opening)
+        decision = prepared.decision
+        episode, step = None, decision.situation.step
+        if decision.situation.episode is not None:
+            episode, step, earlier = self._enter_episode(connection, intern, decision, opening)
             if earlier is not None:
                 return earlier
         row = connection.execute(
-            _INSERT_DECISION,
-            (
-                raw,
-                task_id,
-                episode,
-                step,
-                microseconds(decision.at),
-                situation.text,
-                state,
-                intern.candidate_set(*candidates),
-                pack(decision.probabilities),
-                decision.index,
-                decision.propensity,
-                intern.policy(decision.policy, decision.policy_hash),
-                signed(decision.seed),
-                intern.config(decision.config_hash, configs[decision.config_hash]),
-                intern.name("exploration", decision.exploration),
-                SOURCES.index(decision.source),
-                intern.name("role", situation.role),
-                intern.name("key", decision.key),
-                id_bytes(decision.draw_id) if decision.draw_id else None,
-                intern.name("assigned", decision.assigned) if decision.assigned else None,
-                decision.state_seq,
-            ),
+            f"{_INSERT_DECISION} RETURNING seq", _row(intern, prepared, configs, episode, step)
         ).fetchone()
         if row is None:
-            return self._same_request(connection, decision, raw)
+            return self._same_request(connection, decision, prepared.raw)
         return _stamped(decision, row[0], step)
+
+    def _insert_many(
+        self, connection: Connection, intern: Names.Session, prepared: Sequence[_Prepared], configs: Mapping[str, str]
+    ) -> list[Decision]:
+        """A batch without episodes in one statement; if an id was there already, each one is compared."""
+        rows = [_row(intern, each, configs, None, each.decision.situation.step) for each in prepared]
+        new = connection.executemany(_INSERT_DECISION, rows).rowcount
+        if new < len(rows):
+            return [self._same_request(connection, each.decision, each.raw) for each in prepared]
+        # One writer at a time and AUTOINCREMENT: the batch has the last numbers, without gaps.
+        last = connection.execute("SELECT seq FROM decisions WHERE id = ?", (prepared[-1].raw,)).fetchone()[0]
+        first = last - len(rows) + 1
+        return [
+            _stamped(each.decision, first + place, each.decision.situation.step) for place, each in enumerate(prepared)
+        ]
 
     def _same_request(self, connection: Connection, decision: Decision, raw: bytes) -> Decision:
         stored = decision_from_row(connection.execute(_FIND_DECISION, (raw,)).fetchone())
@@ -158,7 +145,7 @@ class Store:
         return stored
 
     def _enter_episode(
-        self, connection: Connection, intern: Names.Session, decision: Decision, task_id: int, opening: bool
+        self, connection: Connection, intern: Names.Session, decision: Decision, opening: bool
     ) -> tuple[bytes, int, Decision | None]:
         """The episode's id and this decision's step in it, or the decision that holds the id already."""
         situation = decision.situation
@@ -169,7 +156,7 @@ class Store:
         if known is None:
             connection.execute(
                 "INSERT INTO episodes (id, task_id, name, key_id, opened_at) VALUES (?, ?, ?, ?, ?)",
-                (episode, task_id, name, key_id, microseconds(decision.at)),
+                (episode, intern.name("task", situation.task), name, key_id, microseconds(decision.at)),
             )
         elif known[0] != key_id:
             raise Conflict(
@@ -295,6 +282,45 @@ class Store:
             )
 
         self._writer.write(work)
+
+
+class _Prepared(NamedTuple):
+    """A decision with everything that can be computed outside the transaction."""
+
+    decision: Decision
+    raw: bytes
+    candidates: tuple[bytes, str]
+    state: str
+
+
+def _row(
+    intern: Names.Session, prepared: _Prepared, configs: Mapping[str, str], episode: bytes | None, step: int | None
+) -> tuple[Any, ...]:
+    decision = prepared.decision
+    situation = decision.situation
+    return (
+        prepared.raw,
+        intern.name("task", situation.task),
+        episode,
+        step,
+        microseconds(decision.at),
+        situation.text,
+        prepared.state,
+        intern.candidate_set(*prepared.candidates),
+        pack(decision.probabilities),
+        decision.index,
+        decision.propensity,
+        intern.policy(decision.policy, decision.policy_hash),
+        signed(decision.seed),
+        intern.config(decision.config_hash, configs[decision.config_hash]),
+        intern.name("exploration", decision.exploration),
+        SOURCES.index(decision.source),
+        intern.name("role", situation.role),
+        intern.name("key", decision.key),
+        id_bytes(decision.draw_id) if decision.draw_id else None,
+        intern.name("assigned", decision.assigned) if decision.assigned else None,
+        decision.state_seq,
+    )
 
 
 def _stamped(decision: Decision, seq: int, step: int | None) -> Decision:
