@@ -119,7 +119,7 @@ def _stale(evidence: Evidence, rules: Rules) -> str:
 def _passed(evidence: Evidence) -> str:
     if evidence.kind == "preference":
         return f"Preferred over {evidence.against}: E-value {_e(evidence.statistic)} ≥ {_e(evidence.threshold)}."
-    return f"Better than {evidence.against}: {_range(evidence)}, by the rule '{evidence.rule}'."
+    return f"Better than {evidence.against}: {_range(evidence)} ({evidence.rule})."
 
 
 def _short(evidence: Evidence) -> str:
@@ -133,7 +133,7 @@ def _range(evidence: Evidence) -> str:
     if evidence.kind == "preference":
         return f"preferred in {evidence.difference.value + 0.5:.0%} of {evidence.n:,} decided comparisons"
     low, high = evidence.bounds or (float("-inf"), float("inf"))
-    return f"difference {evidence.difference.value:+.4f}, certain bounds [{low:+.4f}, {high:+.4f}]"
+    return f"{evidence.difference.value:+.4f}, and between {low:+.4f} and {high:+.4f} however often one looks"
 
 
 def _e(logarithm: float) -> str:
@@ -142,7 +142,7 @@ def _e(logarithm: float) -> str:
 
 
 def _cures(blocked: list[Diagnostic]) -> str:
-    return " ".join(dict.fromkeys(each.cure for each in blocked if each.cure))
+    return " ".join(list(dict.fromkeys(each.cure for each in blocked if each.cure))[:2])
 
 
 def _needed(evidence: Evidence) -> str:

@@ -16,7 +16,7 @@ from headway.nouns.evidence import Diagnostic
 from headway.prove.log import Floats, Log
 from headway.prove.tally import Groups, MetricTally, ScoreTally
 
-__all__ = ["Checks", "Floors", "Window", "diagnose", "one_key_decides"]
+__all__ = ["Checks", "Floors", "Window", "diagnose", "missing_depends_on_action", "one_key_decides", "overlap"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +71,7 @@ class Checks:
         baseline_weight: Floats,
         difference: Floats,
     ) -> None:
-        self.rows += len(piece)
-        for row, weight in ((0, target_weight), (1, baseline_weight)):
-            used = weight if inside.all() else weight[inside]
-            sums = self.weight[row]
-            sums[0] += used.sum()
-            sums[1] += used @ used
-            sums[2] = max(sums[2], used.max(initial=0.0))
+        self.add_weights(target_weight, baseline_weight, inside)
         logged = piece.logged
         never = logged <= 0.0
         if never.any():
@@ -105,6 +99,17 @@ class Checks:
             self.moments[1] += square
             self.moments[2] += reward @ x
             self.rewards += (reward.size, float(reward.sum()), float(reward @ reward))
+
+    def add_weights(self, target: Floats, baseline: Floats, inside: NDArray[np.bool_]) -> None:
+        """π(A)/μ(A) of candidate and current; all that a log from elsewhere has."""
+        self.rows += target.size
+        whole = bool(inside.all())
+        for row, weight in ((0, target), (1, baseline)):
+            used = weight if whole else weight[inside]
+            sums = self.weight[row]
+            sums[0] += used.sum()
+            sums[1] += used @ used
+            sums[2] = max(sums[2], used.max(initial=0.0))
 
     def ess(self, policy: int) -> float:
         """Kish's effective sample size of the importance weights: (Σw)² / Σw²."""
@@ -159,9 +164,20 @@ def diagnose(
 ) -> tuple[Diagnostic, ...]:
     """Every check of a log. `excluded`: rows that failed or were never rated carry no reward."""
     floors = floors or Floors()
+    found = [*overlap(checks, tally, floors), *_propensities(checks, arms, floors)]
+    found += _features(checks, floors, training)
+    found.append(missing_depends_on_action(missing, excluded=excluded))
+    if len(keys.means) > 1:
+        found.append(_one_key(keys, margin))
+    return tuple(found)
+
+
+def overlap(checks: Checks, tally: ScoreTally, floors: Floors) -> list[Diagnostic]:
+    """Whether the log says enough about what the two policies do."""
     n = tally.n
     ess = min(checks.ess(0), checks.ess(1))
-    found = [
+    share = checks.weight_share()
+    return [
         _least("rows", n, floors.rows, f"{n:,} scored decisions", "Collect more decisions with outcomes."),
         _least(
             "speaking_rows",
@@ -174,7 +190,7 @@ def diagnose(
             "row_share",
             tally.largest_share,
             floors.row_share,
-            f"the weightiest decision carries {tally.largest_share:.0%} of the score",
+            f"the weightiest decision carries {_percent(tally.largest_share)} of the score",
             "Collect more decisions, or explore more so that rare actions weigh less.",
         ),
         _least(
@@ -186,43 +202,42 @@ def diagnose(
         ),
         _most(
             "weight_share",
-            checks.weight_share(),
+            share,
             floors.weight_share,
-            f"one decision carries {checks.weight_share():.0%} of all importance weight",
+            f"the weightiest one carries {_percent(share)} of all importance weight",
             "Explore more: the rarest probability decides the largest weight.",
         ),
     ]
+
+
+def _propensities(checks: Checks, arms: tuple[str, ...], floors: Floors) -> list[Diagnostic]:
+    """Whether the logged probabilities are the ones that were acted from."""
     share = checks.unlogged / max(checks.rows, 1)
-    found.append(
+    gap, arm = checks.miscount()
+    found = [
         _most(
             "unlogged_actions",
             share,
             floors.unlogged,
-            f"in {share:.1%} of decisions the policies differ on an action that could not be chosen",
+            f"in {checks.unlogged:,} of {checks.rows:,} decisions the policies differ on an action that could not be chosen",
             "Log with a floor on every candidate's probability (the default floor is 2%).",
-        )
-    )
-    found.append(
+        ),
         _most(
             "propensity_sum",
             checks.sum_error,
             1e-4,
-            f"logged probabilities sum to 1 within {checks.sum_error:.1g}",
+            f"logged probabilities sum to 1 (to {checks.sum_error:.0e})",
             "Log the whole probability vector that was acted from.",
-        )
-    )
-    gap, arm = checks.miscount()
-    name = arms[arm] if arms else ""
-    found.append(
+        ),
         _most(
             "propensity_counts",
             gap,
             floors.miscount,
-            f"{name!r} was chosen {checks.chosen[arm]:,.0f} times where its logged probabilities sum to "
+            f"{arms[arm]!r} was chosen {checks.chosen[arm]:,.0f} times where its logged probabilities sum to "
             f"{checks.expected[arm]:,.0f}",
             "The logged propensities are not the ones that were acted from; nothing can be proven with them.",
-        )
-    )
+        ),
+    ]
     if checks.replayed:
         wrong = checks.mismatched / checks.replayed
         found.append(
@@ -245,6 +260,12 @@ def diagnose(
                 "Correct the clocks, or leave these rows out.",
             )
         )
+    return found
+
+
+def _features(checks: Checks, floors: Floors, training: Window | None) -> list[Diagnostic]:
+    """Whether a feature gives the outcome away, or the traffic is not what the policy was trained on."""
+    found = []
     if checks.moments.shape[1]:
         corr, column = checks.leak()
         found.append(
@@ -267,23 +288,22 @@ def diagnose(
                 "Train again on recent decisions.",
             )
         )
-    found.append(_missing(missing, excluded=excluded))
+    return found
+
+
+def _one_key(keys: Groups, margin: float) -> Diagnostic:
     key = one_key_decides(keys, margin)
-    if len(keys.means) > 1:
-        found.append(
-            Diagnostic(
-                name="one_key",
-                value=1.0 if key else 0.0,
-                limit=0.0,
-                ok=not key,
-                blocks=True,
-                message=f"without the decisions of {key!r} the difference changes its sign"
-                if key
-                else f"no single one of {len(keys.means)} keys decides the sign",
-                cure="Look at what this key sent; withdraw its signals, or collect more from others." if key else "",
-            )
-        )
-    return tuple(found)
+    return Diagnostic(
+        name="one_key",
+        value=1.0 if key else 0.0,
+        limit=0.0,
+        ok=not key,
+        blocks=True,
+        message=f"without the decisions of {key!r} the difference changes its sign"
+        if key
+        else f"no single one of {len(keys.means)} keys decides the sign",
+        cure="Look at what this key sent; withdraw its signals, or collect more from others." if key else "",
+    )
 
 
 def one_key_decides(keys: Groups, margin: float = 0.0) -> str:
@@ -300,7 +320,7 @@ def one_key_decides(keys: Groups, margin: float = 0.0) -> str:
     return name
 
 
-def _missing(missing: MetricTally, *, excluded: bool) -> Diagnostic:
+def missing_depends_on_action(missing: MetricTally, *, excluded: bool) -> Diagnostic:
     """The difference in the share of rows without a reward; an interval that excludes 0 makes the log unusable."""
     estimate = missing.scores.estimate("dr")
     differs = excluded and missing.scores.n > 0 and (estimate.low > 0.0 or estimate.high < 0.0)
@@ -318,6 +338,10 @@ def _missing(missing: MetricTally, *, excluded: bool) -> Diagnostic:
         if differs
         else "",
     )
+
+
+def _percent(share: float) -> str:
+    return "under 1%" if share < 0.01 else f"{share:.0%}"
 
 
 def _least(name: str, value: float, limit: float, message: str, cure: str) -> Diagnostic:

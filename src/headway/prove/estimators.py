@@ -110,17 +110,16 @@ def choose_lambda(
 ) -> float:
     """λ of the least estimated squared error: variance/n + (a high-probability bound of the bias)² (Su et al., 2020).
 
-    The bias of shrinking is mean((ŵ_λ − w) e); its bound adds the empirical Bernstein deviation at 1 − delta.
+    The bias of shrinking is mean((w − ŵ_λ) e); its bound adds the Bernstein deviation of the weights at 1 − delta.
     """
     n = weight.size
+    spent = log(2.0 / delta)
+    deviation = sqrt(2.0 * float(weight @ weight) / n * spent / n) + 2.0 * float(weight.max()) * spent / (3.0 * n)
     best, least = np.inf, np.inf
     for each in lambdas:
         small = shrunk(weight, each)
         variance = float((direct + small * residual).var()) / n
-        gap = (weight - small) * residual
-        bias = abs(float(gap.mean()))
-        bias += sqrt(2.0 * float((((weight - small) * residual) ** 2).mean()) * log(2.0 / delta) / n)
-        bias += 2.0 * float(np.abs(weight - small).max(initial=0.0)) * log(2.0 / delta) / (3.0 * n)
+        bias = abs(float(((weight - small) * residual).mean())) + deviation
         if variance + bias**2 < least:
             best, least = each, variance + bias**2
     return best

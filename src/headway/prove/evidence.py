@@ -26,7 +26,7 @@ from headway.prove.tally import MetricTally
 
 __all__ = ["About", "evidence_of", "from_heldout", "from_log", "from_preferences", "from_world"]
 
-LOOK = 250  # rows between two points of the plot's curve, at first
+LOOK = 100  # rows between two points of the plot's curve, at first
 
 
 def from_log(
@@ -47,7 +47,7 @@ def from_log(
     proof = LogProof(plan=about.plan, hashing=not about.data_hash)
     shown = Display(seed=about.seed) if display else None
     for chunk in chunks:
-        step = LOOK if proof.rows < 20 * LOOK else max(LOOK, len(chunk))
+        step = LOOK if proof.rows < 100 * LOOK else max(LOOK, len(chunk))
         for start in range(0, len(chunk), step):
             proof.update(chunk if step >= len(chunk) else chunk.rows(start, start + step))
         if shown is not None:

@@ -1,0 +1,195 @@
+"""Evidence from a log of any origin, where only the logged action's probabilities are known; `log_files` reads them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+import numpy as np
+
+from headway.nouns.errors import InvalidInput
+from headway.nouns.evidence import Diagnostic, Estimate, Evidence
+from headway.prove import estimators, sequential
+from headway.prove.about import About, compose
+from headway.prove.diagnostics import Checks, Floors, missing_depends_on_action, overlap
+from headway.prove.log import Floats
+from headway.prove.log_files import ForeignChunk, digest_of, header, read_log
+from headway.prove.power import still_needed
+from headway.prove.tally import MetricTally, ScoreTally
+
+__all__ = ["from_file"]
+
+MOST_KEPT = 2_000_000  # rows kept for bootstrap intervals; beyond, intervals are normal
+
+
+def from_file(
+    path: Path,
+    *,
+    target: str = "target_probability",
+    baseline: str | None = None,
+    about: About | None = None,
+    floors: Floors | None = None,
+) -> Evidence:
+    """Evidence from a log of any origin, for the same gate as our own.
+
+    from_file(Path("log.csv"))                                            # target_probability against what was logged
+    from_file(Path("log.parquet"), target="pi_new", baseline="pi_old")
+    """
+    against = baseline or ("baseline_probability" if "baseline_probability" in header(path) else "behaviour")
+    if about is None:
+        flags = "" if target == "target_probability" else f" --target {target}"
+        flags += f" --baseline {baseline}" if baseline is not None else ""
+        about = About(task=path.name, candidate=target, against=against, command=f"headway prove --log {path}{flags}")
+    if not about.data_hash:
+        about = replace(about, data_hash=digest_of(path))
+    proof = _ForeignProof(about)
+    for chunk in read_log(path, target=target, baseline=baseline):
+        proof.add(chunk)
+    return proof.evidence(floors or Floors())
+
+
+class _ForeignProof:
+    """The past-only paired test of such a log: q is the file's, or the mean of the rewards before each row."""
+
+    def __init__(self, about: About) -> None:
+        self.about = about
+        self.tally, self.missing, self.checks = ScoreTally(1), MetricTally(1), Checks(1, 0)
+        self.running = estimators.Running(compared=True)
+        self.kept: list[tuple[Floats, ...]] | None = []
+        self.curve: list[tuple[int, float, float]] = []
+        self.rows, self.rewarded, self.total = 0, 0, 0.0
+        self.model = False
+
+    def add(self, chunk: ForeignChunk) -> None:
+        seen = ~np.isnan(chunk.reward)
+        ours, theirs = chunk.target / chunk.propensity, chunk.baseline / chunk.propensity
+        gone = (~seen).astype(np.float64)
+        zeros = np.zeros(gone.size, dtype=np.int64)
+        every = np.ones(gone.size, dtype=np.bool_)
+        self.missing.add(gone, zeros, np.zeros((gone.size, 1)), ours - theirs, every)
+        self.checks.add_weights(ours, theirs, every)
+        self.rows += gone.size
+        self.model = chunk.model is not None
+        reward, ours, theirs = chunk.reward[seen], ours[seen], theirs[seen]
+        if chunk.model is not None:
+            fitted, mine, other = (each[seen] for each in chunk.model)
+        else:  # the mean of the rewards before each row; Σ_a π(a) q is the same number for every policy
+            fitted = (self.total + np.cumsum(reward) - reward) / np.maximum(self.rewarded + np.arange(reward.size), 1)
+            mine = other = fitted
+        self.rewarded += reward.size
+        self.total += float(reward.sum())
+        step = max(1, min(250, reward.size))
+        for start in range(0, reward.size, step if len(self.curve) < 200 else max(step, reward.size)):
+            stop = min(reward.size, start + step if len(self.curve) < 200 else reward.size)
+            self._score(
+                reward[start:stop], ours[start:stop], theirs[start:stop], fitted[start:stop],
+                mine[start:stop], other[start:stop],
+            )  # fmt: skip
+        self.running.add(reward=reward, weight=ours, direct=mine, fitted=fitted, baseline=(theirs, other))
+        if self.kept is not None:
+            self.kept.append((reward, ours, theirs, fitted, mine, other))
+            if self.rewarded > MOST_KEPT:
+                self.kept = None
+
+    def _score(self, reward: Floats, ours: Floats, theirs: Floats, fitted: Floats, mine: Floats, other: Floats) -> None:
+        if self.about.plan is not None:  # the registered test uses no row beyond its horizon
+            room = max(0, self.about.plan.horizon - self.tally.n)
+            reward, ours, theirs = reward[:room], ours[:room], theirs[:room]
+            fitted, mine, other = fitted[:room], mine[:room], other[:room]
+        weight, residual = ours - theirs, reward - fitted
+        self.tally.add(
+            score=mine - other + weight * residual,
+            direct=mine - other,
+            difference=weight[:, None],
+            logged=np.ones((weight.size, 1)),
+            action=np.zeros(weight.size, dtype=np.int64),
+            residual=residual,
+            shape=np.ones((weight.size, 1)),
+        )
+        if self.tally.n > 1 and reward.size:
+            self.curve.append((self.tally.n, self.tally.scores.total, self.tally.variance))
+
+    def evidence(self, floors: Floors) -> Evidence:
+        about, tally, alpha = self.about, self.tally, self.about.share
+        if tally.n == 0:
+            raise InvalidInput(
+                f"{about.task!r} has no row with a reward.", code="no_evidence", hint="Fill the column 'reward'."
+            )
+        n, total = tally.n, tally.scores.total
+
+        def threshold(rows: int, variance: float) -> float:
+            if about.plan is not None:
+                return sequential.horizon_threshold(variance, about.plan.horizon, alpha)
+            return sequential.sequence_threshold(variance, rows, alpha)
+
+        limit = threshold(n, tally.variance)
+        curve = tuple(
+            (k, s / k, (s - threshold(k, v)) / k, (s + threshold(k, v)) / k) for k, s, v in self.curve if k > 1
+        )
+        difference, values = self._shown()
+        uplift = (about.plan.uplift if about.plan is not None else tally.scores.mean) - about.margin
+        return compose(
+            about,
+            kind="log",
+            n=n,
+            difference=difference,
+            values=values,
+            statistic=total - about.margin * n,
+            statistic_worse=-total,
+            threshold=limit,
+            rule=sequential.CONFIDENCE_SEQUENCE if about.plan is None else sequential.horizon_rule(about.plan.horizon),
+            alpha=alpha,
+            counts={"rewarded": n, "without reward": self.rows - n},
+            data_hash="",
+            needed=still_needed(tally, uplift, alpha),
+            diagnostics=(
+                *overlap(self.checks, tally, floors),
+                self._mean_weight(),
+                missing_depends_on_action(self.missing, excluded=self.rows > n),
+            ),
+            curve=curve,
+            bounds=((total - limit) / n, (total + limit) / n),
+            ended=about.plan is not None and n >= about.plan.horizon,
+        )
+
+    def _mean_weight(self) -> Diagnostic:
+        """Importance weights average 1 where propensities are right and every action could be chosen."""
+        total, square, _ = self.checks.weight[0]
+        mean = total / self.rows
+        error = max(square / self.rows - mean**2, 0.0) ** 0.5 / self.rows**0.5
+        gap = abs(mean - 1.0) / error if error > 0.0 else (0.0 if abs(mean - 1.0) < 1e-6 else inf)
+        ok = gap <= 6.0 or abs(mean - 1.0) < 0.01
+        return Diagnostic(
+            name="mean_weight",
+            value=float(mean),
+            limit=1.0,
+            ok=ok,
+            blocks=True,
+            message=f"importance weights average {mean:.3f}; they average 1 where propensities are right",
+            cure=""
+            if ok
+            else "The candidate does what was never logged, or the propensities are not the ones acted from.",
+        )
+
+    def _shown(self) -> tuple[Estimate, dict[str, Estimate]]:
+        method: estimators.Method = "dr" if self.model else "snips"
+        values = {f"candidate ({each})": self._one(each) for each in ("ips", "snips", *(("dr",) if self.model else ()))}
+        if self.kept is None:
+            return self.running.estimate(method), values
+        reward, ours, theirs, fitted, mine, other = (np.concatenate(each) for each in zip(*self.kept, strict=True))
+        seed = self.about.seed
+        first = estimators.rows(method, reward=reward, weight=ours, direct=mine, fitted=fitted)
+        second = estimators.rows(method, reward=reward, weight=theirs, direct=other, fitted=fitted)
+        ess = self.checks.ess(0)
+        found = estimators.estimate_rows(first - second, method=method, ess=ess, seed=seed)
+        values["candidate"] = estimators.estimate_rows(first, method=method, ess=ess, seed=seed)
+        values["current"] = estimators.estimate_rows(second, method=method, ess=self.checks.ess(1), seed=seed)
+        values["behaviour"] = estimators.estimate_rows(reward, method="mean", ess=float(reward.size), seed=seed)
+        return found, values
+
+    def _one(self, method: estimators.Method) -> Estimate:
+        alone = estimators.Running()
+        alone.n, alone.total, alone.product = self.running.n, self.running.total[:5], self.running.product[:5, :5]
+        alone.square = self.running.square
+        return alone.estimate(method)

@@ -1,0 +1,255 @@
+"""Logs from elsewhere: a Parquet, JSONL or CSV file with one row per logged decision.
+
+    reward                       the outcome; empty where there is none
+    propensity                   the probability with which the logged action was chosen, in (0, 1]
+    target_probability           the candidate's probability of the same action
+    baseline_probability         the current policy's (without it: against the policy that was logged)
+    model_estimate_logged        a reward model's estimate for the logged action     these three
+    model_estimate_target        … for the candidate: Σ_a π(a) q(a)                  together turn
+    model_estimate_baseline      … for the current policy                            IPS into DR
+
+Rows are in the order in which outcomes became known. The model must not have seen them, or not the later ones.
+Not covered: whole probability vectors, features, guards; import the log (`headway data import`) for those.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from headway.nouns.errors import InvalidInput, MissingExtra, UnknownName, did_you_mean
+from headway.prove.log import Floats
+
+__all__ = ["ForeignChunk", "digest_of", "header", "read_log"]
+
+Batch = Mapping[str, list[Any]]
+MODEL = ("model_estimate_logged", "model_estimate_target", "model_estimate_baseline")
+ROWS = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignChunk:
+    """Rows of a file as arrays [n]; `model` are q(A), Σ π q and Σ b q."""
+
+    reward: Floats
+    propensity: Floats
+    target: Floats
+    baseline: Floats
+    model: tuple[Floats, Floats, Floats] | None = None
+
+
+def read_log(path: Path, *, target: str = "target_probability", baseline: str | None = None) -> Iterator[ForeignChunk]:
+    """The file in chunks; the first impossible value raises InvalidInput with its line and column."""
+    name = path.name.removesuffix(".gz")
+    if name.endswith(".parquet"):
+        columns, batches = _parquet(path)
+        first, word = 0, "row"
+    elif name.endswith((".jsonl", ".ndjson")):
+        columns, batches = _jsonl(path)
+        first, word = 1, "line"
+    elif name.endswith(".csv"):
+        columns, batches = _csv(path)
+        first, word = 2, "line"
+    else:
+        raise InvalidInput(
+            f"{path.name!r} is not a log that can be read.",
+            code="bad_log_file",
+            hint="Give a .parquet, .jsonl or .csv file (the last two also as .gz).",
+        )
+    used = _columns(path, columns, target, baseline)
+    for batch in batches(list(used.values())):
+        arrays = {role: _numbers(path, batch, column, first, word) for role, column in used.items()}
+        chunk = ForeignChunk(
+            reward=arrays["reward"],
+            propensity=arrays["propensity"],
+            target=arrays["target"],
+            baseline=arrays.get("baseline", arrays["propensity"]),
+            model=(arrays[MODEL[0]], arrays[MODEL[1]], arrays[MODEL[2]]) if MODEL[0] in arrays else None,
+        )
+        _check(path, chunk, used, first, word)
+        first += chunk.reward.size
+        yield chunk
+
+
+def _columns(path: Path, columns: list[str], target: str, baseline: str | None) -> dict[str, str]:
+    """Role → column name of everything that is read."""
+    used = {"reward": "reward", "propensity": "propensity", "target": target}
+    if baseline is not None:
+        used["baseline"] = baseline
+    elif "baseline_probability" in columns:
+        used["baseline"] = "baseline_probability"
+    model = [each for each in columns if each.startswith("model_estimate")]
+    for each in model:
+        if each not in MODEL:
+            raise UnknownName(
+                f"{path.name}: there is no column {each!r} in a log.",
+                code="bad_log_column",
+                hint=did_you_mean(each, MODEL),
+            )
+    wanted = MODEL if "baseline" in used else MODEL[:2]
+    if model:
+        used |= {each: each for each in MODEL if each in columns or each in wanted}
+        if MODEL[2] not in used:
+            raise InvalidInput(
+                f"{path.name} has model estimates and no baseline to compare with.",
+                code="bad_log_column",
+                hint=f"Add {MODEL[2]!r} (of the logged policy: Σ_a μ(a) q(a)), or leave all model_estimate_* out.",
+            )
+    for column in used.values():
+        if column not in columns:
+            raise UnknownName(
+                f"{path.name} has no column {column!r}.", code="bad_log_column", hint=did_you_mean(column, columns)
+            )
+    return used
+
+
+def _check(path: Path, chunk: ForeignChunk, used: Mapping[str, str], first: int, word: str) -> None:
+    rules = [
+        ("propensity", chunk.propensity, (chunk.propensity > 0.0) & (chunk.propensity <= 1.0), "in (0, 1]"),
+        ("target", chunk.target, (chunk.target >= 0.0) & (chunk.target <= 1.0), "in [0, 1]"),
+        ("baseline", chunk.baseline, (chunk.baseline >= 0.0) & (chunk.baseline <= 1.0), "in [0, 1]"),
+        ("reward", chunk.reward, ~np.isinf(chunk.reward), "a finite number, or empty"),
+    ]
+    rules += [
+        (name, each, np.isfinite(each), "a finite number") for name, each in zip(MODEL, chunk.model or (), strict=False)
+    ]
+    for role, values, ok, expected in rules:
+        if not ok.all():
+            row = int(np.argmin(ok))
+            what = f"{used.get(role, role)} is {float(values[row])!r}"
+            raise InvalidInput(
+                f"{path.name} {word} {first + row}: {what}, expected {expected}.",
+                code="bad_log_value",
+                hint="Nothing was estimated. Correct the row, or leave it out.",
+            )
+
+
+def _numbers(path: Path, batch: Mapping[str, list[Any]], column: str, first: int, word: str) -> Floats:
+    values = batch[column]
+    try:
+        return np.array([np.nan if each is None or each == "" else each for each in values], dtype=np.float64)
+    except (TypeError, ValueError):
+        for row, each in enumerate(values):
+            try:
+                float(np.nan if each is None or each == "" else each)
+            except (TypeError, ValueError):
+                raise InvalidInput(
+                    f"{path.name} {word} {first + row}: {column} is {each!r}, which is not a number.",
+                    code="bad_log_value",
+                    hint="Nothing was estimated. Correct the row, or leave it out.",
+                ) from None
+        raise
+
+
+def _open(path: Path) -> IO[str]:
+    try:
+        if path.suffix == ".gz":
+            return gzip.open(path, "rt", encoding="utf-8", newline="")
+        return path.open("r", encoding="utf-8", newline="")
+    except OSError as error:
+        raise InvalidInput(
+            f"{str(path)!r} cannot be read: {error.strerror}.", code="bad_log_file", hint="Check the path."
+        ) from error
+
+
+def header(path: Path) -> list[str]:
+    """The columns of a log file."""
+    name = path.name.removesuffix(".gz")
+    if name.endswith(".parquet"):
+        return _parquet(path)[0]
+    return _jsonl(path)[0] if name.endswith((".jsonl", ".ndjson")) else _csv(path)[0]
+
+
+def _csv(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]]]:
+    with _open(path) as file:
+        columns = next(csv.reader(file), [])
+
+    def batches(used: list[str]) -> Iterator[Batch]:
+        with _open(path) as file:
+            reader = csv.reader(file)
+            next(reader, None)
+            where = {name: columns.index(name) for name in used}
+            batch: list[list[str]] = []
+            for line, row in enumerate(reader, start=2):
+                if len(row) != len(columns):
+                    raise InvalidInput(
+                        f"{path.name} line {line}: {len(row)} fields, the header has {len(columns)}.",
+                        code="bad_log_value",
+                        hint="Quote fields that contain commas.",
+                    )
+                batch.append(row)
+                if len(batch) == ROWS:
+                    yield {name: [each[at] for each in batch] for name, at in where.items()}
+                    batch = []
+            if batch:
+                yield {name: [each[at] for each in batch] for name, at in where.items()}
+
+    return columns, batches
+
+
+def _jsonl(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]]]:
+    def rows() -> Iterator[dict[str, Any]]:
+        with _open(path) as file:
+            for line, text in enumerate(file, start=1):
+                try:
+                    row = json.loads(text)
+                except ValueError:
+                    row = None
+                if not isinstance(row, dict):
+                    raise InvalidInput(
+                        f"{path.name} line {line}: {text[:60].strip()!r} is not a JSON object.",
+                        code="bad_log_value",
+                        hint="JSONL has one object per line and no empty lines.",
+                    )
+                yield row
+
+    columns = list(next(rows(), {}))
+
+    def batches(used: list[str]) -> Iterator[Batch]:
+        batch: list[dict[str, Any]] = []
+        for row in rows():
+            batch.append(row)
+            if len(batch) == ROWS:
+                yield {name: [each.get(name) for each in batch] for name in used}
+                batch = []
+        if batch:
+            yield {name: [each.get(name) for each in batch] for name in used}
+
+    return columns, batches
+
+
+def _parquet(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]]]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise MissingExtra("Reading a Parquet log", "pyarrow", "parquet") from error
+    try:
+        file = parquet.ParquetFile(path)
+    except (OSError, ArrowException) as error:
+        raise InvalidInput(
+            f"{str(path)!r} cannot be read as Parquet: {error}", code="bad_log_file", hint="Check the file."
+        ) from error
+    columns = [str(each) for each in file.schema_arrow.names]
+
+    def batches(used: list[str]) -> Iterator[Batch]:
+        for batch in file.iter_batches(batch_size=ROWS, columns=used):
+            yield {name: batch.column(name).to_pylist() for name in used}
+
+    return columns, batches
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of the file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

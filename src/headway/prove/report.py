@@ -1,0 +1,194 @@
+"""A verdict on one page: terminal text, Markdown, and HTML that needs no other file (its plot is inline SVG).
+
+text(verdict)       # 100 columns, no colour
+markdown(verdict)   # for an issue or a pull request
+html(verdict)       # one file; everything that came from data is escaped
+"""
+
+from __future__ import annotations
+
+from html import escape
+from textwrap import fill
+
+from headway.nouns.evidence import Verdict
+from headway.prove.page import Line, Page, page_of
+from headway.prove.plot import curve_svg, interval_svg
+
+__all__ = ["html", "markdown", "text"]
+
+WIDTH = 100
+
+
+def text(verdict: Verdict) -> str:
+    """The page for a terminal."""
+    page = page_of(verdict)
+    parts = [
+        f"{page.word}  {page.title}",
+        "",
+        fill(page.headline, WIDTH),
+        "",
+        fill(page.summary, WIDTH),
+        "",
+        *[fill(f"- {each}", WIDTH, subsequent_indent="  ") for each in page.reasons],
+        *([fill(f"  Next: {page.hint}", WIDTH, subsequent_indent="  ")] if page.hint else []),
+    ]
+    for title, lines in _tables(page):
+        shown = [each for each in lines if title == page.earned or not each.ok or title == GUARDS]
+        passed = [each.name for each in lines if each not in shown]
+        parts += ["", title]
+        wide = max((len(each.name) for each in shown), default=0)
+        for each in shown:
+            mark = "" if title == page.earned else ("ok  " if each.ok else "NO  ")
+            parts.append(fill(f"  {mark}{each.name:{wide}}  {each.text}", WIDTH, subsequent_indent=" " * (wide + 8)))
+        if passed:
+            parts.append(fill(f"  ok  {len(passed)} passed: {'; '.join(passed)}", WIDTH, subsequent_indent="      "))
+    if page.counts:
+        parts += ["", "Counted: " + ", ".join(f"{count} {name}" for name, count in page.counts)]
+    parts += ["", fill(page.method, WIDTH), "", "Recompute"]
+    parts += [f"  {name:14}  {value}" for name, value in page.recompute]
+    return "\n".join(parts) + "\n"
+
+
+def markdown(verdict: Verdict) -> str:
+    """The page as Markdown; cells are escaped."""
+    page = page_of(verdict)
+    parts = [
+        f"# {page.word}: {_md(page.title)}",
+        "",
+        f"**{_md(page.headline)}**",
+        "",
+        _md(page.summary),
+        "",
+        *[f"- {_md(each)}" for each in page.reasons],
+        *([f"- Next: {_md(page.hint)}"] if page.hint else []),
+    ]
+    for title, lines in _tables(page):
+        parts += ["", f"## {title}", ""]
+        if title == page.earned:
+            parts += ["| policy | estimate | 95% interval |", "|---|---|---|"]
+            for each in lines:
+                found = each.estimate
+                assert found is not None
+                parts.append(f"| {_md(each.name)} | {found.value:+.3f} | {found.low:+.3f} to {found.high:+.3f} |")
+        else:
+            parts += ["| | check | |", "|---|---|---|"]
+            parts += [f"| {'✓' if each.ok else '✗'} | {_md(each.name)} | {_md(each.text)} |" for each in lines]
+    if page.counts:
+        parts += ["", "Counted: " + ", ".join(f"{count} {_md(name)}" for name, count in page.counts) + "."]
+    parts += ["", "## How it was decided", "", _md(page.method), "", "## Recompute", ""]
+    parts += [f"- {_md(name)}: `{value.replace('`', chr(39))}`" for name, value in page.recompute]
+    return "\n".join(parts) + "\n"
+
+
+def html(verdict: Verdict) -> str:
+    """The page as one HTML file."""
+    page = page_of(verdict)
+    body = [
+        f'<header><span class="badge {page.state}">{page.word}</span><h1>{escape(page.title)}</h1></header>',
+        f'<p class="headline">{escape(page.headline)}</p>',
+        f"<p>{escape(page.summary)}</p>",
+    ]
+    if page.curve:
+        body.append(
+            f"<figure>{curve_svg(page.curve, margin=page.margin, unit=page.unit)}<figcaption>The line is the estimated "
+            "difference as data came in; the band is what the rule still holds possible. "
+            f"The new policy passes once the whole band lies above {'the dashed line' if page.margin else 'zero'}."
+            "</figcaption></figure>"
+        )
+    body.append("<h2>Why</h2><ul>" + "".join(f"<li>{escape(each)}</li>" for each in page.reasons) + "</ul>")
+    if page.hint:
+        body.append(f"<p><b>Next:</b> {escape(page.hint)}</p>")
+    for title, lines in _tables(page):
+        body.append(f"<h2>{title}</h2>{_values(lines) if title == page.earned else _checks(lines)}")
+    if page.counts:
+        counted = ", ".join(f"{count} {escape(name)}" for name, count in page.counts)
+        body.append(f"<h2>What was counted</h2><p>{counted}.</p>")
+    rows = "".join(
+        f"<tr><th>{escape(name)}</th><td><code>{escape(value)}</code></td></tr>" for name, value in page.recompute
+    )
+    body.append(f"<h2>How it was decided</h2><p>{escape(page.method)}</p>")
+    body.append(f"<h2>Recompute</h2><table class='facts'>{rows}</table>")
+    return (
+        "<!doctype html>\n"
+        f'<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>{page.word}: {escape(page.title)}</title><style>{STYLE}</style></head>"
+        f"<body><main>{''.join(body)}</main></body></html>\n"
+    )
+
+
+GUARDS = "Must not get worse"
+
+
+def _tables(page: Page) -> list[tuple[str, tuple[Line, ...]]]:
+    named = ((page.earned, page.values), ("Checks of the data", page.checks), (GUARDS, page.guards))
+    return [(title, lines) for title, lines in named if lines]
+
+
+def _values(lines: tuple[Line, ...]) -> str:
+    found = [each.estimate for each in lines if each.estimate is not None]
+    low, high = min(each.low for each in found), max(each.high for each in found)
+    rows = []
+    for each in lines:
+        e = each.estimate
+        assert e is not None
+        strong = " class='strong'" if each.name in ("the new policy", "the current policy") else ""
+        rows.append(
+            f"<tr{strong}><th>{escape(each.name)}</th><td class='number'>{e.value:.3f}</td>"
+            f"<td>{interval_svg(e, low, high)}</td><td class='range'>{e.low:.3f} to {e.high:.3f}</td></tr>"
+        )
+    return f"<table class='values'>{''.join(rows)}</table>"
+
+
+def _checks(lines: tuple[Line, ...]) -> str:
+    """What failed in full; what passed folded away, where there is much of it."""
+    failed, passed = [each for each in lines if not each.ok], [each for each in lines if each.ok]
+    if len(passed) < 4:
+        return _rows(list(lines))
+    names = escape("; ".join(each.name for each in passed))
+    folded = (
+        f"<details><summary><span class='yes'>✓</span> {len(passed)} passed: {names}</summary>{_rows(passed)}</details>"
+    )
+    return (_rows(failed) if failed else "") + folded
+
+
+def _rows(lines: list[Line]) -> str:
+    rows = []
+    for each in lines:
+        mark = "<td class='yes'>✓</td>" if each.ok else "<td class='no'>✗</td>"
+        cure = f"<div class='cure'>{escape(each.cure)}</div>" if each.cure else ""
+        rows.append(f"<tr>{mark}<th>{escape(each.name)}</th><td>{escape(each.text)}{cure}</td></tr>")
+    return f"<table class='checks'>{''.join(rows)}</table>"
+
+
+def _md(value: str) -> str:
+    """Escapes what Markdown would read as structure or HTML."""
+    out = value.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+    for mark in "|*_`[]#":
+        out = out.replace(mark, f"\\{mark}")
+    return out
+
+
+STYLE = """
+:root{color-scheme:light dark;--ink:#1c2330;--soft:#5b6675;--line:#d9dee6;--paper:#fff;--band:#cfe0f5;--blue:#1f5fae;
+--good:#187a3f;--bad:#b3261e;--wait:#8a6100}
+@media(prefers-color-scheme:dark){:root{--ink:#e7ebf1;--soft:#9aa6b6;--line:#364050;--paper:#14181f;--band:#22405f;
+--blue:#7db4f5;--good:#5fd08a;--bad:#ff8a80;--wait:#e5b84d}}
+body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
+main{max-width:52rem;margin:2rem auto;padding:0 1.25rem}
+header{display:flex;gap:.8rem;align-items:baseline;flex-wrap:wrap}
+h1{font-size:1.25rem;font-weight:600;margin:0;overflow-wrap:anywhere}h2{font-size:1rem;margin:1.8rem 0 .4rem}
+.badge{font-weight:700;letter-spacing:.04em;padding:.1rem .6rem;border-radius:.4rem;color:var(--paper);
+background:var(--wait)}
+.badge.pass{background:var(--good)}.badge.worse,.badge.refused{background:var(--bad)}
+.headline{font-size:1.45rem;line-height:1.3;font-weight:600;margin:.9rem 0 .5rem;overflow-wrap:anywhere}
+figure{margin:1.2rem 0}figcaption{color:var(--soft);font-size:.9rem}svg{max-width:100%;height:auto}
+table{border-collapse:collapse;width:100%}
+th{text-align:left;font-weight:500;vertical-align:top;padding:.28rem .8rem .28rem 0}
+td{padding:.28rem .8rem .28rem 0;vertical-align:top;overflow-wrap:anywhere}tr+tr{border-top:1px solid var(--line)}
+.number{text-align:right;font-variant-numeric:tabular-nums}.range{color:var(--soft);white-space:nowrap}
+.strong th,.strong .number{font-weight:700}
+.checks th{width:34%}.yes{color:var(--good);width:1.4rem}.no{color:var(--bad);width:1.4rem;font-weight:700}
+.cure{color:var(--bad)}
+details summary{cursor:pointer;color:var(--soft)}
+.facts th{color:var(--soft);width:9rem}code{font-size:.85rem;overflow-wrap:anywhere}
+""".replace("\n", "")
