@@ -210,3 +210,88 @@ def test_status_counts_what_is_there(project):
     assert (task["decisions"], task["outcomes"]["rewarded"], task["outcomes"]["pending"]) == (31, 30, 1)
     assert task["until_retrain"] == 20
     assert rows(project) == 31
+
+
+def test_a_canary_shares_the_traffic_with_exact_propensities(learned):
+    policy = learned.learn("route")
+    learned.canary(policy, share=0.3)
+    picks = [learned.decide("route", f"question {number}", ARMS) for number in range(60)]
+    assert {each.assigned for each in picks} == {"uniform@0", policy}
+    assert all(each.policy == "uniform@0" and "canary 0.3" in each.exploration for each in picks)
+    assert all(abs(sum(each.probabilities) - 1.0) < 1e-12 for each in picks)
+    assert all(learned.replay(each.id)["exact"] for each in picks[::9])
+    learned.canary(policy, share=0.0)
+    assert learned.decide("route", "x", ARMS).assigned == ""
+    with pytest.raises(InvalidInput) as error:
+        learned.canary(policy, share=0.9)
+    assert error.value.code == "bad_share"
+
+
+def test_a_canary_that_is_proven_worse_is_retired_by_itself(opened):
+    project = opened(
+        '[tasks.route]\nactions = ["good", "bad"]\ngate = "off"\nrules = [{ when = "text_length >= 0", use = "good" }]\n'
+    )
+    for number in range(300):  # the candidate learns from flattering rewards that "bad" is best …
+        pick = project.decide("route", f"question {number}")
+        project.signal(pick.id, reward=0.9 if pick.action == "bad" else 0.1)
+    policy = project.learn("route")
+    project.canary(policy, share=0.3)
+    assert project.guard("route") is None, "nothing is proven yet"
+    for number in range(300, 1500):  # … and traffic shows that it is not
+        pick = project.decide("route", f"question {number}")
+        project.signal(pick.id, reward=0.1 if pick.action == "bad" else 0.9)
+    entry = project.guard("route")
+    assert entry is not None
+    assert (entry.kind, entry.policy) == ("retire", policy)
+    assert entry.why.startswith("automatic: Proven worse")
+    assert project.decide("route", "x").assigned == ""
+
+
+def test_a_current_policy_that_is_proven_worse_is_rolled_back_by_itself(opened):
+    project = opened(
+        '[tasks.route]\nactions = ["good", "bad"]\ngate = "off"\nexplore = { kind = "epsilon", value = 0.3 }\n'
+    )
+    for number in range(200):
+        pick = project.decide("route", f"question {number}")
+        project.signal(pick.id, reward=0.9 if pick.action == "bad" else 0.1)
+    project.promote(project.learn("route"))
+    for number in range(200, 1200):
+        pick = project.decide("route", f"question {number}")
+        project.signal(pick.id, reward=0.1 if pick.action == "bad" else 0.9)
+    entry = project.guard("route")
+    assert entry is not None
+    assert (entry.kind, entry.policy) == ("rollback", "uniform@0")
+    assert project.guard("route") is None
+
+
+def test_a_plan_fixes_the_horizon_before_the_test_is_looked_at(opened):
+    project = opened()
+    play(project, n=600)
+    policy = project.learn("route")
+    planned = project.plan("route", uplift=0.05, register=True)
+    assert planned.plan.horizon >= 200
+    assert planned.plan.from_seq == project.query.last_settled("route")
+    play(project, n=300, seed=12)
+    evidence = project.prove(policy).evidence
+    assert evidence.plan == planned.plan
+    assert evidence.n <= 300, "pilot rows do not count"
+
+
+def test_folding_equals_learning_the_statistics_again(opened):
+    toml = '[tasks.route]\nactions = ["small", "large"]\ngate = "off"\nonline = "live"\n'
+    project = opened(toml)
+    ids = play(project, n=150)
+    project._folded_at = float("inf")  # only explicit folds in this test
+    project.promote(project.learn("route", model="linear", ridge=3.0, prior="mean"))
+    start = project.ledger.current("route").policy_hash
+    before = project.registry.load(start, task="route")[1]
+    untouched = {name: each.copy() for name, each in before.items()}
+    pick = project.decide("route", "one more question")
+    project.signal(pick.id, reward=0.4)
+    project.fold("route")
+    project.withdraw(pick.id, "reward")
+    project.fold("route")
+    after = project.registry.load(project.ledger.current("route").policy_hash, task="route")[1]
+    for name in ("moments", "targets", "totals"):
+        assert abs(after[name] - untouched[name]).max() < 1e-9, "a withdrawn signal leaves no trace"
+    assert ids

@@ -12,352 +12,29 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager
-from pathlib import Path
-from types import TracebackType
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from headway.decide import acting, explore
-from headway.nouns.errors import Conflict, InvalidInput
 from headway.nouns.evidence import Verdict
-from headway.nouns.ids import decision_id, episode_id, is_episode, parse_decision_id
-from headway.nouns.protocols import Clock, Progress
-from headway.nouns.records import SOURCES, Decision, Ending, Outcome, Signal, Situation, Source
-from headway.observe.database import open_database
-from headway.observe.query import Query
-from headway.observe.settle import settle
-from headway.observe.store import Store
-from headway.observe.writer import Writer
-from headway.project.inputs import Offer, Offers, checked_state, checked_text
-from headway.project.serving import Serving, Servings
-from headway.promote.ledger import Entry, Ledger
-from headway.promote.registry import Registry
-from headway.reward.compose import Rewards
-from headway.settings import Settings, TaskSettings, load
+from headway.nouns.ids import parse_decision_id
+from headway.nouns.protocols import Progress
+from headway.project.deciding import Deciding
+from headway.project.inputs import Offer
+from headway.promote.ledger import Entry
+
+if TYPE_CHECKING:
+    from headway.prove.power import Planned
 
 __all__ = ["Project"]
 
-_NO_CONFIG: Mapping[str, str] = {}
 
-
-class Project:
+class Project(Deciding):
     """One folder of experience, policies and evidence. Opened by `headway.open()`."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        environ: Mapping[str, str] | None = None,
-        clock: Clock = time.time,
-        seed: int | None = None,
-        source: Source = "real",
-    ) -> None:
-        self.folder = folder
-        self.home = folder / ".headway"
-        self.clock = clock
-        self.settings: Settings = load(folder, os.environ if environ is None else environ)
-        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.database = open_database(self.home / "headway.db", self.settings.store.durability)
-        self.query = Query(self.database)
-        self.registry = Registry(self.home / "policies")
-        self.ledger = Ledger(self.database, self.query)
-        self.servings = Servings(self.settings, self.registry, self.ledger, self.database)
-        self._writer = Writer(self.database, self.settings.store.queue)
-        self._store = Store(self.database, self._writer)
-        self.offers = Offers()
-        self._rewards: dict[str, Rewards] = {}
-        self._tasks: dict[str, str] = {}  # decision id → task, of the latest decisions
-        self._seeds = None if seed is None else _Seeds(seed)
-        self._source: Source = source
-        self._folded_at = 0.0
+    _folded_at = 0.0
 
-    # -- decide
-
-    def decide(
-        self,
-        task: str,
-        text: str = "",
-        candidates: Iterable[Offer] | None = None,
-        *,
-        state: Mapping[str, Any] | None = None,
-        episode: str | None = None,
-        step: int | None = None,
-        role: str = "",
-        id: str | None = None,
-        key: str = "",
-        source: Source | None = None,
-    ) -> Decision:
-        """Choose one of the candidates, log the choice with its exact probability, and return it.
-
-        The same `id` again returns the stored decision. In a sticky task the first decision of an episode draws and the
-        later ones repeat it.
-        """
-        made, serving, opening = self.consider(
-            task, text, candidates, state=state, episode=episode, step=step, role=role, id=id, key=key, source=source
-        )
-        configs = {serving.config_hash: serving.config}
-        try:
-            (stored,) = self._store.add([made], configs, opening=opening)
-        except Conflict as error:
-            if error.code != "draw_exists":
-                raise
-            made, serving, _ = self.consider(
-                task,
-                text,
-                candidates,
-                state=state,
-                episode=episode,
-                step=step,
-                role=role,
-                id=id,
-                key=key,
-                source=source,
-            )
-            (stored,) = self._store.add([made], {serving.config_hash: serving.config})
-        self._remember(stored)
-        return stored
-
-    def submit(self, decisions: Iterable[tuple[Decision, Serving, bool]]) -> Future[list[Decision]]:
-        """Store considered decisions as one atomic batch; the future is done when they are durable."""
-        considered = list(decisions)
-        configs = {serving.config_hash: serving.config for _, serving, _ in considered}
-        made = [each for each, _, _ in considered]
-        for each in made:
-            self._remember(each)
-        return self._store.submit_decisions(made, configs, opening=any(opening for _, _, opening in considered))
-
-    def consider(
-        self,
-        task: str,
-        text: str = "",
-        candidates: Iterable[Offer] | None = None,
-        *,
-        state: Mapping[str, Any] | None = None,
-        episode: str | None = None,
-        step: int | None = None,
-        role: str = "",
-        id: str | None = None,
-        key: str = "",
-        source: Source | None = None,
-    ) -> tuple[Decision, Serving, bool]:
-        """The decision that `decide` would store, not stored yet; whose; and whether it opens a sticky episode."""
-        settings = self.settings.task(task)
-        offered = self.offers.candidates(task, candidates, settings.actions)
-        situation = Situation(
-            task=task,
-            text=checked_text(text),
-            state=checked_state(state),
-            episode=None if episode is None else _name("episode", episode),
-            step=_step(step),
-            role=role,
-        )
-        serving = self.servings.of(settings)
-        now = round(self.clock() * 1e6) / 1e6  # as the store keeps it
-        seed = int.from_bytes(os.urandom(8), "little") if self._seeds is None else self._seeds.next()
-        first = self.query.opening(task, episode) if settings.sticky and episode is not None else None
-        if first is not None and any(each.name == first.action for each in offered):
-            acted = acting.sticky(first, offered)
-            seed = first.seed
-        else:
-            acted, first = serving.pipeline.act(situation, offered, seed), None
-        assigned = {"canary": serving.canary, "current": serving.ref, "": ""}[acted.assigned]
-        decision = Decision(
-            id=decision_id(now) if id is None else parse_decision_id(id),
-            situation=situation,
-            candidates=offered,
-            probabilities=tuple(acted.probabilities.tolist()),
-            action=offered[acted.index].name,
-            propensity=acted.propensity,
-            policy=serving.ref,
-            policy_hash=serving.digest,
-            config_hash=serving.config_hash,
-            encoder=serving.encoder,
-            exploration=acted.exploration,
-            seed=seed,
-            at=now,
-            source=self._source if source is None else _source(source),
-            draw_id="" if first is None else first.id,
-            assigned=assigned,
-            state_seq=serving.state_seq,
-            key=key,
-        )
-        return decision, serving, settings.sticky and episode is not None and first is None
-
-    def record(
-        self,
-        task: str,
-        text: str = "",
-        candidates: Iterable[Offer] | None = None,
-        *,
-        action: str,
-        propensity: float | None = None,
-        probabilities: Iterable[float] | None = None,
-        policy: str = "elsewhere@0",
-        at: float | None = None,
-        state: Mapping[str, Any] | None = None,
-        episode: str | None = None,
-        role: str = "",
-        id: str | None = None,
-        key: str = "",
-        source: Source = "imported",
-    ) -> Decision:
-        """Log a decision that something else made, with the probability that it was made with.
-
-        Give all `probabilities`, or the `propensity` of the action alone: the rest is then spread evenly.
-        """
-        from headway.project.recording import recorded
-
-        settings = self.settings.task(task)
-        offered = self.offers.candidates(task, candidates, settings.actions)
-        now = self.clock()
-        decision = recorded(
-            Situation(task=task, text=checked_text(text), state=checked_state(state), episode=episode, role=role),
-            offered,
-            action=action,
-            propensity=propensity,
-            probabilities=None if probabilities is None else tuple(probabilities),
-            policy=policy,
-            at=now if at is None else at,
-            id=decision_id(now) if id is None else parse_decision_id(id),
-            key=key,
-            source=_source(source),
-        )
-        (stored,) = self._store.add([decision], {decision.config_hash: '{"encoder":""}'})
-        self._remember(stored)
-        return stored
-
-    @contextmanager
-    def decision(
-        self, task: str, text: str = "", candidates: Iterable[Offer] | None = None, **more: Any
-    ) -> Iterator[Decision]:
-        """`with project.decision(…) as pick:` records `latency_s`, and a raised exception as a failed outcome."""
-        started = time.perf_counter()
-        pick = self.decide(task, text, candidates, **more)
-        try:
-            yield pick
-        except BaseException as error:
-            self.signal(
-                pick.id, {"failed": 1.0, "latency_s": time.perf_counter() - started}, label=type(error).__name__
-            )
-            raise
-        self.signal(pick.id, {"latency_s": time.perf_counter() - started})
-
-    # -- signal
-
-    def signal(
-        self,
-        subject: str,
-        signals: Mapping[str, float] | None = None,
-        *,
-        rater: str = "",
-        key: str = "",
-        early: bool = False,
-        at: float | None = None,
-        label: str = "",
-        **named: float,
-    ) -> int:
-        """Say how a decision or an episode went; returns how many signals were new.
-
-        project.signal(pick.id, solved=1.0, cost_usd=0.004)
-        project.signal(pick.id, {"solved": 1.0}, rater="bob", key="retry-safe")
-        """
-        rows = self.checked_signals(subject, {**(signals or {}), **named}, rater=rater, key=key, at=at, label=label)
-        new = self._store.signal(rows, early=early)
-        self._fold_if_live(rows[0].subject)
-        return new
-
-    def submit_signals(self, signals: list[Signal], *, early: bool = False) -> Future[Any]:
-        return self._store.submit_signals(signals, early=early)
-
-    def withdraw(self, subject: str, name: str, *, rater: str = "", key: str = "") -> None:
-        """Take a signal back: it stops counting, exactly."""
-        row = Signal(subject=self._subject(subject), name=name, value=None, rater=rater, key=key, at=self.clock())
-        self._store.signal([row])
-
-    def checked_signals(
-        self,
-        subject: str,
-        values: Mapping[str, float],
-        *,
-        rater: str = "",
-        key: str = "",
-        at: float | None = None,
-        label: str = "",
-    ) -> list[Signal]:
-        """Signals as rows, each value checked against the task's reward."""
-        subject = self._subject(subject)
-        if not values:
-            raise InvalidInput(
-                "There is no signal to store.", code="no_signal", hint="Name at least one: reward=1.0 or solved=1."
-            )
-        task = self._task_of(subject)
-        rewards = self.rewards(task) if task else None
-        when = self.clock() if at is None else at
-        return [
-            Signal(
-                subject=subject,
-                name=_name("signal", name),
-                value=_plain_check(name, value) if rewards is None else rewards.check(name, value),
-                label=label,
-                rater=rater,
-                key=key,
-                at=when,
-            )
-            for name, value in values.items()
-        ]
-
-    def end_episode(self, task: str, episode: str, ending: Ending = "terminated") -> None:
-        self._store.end_episode(task, episode, ending, self.clock())
-
-    def episode(self, task: str, episode: str) -> str:
-        """The id by which an episode takes signals."""
-        return episode_id(task, episode)
-
-    # -- rewards
-
-    def rewards(self, task: str) -> Rewards:
-        found = self._rewards.get(task)
-        if found is None:
-            found = self._rewards[task] = self.settings.rewards(task)
-        return found
-
-    def settle(self, task: str, *, again: bool = False) -> int:
-        """Settle what can be settled; returns how many outcomes were written."""
-        settings, rewards = self.settings.task(task), self.rewards(task)
-        needs_decision = isinstance(settings.reward, str)
-
-        def judge(seq: int, signals: Mapping[str, float], age_s: float) -> Outcome:
-            decision = self.query.by_seq(seq) if needs_decision and signals else None
-            return rewards.outcome(signals, age_s=age_s, decision=decision)
-
-        with self.lock():
-            return settle(
-                self.database,
-                self.query,
-                task,
-                judge=judge,
-                version=rewards.version,
-                now=self.clock(),
-                wait_s=settings.reward_after_s,
-                again=again,
-            )
-
-    def rescore(self, task: str) -> int:
-        """Derive every reward again under today's definition; changes no stored signal. Returns how many changed."""
-        self._rewards.pop(task, None)
-        return self.settle(task, again=True)
-
-    def outcome(self, decision: str) -> Outcome:
-        found = self.query.decision(parse_decision_id(decision))
-        self.settle(found.task)
-        return self.query.outcome(found)
-
-    # -- learn, prove, promote: see project/improving.py
+    # -- learn, prove, promote
 
     def learn(
         self,
@@ -369,15 +46,15 @@ class Project:
         **knobs: Any,
     ) -> str:
         """Learn a candidate from what has settled; returns its reference, `bandit@4f2a`."""
-        from headway.project import improving
+        from headway.project import learning
 
-        return improving.learn(self, task, family=family, seed=seed, progress=progress, knobs=knobs)
+        return learning.learn(self, task, family=family, seed=seed, progress=progress, knobs=knobs)
 
     def due(self, task: str) -> int:
         """Newly settled decisions that are still missing before a retraining is due; 0: it is due."""
-        from headway.project import improving
+        from headway.project import learning
 
-        return improving.due(self, task)
+        return learning.due(self, task)
 
     def prove(
         self,
@@ -388,29 +65,67 @@ class Project:
         progress: Progress | None = None,
     ) -> Verdict:
         """Is this candidate better than the current policy? The newest candidate unless one is named."""
-        from headway.project import improving
+        from headway.project import judging
 
-        return improving.prove(self, policy, against=against, task=task, progress=progress)
+        return judging.prove(self, policy, against=against, task=task, progress=progress)
 
     def promote(
         self, policy: str | None = None, *, because: Verdict | None = None, task: str | None = None, who: str = ""
     ) -> Entry:
         """Make a candidate current, on evidence; GateRefused if the evidence does not carry it."""
-        from headway.project import improving
+        from headway.project import changing
 
-        return improving.promote(self, policy, because=because, task=task, who=who)
+        return changing.promote(self, policy, because=because, task=task, who=who)
+
+    def plan(
+        self,
+        task: str,
+        *,
+        uplift: float,
+        power: float = 0.8,
+        register: bool = False,
+        policy: str | None = None,
+    ) -> Planned:
+        """How many more decisions show an uplift of this size; `register` fixes that horizon before it is looked at."""
+        from headway.project import judging
+
+        return judging.plan(self, task, uplift=uplift, power=power, register=register, policy=policy)
+
+    def canary(self, policy: str | None = None, *, share: float, task: str | None = None, who: str = "") -> Entry:
+        """Let a candidate decide on a share of the traffic; share 0 ends it."""
+        from headway.project import changing
+
+        return changing.canary(self, policy, share=share, task=task, who=who)
+
+    def shadow(self, policy: str | None = None, *, task: str | None = None, who: str = "") -> Entry:
+        """Note that a candidate is being compared; it never acts."""
+        from headway.project import changing
+
+        return changing.shadow(self, policy, task=task, who=who)
+
+    def retire(self, policy: str, *, task: str | None = None, why: str = "", who: str = "") -> Entry:
+        """Set a candidate aside; it can still be promoted later."""
+        from headway.project import changing
+
+        return changing.retire(self, policy, task=task, why=why, who=who)
+
+    def guard(self, task: str, *, who: str = "") -> Entry | None:
+        """Roll back what is proven worse: a canary ends, a current policy makes way for the one before it."""
+        from headway.project import changing
+
+        return changing.guard(self, task, who=who)
 
     def rollback(self, task: str, *, to: str | None = None, why: str = "", who: str = "") -> Entry:
         """Make the previous policy (or `to`) current again."""
-        from headway.project import improving
+        from headway.project import changing
 
-        return improving.rollback(self, task, to=to, why=why, who=who)
+        return changing.rollback(self, task, to=to, why=why, who=who)
 
     def fold(self, task: str) -> str | None:
         """Online tasks: fold what has settled into the current policy and publish a snapshot; its reference, if new."""
-        from headway.project import improving
+        from headway.project import learning
 
-        return improving.fold(self, task)
+        return learning.fold(self, task)
 
     # -- look
 
@@ -444,88 +159,8 @@ class Project:
         """Declared tasks and those that have decisions."""
         return sorted({*self.settings.tasks, *self.query.names("task")})
 
-    # -- closing
-
-    def close(self) -> None:
-        """Commit what is queued and let go of the files."""
-        self._writer.close()
-        self.database.close()
-
-    def __enter__(self) -> Project:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """One settler, learner or folder at a time per project, over all processes. Not re-entrant."""
-        with (self.home / "project.lock").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-    # -- small parts
-
-    def _remember(self, decision: Decision) -> None:
-        if len(self._tasks) > 20_000:
-            self._tasks.clear()
-        self._tasks[decision.id] = decision.task
-
-    def _subject(self, subject: str) -> str:
-        return subject if is_episode(subject) else parse_decision_id(subject)
-
-    def _task_of(self, subject: str) -> str | None:
-        known = self._tasks.get(subject)
-        if known is not None:
-            return known
-        return self.query.task_of(subject)
-
-    def _fold_if_live(self, subject: str) -> None:
+    def _signalled(self, task: str) -> None:
         """In-process online learning: at most one snapshot a second."""
-        task = self._tasks.get(subject)
-        if task is None or self.settings.task(task).online != "live" or time.monotonic() - self._folded_at < 1.0:
-            return
-        self._folded_at = time.monotonic()
-        self.fold(task)
-
-    def task_settings(self, task: str) -> TaskSettings:
-        return self.settings.task(task)
-
-
-class _Seeds:
-    """A reproducible stream of decision seeds (for demonstrations and tests)."""
-
-    def __init__(self, seed: int) -> None:
-        self._state = explore.splitmix64(seed)
-
-    def next(self) -> int:
-        self._state = explore.splitmix64(self._state)
-        return self._state
-
-
-def _name(what: str, name: str) -> str:
-    if not isinstance(name, str) or not name or len(name) > 200 or "\0" in name:
-        raise InvalidInput(
-            f"{str(name)[:80]!r} cannot name a {what}.", code="bad_name", hint="Use 1 to 200 characters."
-        )
-    return name
-
-
-def _step(step: int | None) -> int | None:
-    if step is not None and (not isinstance(step, int) or not 0 <= step < 2**53):
-        raise InvalidInput(f"The step is {step!r}, expected a whole number from 0.", code="bad_step")
-    return step
-
-
-def _source(source: str) -> Source:
-    if source not in SOURCES:
-        raise InvalidInput(f"The source is {source!r}, expected one of {', '.join(SOURCES)}.", code="bad_source")
-    return source
-
-
-def _plain_check(name: str, value: float) -> float:
-    from headway.reward.signals import check
-
-    return check(name, value, None)
+        if self.settings.task(task).online == "live" and time.monotonic() - self._folded_at >= 1.0:
+            self._folded_at = time.monotonic()
+            self.fold(task)

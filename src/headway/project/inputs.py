@@ -4,17 +4,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.records import Candidate, State, Value
+from headway.nouns.records import SOURCES, Candidate, Situation, Source, State, Value
 
-__all__ = ["Offer", "Offers", "checked_state", "checked_text"]
+__all__ = [
+    "Details",
+    "Offer",
+    "Offers",
+    "checked_name",
+    "checked_source",
+    "checked_state",
+    "checked_text",
+    "situation_of",
+]
 
 Offer = str | Candidate | Mapping[str, Any]
 _MOST_CANDIDATES = 10_000
 _MOST_TEXT = 1_000_000
 _NOTHING: State = {}
+
+
+class Details(TypedDict, total=False):
+    """What may be said of a decision beside its text and its candidates."""
+
+    state: Mapping[str, Any] | None  # numbers, booleans, short texts, short sequences of numbers
+    episode: str | None
+    step: int | None
+    role: str
+    id: str | None  # supplied by the client: the same id twice is the same decision
+    key: str
+    source: Source
+
+
+def situation_of(task: str, text: str, details: Details) -> Situation:
+    """What the policy will see, checked."""
+    episode = details.get("episode")
+    return Situation(
+        task=task,
+        text=checked_text(text),
+        state=checked_state(details.get("state")),
+        episode=None if episode is None else checked_name("episode", episode),
+        step=_step(details.get("step")),
+        role=details.get("role", ""),
+    )
 
 
 class Offers:
@@ -129,3 +163,23 @@ def _finite(name: str, value: Any) -> float:
         code="not_finite",
         hint="Leave a value out when it is not known.",
     )
+
+
+def checked_name(what: str, name: str) -> str:
+    if not isinstance(name, str) or not name or len(name) > 200 or "\0" in name:
+        raise InvalidInput(
+            f"{str(name)[:80]!r} cannot name a {what}.", code="bad_name", hint="Use 1 to 200 characters."
+        )
+    return name
+
+
+def _step(step: int | None) -> int | None:
+    if step is not None and (not isinstance(step, int) or not 0 <= step < 2**53):
+        raise InvalidInput(f"The step is {step!r}, expected a whole number from 0.", code="bad_step")
+    return step
+
+
+def checked_source(source: str) -> Source:
+    if source not in SOURCES:
+        raise InvalidInput(f"The source is {source!r}, expected one of {', '.join(SOURCES)}.", code="bad_source")
+    return source

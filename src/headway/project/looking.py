@@ -174,7 +174,7 @@ def status(project: Project) -> dict[str, Any]:
 
 
 def _until_retrain(project: Project, task: str) -> int:
-    from headway.project.improving import due
+    from headway.project.learning import due
 
     return due(project, task)
 
