@@ -61,6 +61,7 @@ class Servings:
         self._ledger = ledger
         self._database = database
         self._encoders: dict[str, Encoder] = {}
+        self.watched = False  # a server that calls `refresh` itself: decisions never wait for a bundle to load
         self._current: dict[str, tuple[float, Serving]] = {}
 
     # -- what acts
@@ -69,8 +70,16 @@ class Servings:
         """The serving of a task; looks for a newer ledger row five times a second at most."""
         now = time.monotonic()
         known = self._current.get(task.name)
-        if known is not None and now - known[0] < _LOOK_AGAIN_S:
+        if known is not None and (self.watched or now - known[0] < _LOOK_AGAIN_S):
             return known[1]
+        return self._look(task, known, now)
+
+    def refresh(self) -> None:
+        """Look at the ledger of every task that has decided here; decisions go on with the old serving meanwhile."""
+        for name, known in list(self._current.items()):
+            self._look(self._settings.task(name), known, time.monotonic())
+
+    def _look(self, task: TaskSettings, known: tuple[float, Serving] | None, now: float) -> Serving:
         entries = self._ledger.entries(task.name)
         last = entries[-1].seq if entries else 0
         if known is None or known[1].ledger_seq != last:

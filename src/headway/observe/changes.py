@@ -1,0 +1,54 @@
+"""What has happened since the last look, in a few cheap reads: for watchers that poll."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headway.observe.database import Database
+
+__all__ = ["Changes"]
+
+_LATEST_JOBS = "SELECT seq, kind, state, done, total FROM jobs ORDER BY seq DESC LIMIT 20"
+
+
+class Changes:
+    """Remembers where it stood. The first look tells where things stand, not what led there."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._version = -1
+        self._ledger = int(database.query("SELECT MAX(seq) FROM ledger")[0][0] or 0)
+        self._jobs = frozenset(database.query(_LATEST_JOBS))
+        self.last = {"decisions": 0, "signals": 0}
+        self.look()
+
+    def moved(self) -> bool:
+        """Whether anything was committed since the last time this said so (4 µs). Ask always from the same thread."""
+        version = self._database.version()
+        if version == self._version:
+            return False
+        self._version = version
+        return True
+
+    def look(self) -> list[tuple[str, dict[str, Any]]]:
+        """What is new, as (name, data): ledger rows, the last decision and signal, progress of jobs."""
+        query = self._database.query
+        found: list[tuple[str, dict[str, Any]]] = []
+        for seq, task, kind, policy in query(
+            "SELECT l.seq, t.name, l.kind, l.policy FROM ledger l JOIN names t ON t.id = l.task_id "
+            "WHERE l.seq > ? ORDER BY l.seq LIMIT 100",
+            (self._ledger,),
+        ):
+            self._ledger = seq
+            found.append(("ledger", {"seq": seq, "task": task, "kind": kind, "policy": policy}))
+        for what, before in self.last.items():
+            last = int(query(f"SELECT MAX(seq) FROM {what}")[0][0] or 0)
+            if last != before:
+                self.last[what] = last
+                found.append((what, {"last": last}))
+        jobs = query(_LATEST_JOBS)
+        for row in reversed(jobs):
+            if row not in self._jobs:
+                found.append(("progress", dict(zip(("job", "kind", "state", "done", "total"), row, strict=True))))
+        self._jobs = frozenset(jobs)
+        return found
