@@ -229,7 +229,8 @@ def test_a_canary_shares_the_traffic_with_exact_propensities(learned):
 
 def test_a_canary_that_is_proven_worse_is_retired_by_itself(opened):
     project = opened(
-        '[tasks.route]\nactions = ["good", "bad"]\ngate = "off"\nrules = [{ when = "text_length >= 0", use = "good" }]\n'
+        '[tasks.route]\nactions = ["good", "bad"]\ngate = "off"\n'
+        'rules = [{ when = "text_length >= 0", use = "good" }]\n'
     )
     for number in range(300):  # the candidate learns from flattering rewards that "bad" is best …
         pick = project.decide("route", f"question {number}")
