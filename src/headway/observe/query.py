@@ -8,7 +8,7 @@ from typing import Any
 
 from headway.nouns.errors import UnknownName
 from headway.nouns.ids import episode_id, id_bytes, id_text, is_episode
-from headway.nouns.records import SOURCES, Decision, Outcome, Settled, Signal
+from headway.nouns.records import SOURCES, Decision, Outcome, Settled, Signal, Source
 from headway.observe.database import Database
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, decode_candidates
 
@@ -227,6 +227,14 @@ class Query:
         return int(rows[0][0])
 
     # -- counts
+
+    def count_source(self, task: str, source: Source) -> int:
+        """Decisions of a task from one source: what is synthetic has to be called so on every screen."""
+        rows = self._database.query(
+            "SELECT COUNT(*) FROM decisions WHERE task_id = ? AND source = ?",
+            (self.name_id("task", task), SOURCES.index(source)),
+        )
+        return int(rows[0][0])
 
     def counts(self, task: str) -> Counts:
         task_id = self.name_id("task", task)

@@ -1,0 +1,127 @@
+"""`headway decide`: one decision from the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from headway.cli.verb import Session, pairs, quoted, task_argument, typed, verb
+from headway.nouns.errors import InvalidInput
+
+__all__ = ["candidate_options", "decide", "read_text", "situation_options"]
+
+
+def situation_options(function: Any) -> Any:
+    """--state and --role, as decide, score and rank take them."""
+    function = click.option("--role", default="", help="Who asks, for example coder or planner.")(function)
+    return click.option("--state", multiple=True, metavar="NAME=VALUE", help="A state variable; repeat for several.")(
+        function
+    )
+
+
+def candidate_options(function: Any) -> Any:
+    function = click.option(
+        "--candidate", "described", multiple=True, metavar="NAME|JSON", help="One candidate; repeat for several."
+    )(function)
+    return click.option("--candidates", metavar="A,B,…", help="What to choose from; by default the task's actions.")(
+        function
+    )
+
+
+@verb(
+    "decide",
+    'headway decide route "Prove that sqrt(2) is irrational" --candidates small,large',
+    'headway decide route "Fix the build" --state task_complexity_score=0.9 --json',
+)
+@task_argument()
+@click.argument("text", default="")
+@candidate_options
+@situation_options
+@click.option("--episode", metavar="NAME", help="The episode (conversation, run) that it belongs to.")
+@click.option("--step", type=int, help="Its place in the episode; counted by default.")
+@click.option("--id", "identifier", metavar="UUID", help="Your own id: the same id again gives the same decision.")
+@click.option("--source", type=click.Choice(["real", "synthetic"]), default="real", show_default=True)
+def decide(
+    session: Session,
+    task: str,
+    text: str,
+    candidates: str | None,
+    described: tuple[str, ...],
+    state: tuple[str, ...],
+    role: str,
+    episode: str | None,
+    step: int | None,
+    identifier: str | None,
+    source: Any,
+) -> None:
+    """Choose one of the candidates and log the choice with its probability.
+
+    TEXT is what the decision is about; "-" reads it from standard input.
+    """
+    with session.project(create=True) as project:
+        made = project.decide(
+            task,
+            read_text(text),
+            offered(candidates, described),
+            state=typed_state(state),
+            episode=episode,
+            step=step,
+            role=role,
+            id=identifier,
+            source=source,
+        )
+        signals = project.rewards(task).required or sorted(project.rewards(task).signals) or ("reward",)
+    session.out.document(
+        {
+            "id": made.id,
+            "task": made.task,
+            "action": made.action,
+            "propensity": made.propensity,
+            "probabilities": {
+                each.name: share for each, share in zip(made.candidates, made.probabilities, strict=True)
+            },
+            "policy": made.policy,
+            "policy_hash": made.policy_hash,
+            "exploration": made.exploration,
+            "episode": made.situation.episode,
+            "step": made.situation.step,
+            "source": made.source,
+        }
+    )
+    session.out.line(f"{made.action}  (chosen with probability {made.propensity:.3f} by {made.policy})")
+    if made.source == "synthetic":
+        session.out.note("synthetic: marked as made up.")
+    words = " ".join(f"{quoted(name)}=…" if name != "reward" else "reward=1.0" for name in signals)
+    session.next(f"headway signal {made.id} {words}")
+
+
+def read_text(text: str) -> str:
+    return sys.stdin.read().rstrip("\n") if text == "-" else text
+
+
+def typed_state(given: tuple[str, ...]) -> dict[str, Any]:
+    return {name: typed(value) for name, value in pairs(given, "state variable").items()}
+
+
+def offered(names: str | None, described: tuple[str, ...]) -> list[Any] | None:
+    """Candidates as the project takes them; None: the task's declared actions."""
+    if names is None and not described:
+        return None
+    plain = [each.strip() for each in names.split(",")] if names is not None else []
+    return [*plain, *(_described(each) for each in described)]
+
+
+def _described(text: str) -> Any:
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"The candidate {text[:80]!r} is not JSON: {error}.",
+            code="bad_candidate",
+            hint='Write a name, or an object such as {"name": "small", "cost": 0.02}.',
+        ) from None

@@ -1,0 +1,195 @@
+"""`headway doctor`: is everything here as it should be?"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headway.cli.verb import Session, verb
+from headway.nouns.errors import HeadwayError
+
+if TYPE_CHECKING:
+    from headway.project import Project
+    from headway.settings import Settings
+
+__all__ = ["Check", "doctor"]
+
+EXTRAS = {  # extra → a module that it brings, and what for
+    "text": ("onnxruntime", "better text encoders"),
+    "parquet": ("pyarrow", "Parquet files"),
+    "plot": ("matplotlib", "plots"),
+    "learn": ("torch", "neural policies"),
+    "language": ("peft", "local language models"),
+    "postgres": ("psycopg", "a PostgreSQL store"),
+    "wordllama": ("wordllama", "the wordllama encoder"),
+}
+LEAST_FREE = 1 << 30
+SQLITE = (3, 35, 0)  # RETURNING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One line of the report. `ok` None: worth knowing, nothing wrong."""
+
+    name: str
+    ok: bool | None
+    found: str
+    cure: str = ""
+
+
+@verb("doctor", "headway doctor", "headway doctor --json")
+def doctor(session: Session) -> int:
+    """Check that everything here is as it should be.
+
+    Exit status 1 if something is wrong. Nothing is changed.
+    """
+    checks = list(_checks(session.folder))
+    wrong = [each for each in checks if each.ok is False]
+    session.out.document(
+        {
+            "ok": not wrong,
+            "checks": [{"name": each.name, "ok": each.ok, "found": each.found, "cure": each.cure} for each in checks],
+        }
+    )
+    words = {True: "ok", False: "WRONG", None: "–"}
+    session.out.table(("", "check", "found"), [(words[each.ok], each.name, each.found) for each in checks])
+    for each in checks:
+        if each.cure and each.ok is False:
+            session.out.line(f"{each.name}: {each.cure}", style="bold red")
+    if not wrong:
+        session.out.line("Everything is as it should be.", style="green")
+        session.next("headway status" if (session.folder / ".headway").is_dir() else "headway init")
+        return 0
+    session.out.line(f"{len(wrong)} of {len(checks)} checks found something wrong.", style="bold red")
+    return 1
+
+
+def _checks(folder: Path) -> Iterator[Check]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Check(
+        name="python", ok=sys.version_info >= (3, 11), found=version, cure="Headway needs Python 3.11 or newer."
+    )
+    yield Check(
+        name="sqlite",
+        ok=sqlite3.sqlite_version_info >= SQLITE,
+        found=sqlite3.sqlite_version,
+        cure="Headway needs SQLite 3.35 or newer; it comes with Python.",
+    )
+    settings, check = _settings(folder)
+    yield check
+    yield from _disk(folder)
+    home = folder / ".headway"
+    if not home.is_dir():
+        yield Check(name="project", ok=None, found=f"none in {folder.resolve()}")
+    else:
+        yield _permissions(home)
+        if settings is not None:
+            yield from _project(folder)
+    yield from _extras()
+
+
+def _settings(folder: Path) -> tuple[Settings | None, Check]:
+    from headway.settings import load
+
+    try:
+        found = load(folder)
+        for name in found.tasks:
+            found.rewards(name)  # a reward function is loaded as it will be when it is needed
+    except HeadwayError as error:
+        return None, Check(name="settings", ok=False, found=error.message, cure=error.hint or "Correct headway.toml.")
+    where = "headway.toml" if found.file else "no headway.toml: tasks are made on first use"
+    tasks = f", tasks: {', '.join(found.tasks)}" if found.tasks else ""
+    return found, Check(name="settings", ok=True, found=f"{where}{tasks}")
+
+
+def _disk(folder: Path) -> Iterator[Check]:
+    if not folder.is_dir():
+        yield Check(name="folder", ok=False, found=f"{folder} is no folder", cure="Name another with -C.")
+        return
+    free = shutil.disk_usage(folder).free
+    yield Check(
+        name="disk",
+        ok=free >= LEAST_FREE,
+        found=f"{free / (1 << 30):,.1f} GiB free",
+        cure="Less than 1 GiB is free: make room before the store is refused a write.",
+    )
+
+
+def _permissions(home: Path) -> Check:
+    mode = stat.S_IMODE(home.stat().st_mode)
+    return Check(
+        name="permissions",
+        ok=not mode & 0o077,
+        found=f".headway is {mode:04o}",
+        cure=f"Others can read what users wrote. Run: chmod 700 {home}",
+    )
+
+
+def _project(folder: Path) -> Iterator[Check]:
+    from headway.project import Project
+
+    try:
+        project = Project(folder)
+    except HeadwayError as error:
+        yield Check(name="store", ok=False, found=error.message, cure=error.hint)
+        return
+    with project:
+        try:
+            problems = project.database.check()
+        except HeadwayError as error:
+            problems = [error.message]
+        size = project.database.path.stat().st_size
+        yield Check(
+            name="store",
+            ok=not problems,
+            found="; ".join(problems)[:300] or f"sound, {size:,} bytes",
+            cure="Restore .headway/headway.db from a backup.",
+        )
+        if problems:
+            return
+        yield _bundles(project)
+        yield from _current(project)
+
+
+def _bundles(project: Project) -> Check:
+    from headway.promote import bundle
+
+    digests = list(project.registry.digests())
+    broken = []
+    for digest in digests:
+        try:
+            bundle.read(project.registry.root, digest)
+        except HeadwayError as error:
+            broken.append(error.message)
+    return Check(
+        name="policies",
+        ok=not broken,
+        found=" ".join(broken)[:300] or f"{len(digests)} bundles, every hash as it should be",
+        cure="Learn again, or restore .headway/policies from a backup.",
+    )
+
+
+def _current(project: Project) -> Iterator[Check]:
+    for task in project.tasks():
+        try:
+            serving = project.servings.of(project.settings.task(task))
+        except HeadwayError as error:
+            yield Check(
+                name=f"current of {task}", ok=False, found=error.message, cure=error.hint or f"headway rollback {task}"
+            )
+        else:
+            yield Check(name=f"current of {task}", ok=True, found=f"{serving.ref} loads and can decide")
+
+
+def _extras() -> Iterator[Check]:
+    for extra, (module, what) in EXTRAS.items():
+        there = find_spec(module) is not None
+        found = "installed" if there else f"not installed; for {what}: pip install 'headway[{extra}]'"
+        yield Check(name=f"extra {extra}", ok=True if there else None, found=found)

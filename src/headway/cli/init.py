@@ -1,0 +1,69 @@
+"""`headway init`: a project in a folder."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from headway.cli.verb import Session, pairs, typed, verb
+
+__all__ = ["init"]
+
+
+@verb("init", "headway init", "headway init --task route --actions small,large --reward solved=1 --reward cost_usd=-20")
+@click.option("--task", metavar="NAME", help="Declare this task instead of writing the commented example.")
+@click.option("--actions", metavar="A,B,…", help="Its actions; without them each decision brings its own.")
+@click.option("--reward", multiple=True, metavar="SIGNAL=WEIGHT", help="A signal that counts; repeat for several.")
+def init(session: Session, task: str | None, actions: str | None, reward: tuple[str, ...]) -> None:
+    """Start a project: headway.toml and .headway/ in a folder.
+
+    What is there already is left as it is.
+    """
+    from headway.settings import FILE, example, parse
+
+    if task is None and (actions or reward):
+        raise click.UsageError("--actions and --reward need --task.")
+    text = example() if task is None else declared(task, actions, reward)
+    folder = session.folder
+    parse(text, directory=folder, environ={})  # nothing is written unless it can be read back
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / FILE
+    written = False
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+        written = True
+    except FileExistsError:
+        pass
+    with session.project(create=True) as project:
+        keep_out_of_git(project.home)
+        tasks = list(project.settings.tasks)
+    session.out.document({"folder": str(folder.resolve()), "settings": str(path), "written": written, "tasks": tasks})
+    session.out.line(f"{path} {'written' if written else 'is there already and was left as it is'}.")
+    session.out.line(f"{folder / '.headway'} holds what is recorded; git leaves it alone.")
+    session.next(f'headway decide {tasks[0] if tasks else "route"} "Summarise this page"')
+
+
+def declared(task: str, actions: str | None, reward: tuple[str, ...]) -> str:
+    """A short headway.toml with one task."""
+    lines = [f"[tasks.{json.dumps(task)}]", 'kind = "choice"']
+    if actions:
+        names = [each.strip() for each in actions.split(",")]
+        lines.append(f"actions = {json.dumps(names, ensure_ascii=False)}")
+    if reward:
+        weights = {name: typed(value) for name, value in pairs(reward, "weight").items()}
+        inside = ", ".join(
+            f"{json.dumps(name, ensure_ascii=False)} = {json.dumps(value)}" for name, value in weights.items()
+        )
+        lines.append(f"reward = {{ {inside} }}")
+    return "\n".join(lines) + "\n"
+
+
+def keep_out_of_git(home: object) -> None:
+    """Experience may hold what users wrote: it is not committed by accident."""
+    from pathlib import Path
+
+    marker = Path(str(home)) / ".gitignore"
+    if not marker.exists():
+        marker.write_text("*\n", "utf-8")

@@ -1,0 +1,138 @@
+"""`headway`: finds the command, runs it, and turns whatever goes wrong into a message, a hint and an exit status.
+
+0   done
+1   an error of ours: code, message, hint
+2   the command line is not understood
+3   --check says no
+130 interrupted; 141 the reader of our output went away
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from headway.cli.output import Output
+from headway.cli.verb import project_option, unknown_command, write_examples
+from headway.nouns.errors import HeadwayError
+
+__all__ = ["COMMANDS", "headway", "main", "run"]
+
+# group → name → (module, one line). The lines stand here so that --help imports no command; a test compares them.
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
+    "Start": {
+        "demo": ("demo", "Play the whole loop on synthetic traffic, from an empty folder."),
+        "init": ("init", "Start a project: headway.toml and .headway/ in a folder."),
+        "status": ("status", "Every task: who decides, what has come in, what to do next."),
+        "doctor": ("doctor", "Check that everything here is as it should be."),
+    },
+    "Loop": {
+        "decide": ("decide", "Choose one of the candidates and log the choice with its probability."),
+        "score": ("rank", "Predict the reward of one candidate; nothing is logged."),
+        "rank": ("rank", "Put candidates in order of predicted reward; nothing is logged."),
+        "signal": ("signal", "Say how a decision or an episode went."),
+        "learn": ("learn", "Learn a candidate policy from what has settled."),
+        "prove": ("prove", "Is the candidate better than what decides now?"),
+        "promote": ("promote", "Make a proven candidate decide."),
+        "rollback": ("promote", "Make the previous policy decide again."),
+    },
+    "More": {
+        "explain": ("explain", "Who made a decision, why, with which probabilities, and how it went."),
+        "plan": ("plan", "How many decisions a proof needs, before they are collected."),
+        "report": ("report", "The latest verdict on a task, on one page."),
+        "data": ("data", "Count, list and export what was recorded."),
+        "rewards": ("rewards", "Look at rewards, and derive them again after a change."),
+        "completion": ("completion", "The script that teaches your shell to complete headway."),
+    },
+}
+
+
+class Headway(click.Group):
+    """The commands, each imported when it is asked for."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return [name for group in COMMANDS.values() for name in group]
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for group in COMMANDS.values():
+            if cmd_name in group:
+                module = importlib.import_module(f"headway.cli.{group[cmd_name][0]}")
+                found: click.Command = getattr(module, cmd_name)
+                return found
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        unknown_command(self, ctx, args)
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(("headway demo route --out demo", "headway init && headway status"), formatter)
+        super().format_help(ctx, formatter)
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, group in COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, line) for name, (_, line) in group.items()])
+
+
+@click.group(
+    cls=Headway,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    params=[project_option()],
+)
+@click.version_option(None, "--version", package_name="headway", prog_name="headway")
+def headway(project_folder: object) -> None:
+    """Decide, signal, learn, prove, promote: a policy layer for decisions that are made again and again.
+
+    Every command takes --json, and prints the next sensible command or the way back.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; returns the exit status."""
+    arguments = list(arguments) or ["--help"]
+    as_json = "--json" in arguments
+    try:
+        code: Any = headway.main(arguments, prog_name="headway", standalone_mode=False)
+        sys.stdout.flush()
+    except click.UsageError as error:
+        return _misunderstood(error, as_json)
+    except HeadwayError as error:
+        Output(json=as_json).error(error)
+        return 1
+    except BrokenPipeError:
+        # What still waits in the buffer has no reader: without this the interpreter would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        hint = "Check the path, its permissions and the space on the disk."
+        body = {"code": "file_error", "message": f"{where}{error.strerror or error}.", "hint": hint}
+        Output(json=as_json).failure(body)
+        return 1
+    except (KeyboardInterrupt, click.Abort):
+        Output(json=as_json).failure({"code": "interrupted", "message": "Interrupted.", "hint": ""})
+        return 130
+    return code if isinstance(code, int) else 0
+
+
+def _misunderstood(error: click.UsageError, as_json: bool) -> int:
+    where = error.ctx.command_path if error.ctx else "headway"
+    message = error.format_message()
+    Output(json=as_json).failure({"code": "usage", "message": message, "hint": f"See {where} --help"})
+    return 2
+
+
+def main() -> None:
+    """The console entry point."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without "→" gets "?" and no traceback
+    sys.exit(run(sys.argv[1:]))

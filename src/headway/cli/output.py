@@ -1,0 +1,239 @@
+"""Everything that is printed. The only file of Headway that prints.
+
+    out = Output(json=False)
+    out.line("route now bandit@4f2a (was uniform@0).")
+    out.table(("task", "current"), [("route", "bandit@4f2a")])
+    out.next("headway prove route")
+    out.document({"policy": "bandit@4f2a"})      # what --json prints instead, once, at the end
+
+On a terminal: tables, colour, progress bars. Elsewhere: plain lines without escape codes. With --json: one document on
+standard output and nothing else. Data is never trusted: control characters and escape sequences are taken out of it,
+and rich's markup is never parsed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from headway.nouns.errors import GateRefused, HeadwayError
+from headway.nouns.protocols import Progress
+
+__all__ = ["Output", "clean", "number", "signed"]
+
+_SEQUENCES = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\|$)"  # OSC: titles, links, the clipboard
+    r"|\x1b[PX^_][^\x1b]*(?:\x1b\\|$)"  # DCS, SOS, PM, APC
+    r"|\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colour, cursor
+    r"|\x1b[ -/]*[0-~]"
+)
+# C0 but for tab and newline, DEL, C1, and the marks that turn the direction of text round.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_PLAIN_EVERY_S = 5.0
+
+
+def clean(text: object, *, one_line: bool = True) -> str:
+    """Text that cannot move a cursor, colour a screen or hide in one: only what it says is left."""
+    plain = _CONTROLS.sub("", _SEQUENCES.sub("", str(text)))
+    return " ".join(plain.split()) if one_line else plain
+
+
+def number(value: object, digits: int = 3) -> str:
+    """A number as people read it; a dash where there is none."""
+    if value is None or (isinstance(value, float) and value != value):
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.{digits}f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else clean(value)
+
+
+def signed(value: float, digits: int = 3) -> str:
+    return f"{value:+.{digits}f}"
+
+
+class Output:
+    """One command's voice."""
+
+    def __init__(self, *, json: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self.json = json
+        self._out = out or sys.stdout
+        self._err = err or sys.stderr
+        self.terminal = not json and self._out.isatty()
+        self._document: dict[str, Any] | None = None
+        self._steps: dict[str, str] = {}
+        self._console: Any = None
+
+    # -- what people read
+
+    def line(self, text: str = "", *, style: str = "") -> None:
+        """One line; `style` is rich's name for a colour, seen on a terminal only."""
+        if self.json:
+            return
+        text = clean(text, one_line=False)
+        if self.terminal and style:
+            self._rich().print(self._text(text, style), soft_wrap=True)
+        else:
+            print(text, file=self._out)
+
+    def table(self, headers: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> None:
+        """Columns; those named in `right` are numbers."""
+        if self.json:
+            return
+        cells = [[clean(cell) for cell in row] for row in rows]
+        if self.terminal:
+            from rich import box
+            from rich.table import Table
+
+            table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+            for name in headers:
+                table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+            for row in cells:
+                table.add_row(*(self._text(cell) for cell in row))
+            self._rich().print(table)
+            return
+        widths = [max([len(name), *(len(row[at]) for row in cells)]) for at, name in enumerate(headers)]
+        for row in [list(headers), *cells]:
+            parts = [
+                cell.rjust(width) if name in right else cell.ljust(width)
+                for name, cell, width in zip(headers, row, widths, strict=True)
+            ]
+            print("  ".join(parts).rstrip(), file=self._out)
+
+    def fields(self, pairs: Mapping[str, object]) -> None:
+        """A short record: one name and value per line."""
+        if self.json or not pairs:
+            return
+        width = max(map(len, pairs))
+        for name, value in pairs.items():
+            text = clean(value)
+            if self.terminal:
+                self._rich().print(self._text(name.ljust(width), "dim"), self._text(text), soft_wrap=True)
+            else:
+                print(f"{name.ljust(width)}  {text}", file=self._out)
+
+    def raw(self, text: str) -> None:
+        """Text as it is, for files that go through a pipe (a completion script)."""
+        if not self.json:
+            self._out.write(text)
+
+    def note(self, text: str) -> None:
+        """Something to know that is not the answer."""
+        self.line(text, style="yellow")
+
+    def next(self, command: str) -> None:
+        """The next sensible command."""
+        self._step("next", "Next", command)
+
+    def undo(self, command: str) -> None:
+        self._step("undo", "Undo", command)
+
+    def _step(self, key: str, word: str, command: str) -> None:
+        command = clean(command)
+        self._steps[key] = command
+        if self.json:
+            return
+        if self.terminal:
+            self._rich().print(self._text(f"{word}: "), self._text(command, "bold cyan"), sep="", soft_wrap=True)
+        else:
+            print(f"{word}: {command}", file=self._out)
+
+    # -- what programs read
+
+    def document(self, value: Mapping[str, Any]) -> None:
+        """What --json prints; the last one counts."""
+        self._document = dict(value)
+
+    def finish(self) -> None:
+        """Print the document, if one was asked for."""
+        if self.json:
+            self._print_json({**(self._document or {}), **self._steps})
+        self._out.flush()
+
+    def error(self, error: HeadwayError) -> None:
+        """Message and hint; with --json the same as a document on standard output."""
+        body: dict[str, Any] = {"code": error.code, "message": error.message, "hint": error.hint}
+        if isinstance(error, GateRefused):
+            body["reasons"] = list(error.reasons)
+        self.failure(body)
+
+    def failure(self, body: Mapping[str, Any]) -> None:
+        if self.json:
+            self._print_json({"error": body})
+            self._out.flush()
+            return
+        self._out.flush()
+        print(f"Error: {clean(body['message'], one_line=False)}", file=self._err)
+        if body.get("hint"):
+            print(f"Hint: {clean(body['hint'], one_line=False)}", file=self._err)
+
+    def _print_json(self, value: object) -> None:
+        import msgspec
+
+        # NaN and infinities are no JSON: msgspec writes null.
+        body = msgspec.json.format(msgspec.json.encode(value, enc_hook=str, order="deterministic"), indent=2)
+        print(body.decode(), file=self._out)
+
+    # -- long work
+
+    @contextmanager
+    def progress(self) -> Iterator[Progress]:
+        """A bar on a terminal; elsewhere a plain line on standard error every few seconds; nothing with --json."""
+        if self.json:
+            yield _silent
+        elif self.terminal and self._err.isatty():
+            with self._bar() as report:
+                yield report
+        else:
+            yield self._plain_report()
+
+    @contextmanager
+    def _bar(self) -> Iterator[Progress]:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        with Bar(*columns, TimeElapsedColumn(), console=Console(file=self._err), transient=True) as bar:
+            tasks: dict[str, Any] = {}
+
+            def report(what: str, done: int, of: int | None) -> None:
+                if what not in tasks:
+                    tasks[what] = bar.add_task(clean(what), total=of)
+                bar.update(tasks[what], completed=done, total=of)
+
+            yield report
+
+    def _plain_report(self) -> Progress:
+        last = time.monotonic()
+
+        def report(what: str, done: int, of: int | None) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= _PLAIN_EVERY_S:
+                last = now
+                whole = f" of {of:,}" if of else ""
+                print(f"{clean(what)}: {done:,}{whole}", file=self._err, flush=True)
+
+        return report
+
+    # -- rich, on a terminal only
+
+    def _rich(self) -> Any:
+        if self._console is None:
+            from rich.console import Console
+
+            self._console = Console(file=self._out, markup=False, highlight=False, emoji=False)
+        return self._console
+
+    def _text(self, text: str, style: str = "") -> Any:
+        from rich.text import Text
+
+        return Text(text, style=style)
+
+
+def _silent(what: str, done: int, of: int | None) -> None:
+    """Nobody is listening."""

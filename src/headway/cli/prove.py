@@ -1,0 +1,93 @@
+"""`headway prove`: is the candidate better?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from headway.cli import verdict as verdicts
+from headway.cli.verb import Session, task_argument, verb
+from headway.nouns.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from headway.nouns.evidence import Verdict
+
+__all__ = ["prove"]
+
+NOT_PASSED = 3
+
+
+@verb("prove", "headway prove route", "headway prove --log decisions.csv --target new_policy --baseline old_policy")
+@task_argument(required=False)
+@click.option("--policy", metavar="REF", help="The candidate; the newest one by default.")
+@click.option("--against", metavar="REF", default="current", show_default=True, help="What it is compared with.")
+@click.option(
+    "--log", "log_file", type=click.Path(path_type=Path), metavar="FILE", help="A log from elsewhere instead."
+)
+@click.option("--target", metavar="COLUMN", help="With --log: the candidate's probability of the logged action.")
+@click.option("--baseline", metavar="COLUMN", help="With --log: that of the policy to compare with.")
+@click.option("--check", is_flag=True, help="Exit status 3 unless the verdict is PASS.")
+def prove(
+    session: Session,
+    task: str | None,
+    policy: str | None,
+    against: str,
+    log_file: Path | None,
+    target: str | None,
+    baseline: str | None,
+    check: bool,
+) -> int:
+    """Is the candidate better than what decides now?
+
+    Estimated from logged decisions that learning never read; looking often does no harm. A log from elsewhere is a
+    .parquet, .jsonl or .csv file with the columns reward, propensity and target_probability, and optionally
+    baseline_probability.
+    """
+    if log_file is not None:
+        if task is not None or policy is not None or against != "current":
+            raise click.UsageError("--log brings its own policies: TASK, --policy and --against do not go with it.")
+        found = _from_file(log_file, target, baseline)
+        session.out.document(verdicts.as_document(found))
+        verdicts.show(session.out, found)
+    else:
+        if target is not None or baseline is not None:
+            raise click.UsageError("--target and --baseline name columns of a --log FILE.")
+        if task is None and policy is None:
+            raise click.UsageError("Name the TASK, a --policy, or a --log FILE.")
+        with session.project() as project:
+            with session.out.progress() as progress:
+                found = project.prove(policy, against=against, task=task, progress=progress)
+            assert found.evidence is not None
+            name = found.evidence.task
+            made_up = session.synthetic(project, name)
+        session.out.document({**verdicts.as_document(found), "synthetic": made_up})
+        verdicts.show(session.out, found)
+        _next(session, found, against)
+    return NOT_PASSED if check and not found.passed else 0
+
+
+def _next(session: Session, found: Verdict, against: str) -> None:
+    evidence = found.evidence
+    assert evidence is not None
+    if found.passed and against == "current":
+        session.next(f"headway promote {evidence.task} --policy {evidence.candidate}")
+    elif found.state == "wait":
+        uplift = max(0.01, round(evidence.difference.value, 3))
+        session.next(f"headway plan {evidence.task} --uplift {uplift:g}")
+    else:
+        session.next(f"headway report {evidence.task}")
+
+
+def _from_file(path: Path, target: str | None, baseline: str | None) -> Verdict:
+    from headway.promote import gate
+    from headway.prove.foreign import from_file
+
+    try:
+        evidence = from_file(path, target=target or "target_probability", baseline=baseline)
+    except ModuleNotFoundError as error:
+        if error.name != "pyarrow":
+            raise
+        raise MissingExtra("Reading Parquet", "pyarrow", "parquet") from None
+    return gate.verdict(evidence)

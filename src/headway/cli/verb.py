@@ -1,0 +1,230 @@
+"""What every command shares: two examples on top of its help, --json, -C, and a session that opens the project.
+
+@verb("learn", "headway learn route", "headway learn route --check && headway learn route")
+@click.argument("task")
+def learn(session: Session, task: str) -> None:
+    \"\"\"Learn a candidate from what has settled.\"\"\"
+    with session.project() as project: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli.output import Output
+from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
+
+if TYPE_CHECKING:
+    from headway.project import Project
+
+__all__ = [
+    "Session",
+    "Verb",
+    "Verbs",
+    "pairs",
+    "project_option",
+    "quoted",
+    "task_argument",
+    "typed",
+    "unknown_command",
+    "verb",
+    "write_examples",
+]
+
+
+class Session:
+    """One run of one command: where the project is, and how to speak."""
+
+    def __init__(self, folder: Path, out: Output) -> None:
+        self.folder = folder
+        self.out = out
+        self.code = 0
+
+    @contextmanager
+    def project(self, *, create: bool = False) -> Iterator[Project]:
+        """The project in the folder. Only commands that write experience make one."""
+        from headway.project import Project
+
+        if not self.folder.is_dir():
+            raise UnknownName(
+                f"There is no folder {str(self.folder)!r}.",
+                code="no_folder",
+                hint="Make it first, or name another with -C.",
+            )
+        if not create and not (self.folder / ".headway").is_dir():
+            raise UnknownName(
+                f"There is no project in {str(self.folder.resolve())!r}.",
+                code="no_project",
+                hint="Start one with `headway init`, go to its folder, or name it with -C.",
+            )
+        with Project(self.folder) as project:
+            yield project
+
+    def command(self, text: str) -> str:
+        """A command to suggest, for the project that this one spoke of."""
+        if self.folder == Path():
+            return text
+        verb, space, rest = text.removeprefix("headway ").partition(" ")
+        return f"headway -C {quoted(str(self.folder))} {verb}{space}{rest}"
+
+    def next(self, text: str) -> None:
+        self.out.next(self.command(text))
+
+    def undo(self, text: str) -> None:
+        self.out.undo(self.command(text))
+
+    def synthetic(self, project: Project, task: str) -> int:
+        """Say it where any decision of the task was made up; returns how many were."""
+        count = project.query.count_source(task, "synthetic")
+        if count:
+            self.out.note(f"synthetic data: {count:,} decisions of {task!r} come from a sample world, not from users.")
+        return count
+
+
+class Verb(click.Command):
+    """A command whose help opens with two examples."""
+
+    def __init__(self, *args: Any, examples: tuple[str, ...] = (), **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.examples = examples
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(self.examples, formatter)
+        super().format_help(ctx, formatter)
+
+
+class Verbs(click.Group):
+    """A command with commands below it."""
+
+    def __init__(self, *args: Any, examples: tuple[str, ...] = (), **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.examples = examples
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(self.examples, formatter)
+        super().format_help(ctx, formatter)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        unknown_command(self, ctx, args)
+        return super().resolve_command(ctx, args)
+
+
+def unknown_command(group: click.Group, ctx: click.Context, args: Sequence[str]) -> None:
+    """A usage error with the nearest command, where the first word is none."""
+    names = group.list_commands(ctx)
+    if args and args[0] not in names and not args[0].startswith("-"):
+        raise click.UsageError(f"There is no command {args[0][:60]!r}. {did_you_mean(args[0], names)}", ctx)
+
+
+def write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) -> None:
+    with formatter.section("Examples"):
+        for each in examples:
+            formatter.write(f"{'':{formatter.current_indent}}{each}\n")
+    formatter.write_paragraph()
+
+
+def verb(name: str, *examples: str, **settings: Any) -> Callable[[Callable[..., int | None]], Verb]:
+    """Makes a function (session, …) → exit status a command."""
+    assert len(examples) == 2, "every help page opens with two examples"
+
+    def wrap(function: Callable[..., int | None]) -> Verb:
+        @click.pass_context
+        def run(ctx: click.Context, /, project_folder: Path | None, as_json: bool, **values: Any) -> int:
+            folder = project_folder or ctx.find_root().params.get("project_folder") or Path()
+            session = Session(folder, Output(json=as_json))
+            code = function(session, **values) or 0
+            session.out.finish()
+            return code
+
+        command = Verb(
+            name,
+            callback=run,
+            params=list(reversed(getattr(function, "__click_params__", []))),
+            help=function.__doc__,
+            examples=examples,
+            **settings,
+        )
+        command.params += [project_option(), json_option()]
+        return command
+
+    return wrap
+
+
+def project_option() -> click.Option:
+    return click.Option(
+        ["-C", "--project", "project_folder"],
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="The project's folder; here by default.",
+    )
+
+
+def json_option() -> click.Option:
+    return click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON document.")
+
+
+def task_argument(**settings: Any) -> Callable[[Any], Any]:
+    """TASK, completed from headway.toml."""
+    return click.argument("task", shell_complete=_tasks, **settings)
+
+
+def _tasks(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    import tomllib
+
+    folder = ctx.params.get("project_folder") or ctx.find_root().params.get("project_folder") or Path()
+    try:
+        declared = tomllib.loads((folder / "headway.toml").read_text("utf-8")).get("tasks", {})
+    except (OSError, ValueError):  # a shell that completes must not complain
+        return []
+    return sorted(name for name in declared if name.startswith(incomplete))
+
+
+def pairs(given: tuple[str, ...], what: str) -> dict[str, str]:
+    """name=value words as a dictionary."""
+    found: dict[str, str] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise InvalidInput(
+                f"{each[:80]!r} is not a {what}.",
+                code="bad_pair",
+                hint=f"Write name=value, for example {_EXAMPLE[what]}.",
+            )
+        if name in found:
+            raise InvalidInput(f"The {what} {name!r} is given twice.", code="bad_pair", hint="Name each once.")
+        found[name] = value
+    return found
+
+
+_EXAMPLE: Mapping[str, str] = {
+    "signal": "solved=1.0",
+    "state variable": "task_complexity_score=0.7",
+    "knob": "ridge=3.0",
+    "weight": "solved=1.0",
+}
+
+
+def typed(text: str) -> bool | int | float | str:
+    """A word of the command line as what it looks like: true, 3, 0.5 or text."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def quoted(text: str) -> str:
+    """A word as a shell takes it."""
+    import shlex
+
+    return shlex.quote(text)
