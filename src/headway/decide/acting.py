@@ -184,7 +184,13 @@ class Pipeline:
                 why = f"confidence {sure:.3f} reaches the floor {least:g}: {self.policy.family} decides"
         elif reason := _reason(self.policy, situation, offered):
             why += reason
-        shaped, exploration = cast(Explorer, self.explore).shape(_as_rows(acting), (seed,))
+        kind = cast(Explorer, self.explore)
+        if kind.kind == "thompson" and acting.mean is not None and acting.std is None:
+            who = self.policy if branch == "policy" else cast(Policy, self.fallback)
+            rows = _many(who, (situation,), offered, (seed,), confidence=False, std=True)
+        else:
+            rows = _as_rows(acting)
+        shaped, exploration = kind.shape(rows, (seed,))
         probabilities = explore.with_floor(shaped, self.floor)[0]
         canary: Floats | None = None
         if self.canary is not None and self.canary_share > 0.0:

@@ -34,7 +34,7 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Floats, Opinion, Opinions
 from headway.nouns.records import Candidate, Situation
 
-__all__ = ["Bandit", "Clusters", "Linear", "confidences", "rounded"]
+__all__ = ["Bandit", "Clusters", "Linear", "Model", "confidence", "confidences", "rounded"]
 
 _FEATURE_BITS = round(math.log2(LIMIT / GRID))  # 17
 _ROOT_HALF = math.sqrt(0.5)
@@ -56,8 +56,30 @@ def rounded(values: Floats, bound: float | None = None) -> Floats:
     return near
 
 
+def _two_best(mean: Sequence[float]) -> tuple[int, int]:
+    """Where the best and the second best stand; of equal ones the first."""
+    best, second = (0, 1) if mean[0] >= mean[1] else (1, 0)
+    for place in range(2, len(mean)):
+        if mean[place] > mean[second]:
+            best, second = (place, best) if mean[place] > mean[best] else (best, place)
+    return best, second
+
+
+def confidence(mean: Sequence[float], std: Sequence[float]) -> float:
+    """The probability that the best candidate truly beats the second best."""
+    if len(mean) == 1:
+        return 1.0
+    best, second = _two_best(mean)
+    return _beats(mean[best] - mean[second], std[best], std[second])
+
+
+def _beats(gap: float, one: float, other: float) -> float:
+    """P(N(gap, one² + other²) > 0)."""
+    return 0.5 + 0.5 * math.erf(gap / math.sqrt(max(one * one + other * other, 1e-300)) * _ROOT_HALF)
+
+
 def confidences(mean: Floats, std: Floats) -> Floats:
-    """[row]: the probability that the best candidate truly beats the second best."""
+    """[row]: `confidence` of each row, bit for bit."""
     rows, count = mean.shape
     if count == 1:
         return np.ones(rows)
@@ -66,10 +88,10 @@ def confidences(mean: Floats, std: Floats) -> Floats:
     rest = mean.copy()
     rest[index, best] = -np.inf
     second = rest.argmax(axis=1)
-    gap = mean[index, best] - mean[index, second]
-    spread = std[index, best] ** 2 + std[index, second] ** 2
-    z = (gap / np.sqrt(np.maximum(spread, 1e-300))).tolist()
-    return np.array([0.5 + 0.5 * math.erf(each * _ROOT_HALF) for each in z])
+    one, other = std[index, best], std[index, second]
+    spread = one * one + other * other
+    z = ((mean[index, best] - mean[index, second]) / np.sqrt(np.maximum(spread, 1e-300)) * _ROOT_HALF).tolist()
+    return np.array([0.5 + 0.5 * math.erf(each) for each in z])
 
 
 class Model(Protocol):
@@ -79,6 +101,10 @@ class Model(Protocol):
     def arms(self) -> int: ...
 
     def predict(self, x: Floats, columns: NDArray[np.int64] | None, std: bool) -> tuple[Floats, Floats | None]: ...
+
+    def means_of(self, x: Floats, columns: NDArray[np.int64] | None) -> Floats: ...
+
+    def deviation(self, x: Floats, arm: int) -> float: ...
 
 
 class Linear:
@@ -118,6 +144,18 @@ class Linear:
         variance *= self.noise
         return mean, np.sqrt(variance, out=variance)
 
+    def means_of(self, x: Floats, columns: NDArray[np.int64] | None) -> Floats:
+        """[column] for one row [width]."""
+        weights = self.weights[:-1] if columns is None else self.weights[columns]
+        found: Floats = weights.dot(x)
+        return found
+
+    def deviation(self, x: Floats, arm: int) -> float:
+        """The standard deviation of one arm for one row [width]."""
+        side = self.covariance[arm].dot(x)
+        side *= x
+        return math.sqrt(max(float(np.add.reduce(side)), 1e-18) * float(self.noise[0]))
+
 
 class Clusters:
     """Centroids [cluster, width] and posterior means and deviations [cluster, arm + 1]; the last arm is nobody's."""
@@ -142,6 +180,13 @@ class Clusters:
         chosen = np.arange(self.arms) if columns is None else columns
         place = (cluster[:, None], chosen[None, :])
         return self.means[place], self.stds[place] if std else None
+
+    def means_of(self, x: Floats, columns: NDArray[np.int64] | None) -> Floats:
+        found: Floats = self.predict(x[None, :], columns, False)[0][0]
+        return found
+
+    def deviation(self, x: Floats, arm: int) -> float:
+        return float(self.stds[int(self.nearest(x[None, :])[0]), arm])
 
 
 class Bandit:
@@ -189,11 +234,37 @@ class Bandit:
         self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
     ) -> Opinion:
         del memory
-        found = self.judge(self.features.vectors((situation,), self.encoder), candidates, (seed,))
+        x = self.vector(situation)
+        kind = self.explorer.kind
+        if kind in ("squarecb", "greedy"):  # needs no deviations but those of the two best, for the confidence
+            columns = self.columns(candidates)
+            mean = self.model.means_of(x, columns)
+            if self.cost_weight:
+                mean -= self.cost_weight * self._prices(candidates)
+            scores = mean.tolist()
+            acting = explore.squarecb_row(scores, self._gamma()) if kind == "squarecb" else explore.greedy_row(scores)
+            return Opinion(np.array(acting), self._sure(x, columns, scores), None, mean)
+        found = self.judge(x[None, :], candidates, (seed,), confidence=False)
         assert found.mean is not None
         assert found.std is not None
-        assert found.confidence is not None
-        return Opinion(found.probabilities[0], float(found.confidence[0]), None, found.mean[0], found.std[0])
+        mean, std = found.mean[0], found.std[0]
+        return Opinion(found.probabilities[0], confidence(mean.tolist(), std.tolist()), None, mean, std)
+
+    def _gamma(self) -> float:
+        """SquareCB's gamma grows with the square root of the rows seen."""
+        return self.explorer.gamma * math.sqrt(max(float(self.seen[0]), 1.0))
+
+    def _sure(self, x: Floats, columns: NDArray[np.int64] | None, mean: list[float]) -> float:
+        """The confidence, from the deviations of the two best alone."""
+        if len(mean) == 1:
+            return 1.0
+        one, other = _two_best(mean)
+        pair = (one, other) if columns is None else (int(columns[one]), int(columns[other]))
+        return _beats(mean[one] - mean[other], self.model.deviation(x, pair[0]), self.model.deviation(x, pair[1]))
+
+    def vector(self, situation: Situation) -> Floats:
+        """[width]: what the policy sees of a situation."""
+        return self.features.vector(situation, self.encoder)
 
     def opinions(
         self,
@@ -227,7 +298,7 @@ class Bandit:
                 assert spread is not None
                 acting = explore.thompson(mean, spread, seeds)
             case "squarecb":
-                acting = explore.squarecb(mean, self.explorer.gamma * math.sqrt(max(float(self.seen[0]), 1.0)))
+                acting = explore.squarecb(mean, self._gamma())
             case "softmax":
                 acting = explore.softmax(mean, self.explorer.temperature)
             case "epsilon":

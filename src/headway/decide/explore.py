@@ -31,11 +31,13 @@ __all__ = [
     "draw",
     "epsilon",
     "greedy",
+    "greedy_row",
     "mixture",
     "normals",
     "softmax",
     "splitmix64",
     "squarecb",
+    "squarecb_row",
     "thompson",
     "uniform",
     "with_floor",
@@ -47,6 +49,8 @@ _WORD = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _THOMPSON_STREAM = 0xD1B54A32D192ED03
 _QUANTILES = 1 << 12
+_POOL = 1 << 16
+_MOST_POOLED = 64
 
 
 def splitmix64(seed: int) -> int:
@@ -102,6 +106,13 @@ def greedy(scores: Floats, allowed: Mask = None) -> Floats:
     return shared
 
 
+def greedy_row(scores: list[float]) -> list[float]:
+    """The same for one row, bit for bit."""
+    high = max(scores)
+    share = 1.0 / scores.count(high)
+    return [share if score == high else 0.0 for score in scores]
+
+
 def epsilon(probabilities: Floats, share: float, allowed: Mask = None) -> Floats:
     """(1 − share)·p + share·uniform over what is allowed."""
     even = 1.0 / probabilities.shape[1] if allowed is None else _spread(allowed)
@@ -128,49 +139,67 @@ def _divided(weights: Floats) -> Floats:
     return normed
 
 
-def squarecb(scores: Floats, gamma: float | Floats, allowed: Mask = None) -> Floats:
+def squarecb(scores: Floats, gamma: float, allowed: Mask = None) -> Floats:
     """p(a) = 1 / (k + gamma·(best − score(a))) for all but the best, which takes the rest.
 
-    gamma is a number, or [row, 1]. Equal best ones: the first is "the best"; the others get 1/k each, as it does.
+    Of equal best ones the first is "the best"; the others get 1/k each.
     """
+    if allowed is None and len(scores) == 1:
+        return np.array([squarecb_row(scores[0].tolist(), gamma)])
     if allowed is None:
-        rows, count = scores.shape
-        best = scores.argmax(axis=1)
-        shares: Floats = 1.0 / (count + gamma * (scores.max(axis=1, keepdims=True) - scores))
-    else:
-        counts = allowed.sum(axis=1, keepdims=True)
-        kept = _kept(scores, allowed)
-        rows = len(scores)
-        best = kept.argmax(axis=1)
-        gaps = np.where(allowed, kept.max(axis=1, keepdims=True) - scores, 0.0)
-        shares = np.where(allowed, 1.0 / (counts + gamma * gaps), 0.0)
-    index = np.arange(rows)
+        allowed = np.ones(scores.shape, dtype=bool)
+    counts = allowed.sum(axis=1, keepdims=True)
+    kept = _kept(scores, allowed)
+    best = kept.argmax(axis=1)
+    gaps = np.where(allowed, kept.max(axis=1, keepdims=True) - scores, 0.0)
+    shares: Floats = np.where(allowed, 1.0 / (counts + gamma * gaps), 0.0)
+    index = np.arange(len(scores))
     shares[index, best] = 0.0
-    shares[index, best] = 1.0 - shares.sum(axis=1)
+    shares[index, best] = 1.0 - shares.cumsum(axis=1)[:, -1]  # added from left to right, as for one row
+    return shares
+
+
+def squarecb_row(scores: list[float], gamma: float) -> list[float]:
+    """The same for one row, bit for bit, without a dozen calls into numpy."""
+    count, high = len(scores), max(scores)
+    best = scores.index(high)
+    shares = [1.0 / (count + gamma * (high - score)) for score in scores]
+    shares[best] = 0.0
+    rest = 0.0
+    for share in shares:
+        rest += share
+    shares[best] = 1.0 - rest
     return shares
 
 
 @cache
-def _quantiles() -> Floats:
-    """The standard normal at 4,096 equally probable midpoints, scaled to variance one."""
+def _pool() -> Floats:
+    """65,536 standard normal numbers (and the beginning once more): SplitMix64 words through the normal quantiles.
+
+    12 bits choose one of 4,096 equally probable midpoints, scaled to variance one.
+    """
     normal = NormalDist()
-    values = np.array([normal.inv_cdf((i + 0.5) / _QUANTILES) for i in range(_QUANTILES)])
-    values /= np.sqrt((values * values).mean())
+    quantiles = np.array([normal.inv_cdf((i + 0.5) / _QUANTILES) for i in range(_QUANTILES)])
+    quantiles /= np.sqrt((quantiles * quantiles).mean())
+    words = np.array([splitmix64(_THOMPSON_STREAM + i) for i in range(_POOL // 4)], dtype="<u8")
+    values = quantiles[words.view("<u2") >> np.uint16(4)]
+    values = np.concatenate([values, values[: DRAWS * _MOST_POOLED]])
     values.flags.writeable = False
     return values
 
 
-def normals(seeds: Sequence[int], count: int) -> Floats:
-    """[row, count] standard normal numbers, a pure function of each row's seed (SplitMix64, 12 bits per number)."""
-    start = np.array([splitmix64((seed ^ _THOMPSON_STREAM) & _WORD) for seed in seeds], dtype=np.uint64)
-    words = -(-count // 4)
-    word = start[:, None] + np.arange(1, words + 1, dtype=np.uint64) * np.uint64(_GOLDEN)  # wraps on purpose
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    word ^= word >> np.uint64(31)
-    places = word.astype("<u8", copy=False).view("<u2")[:, :count] >> np.uint16(4)
-    values: Floats = _quantiles()[places]
-    return values
+def normals(seed: int, count: int) -> Floats:
+    """[128, count] standard normal numbers, a pure function of the seed: where in the pool to begin.
+
+    The draws of two decisions are as good as independent, and those of one decision are distinct numbers of the pool
+    for up to 64 candidates; beyond that the pool is walked through by SplitMix64 instead.
+    """
+    if count <= _MOST_POOLED:
+        begin = splitmix64(seed ^ _THOMPSON_STREAM) % _POOL
+        return _pool()[begin : begin + DRAWS * count].reshape(DRAWS, count)
+    places = [splitmix64(seed ^ (_THOMPSON_STREAM + i)) % _POOL for i in range(count)]
+    spread: Floats = _pool()[(np.array(places) + np.arange(DRAWS)[:, None]) % _POOL]
+    return spread
 
 
 def thompson(mean: Floats, std: Floats, seeds: Sequence[int], allowed: Mask = None) -> Floats:
@@ -180,21 +209,16 @@ def thompson(mean: Floats, std: Floats, seeds: Sequence[int], allowed: Mask = No
     propensity is exact and not an estimate. Of equal draws the first candidate's wins.
     """
     rows, count = mean.shape
-    wins = np.empty((rows, count))
     if allowed is not None:
         _spread(allowed)
-    step = max(1, 4_000_000 // (DRAWS * count))  # keeps the table of draws under 32 MB
-    for first in range(0, rows, step):
-        part = slice(first, first + step)
-        sampled = normals(seeds[part], DRAWS * count).reshape(-1, DRAWS, count)
-        sampled *= std[part, None, :]
-        sampled += mean[part, None, :]
-        if allowed is not None:
-            sampled[~np.broadcast_to(allowed[part, None, :], sampled.shape)] = -np.inf
-        winner = sampled.argmax(axis=2)
-        winner += np.arange(len(winner))[:, None] * count
-        wins[part] = np.bincount(winner.ravel(), minlength=len(winner) * count).reshape(-1, count)
-    return wins / DRAWS
+        mean, std = np.where(allowed, mean, -np.inf), np.where(allowed, std, 0.0)
+    wins = np.empty((rows, count))
+    for row, seed in enumerate(seeds):
+        sampled = normals(seed, count) * std[row]
+        sampled += mean[row]
+        wins[row] = np.bincount(sampled.argmax(axis=1), minlength=count)
+    wins /= DRAWS
+    return wins
 
 
 def mixture(current: Floats, canary: Floats, share: float) -> Floats:

@@ -62,6 +62,10 @@ class Features:
     plain_width: int = field(init=False, compare=False)  # how many standardised numbers there are
     _gain: Floats = field(init=False, repr=False, compare=False)
     _offset: Floats = field(init=False, repr=False, compare=False)
+    _shifted: bool = field(init=False, repr=False, compare=False)
+    _empty: Floats = field(init=False, repr=False, compare=False)  # a row of nothing but the bias
+    _places: tuple[dict[str, int], ...] = field(init=False, repr=False, compare=False)
+    _start: int = field(init=False, repr=False, compare=False)
     _pick: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -83,9 +87,19 @@ class Features:
         start = 1 + self.text_width
         gain[start : start + plain] = 1.0 / (GRID * scale)
         offset[start : start + plain] = -mean / (GRID * scale)
+        object.__setattr__(self, "_shifted", bool(offset.any()))
         object.__setattr__(self, "_gain", gain)
         object.__setattr__(self, "_offset", offset)
-        object.__setattr__(self, "_pick", itemgetter(*self.numbers) if len(self.numbers) > 1 else None)
+        empty = np.zeros(width)
+        empty[0] = 1.0
+        object.__setattr__(self, "_empty", empty)
+        places = tuple({value: place for place, value in enumerate(values)} for _, values in self.categories)
+        object.__setattr__(self, "_places", places)
+        object.__setattr__(self, "_start", start)
+        names = list(self.numbers) or [name for name, _ in self.vectors_of]
+        others = self.text_width or self.sequences or (self.numbers and self.vectors_of)
+        quick = not others and len(names) > 1 if self.numbers else not others and len(names) == 1
+        object.__setattr__(self, "_pick", itemgetter(*names) if quick else None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,35 +112,58 @@ class Features:
         found += [f"{name}={value}" for name, values in self.categories for value in (*values, "…")]
         return tuple(found)
 
+    def vector(self, situation: Situation, encoder: Encoder | None = None) -> Floats:
+        """float64 [width]: the same bits as this situation's row of `vectors`."""
+        raw = self._empty.copy()
+        if self.text_width:
+            raw[1 : 1 + self.text_width] = self._encode([situation.text], encoder)[0]
+        if self.means:
+            raw[self._start : self._start + self.plain_width] = self._plain(situation)
+        if self.categories:
+            self._mark(raw, situation)
+        raw *= self._gain
+        if self._shifted:
+            raw += self._offset
+        np.rint(raw, out=raw)
+        # Where even the sum of squares is within the limit, nothing can need clipping, and nothing is NaN.
+        if not raw.dot(raw) <= (LIMIT / GRID) ** 2:
+            if not np.isfinite(raw).all():
+                self._refuse((situation,))
+            np.minimum(raw, LIMIT / GRID, out=raw)
+            np.maximum(raw, -LIMIT / GRID, out=raw)
+        raw *= GRID
+        return raw
+
     def vectors(self, situations: Sequence[Situation], encoder: Encoder | None = None) -> Floats:
         """float64 [row, width]. Row i depends on situation i alone."""
-        raw = np.zeros((len(situations), self.width))
-        raw[:, 0] = 1.0
-        start = 1
+        raw = np.tile(self._empty, (len(situations), 1))
         if self.text_width:
             raw[:, 1 : 1 + self.text_width] = self._encode([each.text for each in situations], encoder)
-            start = 1 + self.text_width
         if self.means:
-            end = start + self.plain_width
-            plain = raw[:, start:end]
+            plain = raw[:, self._start : self._start + self.plain_width]
             for row, each in enumerate(situations):
                 plain[row] = self._plain(each)
-            if not math.isfinite(float(np.add.reduce(plain, axis=None))):
-                self._refuse(situations, plain)
-            start = end
-        for name, values in self.categories:
+        if self.categories:
             for row, each in enumerate(situations):
-                found = each.role or None if name == "role" else each.state.get(name)
-                if isinstance(found, str):
-                    raw[row, start + (values.index(found) if found in values else len(values))] = 1.0
-            start += len(values) + 1
+                self._mark(raw[row], each)
         raw *= self._gain
         raw += self._offset
         np.rint(raw, out=raw)
+        if not np.isfinite(raw).all():
+            self._refuse(situations)
         np.minimum(raw, LIMIT / GRID, out=raw)
         np.maximum(raw, -LIMIT / GRID, out=raw)
         raw *= GRID
         return raw
+
+    def _mark(self, raw: Floats, situation: Situation) -> None:
+        """Puts the ones of the categories into a row; a missing category is all zeros."""
+        start = self._start + self.plain_width
+        for (name, values), places in zip(self.categories, self._places, strict=True):
+            found = situation.role or None if name == "role" else situation.state.get(name)
+            if isinstance(found, str):
+                raw[start + places.get(found, len(values))] = 1.0
+            start += len(values) + 1
 
     def _encode(self, texts: list[str], encoder: Encoder | None) -> Floats:
         if encoder is None or encoder.version != self.encoder:
@@ -140,11 +177,13 @@ class Features:
     def _plain(self, situation: Situation) -> array[float]:
         """The raw standardisable numbers of one situation; a missing one is its mean, which standardises to 0."""
         state = situation.state
-        try:  # everything is there, and nothing but plain numbers: the usual case
-            if self._pick is not None and not (self.text_width or self.vectors_of or self.sequences):
-                return array("d", self._pick(state))
-        except (KeyError, TypeError, OverflowError):
-            pass
+        if self._pick is not None:  # one vector, or numbers alone: the usual cases of an all-numeric state
+            try:
+                quick = array("d", self._pick(state))
+                if len(quick) == self.plain_width:
+                    return quick
+            except (KeyError, TypeError, OverflowError):
+                pass
         values = array("d")
         means = self.means
         if self.text_width:
@@ -165,16 +204,17 @@ class Features:
             )
         return values
 
-    def _refuse(self, situations: Sequence[Situation], plain: Floats) -> None:
-        bad = np.argwhere(~np.isfinite(plain))
-        if len(bad):
-            name = self.names[1 + self.text_width + int(bad[0, 1])]
-            row, value = situations[int(bad[0, 0])], float(plain[tuple(bad[0])])
-            raise InvalidInput(
-                f"The state of task {row.task!r} has {name!r} = {value!r}.",
-                code="not_finite",
-                hint="Leave the value out where it is unknown.",
-            )
+    def _refuse(self, situations: Sequence[Situation]) -> None:
+        for each in situations:
+            plain = self._plain(each)
+            for place, value in enumerate(plain):
+                if not math.isfinite(value):
+                    raise InvalidInput(
+                        f"The state of task {each.task!r} has {self.names[self._start + place]!r} = {value!r}.",
+                        code="not_finite",
+                        hint="Leave the value out where it is unknown.",
+                    )
+        # What is finite and still overflows once standardised is merely very large: it is clipped, as it should be.
 
     def to_json(self) -> dict[str, Any]:
         return {

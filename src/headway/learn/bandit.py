@@ -39,7 +39,7 @@ KNOBS: dict[str, Any] = {
     "prior": None,  # "mean", "pooled", or None
     "clusters": None,
     "shrink": None,
-    "explore": "thompson",
+    "explore": "squarecb",
     "cost_weight": 0.0,
     "costs": {},
     "fit_rows": 200_000,

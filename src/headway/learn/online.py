@@ -7,31 +7,37 @@
     snapshot(state)                                  # Learned-like tensors of an immutable policy
 
 What is stored are sums: Σxxᵀ, Σxr and (n, Σr, Σr²) per arm. Features are multiples of 2**-14, so Σxxᵀ is exact in
-float64 (up to about two million rows of unit length) and a withdrawn row leaves no trace. The live view keeps the
-inverse by Sherman-Morrison, O(width²) a row, and computes it afresh from the sums after 1, 2, 4, … rows, after every
-256 rows of an arm and after every withdrawal; `snapshot` always computes from the sums, so it does not depend on the
-order in which rows came.
+float64 (up to about two million rows of unit length) and a withdrawn row leaves no trace. `snapshot` computes from the
+sums alone, so it does not depend on the order in which rows came.
+
+The live view is kept up by recursive least squares: with P the inverse and v = Px, each row changes the weights by
+v·(r − θx)/(1 + xv) and subtracts vvᵀ/(1 + xv) from P. These subtractions are kept as a list, and P itself is brought up
+to date after at most 16 of them (sooner while an arm has few rows), so that a row costs O(width²) reads and O(width)
+writes; until then the view's deviations are slightly too wide, its means are not. P is computed afresh from the sums
+after 1, 2, 4, … rows, after every 1,024 rows of an arm and after every withdrawal.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from headway.decide.acting import explorer
-from headway.decide.bandit import Bandit, Clusters, Linear, rounding
+from headway.decide.bandit import Bandit, Clusters, Linear
 from headway.decide.build import build
 from headway.encode.state import Features
-from headway.learn.posterior import clusters_posterior, linear_posterior, pooled_mean, pooled_variance, prior_weights
+from headway.learn.posterior import clusters_posterior, linear_posterior, penalties, pooled_variance, prior_weights
 from headway.nouns.errors import Conflict, InvalidInput
 from headway.nouns.protocols import Encoder, Floats, Policy
 from headway.nouns.records import Settled, Situation
 
 __all__ = ["State", "snapshot", "start", "state_from", "tensors_of", "update"]
 
-_REFRESH = 256
+_REFRESH = 1024
+_FOLD = 16
 _PRIOR_ROWS = 2.0
 
 
@@ -51,7 +57,8 @@ class State:
         self.seen = np.zeros(1)
         self.centroids: Floats = np.zeros((0, features.width))
         self._last: tuple[Situation, Floats] | None = None
-        self._waiting: list[tuple[int, Floats, float]] = []  # arm, features, sign: not yet in `moments`
+        self._waiting: list[tuple[int, Floats, float, float]] = []  # arm, features, reward, sign: not yet in the sums
+        self._rows: list[int] = [0] * len(self.arms)  # per arm, with those that wait
         self.policy: Bandit
         self._allot(len(self.arms))
 
@@ -65,12 +72,11 @@ class State:
             self.moments: Floats = np.concatenate([old, np.zeros((more, width, width))])
             self.targets: Floats = np.concatenate([targets, np.zeros((more, width))])
             self.totals: Floats = np.concatenate([totals, np.zeros((more, 3))])
-            self.inverse = np.zeros((count, width, width))
-            self.theta = np.zeros((count + 1, width))
-            self.weights = np.zeros((count + 1, width))
+            self.weights = np.zeros((count + 1, width))  # shared with the live view, like the next two
             self.covariance = np.zeros((count + 1, width, width))
             self.noise = np.ones(1)
-            self._side = np.empty((width, width))
+            self._lately = np.zeros((count, _FOLD, width))  # rows to be subtracted from `covariance`
+            self._late = [0] * count
         else:
             totals = getattr(self, "totals", np.zeros((len(self.centroids), 0, 3)))
             self.totals = np.concatenate([totals, np.zeros((len(self.centroids), count - totals.shape[1], 3))], axis=1)
@@ -83,7 +89,8 @@ class State:
         else:
             found = clusters_posterior(self.totals, self.shrink)
             model = Clusters(self.centroids, found["means"], found["stds"])
-        self.policy = Bandit(
+        self.policy = _View(
+            self,
             arms=self.arms,
             features=self.features,
             encoder=self.encoder,
@@ -93,16 +100,23 @@ class State:
             seen=self.seen,
         )
         self.seen[0] = self.totals[..., 0].sum()
+        per_arm = self.totals[..., 0] if self.linear else self.totals[..., 0].sum(axis=0)
+        self._rows = [round(each) for each in per_arm.tolist()]
         if self.linear:
             self._reprime()
             for arm in range(len(self.arms)):
                 self._refresh(arm)
+            self.noise[0] = (max(self._error, 0.0) + _PRIOR_ROWS * self._spread) / (float(self.seen[0]) + _PRIOR_ROWS)
 
     def vector(self, situation: Situation) -> Floats:
         """[width]; the last situation's is remembered, because a live loop asks for it twice."""
         if self._last is None or self._last[0] is not situation:
-            self._last = (situation, self.features.vectors((situation,), self.encoder)[0])
+            self._last = (situation, self.features.vector(situation, self.encoder))
         return self._last[1]
+
+    def rows(self, name: str) -> int:
+        """How many rows an arm has."""
+        return self._rows[self.index[name]] if name in self.index else 0
 
     def place(self, name: str) -> int:
         """Where an arm stands; a new one is given a place."""
@@ -116,86 +130,79 @@ class State:
         return found
 
     def flush(self) -> None:
-        """Adds the rows that wait to Σxxᵀ. Exact, so it does not matter when."""
+        """Adds the rows that wait to the sums. Σxxᵀ is exact, so it does not matter when."""
         waiting, self._waiting = self._waiting, []
         for arm in sorted({each[0] for each in waiting}):
-            rows = np.stack([x for place, x, _ in waiting if place == arm])
-            signs = np.array([sign for place, _, sign in waiting if place == arm])
-            self.moments[arm] += rows.T @ (rows * signs[:, None])
+            mine = [each for each in waiting if each[0] == arm]
+            x = np.stack([each[1] for each in mine])
+            reward, sign = np.array([each[2] for each in mine]), np.array([each[3] for each in mine])
+            self.moments[arm] += x.T @ (x * sign[:, None])
+            self.targets[arm] += (reward * sign) @ x
+            self.totals[arm] += (sign.sum(), (sign * reward).sum(), (sign * reward * reward).sum())
+            if not self._rows[arm]:  # nothing is left of this arm but rounding errors of Σxr
+                self.moments[arm], self.targets[arm], self.totals[arm] = 0.0, 0.0, 0.0
 
     def add_linear(self, arm: int, x: Floats, reward: float, sign: float) -> None:
-        self._waiting.append((arm, x, sign))
-        self.targets[arm] += (sign * reward) * x
-        totals = self.totals[arm]
-        totals[0] += sign
-        totals[1] += sign * reward
-        totals[2] += sign * reward * reward
-        self.seen[0] += sign
-        rows = int(self.seen[0])
-        if sign < 0.0:
+        self._waiting.append((arm, x, reward, sign))
+        self._rows[arm] = rows = self._rows[arm] + int(sign)
+        self.seen[0] = seen = float(self.seen[0]) + sign
+        if sign < 0.0 or rows % _REFRESH == 0:
             self.flush()
-            if totals[0] == 0.0:  # nothing is left of this arm but rounding errors of Σxr
-                self.moments[arm], self.targets[arm], totals[:] = 0.0, 0.0, 0.0
             self._reprime()
             self._refresh(arm)
-            return
-        if rows < _REFRESH and rows & (rows - 1) == 0:
+        elif seen < _REFRESH and int(seen) & (int(seen) - 1) == 0:
             self.flush()
             self._reprime()
             for each in range(len(self.arms)):
                 self._refresh(each)
-            return
-        if totals[0] % _REFRESH == 0 or len(self._waiting) >= 2 * _REFRESH:
-            self.flush()
-            self._reprime()
-            self._refresh(arm)
-            return
-        inverse, theta = self.inverse[arm], self.theta[arm]
-        side = inverse @ x
-        scale = 1.0 + float(x @ side)
-        error = reward - float(theta @ x)
-        theta += side * (error / scale)
-        np.multiply(side[:, None], side * (1.0 / scale), out=self._side)
-        inverse -= self._side
-        self._error += error * error / scale
-        self._publish(arm)
+        else:
+            self._recurse(arm, x, reward, rows)
+            if len(self._waiting) >= _REFRESH:
+                self.flush()
+        self.noise[0] = (max(self._error, 0.0) + _PRIOR_ROWS * self._spread) / (seen + _PRIOR_ROWS) + 1e-9
 
-    def _publish(self, arm: int) -> None:
-        np.add(self.theta[arm], self._round_weights, out=self.weights[arm])
-        self.weights[arm] -= self._round_weights
-        np.add(self.inverse[arm], self._round_inverse, out=self.covariance[arm])
-        self.covariance[arm] -= self._round_inverse
-        rows = float(self.seen[0])
-        self.noise[0] = max((max(self._error, 0.0) + _PRIOR_ROWS * self._spread) / (rows + _PRIOR_ROWS), 1e-9)
+    def _recurse(self, arm: int, x: Floats, reward: float, rows: int) -> None:
+        """One step of recursive least squares; `covariance` less `_lately`ᵀ`_lately` is the true inverse."""
+        covariance, weights, late = self.covariance[arm], self.weights[arm], self._late[arm]
+        side = covariance.dot(x)
+        if late:
+            recent = self._lately[arm, :late]
+            side -= recent.dot(x).dot(recent)
+        scale = 1.0 + float(x.dot(side))
+        error = reward - float(weights.dot(x))
+        weights += side * (error / scale)
+        self._error += error * error / scale
+        side *= scale**-0.5
+        self._lately[arm, late] = side
+        self._late[arm] = late = late + 1
+        if late == _FOLD or late > rows / 8.0:
+            recent = self._lately[arm, :late]
+            covariance -= recent.T @ recent
+            self._late[arm] = 0
 
     def _reprime(self) -> None:
-        """What all arms share: the prior's weights, the noise, the bounds that rounding goes by."""
+        """What all arms share: the prior's weights, and the noise."""
         width, count = self.features.width, len(self.arms)
-        start = prior_weights(self.moments, self.targets, self.totals, self.ridge, self.prior)
-        self.theta[count] = start
-        greatest = 8.0 * max(float(np.abs(self.theta).max(initial=0.0)), abs(pooled_mean(self.totals)), 2.0**-10)
-        self._round_weights = rounding(width, greatest)
-        self._round_inverse = rounding(width, 1.0 / self.ridge)
-        self.weights[count] = (start + self._round_weights) - self._round_weights
-        self.covariance[count] = np.eye(width) / self.ridge
+        self.weights[count] = prior_weights(self.moments, self.targets, self.totals, self.ridge, self.prior)
+        self.covariance[count] = np.diag(1.0 / penalties(width, self.ridge))
         self._spread = pooled_variance(self.totals)
-        self._error = float(
-            sum(
-                self.totals[arm, 2]
-                - 2.0 * (self.theta[arm] @ self.targets[arm])
-                + self.theta[arm] @ self.moments[arm] @ self.theta[arm]
-                for arm in range(count)
-                if self.totals[arm, 0] > 0
-            )
-        )
+        self._error = 0.0
+        for weights, targets, moments, totals in zip(
+            self.weights[:-1], self.targets, self.moments, self.totals, strict=True
+        ):
+            if totals[0] > 0.0:
+                self._error += float(totals[2] - 2.0 * (weights @ targets) + weights @ moments @ weights)
 
     def _refresh(self, arm: int) -> None:
         """The arm's inverse and weights straight from the sums."""
-        width, start = self.features.width, self.theta[len(self.arms)]
-        inverse = np.linalg.inv(self.moments[arm] + self.ridge * np.eye(width))
-        self.inverse[arm] = 0.5 * (inverse + inverse.T)
-        self.theta[arm] = start + self.inverse[arm] @ (self.targets[arm] - self.moments[arm] @ start)
-        self._publish(arm)
+        start, covariance = self.weights[len(self.arms)], self.covariance[arm]
+        self._late[arm] = 0
+        if not self._rows[arm]:
+            self.weights[arm], covariance[:] = start, self.covariance[len(self.arms)]
+            return
+        inverse = np.linalg.inv(self.moments[arm] + np.diag(penalties(self.features.width, self.ridge)))
+        covariance[:] = 0.5 * (inverse + inverse.T)
+        self.weights[arm] = start + covariance @ (self.targets[arm] - self.moments[arm] @ start)
 
     def add_cluster(self, arm: int, x: Floats, reward: float, sign: float) -> None:
         model = self.policy.model
@@ -205,8 +212,22 @@ class State:
         if totals[0] == 0.0:
             totals[:] = 0.0
         self.seen[0] += sign
+        self._rows[arm] += int(sign)
         found = clusters_posterior(self.totals, self.shrink)
         model.means, model.stds = found["means"], found["stds"]
+
+
+class _View(Bandit):
+    """The state's own arrays as a policy; the vector of a situation is computed once for acting and learning."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: State, **fields: Any) -> None:
+        super().__init__(**fields)
+        self._state = state
+
+    def vector(self, situation: Situation) -> Floats:
+        return self._state.vector(situation)
 
 
 def start(
@@ -219,7 +240,7 @@ def start(
             code="no_centroids",
             hint='Start with model = "linear", or learn once.',
         )
-    state = State(features, encoder, {"model": "linear", "explore": "thompson", **(knobs or {})}, arms)
+    state = State(features, encoder, {"model": "linear", "explore": "squarecb", **(knobs or {})}, arms)
     state.open()
     return state
 
@@ -252,11 +273,11 @@ def update(state: State, row: Settled, sign: int = 1) -> None:
     reward = row.reward
     if reward is None:
         return
-    if not np.isfinite(reward):
+    if not math.isfinite(reward):
         raise InvalidInput(f"The reward of row {row.seq} is {reward!r}.", code="not_finite", hint="Rescore it.")
     x = state.vector(row.decision.situation)
     name = row.decision.action
-    if sign < 0 and (name not in state.index or float(state.totals[..., state.index[name], 0].sum()) < 1.0):
+    if sign < 0 and not state.rows(name):
         raise Conflict(
             f"Row {row.seq} cannot be taken back: nothing of {name!r} was added.",
             code="never_added",

@@ -1,8 +1,11 @@
 """Sufficient statistics of a bandit into its posterior, in closed form. Pure functions of arrays.
 
-Linear, per arm a with A = Σxxᵀ, b = Σxr over its rows, prior weights θ₀ and ridge λ:
+Linear, per arm a with A = Σxxᵀ, b = Σxr over its rows, prior weights θ₀ and Λ = diag(min(λ, 1), λ, …, λ):
 
-    P = (λI + A)⁻¹        θ = θ₀ + P·(b − A·θ₀)        weights ~ N(θ, σ²P)
+    P = (Λ + A)⁻¹        θ = θ₀ + P·(b − A·θ₀)        weights ~ N(θ, σ²P)
+
+The bias is held by one row's worth at most: how good an arm is on the whole shows after a few rows, however strongly
+the dependence on the situation has to be held back.
 
 θ₀ is the pooled mean reward on the bias alone (`prior = "mean"`), or the ridge solution over all arms together
 (`prior = "pooled"`): an arm that nobody has tried starts there. σ² is the pooled residual variance with two rows' worth
@@ -19,7 +22,7 @@ import numpy as np
 from headway.decide.bandit import rounded
 from headway.nouns.protocols import Floats
 
-__all__ = ["clusters_posterior", "linear_posterior", "pooled_mean", "prior_weights"]
+__all__ = ["clusters_posterior", "linear_posterior", "penalties", "pooled_mean", "pooled_variance", "prior_weights"]
 
 _PRIOR_ROWS = 2.0
 _LEAST_NOISE = 1e-9
@@ -40,6 +43,13 @@ def pooled_variance(totals: Floats) -> float:
     return max(float(totals[..., 2].sum()) / rows - mean * mean, _LEAST_NOISE)
 
 
+def penalties(width: int, ridge: float) -> Floats:
+    """The diagonal of Λ [width]: the bias comes first."""
+    found = np.full(width, ridge)
+    found[0] = min(ridge, 1.0)
+    return found
+
+
 def prior_weights(moments: Floats, targets: Floats, totals: Floats, ridge: float, prior: str) -> Floats:
     """θ₀ [width]: where every arm starts."""
     width = targets.shape[-1]
@@ -47,7 +57,7 @@ def prior_weights(moments: Floats, targets: Floats, totals: Floats, ridge: float
     start[0] = pooled_mean(totals)
     if prior == "pooled" and len(moments):
         together, aim = moments.sum(axis=0), targets.sum(axis=0)
-        start += np.linalg.solve(together + ridge * np.eye(width), aim - together @ start)
+        start += np.linalg.solve(together + np.diag(penalties(width, ridge)), aim - together @ start)
     return start
 
 
@@ -57,22 +67,22 @@ def linear_posterior(
     """weights [arm + 1, width], covariance [arm + 1, width, width] and noise [1]; the last arm is the unknown one."""
     count, width = targets.shape
     start = prior_weights(moments, targets, totals, ridge, prior)
-    eye = np.eye(width)
+    held = penalties(width, ridge)
     weights = np.empty((count + 1, width))
     covariance = np.empty((count + 1, width, width))
-    weights[count], covariance[count] = start, eye / ridge
+    weights[count], covariance[count] = start, np.diag(1.0 / held)
     rows = float(totals[:, 0].sum())
     error = 0.0
     for arm in range(count):
         if totals[arm, 0] <= 0.0:
             weights[arm], covariance[arm] = start, covariance[count]
             continue
-        inverse = np.linalg.inv(moments[arm] + ridge * eye)
+        inverse = np.linalg.inv(moments[arm] + np.diag(held))
         covariance[arm] = 0.5 * (inverse + inverse.T)
         shift = covariance[arm] @ (targets[arm] - moments[arm] @ start)
         found = weights[arm] = start + shift
         error += float(totals[arm, 2] - 2.0 * (found @ targets[arm]) + found @ moments[arm] @ found)
-        error += ridge * float(shift @ shift)
+        error += float((held * shift) @ shift)
     noise = (max(error, 0.0) + _PRIOR_ROWS * pooled_variance(totals)) / (rows + _PRIOR_ROWS)
     return {
         "weights": rounded(weights),
