@@ -62,7 +62,7 @@ class Deciding:
         self._rewards: dict[str, Rewards] = {}
         self._tasks: dict[str, str] = {}  # decision id → task, of the latest decisions
         self._seeds = None if seed is None else _Seeds(seed)
-        self._source: Source = source
+        self._source: Source = "synthetic" if self.settings.store.synthetic else source
 
     # -- decide
 
@@ -135,7 +135,7 @@ class Deciding:
             exploration=acted.exploration,
             seed=seed,
             at=now,
-            source=checked_source(details.get("source") or self._source),
+            source=self._source_of(details),
             draw_id="" if first is None else first.id,
             assigned=assigned,
             state_seq=serving.state_seq,
@@ -172,7 +172,7 @@ class Deciding:
             at=now if at is None else at,
             id=decision_id(now) if identifier is None else parse_decision_id(identifier),
             key=details.get("key", ""),
-            source=checked_source(details.get("source", "imported")),
+            source=self._source_of(details, "imported"),
         )
         (stored,) = self._store.add([made], {made.config_hash: '{"encoder":""}'})
         self._remember(stored)
@@ -222,6 +222,11 @@ class Deciding:
 
     def submit_signals(self, signals: list[Signal], *, early: bool = False) -> Future[Any]:
         return self._store.submit_signals(signals, early=early)
+
+    @property
+    def queued(self) -> int:
+        """Writes that wait for the next commit."""
+        return len(self._writer)
 
     def withdraw(self, subject: str, name: str, *, rater: str = "", key: str = "") -> None:
         """Take a signal back: it stops counting, exactly."""
@@ -334,6 +339,12 @@ class Deciding:
         if len(self._tasks) > 20_000:
             self._tasks.clear()
         self._tasks[decision.id] = decision.task
+
+    def _source_of(self, details: Details, default: Source | None = None) -> Source:
+        """Where it comes from; in a synthetic store nothing can say that it is real."""
+        if self.settings.store.synthetic:
+            return "synthetic"
+        return checked_source(details.get("source") or default or self._source)
 
     def _subject(self, subject: str) -> str:
         return subject if is_episode(subject) else parse_decision_id(subject)

@@ -42,8 +42,8 @@ KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "host", "port", "workers", "hosts", "max_body_bytes", "max_batch_bytes", "read_timeout_s", "stop_timeout_s",
             "rate_per_s",
         ),
-        "store": ("url", "durability", "queue"),
-        "watch": ("interval_s", "window", "idle_s"),
+        "store": ("url", "durability", "queue", "synthetic"),
+        "watch": ("interval_s", "window", "idle_s", "free_disk_mb", "free_memory_mb", "max_load"),
     }
 )  # fmt: skip
 VARIABLES = ("HEADWAY_POLICY", "HEADWAY_DIR", "HEADWAY_HOME", "HEADWAY_STORE_URL")
@@ -203,6 +203,7 @@ def _store(table: Table, override: str) -> StoreSettings:
         url=url,
         durability=table.one_of("durability", ("power", "process"), "power"),
         queue=table.whole("queue", 10_000, low=1, high=10_000_000),
+        synthetic=table.flag("synthetic", False),
     )
 
 
@@ -215,6 +216,9 @@ def _watch(table: Table) -> WatchSettings:
         interval_s=table.number("interval_s", 30.0, low=0, high=86_400, above=True),
         window=None if found is None else (int(found[1]) * 60 + int(found[2]), int(found[3]) * 60 + int(found[4])),
         idle_s=table.number("idle_s", 0.0, low=0),
+        free_disk_mb=table.whole("free_disk_mb", 256, low=0, high=1_000_000_000),
+        free_memory_mb=table.whole("free_memory_mb", 256, low=0, high=1_000_000_000),
+        max_load=table.number("max_load", 0.0, low=0),
     )
 
 

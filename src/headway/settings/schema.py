@@ -145,6 +145,7 @@ class TaskSettings:
     # learning, proving, promoting
     retrain_after: int = 50
     promote: Literal["ask", "auto"] = "ask"
+    canary: float = 0.0  # the share of traffic on which a candidate that is not refused may act before promotion
     gate: Literal["on", "off"] = "on"
     margin: float = 0.0
     guards: Mapping[str, GuardRule] = field(default_factory=lambda: MappingProxyType({}))
@@ -206,6 +207,7 @@ class StoreSettings:
     url: str = field(default="sqlite", repr=False)  # may hold a password
     durability: Durability = "power"
     queue: int = 10_000  # writes that may wait; more are refused with 429
+    synthetic: bool = False  # everything decided here is made up, whichever door it comes through
 
     @property
     def embedded(self) -> bool:
@@ -219,6 +221,9 @@ class WatchSettings:
     interval_s: float = 30.0
     window: tuple[int, int] | None = None  # minutes after midnight, local time; may pass midnight; None: always
     idle_s: float = 0.0  # only after so many seconds without a decision
+    free_disk_mb: int = 256  # not with less than this free on the project's disk
+    free_memory_mb: int = 256  # nor with less memory available, where the system tells
+    max_load: float = 0.0  # nor above this load average per core; 0: no limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

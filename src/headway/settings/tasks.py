@@ -33,8 +33,8 @@ __all__ = ["ENCODERS", "EXPLORATION_VALUES", "LEARNERS", "TASK_KEYS", "task"]
 TASK_KEYS = (
     "kind", "actions", "family", "reward", "combine", "required", "range", "on_failure", "on_censored",
     "reward_after_s", "rules", "fallback", "state", "roles", "encoder", "explore", "floor", "confidence_floor",
-    "sticky", "episode_timeout_s", "online", "costs", "cost_weight", "seed", "retrain_after", "promote", "gate",
-    "margin", "guards", "world", "model", "learner",
+    "sticky", "episode_timeout_s", "online", "costs", "cost_weight", "seed", "retrain_after", "promote", "canary",
+    "gate", "margin", "guards", "world", "model", "learner",
 )  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 ENCODERS = ("hashing", "wordllama", "minilm")
@@ -56,6 +56,7 @@ _ONLY: Mapping[str, tuple[Kind, ...]] = {
     "cost_weight": ("choice",),
     "online": ("choice",),
     "sticky": ("choice",),
+    "canary": ("choice",),
     "explore": ("choice", "ranking"),
     "floor": ("choice", "ranking"),
     "confidence_floor": ("choice", "ranking"),
@@ -109,6 +110,7 @@ def task(name: str, table: Table) -> TaskSettings:
         seed=table.whole("seed", 0, low=0, high=2**63 - 1),
         retrain_after=table.whole("retrain_after", 50, low=1, high=10**9),
         promote=table.one_of("promote", ("ask", "auto"), "ask"),
+        canary=table.number("canary", 0.0, low=0, high=0.5),
         gate=table.one_of("gate", ("on", "off"), "on"),
         margin=table.number("margin", 0.0, low=0),
         guards=_guards(table),
