@@ -127,6 +127,12 @@ def plan(project: Project, task: str, *, uplift: float, power: float, register: 
     settings = project.settings.task(task)
     project.settle(task)
     current = live(project, settings)
+    if digest == current.digest:
+        raise InvalidInput(
+            f"{ref} is current already: there is nothing to test.",
+            code="same_policy",
+            hint=f"Learn a new candidate first: headway learn {task}",
+        )
     last = project.query.last_settled(task)
     found = planned(
         logged(project, settings, (ref, digest), (current.ref, current.digest)),
