@@ -1,10 +1,10 @@
 """`headway`: finds the command, runs it, and turns whatever goes wrong into a message, a hint and an exit status.
 
 0   done
-1   an error of ours: code, message, hint
-2   the command line is not understood
-3   --check says no
-130 interrupted; 141 the reader of our output went away
+1    an error: code, message, hint; or `doctor` found something wrong
+2    the command line is not understood
+3    --check says no
+130  interrupted
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from headway.cli.output import Output
-from headway.cli.verb import project_option, unknown_command, write_examples
+from headway.cli.verb import json_option, project_option, unknown_command, write_examples
 from headway.nouns.errors import HeadwayError
 
 __all__ = ["COMMANDS", "headway", "main", "run"]
@@ -85,10 +85,10 @@ class Headway(click.Group):
 @click.group(
     cls=Headway,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    params=[project_option()],
+    params=[project_option(), json_option()],
 )
 @click.version_option(None, "--version", package_name="headway", prog_name="headway")
-def headway(project_folder: object) -> None:
+def headway(project_folder: object, as_json: object) -> None:
     """Decide, signal, learn, prove, promote: a policy layer for decisions that are made again and again.
 
     Every command takes --json, and prints the next sensible command or the way back.
@@ -110,7 +110,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         # What still waits in the buffer has no reader: without this the interpreter would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return 1
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         hint = "Check the path, its permissions and the space on the disk."

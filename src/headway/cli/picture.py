@@ -42,7 +42,9 @@ def demo_picture(path: Path, evidence: Evidence, truth: Mapping[str, float], pol
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1.0))
     _growth(left, evidence, truth[policy] - truth["uniform@0"])
     _values(right, evidence, truth, policy)
-    figure.suptitle(f"{policy} against {evidence.against} on synthetic routing traffic", fontsize=12.5, weight="bold")
+    left.set_title("The proof grows with the log", loc="left", weight="bold", fontsize=11)
+    right.set_title("What each policy earns", loc="left", weight="bold", fontsize=11)
+    figure.suptitle(f"Synthetic routing traffic: {policy} against {evidence.against}", fontsize=12.5)
     figure.savefig(path)
 
 
@@ -57,8 +59,8 @@ def _growth(axes: Any, evidence: Evidence, uplift: float) -> None:
     if passed is not None:
         axes.axvline(passed, color=GREY, linewidth=1, linestyle=":")
         axes.annotate(
-            f"proven by {passed:,}", (passed, axes.get_ylim()[1]), xytext=(5, -4), textcoords="offset points",
-            va="top", color=INK, fontsize=9.5,
+            f"proven after {passed:,} decisions", (passed, axes.get_ylim()[1]), xytext=(5, -4),
+            textcoords="offset points", va="top", color=INK, fontsize=9.5,
         )  # fmt: skip
     axes.set_xlabel("logged decisions that learning never saw")
     axes.set_ylabel("uplift in reward per decision")
@@ -91,6 +93,8 @@ def _values(axes: Any, evidence: Evidence, truth: Mapping[str, float], policy: s
     axes.plot([], [], "D", color=GREEN, markerfacecolor="white", label="truth")
     axes.legend(frameon=False, loc="lower right", fontsize=9.5)
     axes.tick_params(axis="y", length=0)
+    axes.locator_params(axis="x", nbins=6)
+    axes.margins(x=0.08)
 
 
 def rewards_picture(

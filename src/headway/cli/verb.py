@@ -26,6 +26,7 @@ __all__ = [
     "Session",
     "Verb",
     "Verbs",
+    "json_option",
     "pairs",
     "project_option",
     "quoted",
@@ -137,8 +138,9 @@ def verb(name: str, *examples: str, **settings: Any) -> Callable[[Callable[..., 
     def wrap(function: Callable[..., int | None]) -> Verb:
         @click.pass_context
         def run(ctx: click.Context, /, project_folder: Path | None, as_json: bool, **values: Any) -> int:
-            folder = project_folder or ctx.find_root().params.get("project_folder") or Path()
-            session = Session(folder, Output(json=as_json))
+            given = ctx.find_root().params  # both options also go before the command: headway -C demo --json status
+            folder = project_folder or given.get("project_folder") or Path()
+            session = Session(folder, Output(json=as_json or bool(given.get("as_json"))))
             code = function(session, **values) or 0
             session.out.finish()
             return code
