@@ -47,8 +47,10 @@ class Changes:
                 self.last[what] = last
                 found.append((what, {"last": last}))
         jobs = query(_LATEST_JOBS)
-        for row in reversed(jobs):
-            if row not in self._jobs:
-                found.append(("progress", dict(zip(("job", "kind", "state", "done", "total"), row, strict=True))))
+        found += [
+            ("progress", dict(zip(("job", "kind", "state", "done", "total"), row, strict=True)))
+            for row in reversed(jobs)
+            if row not in self._jobs
+        ]
         self._jobs = frozenset(jobs)
         return found

@@ -211,6 +211,16 @@ class Ledger:
         )
         return rows[0][0] if rows else None
 
+    def evidences(self, task: str | None, limit: int) -> list[tuple[str, str, str, float]]:
+        """(id, task, policy hash, time) of what was proven, newest first."""
+        where, values = ("", ()) if task is None else (" WHERE t.name = ?", (task,))
+        rows = self._database.query(
+            f"SELECT e.id, t.name, e.policy_hash, e.at FROM evidence e JOIN names t ON t.id = e.task_id{where} "
+            "ORDER BY e.at DESC LIMIT ?",
+            (*values, limit),
+        )
+        return [(identifier, name, digest, at / 1e6) for identifier, name, digest, at in rows]
+
 
 def short(ref: PolicyRef | str) -> str:
     """A reference as people read it: the first four digits of the hash."""

@@ -1,0 +1,9 @@
+"""serve — the HTTP door: decisions, signals, policies and evidence over /v1.
+
+    from headway.serve.run import serve
+    serve(Path("."), port=0)
+
+Takes: HTTP requests.   Gives: JSON, server-sent events, one error shape.
+Never: trains, holds a language model, takes a path or a propensity from a client, opens a socket outwards unasked.
+May import: nouns, observe, promote, settings, project.
+"""

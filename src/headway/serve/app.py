@@ -1,0 +1,40 @@
+"""Puts the door together: the modules that declare endpoints, the table of routes, the guard around it.
+
+To add endpoints, write a module with `@endpoint` functions and add it to MODULES.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headway.project import Project
+from headway.serve import openapi
+from headway.serve.endpoint import Endpoint, endpoints_of
+from headway.serve.guard import Guard
+from headway.serve.hosts import Hosts
+from headway.serve.routes import compat, decisions, evidence, looking, policies, signals, tasks
+from headway.serve.routing import Routes
+from headway.serve.state import Server
+from headway.settings import ServerSettings
+
+__all__ = ["MODULES", "VERSION", "application", "endpoints"]
+
+MODULES = (decisions, signals, tasks, policies, evidence, looking, compat)
+VERSION = "1"  # of the HTTP interface: the v1 in its paths
+
+
+def endpoints() -> list[Endpoint]:
+    """Every endpoint of the server."""
+    return endpoints_of(MODULES)
+
+
+def document() -> bytes:
+    """The OpenAPI document, as it is served."""
+    return msgspec.json.format(msgspec.json.encode(openapi.document(endpoints(), VERSION)), indent=1) + b"\n"
+
+
+def application(project: Project, settings: ServerSettings, *, log_requests: bool = True) -> Guard:
+    """The ASGI application over an open project."""
+    server = Server(project, settings, log_requests=log_requests)
+    server.document = document()
+    return Guard(server, Routes(endpoints()), Hosts(settings))

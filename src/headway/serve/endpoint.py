@@ -1,0 +1,212 @@
+"""`endpoint`: the one way to add a route. It decodes, encodes and documents.
+
+    @endpoint("POST", "/v1/decisions", takes=DecisionRequest, gives=DecisionAnswer, status=201, scope="decide")
+    async def decide(call: Call, body: DecisionRequest) -> DecisionAnswer: ...
+
+    @endpoint("GET", "/v1/policies/{policy}", gives=PolicyAnswer, errors=(404,), scope="decide")
+    def policy(call: Call) -> PolicyAnswer: ...          # a plain function runs in a thread: it may block
+
+A handler gives its `gives` type, a `Reply` (another status, headers, ready bytes) or a `Stream`. Bodies are strict:
+UTF-8 JSON, no unknown field, no NaN or infinity, no NUL. `takes=msgspec.Raw` passes the bytes on unread (the OpenAI
+endpoints, which pass unknown fields through). Not covered: authentication and limits, which the guard does beforehand.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from headway.nouns.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from headway.serve.state import Server
+
+__all__ = ["Call", "Endpoint", "Reply", "Scope", "Stream", "endpoint", "endpoints_of", "strict"]
+
+Scope = Literal["open", "decide", "signal", "train", "admin"]  # "open": any caller that may talk to the server at all
+Method = Literal["GET", "POST", "PUT", "DELETE"]
+JSON = "application/json"
+_encoder = msgspec.json.Encoder()
+
+
+class strict(msgspec.Struct, forbid_unknown_fields=True):  # noqa: N801 — a word for bodies
+    """What a client may send: exactly these fields."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reply:
+    """An answer that is more than its body. `body` is encoded as JSON unless it is bytes already."""
+
+    body: Any = None
+    status: int | None = None  # None: the endpoint's own
+    headers: Mapping[str, str] = field(default_factory=dict)
+    media: str = JSON
+
+
+@dataclass(slots=True, kw_only=True)
+class Stream:
+    """An answer in pieces; the iterator is closed when the client goes away or the server stops."""
+
+    chunks: AsyncIterator[bytes]
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    media: str = "text/event-stream"
+
+
+class Call:
+    """One request, as a handler sees it."""
+
+    __slots__ = ("headers", "key", "params", "query", "scopes", "server")
+
+    def __init__(
+        self,
+        server: Server,
+        key: str,
+        scopes: frozenset[str],
+        params: Mapping[str, str],
+        query: Any,
+        headers: Mapping[bytes, bytes],
+    ) -> None:
+        self.server = server
+        self.key = key  # the name of the key it came with; "" on loopback without one
+        self.scopes = scopes
+        self.params = params
+        self.query = query
+        self.headers = headers  # lower-case names; a repeated header's last value
+
+    def header(self, name: str) -> str:
+        return self.headers.get(name.encode(), b"").decode("latin-1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A route with everything that is known about it."""
+
+    method: Method
+    path: str
+    run: Callable[..., Any]
+    takes: Any = None
+    query: type[msgspec.Struct] | None = None
+    gives: Any = None
+    media: str = JSON
+    status: int = 200
+    errors: tuple[int, ...] = ()
+    scope: Scope = "open"
+    batch: bool = False  # the larger body limit
+    hot: bool = False  # looked up before all others
+    optional: bool = False  # the body may be left out
+    blocking: bool = False
+    summary: str = ""
+    decode: Callable[[bytes], Any] = field(repr=False, default=bytes)
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+    def body(self, raw: bytes) -> Any:
+        """The decoded body, or an exception that becomes a 422."""
+        if not raw and self.optional:
+            raw = b"{}"
+        found = self.decode(raw)
+        if b"\\u0000" in raw:
+            _refuse_nul(found)
+        return found
+
+    def parse_query(self, raw: bytes) -> Any:
+        if not raw:
+            return None if self.query is None else self.query()
+        return _query(self.query, raw)
+
+    def encode(self, answer: Any) -> bytes:
+        return b"" if answer is None else _encoder.encode(answer)
+
+
+def endpoint(
+    method: Method,
+    path: str,
+    *,
+    takes: Any = None,
+    query: type[msgspec.Struct] | None = None,
+    gives: Any = None,
+    media: str = JSON,
+    status: int = 200,
+    errors: tuple[int, ...] = (),
+    scope: Scope = "open",
+    batch: bool = False,
+    hot: bool = False,
+    optional: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declares a route on the function that answers it. `errors` are statuses beyond those every route can give."""
+
+    def declare(run: Callable[..., Any]) -> Callable[..., Any]:
+        raw = takes is None or takes is msgspec.Raw
+        found = Endpoint(
+            method=method,
+            path=path,
+            run=run,
+            takes=takes,
+            query=query,
+            gives=gives,
+            media=media,
+            status=204 if gives is None and status == 200 else status,
+            errors=errors,
+            scope=scope,
+            batch=batch,
+            hot=hot,
+            optional=optional,
+            blocking=not inspect.iscoroutinefunction(run),
+            summary=(inspect.getdoc(run) or "").partition("\n")[0],
+            decode=bytes if raw else msgspec.json.Decoder(takes).decode,
+        )
+        declared = getattr(run, "endpoints", ())
+        run.endpoints = (*declared, found)  # type: ignore[attr-defined]  # a function may answer several routes
+        return run
+
+    return declare
+
+
+def endpoints_of(modules: Iterable[ModuleType]) -> list[Endpoint]:
+    """The endpoints that these modules declare, in the order of their source."""
+    found: list[Endpoint] = []
+    for module in modules:
+        for value in vars(module).values():
+            if getattr(value, "__module__", None) == module.__name__:
+                found += getattr(value, "endpoints", ())
+    return found
+
+
+def _query(kind: type[msgspec.Struct] | None, raw: bytes) -> Any:
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, strict_parsing=True, errors="strict")
+    except ValueError as error:
+        raise InvalidInput("The query string cannot be read.", code="bad_query", hint="Write ?name=value.") from error
+    values = dict(pairs)
+    if kind is None or len(values) < len(pairs):
+        twice = "takes none" if kind is None else "names a value twice"
+        raise InvalidInput(f"This route {twice}.", code="bad_query", hint="Its parameters are in /openapi.json.")
+    if any("\0" in name or "\0" in value for name, value in pairs):
+        raise InvalidInput("The query string holds a NUL.", code="bad_query")
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{error}.", code="bad_query", hint="Its parameters are in /openapi.json.") from error
+
+
+def _refuse_nul(value: Any) -> None:
+    """The text may be an escaped backslash: only a decoded NUL is refused."""
+    pending = [msgspec.to_builtins(value) if not isinstance(value, bytes) else msgspec.json.decode(value)]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, str):
+            if "\0" in each:
+                raise InvalidInput("A text in the body holds U+0000.", code="bad_text", hint="Leave the NUL out.")
+        elif isinstance(each, dict):
+            pending += [*each, *each.values()]
+        elif isinstance(each, list | tuple):
+            pending += each

@@ -1,0 +1,67 @@
+"""Every error as one shape: `{"error": {"code", "message", "hint"}}`."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+
+import msgspec
+
+from headway.nouns.errors import Busy, HeadwayError
+
+__all__ = ["ErrorBody", "ErrorDetail", "Refused", "problem"]
+
+logger = logging.getLogger("headway.serve")
+
+
+class ErrorDetail(msgspec.Struct, frozen=True):
+    """What happened, under a stable code, and what to do next."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    error: ErrorDetail
+
+
+class Refused(HeadwayError):
+    """The door itself says no: wrong host, no key, too large, not here. `status` is the HTTP status."""
+
+    def __init__(
+        self, status: int, code: str, message: str, hint: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.status = status
+        self.headers = dict(headers or {})
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def problem(error: BaseException) -> tuple[int, bytes, dict[str, str]]:
+    """Status, body and extra headers for an exception; what we did not foresee is a 500 that says nothing."""
+    headers: dict[str, str] = {}
+    if isinstance(error, HeadwayError):
+        status, detail = error.status, ErrorDetail(error.code, error.message, error.hint)
+        if isinstance(error, Busy):
+            headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+        if isinstance(error, Refused):
+            headers |= error.headers
+    elif isinstance(error, RecursionError):
+        status, detail = 422, ErrorDetail("bad_json", "The body is nested too deeply.", "Send flat JSON.")
+    elif isinstance(error, msgspec.ValidationError):
+        status, detail = 422, ErrorDetail("bad_body", f"{error}.", "The schema of each body is in /openapi.json.")
+    elif isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
+        status, detail = 422, ErrorDetail("bad_json", "The body is not JSON in UTF-8.", f"{_where(error)}")
+    else:
+        logger.error("unexpected error", exc_info=error)
+        status = 500
+        detail = ErrorDetail("internal", "Something went wrong inside the server.", "Its log has the details.")
+    return status, _encode(ErrorBody(detail)), headers
+
+
+def _where(error: Exception) -> str:
+    return str(error) if isinstance(error, msgspec.DecodeError) else "A byte is not UTF-8."

@@ -1,0 +1,78 @@
+"""Which Host headers are ours: what keeps a hostile page from reaching this server under a name of its own."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+
+from headway.serve.errors import Refused
+from headway.settings import ServerSettings
+
+__all__ = ["Hosts"]
+
+_LOOPBACK = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
+_EVERYWHERE = ("0.0.0.0", "::")
+
+
+class Hosts:
+    """The allow-list of a server.
+
+    A loopback server answers to loopback names; any server also to its own address and to `[server] hosts`. One that
+    listens everywhere answers to any address as well: an address cannot be re-bound to somebody else, a name can.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._loopback = settings.loopback
+        self._any_address = settings.host in _EVERYWHERE
+        own = f"[{settings.host}]" if ":" in settings.host else settings.host
+        more = {name.lower().encode() for name in settings.hosts}
+        self._names = frozenset(more | {own.encode()} | (_LOOPBACK if self._loopback else set()))
+        self._known: dict[bytes, bool] = {}
+
+    def check(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Refuses what is not addressed to us or comes from another site; True: from this machine, to this machine."""
+        host = headers.get(b"host", b"")
+        here = self._known.get(host)
+        if here is None:
+            here = self._look(host)
+        origin = headers.get(b"origin")
+        if origin is not None and origin.partition(b"://")[2] != host:
+            raise _foreign()
+        site = headers.get(b"sec-fetch-site")
+        if site is not None and site not in (b"same-origin", b"none"):
+            raise _foreign()
+        return here
+
+    def _look(self, host: bytes) -> bool:
+        name = host.lower()
+        bare, colon, port = name.rpartition(b":")
+        if colon and port.isdigit():
+            name = bare
+        if name not in self._names and not (self._any_address and _is_address(name)):
+            raise Refused(
+                403,
+                "wrong_host",
+                "This server does not answer to that Host.",
+                "Use the address that it printed, or add the name to `hosts` in [server].",
+            )
+        here = self._loopback and name in _LOOPBACK
+        if len(self._known) < 64:
+            self._known[host] = here
+        return here
+
+
+def _is_address(name: bytes) -> bool:
+    try:
+        ipaddress.ip_address(name.decode("ascii", "replace").strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _foreign() -> Refused:
+    return Refused(
+        403,
+        "wrong_origin",
+        "This request comes from another site.",
+        "Only the page of this server may call it.",
+    )

@@ -1,0 +1,64 @@
+"""One JSON line per request: when, what route, how it went, how long, under which key's name.
+
+The route is the template (`/v1/decisions/{decision}`), so neither ids, texts, query strings nor keys can get in. Lines
+are gathered and written a few times a second; at 16 MB the file is put aside as `requests.log.1`.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+__all__ = ["RequestLog"]
+
+_LARGEST = 16_000_000
+_MOST_WAITING = 50_000
+_quoted = msgspec.json.encode
+
+
+class RequestLog:
+    """Appends to a file; `path` None: keeps nothing."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._lines: list[tuple[float, str, str, int, float, int, str, str]] = []
+
+    def add(
+        self, at: float, method: str, route: str, status: int, seconds: float, size: int, key: str, code: str
+    ) -> None:
+        if self.path is not None and len(self._lines) < _MOST_WAITING:
+            self._lines.append((at, method, route, status, seconds, size, key, code))
+
+    def flush(self) -> None:
+        """Write what was gathered; may block, so the server calls it in a thread."""
+        lines, self._lines = self._lines, []
+        if not lines or self.path is None:
+            return
+        text = b"\n".join(_line(*each) for each in lines) + b"\n"
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "ab") as file:
+            file.write(text)
+            full = file.tell() > _LARGEST
+        if full:
+            self.path.replace(self.path.with_suffix(".log.1"))
+
+
+def _line(at: float, method: str, route: str, status: int, seconds: float, size: int, key: str, code: str) -> bytes:
+    when = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    found: dict[str, object] = {
+        "at": when,
+        "method": method,
+        "route": route,
+        "status": status,
+        "ms": round(seconds * 1000, 3),
+        "bytes": size,
+    }
+    if key:
+        found["key"] = key
+    if code:
+        found["code"] = code
+    return _quoted(found)

@@ -1,0 +1,120 @@
+"""/v1/evidence and /v1/reports: what was proven, and how things went day by day."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from headway.nouns.errors import UnknownName
+from headway.observe.daily import by_day
+from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.times import moment
+from headway.serve.wire import Task
+
+
+class EvidenceRow(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    task: str
+    policy_hash: str
+    at: str
+
+
+class EvidencesAnswer(msgspec.Struct, frozen=True):
+    evidence: list[EvidenceRow]
+
+
+class EvidenceQuery(strict):
+    task: Task | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+@endpoint("GET", "/v1/evidence", query=EvidenceQuery, gives=EvidencesAnswer, errors=(404,), scope="train")
+def evidences(call: Call) -> EvidencesAnswer:
+    """What was proven, newest first."""
+    query: EvidenceQuery = call.query
+    project = call.server.project
+    if query.task is not None:
+        project.settings.task(query.task)
+    return EvidencesAnswer(
+        [
+            EvidenceRow(id=identifier, task=task, policy_hash=digest, at=moment(at))
+            for identifier, task, digest, at in project.ledger.evidences(query.task, query.limit)
+        ]
+    )
+
+
+@endpoint("GET", "/v1/evidence/{evidence}", gives=dict[str, Any], errors=(404,), scope="train")
+def evidence(call: Call) -> dict[str, Any]:
+    """Everything that the gate looked at."""
+    found = call.server.project.ledger.evidence(call.params["evidence"])
+    if found is None:
+        raise UnknownName(
+            f"There is no evidence {call.params['evidence'][:80]!r}.",
+            code="unknown_evidence",
+            hint="GET /v1/evidence lists it; `headway prove` makes some.",
+        )
+    return dict(found)
+
+
+class Day(msgspec.Struct, frozen=True, kw_only=True):
+    day: str
+    decisions: int
+    signals: int
+    rewarded: int
+    reward: float | None  # the mean
+
+
+class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    task: str
+    decisions: int
+    signals: int
+    episodes: int
+    outcomes: dict[str, int]
+    sources: dict[str, int]
+    actions: dict[str, int]
+    first: str | None
+    last: str | None
+    days: list[Day]
+
+
+class ReportsAnswer(msgspec.Struct, frozen=True):
+    reports: list[ReportAnswer]
+
+
+class ReportQuery(strict):
+    task: Task | None = None
+    days: Annotated[int, Meta(ge=1, le=366)] = 30
+
+
+@endpoint("GET", "/v1/reports", query=ReportQuery, gives=ReportsAnswer, errors=(404,), scope="train")
+def reports(call: Call) -> ReportsAnswer:
+    """Counts, outcomes and mean reward per task, in all and by day (UTC)."""
+    query: ReportQuery = call.query
+    project = call.server.project
+    names = project.tasks() if query.task is None else [project.settings.task(query.task).name]
+    return ReportsAnswer([_report(call, each, query.days) for each in names])
+
+
+def _report(call: Call, task: str, days: int) -> ReportAnswer:
+    project = call.server.project
+    if task in project.settings.tasks or not project.settings.declared:
+        project.settle(task)
+    counts = project.query.counts(task)
+    daily = by_day(project.database, project.query, task, since=project.clock() - days * 86_400)
+    return ReportAnswer(
+        task=task,
+        decisions=counts.decisions,
+        signals=counts.signals,
+        episodes=counts.episodes,
+        outcomes=dict(counts.by_status),
+        sources=dict(counts.by_source),
+        actions=dict(counts.by_action),
+        first=None if counts.first_at is None else moment(counts.first_at),
+        last=None if counts.last_at is None else moment(counts.last_at),
+        days=[
+            Day(day=day, decisions=decisions, signals=signals, rewarded=rewarded, reward=reward)
+            for day, decisions, signals, rewarded, reward in daily
+        ],
+    )

@@ -1,0 +1,63 @@
+"""Health, metrics, events, the API's own description, and the link that opens the page."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
+
+
+class Health(msgspec.Struct, frozen=True):
+    status: Literal["ok"]
+
+
+@endpoint("GET", "/health", gives=Health)
+async def health(call: Call) -> Health:
+    """Whether the server answers."""
+    return Health("ok")
+
+
+@endpoint("GET", "/metrics", gives=str, media="text/plain; version=0.0.4", scope="train")
+async def metrics(call: Call) -> Reply:
+    """Counters in Prometheus' text form."""
+    return Reply(body=call.server.metrics.text().encode(), media="text/plain; version=0.0.4")
+
+
+@endpoint("GET", "/v1/events", gives=str, media="text/event-stream", scope="train")
+async def events(call: Call) -> Stream:
+    """What happens, as server-sent events: hello, decisions, signals, ledger, progress, missed, stopping."""
+    call.server.hub.check_room()
+    first = await call.server.in_thread(call.server.now)
+    return Stream(chunks=call.server.hub.listen(first))
+
+
+@endpoint("GET", "/openapi.json", gives=dict[str, Any])
+async def openapi(call: Call) -> Reply:
+    """This document."""
+    return Reply(body=call.server.document)
+
+
+class LinkAnswer(msgspec.Struct, frozen=True):
+    path: str
+
+
+@endpoint("POST", "/v1/links", takes=dict[str, None], gives=LinkAnswer, status=201, scope="admin", optional=True)
+async def link(call: Call, body: dict[str, None]) -> LinkAnswer:
+    """A path that opens the page once, within ten minutes."""
+    return LinkAnswer(f"/open?code={call.server.credentials.link()}")
+
+
+class OpenQuery(strict):
+    code: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+@endpoint("GET", "/open", query=OpenQuery, status=303)
+async def open_page(call: Call) -> Reply:
+    """Trades a one-time code for the page's cookie."""
+    query: OpenQuery = call.query
+    return Reply(
+        body=b"", status=303, headers={"location": "/", "set-cookie": call.server.credentials.open(query.code)}
+    )

@@ -1,0 +1,168 @@
+"""/v1/policies and /v1/ledger: what was learned, who is live, and changing that."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from headway.nouns.checkpoint import PolicyRef
+from headway.promote.ledger import Entry
+from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.times import moment
+from headway.serve.wire import Task
+
+Why = Annotated[str, Meta(max_length=2000)]
+
+
+class EntryAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the ledger: who became what, when, why, and on which evidence."""
+
+    seq: int
+    n: int
+    task: str
+    kind: str
+    policy: str
+    policy_hash: str
+    who: str
+    why: str
+    evidence: str | None
+    detail: dict[str, Any]
+    at: str
+
+
+class LedgerAnswer(msgspec.Struct, frozen=True):
+    ledger: list[EntryAnswer]
+
+
+class PolicyRow(msgspec.Struct, frozen=True, kw_only=True):
+    policy: str
+    policy_hash: str
+    task: str
+    state: str
+    at: str
+
+
+class PoliciesAnswer(msgspec.Struct, frozen=True):
+    policies: list[PolicyRow]
+
+
+class TaskQuery(strict):
+    task: Task | None = None
+
+
+@endpoint("GET", "/v1/ledger", query=TaskQuery, gives=LedgerAnswer, errors=(404,), scope="train")
+def ledger(call: Call) -> LedgerAnswer:
+    """Every change of who is live, oldest first."""
+    rows = [row for name in _tasks(call) for row in call.server.project.ledger.entries(name)]
+    return LedgerAnswer([_entry(row) for row in sorted(rows, key=lambda row: row.seq)])
+
+
+@endpoint("GET", "/v1/policies", query=TaskQuery, gives=PoliciesAnswer, errors=(404,), scope="open")
+def policies(call: Call) -> PoliciesAnswer:
+    """Every policy that the ledger names, and where it stands: candidate, shadow, canary, current or retired."""
+    found: list[PolicyRow] = []
+    for name in _tasks(call):
+        states = call.server.project.ledger.states(name)
+        last = {row.policy_hash: row for row in call.server.project.ledger.entries(name)}
+        found += [
+            PolicyRow(
+                policy=last[digest].policy, policy_hash=digest, task=name, state=state, at=moment(last[digest].at)
+            )
+            for digest, state in states.items()
+        ]
+    return PoliciesAnswer(found)
+
+
+@endpoint("GET", "/v1/policies/{policy}", gives=dict[str, Any], errors=(404,), scope="open")
+def header(call: Call) -> dict[str, Any]:
+    """The header of a policy: what it is, what it was trained on, and beside which baselines."""
+    registry = call.server.project.registry
+    digest = registry.find(call.params["policy"])
+    found: dict[str, Any] = msgspec.to_builtins(registry.header(digest))
+    return {"policy": str(registry.ref(digest)), "policy_hash": digest, **found}
+
+
+class PromoteRequest(strict):
+    task: Task | None = None  # needed for built-in policies only: others know theirs
+
+
+@endpoint(
+    "POST",
+    "/v1/policies/{policy}/promote",
+    takes=PromoteRequest,
+    gives=EntryAnswer,
+    errors=(404, 409),
+    scope="admin",
+    optional=True,
+)
+def promote(call: Call, body: PromoteRequest) -> EntryAnswer:
+    """Make a policy current on its latest evidence; 409 `gate_refused` if the evidence does not carry it."""
+    return _entry(call.server.project.promote(call.params["policy"], task=body.task, who=call.key))
+
+
+class CanaryRequest(strict):
+    share: Annotated[float, Meta(ge=0.0, le=0.5)]
+    task: Task | None = None
+
+
+@endpoint(
+    "POST",
+    "/v1/policies/{policy}/canary",
+    takes=CanaryRequest,
+    gives=EntryAnswer,
+    errors=(404, 409),
+    scope="admin",
+)
+def canary(call: Call, body: CanaryRequest) -> EntryAnswer:
+    """Let a candidate act on a share of the traffic; 0 ends it."""
+    project = call.server.project
+    return _entry(project.canary(call.params["policy"], share=body.share, task=body.task, who=call.key))
+
+
+class RollbackRequest(strict):
+    to: Annotated[str, Meta(max_length=100)] | None = None
+    why: Why = ""
+
+
+@endpoint(
+    "POST",
+    "/v1/tasks/{task}/rollback",
+    takes=RollbackRequest,
+    gives=EntryAnswer,
+    errors=(404, 409),
+    scope="admin",
+    optional=True,
+)
+def rollback(call: Call, body: RollbackRequest) -> EntryAnswer:
+    """Make the previous policy (or `to`) current again; always allowed."""
+    project = call.server.project
+    task = project.settings.task(call.params["task"]).name
+    if body.to is not None:
+        PolicyRef.parse(body.to)
+    return _entry(project.rollback(task, to=body.to, why=body.why, who=call.key))
+
+
+def _tasks(call: Call) -> list[str]:
+    query: TaskQuery = call.query
+    project = call.server.project
+    if query.task is not None:
+        return [project.settings.task(query.task).name]
+    return project.tasks()
+
+
+def _entry(row: Entry) -> EntryAnswer:
+    return EntryAnswer(
+        seq=row.seq,
+        n=row.n,
+        task=row.task,
+        kind=row.kind,
+        policy=row.policy,
+        policy_hash=row.policy_hash,
+        who=row.who,
+        why=row.why,
+        evidence=row.evidence_id,
+        detail=dict(row.detail),
+        at=moment(row.at),
+    )

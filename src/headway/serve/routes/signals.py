@@ -1,0 +1,85 @@
+"""/v1/…/signals: say how a decision or an episode went. The key that says it is the rater."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Literal
+
+from headway.nouns.errors import InvalidInput
+from headway.nouns.records import Signal
+from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.wire import SignalBatch, Signals, SignalsAnswer
+
+_MOST_KEY = 200
+
+
+@endpoint("POST", "/v1/decisions/{decision}/signals", takes=Signals, errors=(404, 409), scope="signal", hot=True)
+async def signal(call: Call, body: Mapping[str, float | None]) -> None:
+    """Named numbers about a decision; null takes one back. `Idempotency-Key` makes a repeat count once."""
+    await _store(call, _rows(call, call.params["decision"], body, key=_idempotency(call)))
+
+
+@endpoint("POST", "/v1/signals", takes=SignalBatch, gives=SignalsAnswer, errors=(404, 409), scope="signal", batch=True)
+async def signal_many(call: Call, body: SignalBatch) -> SignalsAnswer:
+    """Signals about up to 1,000 decisions or episodes: all are stored, or none. `new`: how many changed something."""
+    rows: list[Signal] = []
+    for each in body.signals:
+        rows += _rows(call, each.subject, each.signals, label=each.label, key=each.key)
+    return SignalsAnswer(await _store(call, rows))
+
+
+@endpoint("POST", "/v1/tasks/{task}/episodes/{episode}/signals", takes=Signals, errors=(404, 409), scope="signal")
+async def signal_episode(call: Call, body: Mapping[str, float | None]) -> None:
+    """Named numbers about a whole episode."""
+    project = call.server.project
+    task = project.settings.task(call.params["task"]).name
+    await _store(call, _rows(call, project.episode(task, call.params["episode"]), body, key=_idempotency(call)))
+
+
+class EndRequest(strict):
+    ending: Literal["terminated", "truncated"] = "terminated"
+
+
+@endpoint(
+    "POST",
+    "/v1/tasks/{task}/episodes/{episode}/end",
+    takes=EndRequest,
+    errors=(404, 409),
+    scope="decide",
+    optional=True,
+)
+def end_episode(call: Call, body: EndRequest) -> None:
+    """No decision of this episode comes any more: it ended by itself, or was cut off."""
+    project = call.server.project
+    task = project.settings.task(call.params["task"]).name
+    project.end_episode(task, call.params["episode"], body.ending)
+
+
+def _rows(
+    call: Call, subject: str, values: Mapping[str, float | None], *, label: str = "", key: str = ""
+) -> list[Signal]:
+    project = call.server.project
+    given = {name: value for name, value in values.items() if value is not None}
+    rows = project.checked_signals(subject, given, rater=call.key, key=key, label=label) if given else []
+    taken_back = [name for name, value in values.items() if value is None]
+    if taken_back:
+        checked = project.checked_signals(subject, dict.fromkeys(taken_back, 0.0), rater=call.key, key=key)
+        rows += [
+            Signal(subject=each.subject, name=each.name, value=None, rater=call.key, key=key, at=each.at)
+            for each in checked
+        ]
+    return rows
+
+
+async def _store(call: Call, rows: list[Signal]) -> int:
+    found = await asyncio.wrap_future(call.server.project.submit_signals(rows))
+    call.server.metrics.count("signals", "all", len(rows))
+    return int(found[0] if isinstance(found, tuple) else found)
+
+
+def _idempotency(call: Call) -> str:
+    key = call.header("idempotency-key")
+    if len(key) > _MOST_KEY or not key.isprintable():
+        raise InvalidInput("The Idempotency-Key cannot be used.", code="bad_key", hint="Use up to 200 characters.")
+    return key

@@ -1,0 +1,132 @@
+"""/v1/tasks: who decides for each task, and how it stands; learning as a job."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from headway.nouns.errors import Unavailable, UnknownName, did_you_mean
+from headway.observe.jobs import Job, worker_there
+from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.times import moment
+
+START_WORKER = "Start one in the project's folder: headway watch"
+
+
+class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One task: who is current, what waits, how much there is."""
+
+    task: str
+    kind: str
+    family: str
+    current: str
+    current_hash: str
+    canary: str | None
+    candidates: list[str]
+    decisions: int
+    signals: int
+    outcomes: dict[str, int]
+    sources: dict[str, int]
+    until_retrain: int
+    evidence: str | None
+
+
+class TasksAnswer(msgspec.Struct, frozen=True):
+    tasks: list[TaskAnswer]
+
+
+@endpoint("GET", "/v1/tasks", gives=TasksAnswer, scope="open")
+def tasks(call: Call) -> TasksAnswer:
+    """Every task of the project."""
+    return TasksAnswer([_task(each) for each in call.server.project.status()["tasks"]])
+
+
+@endpoint("GET", "/v1/tasks/{task}", gives=TaskAnswer, errors=(404,), scope="open")
+def task(call: Call) -> TaskAnswer:
+    """One task."""
+    project, name = call.server.project, call.params["task"]
+    project.settings.task(name)
+    found = {each["task"]: each for each in project.status()["tasks"]}
+    if name not in found:
+        raise UnknownName(f"Nothing was decided for {name!r} yet.", code="unknown_task", hint=did_you_mean(name, found))
+    return _task(found[name])
+
+
+def _task(row: dict[str, Any]) -> TaskAnswer:
+    return msgspec.convert({name: row[name] for name in TaskAnswer.__struct_fields__}, TaskAnswer)
+
+
+class JobAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Work that a worker does: queued, running, done or failed."""
+
+    job: int
+    kind: str
+    state: str
+    done: int
+    total: int | None
+    result: Any
+    at: str
+    ended: str | None
+
+
+class JobsAnswer(msgspec.Struct, frozen=True):
+    jobs: list[JobAnswer]
+
+
+class LearnRequest(strict):
+    family: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]{0,31}$", max_length=32)] | None = None
+    seed: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
+
+
+@endpoint(
+    "POST",
+    "/v1/tasks/{task}/learn",
+    takes=LearnRequest,
+    gives=JobAnswer,
+    status=202,
+    errors=(404,),
+    scope="train",
+    optional=True,
+)
+def learn(call: Call, body: LearnRequest) -> JobAnswer:
+    """Ask a worker for a new candidate; the job says how far it is."""
+    name = call.server.project.settings.task(call.params["task"]).name
+    need_worker(call)
+    asked = {"task": name, "family": body.family, "seed": body.seed}
+    return _job(call.server.jobs.add("learn", asked, now=call.server.project.clock(), key=call.key))
+
+
+@endpoint("GET", "/v1/jobs", gives=JobsAnswer, scope="train")
+def jobs(call: Call) -> JobsAnswer:
+    """The latest jobs, newest first."""
+    return JobsAnswer([_job(each) for each in call.server.jobs.latest()])
+
+
+@endpoint("GET", "/v1/jobs/{job}", gives=JobAnswer, errors=(404,), scope="train")
+def job(call: Call) -> JobAnswer:
+    """One job."""
+    number = call.params["job"]
+    if not (number.isascii() and number.isdigit() and len(number) < 18):
+        raise UnknownName(f"There is no job {number[:40]!r}.", code="unknown_job")
+    return _job(call.server.jobs.get(int(number)))
+
+
+def need_worker(call: Call) -> None:
+    """503 `worker_missing` unless a worker of this project is alive: the server itself never trains."""
+    if not worker_there(call.server.project.home):
+        raise Unavailable("This needs a worker, and none is running.", code="worker_missing", hint=START_WORKER)
+
+
+def _job(job: Job) -> JobAnswer:
+    return JobAnswer(
+        job=job.seq,
+        kind=job.kind,
+        state=job.state,
+        done=job.done,
+        total=job.total,
+        result=job.result,
+        at=moment(job.at),
+        ended=None if job.ended is None else moment(job.ended),
+    )

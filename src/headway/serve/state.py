@@ -1,0 +1,127 @@
+"""What a running server holds, and what it does between requests.
+
+`watch` looks five times a second whether the store has moved: a change of the ledger loads the new policy in a thread
+and swaps one reference, a change of the keys counts at once, and the page's event streams are told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from headway.nouns.errors import HeadwayError
+from headway.observe.changes import Changes
+from headway.observe.jobs import Jobs
+from headway.observe.keys import Keys
+from headway.project import Project
+from headway.serve.auth import Credentials, project_token
+from headway.serve.events import Hub
+from headway.serve.metrics import Metrics
+from headway.serve.request_log import RequestLog
+from headway.settings import ServerSettings
+
+__all__ = ["LOOK_S", "Server"]
+
+logger = logging.getLogger("headway.serve")
+T = TypeVar("T")
+LOOK_S = 0.2
+
+
+class Server:
+    """One project behind one door."""
+
+    def __init__(self, project: Project, settings: ServerSettings, *, log_requests: bool = True) -> None:
+        self.project = project
+        self.settings = settings
+        self.keys = Keys(project.database)
+        self.jobs = Jobs(project.database)
+        self.credentials = Credentials(self.keys, project_token(project.home), project.clock)
+        self.metrics = Metrics()
+        self.hub = Hub()
+        self.log = RequestLog(project.home / "run" / "requests.log" if log_requests else None)
+        self.document = b""  # /openapi.json
+        self.stopping = False
+        self.active = 0
+        self.started = time.monotonic()
+        self.reading: dict[asyncio.Task[Any], float] = {}  # requests whose body is not complete: until when
+        self.too_slow: set[asyncio.Task[Any]] = set()
+        self._threads = ThreadPoolExecutor(4, "headway-serve")
+        self._idle: asyncio.Event | None = None
+        self.changes = Changes(project.database)
+        project.servings.watched = True
+        self.metrics.gauge("queued_writes", "Writes that wait for the next commit.", lambda: project.queued)
+        self.metrics.gauge("event_streams", "Open event streams.", lambda: len(self.hub))
+        self.metrics.gauge("active_requests", "Requests being answered.", lambda: self.active)
+        self.metrics.gauge("uptime_seconds", "Since the server started.", lambda: time.monotonic() - self.started)
+
+    async def in_thread(self, work: Callable[..., T], *values: Any) -> T:
+        """For whatever may block: reads of many rows, locks, files."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)
+
+    # -- between requests
+
+    async def watch(self) -> None:
+        """Runs until cancelled."""
+        every = min(LOOK_S, self.settings.read_timeout_s / 4)
+        while True:
+            await asyncio.sleep(every)
+            self._drop_slow()
+            try:
+                await self.in_thread(self.log.flush)
+                if self.changes.moved():
+                    await self._look()
+            except (HeadwayError, OSError) as error:  # a full disk must not end the watch
+                logger.warning("watch failed: %s", error)
+
+    def _drop_slow(self) -> None:
+        now = time.monotonic()
+        for task, until in list(self.reading.items()):
+            if now > until:
+                self.too_slow.add(task)
+                task.cancel()
+
+    async def _look(self) -> None:
+        """Off the loop, one after another; what is served is swapped as one reference."""
+        await self.in_thread(self.credentials.reload)
+        await self.in_thread(self.project.servings.refresh)
+        for name, data in await self.in_thread(self.changes.look):
+            self.hub.publish(name, data)
+
+    def now(self) -> list[tuple[str, Any]]:
+        """How things stand: the first events of every stream."""
+        return [
+            ("hello", {"tasks": self.project.tasks()}),
+            *((what, {"last": last}) for what, last in self.changes.last.items()),
+        ]
+
+    # -- stopping
+
+    def enter(self) -> None:
+        self.active += 1
+
+    def leave(self) -> None:
+        self.active -= 1
+        if self.active == 0 and self._idle is not None:
+            self._idle.set()
+
+    async def drain(self, limit_s: float) -> bool:
+        """No new work, streams return, what is being answered is answered; False: it took too long."""
+        self.stopping = True
+        self._idle = asyncio.Event()
+        self.hub.close()
+        if self.active:
+            try:
+                await asyncio.wait_for(self._idle.wait(), limit_s)
+            except TimeoutError:
+                return False
+        return True
+
+    def close(self) -> None:
+        """Commits what is queued and lets go of the files."""
+        self.log.flush()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.project.close()

@@ -1,0 +1,125 @@
+"""What goes over the wire, as types: requests are strict, answers are what they say; both make /openapi.json."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from headway.serve.endpoint import strict
+
+__all__ = [
+    "ApiKey",
+    "CandidateBody",
+    "DecisionAnswer",
+    "DecisionBatch",
+    "DecisionRequest",
+    "DecisionsAnswer",
+    "SignalBatch",
+    "SignalItem",
+    "SignalsAnswer",
+    "Value",
+]
+
+LARGEST = 2**53  # beyond it, JSON numbers of other languages lose digits
+
+Task = Annotated[
+    str,
+    Meta(
+        pattern="^[a-z0-9][a-z0-9_.-]{0,63}$",
+        max_length=64,
+        description="A decision made again and again; made on first use unless headway.toml declares its tasks.",
+    ),
+]
+Text = Annotated[str, Meta(max_length=1_000_000, description="What is decided about, in words.")]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Arm = Annotated[str, Meta(min_length=1, max_length=2000)]
+Whole = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
+Value = bool | Whole | float | str | Annotated[list[float], Meta(max_length=10_000)]
+State = dict[Name, Value]
+SignalName = Annotated[str, Meta(min_length=1, max_length=64)]
+# null withdraws what the same key said before
+Signals = Annotated[dict[SignalName, bool | float | None], Meta(min_length=1, max_length=100)]
+
+
+ClientId = Annotated[str, Meta(max_length=80, description="A UUID of yours: the same request again is safe.")]
+
+
+class CandidateBody(strict):
+    """An action that is described: its name, and features in words and numbers."""
+
+    name: Arm
+    features: State = msgspec.field(default_factory=dict)
+
+
+Candidates = Annotated[list[Arm | CandidateBody], Meta(min_length=1, max_length=10_000)]
+
+
+class DecisionRequest(strict):
+    """What is to be decided. Who decides and with which probability is never up to the client."""
+
+    task: Task
+    text: Text = ""
+    candidates: Candidates | None = None
+    state: State | None = None
+    episode: Name | None = None
+    step: Annotated[int, Meta(ge=0, le=LARGEST - 1)] | None = None
+    role: Annotated[str, Meta(max_length=200)] = ""
+    id: Annotated[str, Meta(max_length=80, description="A UUID of yours: the same request again is safe.")] | None = (
+        None
+    )
+
+
+class DecisionAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was decided; it is durably logged by the time this is sent."""
+
+    id: str
+    action: str
+    propensity: Annotated[float, Meta(gt=0.0, le=1.0)]
+    policy: str
+
+
+class DecisionBatch(strict):
+    decisions: Annotated[list[DecisionRequest], Meta(min_length=1, max_length=1000)]
+
+
+class DecisionsAnswer(msgspec.Struct, frozen=True):
+    decisions: list[DecisionAnswer]
+
+
+class SignalItem(strict):
+    """Signals about one decision or episode."""
+
+    subject: Annotated[str, Meta(max_length=80)]
+    signals: Signals
+    label: Annotated[str, Meta(max_length=200)] = ""
+    key: Annotated[str, Meta(max_length=200, description="The same key again counts once.")] = ""
+
+
+class SignalBatch(strict):
+    signals: Annotated[list[SignalItem], Meta(min_length=1, max_length=1000)]
+
+
+class SignalsAnswer(msgspec.Struct, frozen=True):
+    new: int
+
+
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key without its secret."""
+
+    name: str
+    scopes: list[str]
+    created: str
+    expires: str | None
+    revoked: str | None
+
+
+def described(offers: list[Any] | None) -> list[Any] | None:
+    """Candidates as the project takes them."""
+    if offers is None:
+        return None
+    return [
+        each if isinstance(each, str) else {**each.features, "name": each.name} if each.features else each.name
+        for each in offers
+    ]
