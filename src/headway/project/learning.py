@@ -56,7 +56,7 @@ def learn(
                 policy=str(ref),
                 policy_hash=digest,
                 who=who_is_it(""),
-                why=f"learned from {sum(learned.trained_on.get('rows', {}).values()):,} decisions",
+                why=f"learned from {sum(learned.trained_on.get('sources', {}).values()):,} decisions",
                 detail={"upto": upto, "seed": seed},
                 at=project.clock(),
             )
