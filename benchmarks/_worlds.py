@@ -106,7 +106,7 @@ class NineModels:
         )
 
 
-def nine_models(path: Path, *, uplift: float = 0.025, width: int = 24, strength: float = 30.0) -> NineModels:
+def nine_models(path: Path, *, uplift: float = 0.025, width: int = 24) -> NineModels:
     """The data with three policies. `path` is nine_models_train.jsonl.gz."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
@@ -118,7 +118,7 @@ def nine_models(path: Path, *, uplift: float = 0.025, width: int = 24, strength:
     fold = np.array([zlib.crc32(row["question"].encode()) % 5 for row in rows])  # a repeated question has one fold
     predicted = np.empty_like(scores)
     for each in range(5):  # the router answers no question that it was learned from
-        predicted[fold == each] = _ridge(wide[fold != each], scores[fold != each], strength, wide[fold == each])
+        predicted[fold == each] = _ridge(wide[fold != each], scores[fold != each], 30.0, wide[fold == each])
     best = int(scores.mean(axis=0).argmax())
     current = np.full(len(scores), best)
     gain = predicted - predicted[:, [best]]

@@ -118,7 +118,10 @@ def _stale(evidence: Evidence, rules: Rules) -> str:
 
 def _passed(evidence: Evidence) -> str:
     if evidence.kind == "preference":
-        return f"Preferred over {evidence.against}: E-value {_e(evidence.statistic)} ≥ {_e(evidence.threshold)}."
+        return (
+            f"Preferred over {evidence.against}: the betting score (E-value) is {_e(evidence.statistic)} and passes "
+            f"at {_e(evidence.threshold)}."
+        )
     return f"Better than {evidence.against}: {_range(evidence)} ({evidence.rule})."
 
 

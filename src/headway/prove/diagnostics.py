@@ -219,7 +219,7 @@ def _propensities(checks: Checks, arms: tuple[str, ...], floors: Floors) -> list
             "unlogged_actions",
             share,
             floors.unlogged,
-            f"in {checks.unlogged:,} of {checks.rows:,} decisions the policies differ on an action that could not be chosen",
+            f"in {checks.unlogged:,} of {checks.rows:,} decisions the policies differ on what could not be chosen",
             "Log with a floor on every candidate's probability (the default floor is 2%).",
         ),
         _most(

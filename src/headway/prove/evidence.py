@@ -124,7 +124,7 @@ def evidence_of(
         alpha=alpha,
         counts=dict(proof.counts),
         data_hash=proof.data_hash,
-        needed=still_needed(tally, uplift, alpha),
+        needed=still_needed(tally.variance, n, uplift, alpha, registered=about.plan is not None),
         diagnostics=diagnostics,
         guards=found,
         curve=proof.path(alpha) if shown is not None else (),
@@ -141,5 +141,5 @@ def _failures(tally: MetricTally) -> Guard:
         difference=estimate,
         tolerance=1.0,
         ok=True,
-        message=f"failed or censored {estimate.value:+.1%} [{estimate.low:+.1%}, {estimate.high:+.1%}]",
+        message=f"{estimate.value:+.1%} [{estimate.low:+.1%}, {estimate.high:+.1%}] of decisions; for information",
     )

@@ -68,6 +68,7 @@ class _ForeignProof:
         zeros = np.zeros(gone.size, dtype=np.int64)
         every = np.ones(gone.size, dtype=np.bool_)
         self.missing.add(gone, zeros, np.zeros((gone.size, 1)), ours - theirs, every)
+        self.missing.refit()
         self.checks.add_weights(ours, theirs, every)
         self.rows += gone.size
         self.model = chunk.model is not None
@@ -142,7 +143,7 @@ class _ForeignProof:
             alpha=alpha,
             counts={"rewarded": n, "without reward": self.rows - n},
             data_hash="",
-            needed=still_needed(tally, uplift, alpha),
+            needed=still_needed(tally.variance, n, uplift, alpha, registered=about.plan is not None),
             diagnostics=(
                 *overlap(self.checks, tally, floors),
                 self._mean_weight(),

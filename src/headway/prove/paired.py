@@ -17,7 +17,7 @@ from headway.prove.about import About, compose
 from headway.prove.diagnostics import Floors
 from headway.prove.guards import GuardRule, judge_metrics, judge_segments
 from headway.prove.log import Floats
-from headway.prove.power import decisions_needed
+from headway.prove.power import still_needed
 from headway.prove.tally import Groups, Mean, MetricTally
 
 __all__ = ["LEAST_EPISODES", "from_heldout", "from_preferences", "from_world"]
@@ -235,8 +235,7 @@ def _mean_of(values: Floats) -> Estimate:
 
 def _still(mean: Mean, about: About, alpha: float) -> int | None:
     uplift = (about.plan.uplift if about.plan is not None else mean.mean) - about.margin
-    needed = decisions_needed(mean.variance, uplift, alpha)
-    return None if needed is None else max(0, needed - mean.n)
+    return still_needed(mean.variance, mean.n, uplift, alpha, registered=about.plan is not None)
 
 
 def _votes_needed(wins: int, losses: int, threshold: float) -> int | None:

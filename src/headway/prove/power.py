@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, isfinite
+from math import ceil, isfinite, sqrt
 
 import numpy as np
 
@@ -18,9 +18,8 @@ from headway.nouns.evidence import Plan
 from headway.prove import sequential
 from headway.prove.log import Log
 from headway.prove.proof import LogProof
-from headway.prove.tally import ScoreTally
 
-__all__ = ["POWER", "Planned", "Saving", "decisions_needed", "drift_needed", "plan", "still_needed"]
+__all__ = ["POWER", "Planned", "Saving", "decisions_needed", "drift_needed", "plan", "sequence_needed", "still_needed"]
 
 POWER = 0.80
 
@@ -153,7 +152,31 @@ def _ratios(
     return found
 
 
-def still_needed(tally: ScoreTally, uplift: float, alpha: float, power: float = POWER) -> int | None:
-    """Decisions still missing for this power at this uplift, given those already scored."""
-    needed = decisions_needed(tally.variance, uplift, alpha, power)
-    return None if needed is None else max(0, needed - tally.n)
+def still_needed(variance: float, n: int, uplift: float, alpha: float, *, registered: bool) -> int | None:
+    """Decisions still missing for 80% power at this uplift, given n that are already scored.
+
+    With a registered horizon: N − n. Without one: the rows at which the confidence sequence is passed with that power.
+    """
+    needed = decisions_needed(variance, uplift, alpha) if registered else sequence_needed(variance, uplift, alpha)
+    return None if needed is None else max(0, needed - n)
+
+
+def sequence_needed(variance: float, uplift: float, alpha: float, power: float = POWER) -> int | None:
+    """The rows at which an endless test passes with this power: uplift·n − z·√(n·v) > the sequence's threshold."""
+    if uplift <= 0.0 or not isfinite(variance):
+        return None
+
+    def short(n: int) -> bool:
+        spare = sequential.quantile(power) * sqrt(n * variance)
+        return uplift * n - spare < sequential.sequence_threshold(variance, n, alpha)
+
+    high = 1
+    while short(high):
+        high *= 2
+        if high > 10**12:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if short(middle) else (low, middle)
+    return high

@@ -204,6 +204,8 @@ class LogProof:
             self._pending.clear()
         if refit:
             self._model = self._sums.fit()
+            for tally in (self.missing, self.failures, *self.guards.values()):
+                tally.refit()
             self._next_refit *= 2
 
     def _predict(self, x: Floats, reward: Floats, seen: NDArray[np.bool_]) -> tuple[Floats, float, float]:

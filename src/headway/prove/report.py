@@ -99,7 +99,7 @@ def html(verdict: Verdict) -> str:
     if page.hint:
         body.append(f"<p><b>Next:</b> {escape(page.hint)}</p>")
     for title, lines in _tables(page):
-        body.append(f"<h2>{title}</h2>{_values(lines) if title == page.earned else _checks(lines)}")
+        body.append(f"<h2>{title}</h2>{_table(page, title, lines)}")
     if page.counts:
         counted = ", ".join(f"{count} {escape(name)}" for name, count in page.counts)
         body.append(f"<h2>What was counted</h2><p>{counted}.</p>")
@@ -124,9 +124,15 @@ def _tables(page: Page) -> list[tuple[str, tuple[Line, ...]]]:
     return [(title, lines) for title, lines in named if lines]
 
 
-def _values(lines: tuple[Line, ...]) -> str:
+def _table(page: Page, title: str, lines: tuple[Line, ...]) -> str:
+    if title == page.earned:
+        return _values(lines, (0.0, 1.0) if page.unit == "comparisons" else None)
+    return _rows(list(lines)) if title == GUARDS else _checks(lines)
+
+
+def _values(lines: tuple[Line, ...], scale: tuple[float, float] | None = None) -> str:
     found = [each.estimate for each in lines if each.estimate is not None]
-    low, high = min(each.low for each in found), max(each.high for each in found)
+    low, high = scale or (min(each.low for each in found), max(each.high for each in found))
     rows = []
     for each in lines:
         e = each.estimate

@@ -160,26 +160,30 @@ class ScoreTally:
 class MetricTally:
     """The paired doubly robust difference of another metric (cost, latency, being missing), past-only like the score.
 
-    Its reward model is each arm's running mean over earlier pieces: cheap, and any past-only model is valid.
+    Its reward model is each arm's mean at the last `refit`: cheap, and any past-only model is valid.
     """
 
     def __init__(self, arms: int) -> None:
         self.scores = Mean()
-        self.total = np.zeros(arms)
-        self.count = np.zeros(arms)
+        self.mean = np.zeros(arms)
+        self._total = np.zeros(arms)
+        self._count = np.zeros(arms)
 
     def add(
         self, value: Floats, action: Integers, difference: Floats, weight: Floats, counts: NDArray[np.bool_]
     ) -> None:
-        """`counts`: rows inside the test; every row with a value feeds the running means."""
+        """`counts`: rows inside the test; every row with a value teaches the means."""
         known = ~np.isnan(value)
         if not known.all():
             value, action, difference, weight = value[known], action[known], difference[known], weight[known]
             counts = counts[known]
-        seen = float(self.count.sum())
-        overall = float(self.total.sum()) / seen if seen else 0.0
-        mean = (self.total + overall) / (self.count + 1.0)
-        score = difference @ mean + weight * (value - mean[action])
+        score = difference @ self.mean + weight * (value - self.mean[action])
         self.scores.add(score if counts.all() else score[counts])
-        self.total += np.bincount(action, weights=value, minlength=mean.size)
-        self.count += np.bincount(action, minlength=mean.size)
+        self._total += np.bincount(action, weights=value, minlength=self.mean.size)
+        self._count += np.bincount(action, minlength=self.mean.size)
+
+    def refit(self) -> None:
+        """The means of all rows so far, shrunk a little to the mean of all arms."""
+        seen = float(self._count.sum())
+        if seen:
+            self.mean = (self._total + float(self._total.sum()) / seen) / (self._count + 1.0)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard, Plan
+from headway.promote.gate import Rules, verdict, worse
+from headway.prove import sequential
+from headway.prove.diagnostics import Floors
+
+ESTIMATE = Estimate(value=0.04, low=0.01, high=0.07, n=4_000, ess=800)
+EVIDENCE = Evidence(
+    task="route",
+    kind="log",
+    candidate="bandit@4f2a",
+    candidate_hash="4f2a",
+    against="rules@0",
+    against_hash="",
+    n=4_000,
+    difference=ESTIMATE,
+    values={},
+    statistic=160.0,
+    statistic_worse=-160.0,
+    threshold=100.0,
+    rule="confidence sequence",
+    alpha=0.02,
+    bounds=(0.015, 0.065),
+    needed=900,
+)
+
+
+def check(name: str, *, ok: bool, value: float = 5.0, limit: float = 10.0) -> Diagnostic:
+    return Diagnostic(name=name, value=value, limit=limit, ok=ok, blocks=True, message="m", cure="Explore more.")
+
+
+def test_enough_evidence_passes_with_its_bounds_in_the_reason() -> None:
+    answer = verdict(EVIDENCE)
+    assert answer.passed
+    assert "between +0.0150 and +0.0650" in answer.reasons[0]
+
+
+def test_too_little_evidence_waits_and_says_how_much_is_missing() -> None:
+    answer = verdict(replace(EVIDENCE, statistic=90.0, bounds=(-0.003, 0.05)))
+    assert answer.state == "wait"
+    assert answer.reasons == ("Not proven yet: lower bound -0.0030 is not above 0.",)
+    assert "about 900 more decisions" in answer.hint
+
+
+def test_exactly_at_the_threshold_is_not_above_it() -> None:
+    assert verdict(replace(EVIDENCE, statistic=100.0)).state == "wait"
+
+
+def test_the_other_side_of_the_rule_is_worse() -> None:
+    bad = replace(EVIDENCE, statistic=-160.0, statistic_worse=160.0)
+    assert worse(bad)
+    assert verdict(bad).state == "worse"
+    assert not worse(EVIDENCE)
+
+
+def test_a_blocked_log_neither_promotes_nor_rolls_back() -> None:
+    for sign in (1.0, -1.0):
+        blocked = replace(
+            EVIDENCE, statistic=160.0 * sign, statistic_worse=-160.0 * sign, diagnostics=(check("ess", ok=False),)
+        )
+        assert verdict(blocked).state == "refused"
+        assert not worse(blocked)
+        assert verdict(blocked).hint.startswith("Explore more.")
+
+
+def test_a_failed_guard_refuses_and_does_not_hide_that_it_is_worse() -> None:
+    guard = Guard(name="cost_usd", difference=ESTIMATE, tolerance=0.0, ok=False, message="m")
+    assert verdict(replace(EVIDENCE, guards=(guard,))).state == "refused"
+    assert verdict(replace(EVIDENCE, guards=(guard,)), Rules(guards=False)).passed
+    bad = replace(EVIDENCE, guards=(guard,), statistic=-160.0, statistic_worse=160.0)
+    assert verdict(bad).state == "worse"
+
+
+def test_an_ended_test_cannot_pass_later() -> None:
+    plan = Plan(horizon=4_000, uplift=0.02, power=0.8, alpha=0.02)
+    answer = verdict(replace(EVIDENCE, statistic=90.0, plan=plan, ended=True))
+    assert answer.state == "refused"
+    assert "4,000 decisions are used up" in answer.reasons[0]
+
+
+def test_rules_move_floors_both_ways_and_waive_checks() -> None:
+    low = replace(EVIDENCE, diagnostics=(check("ess", ok=False, value=8.0),))
+    assert verdict(low, Rules(floors={"ess": 5.0})).passed
+    assert verdict(low, Rules(waived=frozenset({"ess"}))).passed
+    high = replace(EVIDENCE, diagnostics=(check("ess", ok=True, value=50.0),))
+    assert verdict(high, Rules(floors={"ess": 100.0})).state == "refused"
+    share = replace(EVIDENCE, diagnostics=(check("row_share", ok=True, value=0.08, limit=0.1),))
+    assert verdict(share, Rules(floors={"row_share": 0.05})).state == "refused"
+
+
+def test_evidence_under_laxer_rules_is_refused() -> None:
+    assert verdict(replace(EVIDENCE, alpha=0.04)).state == "refused"  # the first challenger may spend half the budget
+    assert verdict(replace(EVIDENCE, challenger=2)).state == "refused"
+    assert verdict(replace(EVIDENCE, challenger=2, alpha=0.04 / 6)).passed
+    assert verdict(EVIDENCE, Rules(margin=0.01)).state == "refused"
+    assert verdict(replace(EVIDENCE, margin=0.01), Rules(margin=0.01)).passed
+    assert verdict(replace(EVIDENCE, kind="preference", alpha=0.05)).passed
+
+
+def test_the_gates_defaults_are_the_examiners() -> None:
+    assert Rules().alpha == sequential.ALPHA
+    assert Rules().preference_alpha == sequential.PREFERENCE_ALPHA
+    assert Floors().rows == 200
+    assert Floors().speaking == 30
+    assert Floors().row_share == 0.10
+
+
+@given(st.floats(-1e6, 1e6), st.floats(0.001, 1e6), st.booleans())
+def test_never_both_better_and_worse(total: float, threshold: float, ended: bool) -> None:
+    found = replace(EVIDENCE, statistic=total, statistic_worse=-total, threshold=threshold, ended=ended)
+    answer = verdict(found)
+    assert (answer.state == "pass") == (total > threshold)
+    assert (answer.state == "worse") == (-total > threshold)
+    assert answer == verdict(found)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_a_statistic_that_is_no_number_never_passes(value: float) -> None:
+    assert not verdict(replace(EVIDENCE, statistic=value, statistic_worse=value)).passed

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headway.nouns.errors import InvalidInput, UnknownName
+from headway.promote.gate import verdict
+from headway.prove.foreign import from_file
+from headway.prove.log_files import read_log
+from tests.prove.logs import small_log, true_difference
+
+
+def columns(n: int = 3_000, seed: int = 0, *, model: bool = False) -> dict[str, list[float]]:
+    log = small_log(n, seed)
+    row = np.arange(n)
+    found = {
+        "reward": log.reward.tolist(),
+        "propensity": log.propensity.tolist(),
+        "target_probability": log.target[row, log.action].tolist(),
+        "baseline_probability": log.baseline[row, log.action].tolist(),
+    }
+    if model:
+        q = np.array([0.35, 0.5, 0.6])
+        found["model_estimate_logged"] = q[log.action].tolist()
+        found["model_estimate_target"] = (log.target @ q).tolist()
+        found["model_estimate_baseline"] = (log.baseline @ q).tolist()
+    return found
+
+
+def write(path: Path, table: dict[str, list[float]]) -> Path:
+    rows = [dict(zip(table, each, strict=True)) for each in zip(*table.values(), strict=True)]
+    if path.suffix == ".parquet":
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        parquet.write_table(pa.table(table), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(each) + "\n" for each in rows), "utf-8")
+    else:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(table))
+            writer.writeheader()
+            writer.writerows(rows)
+    return path
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.jsonl", "log.parquet"])
+@pytest.mark.parametrize("model", [False, True])
+def test_a_log_from_elsewhere_is_proven_from_any_format(tmp_path: Path, name: str, model: bool) -> None:
+    found = from_file(write(tmp_path / name, columns(model=model)))
+    assert verdict(found).state == "pass"
+    assert found.bounds is not None
+    assert found.bounds[0] < true_difference() < found.bounds[1]
+    assert found.difference.method == ("dr" if model else "snips")
+    assert found.difference.low < true_difference() < found.difference.high
+    assert found.command == f"headway prove --log {tmp_path / name}"
+    assert len(found.data_hash) == 64
+
+
+def test_the_three_formats_give_the_same_numbers(tmp_path: Path) -> None:
+    table = columns(500)
+    found = [from_file(write(tmp_path / name, table)) for name in ("a.csv", "a.jsonl", "a.parquet")]
+    assert found[0].statistic == pytest.approx(found[1].statistic, rel=1e-12)
+    assert found[0].statistic == pytest.approx(found[2].statistic, rel=1e-12)
+
+
+def test_a_model_makes_the_threshold_lower(tmp_path: Path) -> None:
+    plain = from_file(write(tmp_path / "plain.csv", columns()))
+    robust = from_file(write(tmp_path / "robust.csv", columns(model=True)))
+    assert robust.threshold < plain.threshold
+
+
+def test_other_column_names_are_taken(tmp_path: Path) -> None:
+    table = columns()
+    table["pi_new"], table["pi_old"] = table.pop("target_probability"), table.pop("baseline_probability")
+    path = write(tmp_path / "log.csv", table)
+    found = from_file(path, target="pi_new", baseline="pi_old")
+    assert found.command.endswith("--target pi_new --baseline pi_old")
+    with pytest.raises(UnknownName, match="Did you mean 'pi_new'"):
+        from_file(path, target="pi_nwe")
+
+
+def test_without_a_baseline_the_logged_policy_is_compared_with(tmp_path: Path) -> None:
+    table = columns()
+    del table["baseline_probability"]
+    found = from_file(write(tmp_path / "log.csv", table))
+    assert found.against == "behaviour"
+    assert found.values["current"].value == pytest.approx(found.values["behaviour"].value)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("propensity", 0.0, r"line 5: propensity is 0\.0, expected in \(0, 1\]"),
+        ("propensity", 1.5, r"line 5: propensity is 1\.5"),
+        ("propensity", "", r"line 5: propensity is nan"),
+        ("target_probability", -0.1, r"line 5: target_probability is -0\.1, expected in \[0, 1\]"),
+        ("reward", "many", r"line 5: reward is 'many', which is not a number"),
+        ("reward", "inf", r"line 5: reward is inf"),
+    ],
+)
+def test_impossible_values_are_refused_with_their_line(
+    tmp_path: Path, column: str, value: object, message: str
+) -> None:
+    table = columns(50)
+    table[column][3] = value  # type: ignore[call-overload]  # the fourth row: line 5 of a CSV with a header
+    with pytest.raises(InvalidInput, match=message) as found:
+        from_file(write(tmp_path / "log.csv", table))
+    assert found.value.code == "bad_log_value"
+
+
+def test_files_that_are_no_log_are_refused(tmp_path: Path) -> None:
+    for name, text, message in [
+        ("log.txt", "", "not a log that can be read"),
+        ("log.csv", "reward,propensity\n1,0.5\n", "no column 'target_probability'"),
+        ("log.csv", "reward,propensity,target_probability\n1,0.5\n", "line 2: 2 fields"),
+        ("log.jsonl", "[1]\n", "line 1: .* is not a JSON object"),
+        (
+            "log.jsonl",
+            '{"reward": 1, "propensity": 1, "target_probability": 1, "model_estimate_x": 1}\n',
+            "Did you mean|Known",
+        ),
+        ("log.csv", "reward,propensity,target_probability\n,0.5,1\n", "no row with a reward"),
+        ("log.parquet", "no parquet", "cannot be read as Parquet"),
+    ]:
+        (tmp_path / name).write_text(text, "utf-8")
+        with pytest.raises(InvalidInput, match=message):
+            from_file(tmp_path / name)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        from_file(tmp_path / "absent.csv")
+
+
+def test_rows_whose_outcome_is_missing_more_often_for_the_candidate_block(tmp_path: Path) -> None:
+    table = columns(4_000)
+    rng = np.random.default_rng(1)
+    likes = np.array(table["target_probability"]) > 0.5
+    table["reward"] = [
+        "" if like and rng.random() < 0.5 else value  # type: ignore[misc]
+        for like, value in zip(likes, table["reward"], strict=True)
+    ]
+    answer = verdict(from_file(write(tmp_path / "log.csv", table)))
+    assert answer.state == "refused"
+    assert any(each.startswith("missing_depends_on_action") for each in answer.reasons)
+
+
+def open_bandit(folder: Path, name: str) -> list[dict[str, str]]:
+    with gzip.open(folder / "open_bandit" / f"men_{name}.csv.gz", "rt", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_open_bandit_in_both_directions_overlaps_the_value_on_policy(shared_data: Path, tmp_path: Path) -> None:
+    """Each campaign's value is estimated from the other's log; the true one is what that campaign itself earned."""
+    random, bts = open_bandit(shared_data, "random"), open_bandit(shared_data, "bts")
+    at, shown = Counter(row["position"] for row in bts), Counter((row["position"], row["item_id"]) for row in bts)
+    uniform = 1.0 / len({row["item_id"] for row in random})
+    for name, log, other, probability in [
+        ("bts from random", random, bts, lambda row: shown[row["position"], row["item_id"]] / at[row["position"]]),
+        ("random from bts", bts, random, lambda row: uniform),
+    ]:
+        table = {
+            "reward": [float(row["click"]) for row in log],
+            "propensity": [float(row["propensity_score"]) for row in log],
+            "target_probability": [probability(row) for row in log],
+        }
+        found = from_file(write(tmp_path / f"{name}.csv", table))
+        clicks = sum(int(row["click"]) for row in other)
+        share = clicks / len(other)
+        wide = 1.96 * (share * (1 - share) / len(other)) ** 0.5
+        estimate = found.values["candidate"]
+        assert estimate.low <= share + wide, name
+        assert estimate.high >= share - wide, name
+        assert found.difference.ess > 500
+        assert verdict(found).state == "wait"  # 10,000 rows and some 60 clicks prove nothing
+
+
+def test_open_bandit_for_a_single_rarely_shown_item_is_refused(shared_data: Path, tmp_path: Path) -> None:
+    """A candidate that always shows the least shown item of the adaptive campaign: a handful of rows say anything."""
+    bts = open_bandit(shared_data, "bts")
+    shown = Counter(row["item_id"] for row in bts)
+    rarest = min(shown, key=lambda item: shown[item])
+    table = {
+        "reward": [float(row["click"]) for row in bts],
+        "propensity": [float(row["propensity_score"]) for row in bts],
+        "target_probability": [float(row["item_id"] == rarest) for row in bts],
+    }
+    found = from_file(write(tmp_path / "log.csv", table))
+    answer = verdict(found)
+    assert answer.state == "refused"
+    assert any(each.startswith("ess:") for each in answer.reasons), answer.reasons
+
+
+def test_long_files_are_read_in_chunks(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", {k: v * 20 for k, v in columns(3_000).items()})
+    assert [chunk.reward.size for chunk in read_log(path)] == [50_000, 10_000]
