@@ -140,9 +140,7 @@ class Features:
         if self.text_width:
             raw[:, 1 : 1 + self.text_width] = self._encode([each.text for each in situations], encoder)
         if self.means:
-            plain = raw[:, self._start : self._start + self.plain_width]
-            for row, each in enumerate(situations):
-                plain[row] = self._plain(each)
+            self._fill(raw[:, self._start : self._start + self.plain_width], situations)
         if self.categories:
             for row, each in enumerate(situations):
                 self._mark(raw[row], each)
@@ -155,6 +153,19 @@ class Features:
         np.maximum(raw, -LIMIT / GRID, out=raw)
         raw *= GRID
         return raw
+
+    def _fill(self, plain: Floats, situations: Sequence[Situation]) -> None:
+        """Writes the raw numbers of all rows: at once where every row has all of them, else one by one."""
+        if self._pick is not None:
+            try:
+                block = np.array([self._pick(each.state) for each in situations])
+                if block.shape == plain.shape and block.dtype.kind in "fiub":
+                    plain[:] = block
+                    return
+            except (KeyError, TypeError, ValueError, OverflowError):
+                pass
+        for row, each in enumerate(situations):
+            plain[row] = self._plain(each)
 
     def _mark(self, raw: Floats, situation: Situation) -> None:
         """Puts the ones of the categories into a row; a missing category is all zeros."""
