@@ -23,8 +23,10 @@ def promote(session: Session, task: str, policy: str | None, share: float | None
     if share is not None:
         _canary(session, task, policy, share, who)
         return
+    from headway.project.judging import live
+
     with session.project() as project:
-        before = project.servings.of(project.settings.task(task)).ref
+        before = live(project, project.settings.task(task)).ref  # by the ledger: its bundle may be gone
         entry = project.promote(policy, task=task, who=who)
         made_up = session.synthetic(project, task)
     session.out.document(
@@ -67,8 +69,10 @@ def rollback(session: Session, task: str, to: str | None, why: str, who: str) ->
 
     Nothing is deleted: a rollback is one more row of the ledger. It needs no evidence.
     """
+    from headway.project.judging import live
+
     with session.project() as project:
-        before = project.servings.of(project.settings.task(task)).ref
+        before = live(project, project.settings.task(task)).ref  # by the ledger: its bundle may be gone
         entry = project.rollback(task, to=to, why=why, who=who)
         made_up = session.synthetic(project, task)
     session.out.document(

@@ -92,9 +92,7 @@ class Servings:
         self._current.pop(task, None)
 
     def _build(self, task: TaskSettings, ledger_seq: int) -> Serving:
-        body = loads(config(task))
-        body["encoder"] = self.encoder(body["encoder"]).version if task.encoder else ""
-        body["encoder_spec"] = loads(config(task))["encoder"]
+        body = self.body(task)
         override = self._settings.policy_override
         if override and override not in ("current", "off"):
             ref, digest = self.resolve(task, override)
@@ -132,9 +130,10 @@ class Servings:
     # -- what can be asked
 
     def body(self, task: TaskSettings) -> dict[str, Any]:
-        """The acting configuration of a task as it stands, without a canary."""
-        found: dict[str, Any] = loads(self.of(task).config)
-        found.pop("canary", None)
+        """The acting configuration of a task as it stands, without a canary. Loads no policy: one may be damaged."""
+        found: dict[str, Any] = loads(config(task))
+        found["encoder_spec"] = found["encoder"]
+        found["encoder"] = self.encoder(found["encoder"]).version if task.encoder else ""
         return found
 
     def resolve(self, task: TaskSettings, ref: str) -> tuple[str, str]:
