@@ -37,10 +37,10 @@ FILE = "headway.toml"
 KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "tasks": TASK_KEYS,
-        "upstreams": ("url", "model", "key_env", "price_in", "price_out", "timeout_s"),
+        "upstreams": ("url", "model", "key_env", "price_in", "price_out", "timeout_s", "max_tokens"),
         "server": (
             "host", "port", "workers", "hosts", "max_body_bytes", "max_batch_bytes", "read_timeout_s", "stop_timeout_s",
-            "rate_per_s",
+            "rate_per_s", "otel",
         ),
         "store": ("url", "durability", "queue", "synthetic"),
         "watch": ("interval_s", "window", "idle_s", "free_disk_mb", "free_memory_mb", "max_load"),
@@ -162,6 +162,7 @@ def _upstream(name: str, table: Table) -> Upstream:
         price_in=table.number("price_in", 0.0, low=0),
         price_out=table.number("price_out", 0.0, low=0),
         timeout_s=table.number("timeout_s", 60.0, low=0, high=3600, above=True),
+        max_tokens=table.whole("max_tokens", 0, low=0, high=10_000_000),
     )
 
 
@@ -176,6 +177,7 @@ def _server(table: Table, store: StoreSettings) -> ServerSettings:
         read_timeout_s=table.number("read_timeout_s", 10.0, low=0, high=3600, above=True),
         stop_timeout_s=table.number("stop_timeout_s", 5.0, low=0, high=3600, above=True),
         rate_per_s=table.number("rate_per_s", 0.0, low=0),
+        otel=table.flag("otel", False),
     )
     if made.max_batch_bytes < made.max_body_bytes:
         raise table.error("max_batch_bytes", f"at least max_body_bytes ({made.max_body_bytes})", made.max_batch_bytes)

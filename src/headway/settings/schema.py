@@ -182,6 +182,7 @@ class Upstream:
     price_in: float = 0.0
     price_out: float = 0.0
     timeout_s: float = 60.0
+    max_tokens: int = 0  # the most that one answer may have; 0: as the request says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +196,7 @@ class ServerSettings:
     read_timeout_s: float = 10.0
     stop_timeout_s: float = 5.0
     rate_per_s: float = 0.0  # requests per key and second; 0: no limit
+    otel: bool = False  # decisions, calls and signals as OpenTelemetry spans
 
     @property
     def loopback(self) -> bool:
