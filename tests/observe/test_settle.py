@@ -151,3 +151,26 @@ def test_parts_are_fixed_by_group_and_learners_never_see_prove(ground, decision)
     assert all(len(found) == 1 for found in parts.values()), "one prompt is never in two parts"
     shares = {name: sum(found == {name} for found in parts.values()) / 300 for name in PARTS}
     assert all(abs(shares[name] - share) < 0.14 for name, share in PARTS.items())
+
+
+def test_settling_a_page_costs_the_same_in_a_large_store(ground, decision):
+    """Counted in SQLite's own steps, so that it does not depend on the machine."""
+    costs = []
+    for _ in range(2):
+        ground.add(*[decision() for _ in range(4000)])
+        run(ground, judge=no_wait)
+        made = ground.add(*[decision() for _ in range(50)])
+        for each in made:
+            give(ground, each.id)
+        steps = 0
+
+        def step():
+            nonlocal steps
+            steps += 1
+            return 0
+
+        ground.database.reader().set_progress_handler(step, 100)
+        run(ground, judge=no_wait)
+        ground.database.reader().set_progress_handler(None, 0)
+        costs.append(steps)
+    assert costs[1] < 1.5 * costs[0], costs

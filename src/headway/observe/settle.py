@@ -128,11 +128,13 @@ class _Settler:
         if not subjects:
             return []
         marks = _marks(subjects)
+        # The + keeps SQLite from walking all decisions of the task instead of looking up these (it guesses that a
+        # task has ten): a page would cost as much as the whole store.
         rows = self._database.query(
-            f"SELECT d.seq FROM decisions d WHERE d.id IN ({marks}) AND d.draw IS NULL AND d.task_id = ? "
+            f"SELECT d.seq FROM decisions d WHERE d.id IN ({marks}) AND d.draw IS NULL AND +d.task_id = ? "
             f"UNION SELECT r.seq FROM decisions d JOIN decisions r ON r.id = d.draw WHERE d.id IN ({marks}) "
-            "AND d.task_id = ? "
-            f"UNION SELECT d.seq FROM decisions d WHERE d.episode IN ({marks}) AND d.draw IS NULL AND d.task_id = ?",
+            "AND +d.task_id = ? "
+            f"UNION SELECT d.seq FROM decisions d WHERE d.episode IN ({marks}) AND d.draw IS NULL AND +d.task_id = ?",
             (*subjects, self._task_id) * 3,
         )
         return sorted(row[0] for row in rows)
