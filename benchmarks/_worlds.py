@@ -116,9 +116,7 @@ def nine_models(path: Path, *, uplift: float = 0.025, width: int = 24) -> NineMo
     rng = np.random.default_rng(0)
     features = wide @ (rng.standard_normal((wide.shape[1], width)) / np.sqrt(width))
     fold = np.array([zlib.crc32(row["question"].encode()) % 5 for row in rows])  # a repeated question has one fold
-    predicted = np.empty_like(scores)
-    for each in range(5):  # the router answers no question that it was learned from
-        predicted[fold == each] = _ridge(wide[fold != each], scores[fold != each], 30.0, wide[fold == each])
+    predicted = _cross_ridge(wide, scores, fold, 30.0)  # the router answers no question that it was learned from
     best = int(scores.mean(axis=0).argmax())
     current = np.full(len(scores), best)
     gain = predicted - predicted[:, [best]]
@@ -172,9 +170,15 @@ def _hashed(texts: list[str], width: int) -> Floats:
     return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9)
 
 
-def _ridge(x: Floats, y: Floats, strength: float, at: Floats) -> Floats:
-    mean = y.mean(axis=0)
-    gram = x.T @ x
-    gram[np.diag_indices_from(gram)] += strength
-    out: Floats = mean + at @ np.linalg.solve(gram, x.T @ (y - mean))
+def _cross_ridge(x: Floats, y: Floats, fold: NDArray[np.int64], strength: float) -> Floats:
+    """Ridge predictions [n, m] of each row from the rows of other folds."""
+    parts = [x[fold == each].T @ x[fold == each] for each in range(fold.max() + 1)]
+    gram = np.sum(parts, axis=0)
+    out = np.empty_like(y)
+    for each, own in enumerate(parts):
+        rest = fold != each
+        mean = y[rest].mean(axis=0)
+        left = gram - own
+        left[np.diag_indices_from(left)] += strength
+        out[fold == each] = mean + x[fold == each] @ np.linalg.solve(left, x[rest].T @ (y[rest] - mean))
     return out

@@ -311,10 +311,10 @@ def main() -> None:
         figures["power_20000_eps0.3"] = power(world, 30 if quick else 400, 20_000, 0.3, 0.0)
         figures["power_10000_eps0.1_canary0.2"] = power(world, 30 if quick else 400, 10_000, 0.1, 0.2)
         if not quick:
-            figures["power_20000_eps0.1"] = power(world, 100, 20_000, 0.1, 0.0)
+            figures["power_20000_eps0.1"] = power(world, 60, 20_000, 0.1, 0.0)
         done("power")
         for name, epsilon, canary in (("_canary", 0.1, 0.2), ("", 0.3, 0.0))[: 1 if quick else 2]:
-            found = planning(world, 30 if quick else 250, 40 if quick else 200, epsilon, canary)
+            found = planning(world, 30 if quick else (250 if canary else 120), 40 if quick else 200, epsilon, canary)
             figures |= dict(zip((f"plan_n{name}", f"plan_error{name}", f"plan_within_25{name}"), found, strict=True))
         done("planning")
     modules = peer()

@@ -128,17 +128,17 @@ def test_rows_without_a_reward_are_left_out() -> None:
 
 
 def test_the_five_exact_values_are_covered_and_a_matched_mean_is_not() -> None:
-    """PROOF's generator with 650 rows: the exact value lies inside, for 60 logs at a rate that chance explains."""
+    """PROOF's generator with 650 rows: the exact value lies inside, for 40 logs at a rate that chance explains."""
     hits = dict.fromkeys(EXACT_VALUES, 0)
     matched = []
-    for seed in range(60):
+    for seed in range(40):
         log, policies = routing_log(650, np.random.default_rng([11, seed]))
         q = estimators.cross_fitted(log)
         for name, exact in EXACT_VALUES.items():
             found = estimators.estimate(log, policies[name], q=q, seed=seed)
             hits[name] += found.low <= exact <= found.high
         matched.append(float(log.reward[log.action == 0].mean()))
-    assert min(hits.values()) > 44  # of 60 at 95%: binomial tail below 1e-7
+    assert min(hits.values()) > 27  # of 40 at 95%: binomial tail below 1e-7
     assert np.mean(matched) > 0.6  # the mean of the rows that chose it: the error to avoid
 
 

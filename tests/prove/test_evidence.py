@@ -307,7 +307,7 @@ def test_the_planner_says_what_a_canary_would_save() -> None:
 
 
 def test_the_planned_horizon_has_the_planned_power() -> None:
-    """60 tests of the planned length: at 80% power, fewer than 33 passes have a chance below 1e-6."""
+    """60 tests of the planned length: at 80% power, fewer than 30 passes have a chance below 1e-6."""
     target, baseline = (0.0, 0.5, 0.5), (0.5, 0.5, 0.0)
     uplift = true_difference(target, baseline)
     pilot = small_log(500, 28, target=target, baseline=baseline)

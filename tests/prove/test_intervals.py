@@ -24,12 +24,12 @@ def test_bins_of_neighbours_give_the_interval_of_single_rows() -> None:
     rng = np.random.default_rng(1)
     rows = np.where(rng.random(20_000) < 0.01, rng.exponential(50.0, 20_000), rng.normal(0.0, 0.3, 20_000))
     centred = rows - rows.mean()
-    exact = intervals._drawn_rows(centred, 4_000, np.random.default_rng(2))
-    binned = intervals._drawn_bins(centred, 4_000, np.random.default_rng(3))
+    exact = intervals._drawn_rows(centred, 1_000, np.random.default_rng(2))
+    binned = intervals._drawn_bins(centred, 1_000, np.random.default_rng(3))
     for one, other in zip(exact[1:], binned[1:], strict=True):
-        assert other.std() == pytest.approx(one.std(), rel=0.08)
-        assert abs(other.mean() - one.mean()) < 6 * one.std() / 4_000**0.5
-    assert np.quantile(binned[1], [0.025, 0.975]) == pytest.approx(np.quantile(exact[1], [0.025, 0.975]), rel=0.08)
+        assert other.std() == pytest.approx(one.std(), rel=0.2)
+        assert abs(other.mean() - one.mean()) < 6 * one.std() / 1_000**0.5
+    assert np.quantile(binned[1], [0.025, 0.975]) == pytest.approx(np.quantile(exact[1], [0.025, 0.975]), rel=0.2)
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:

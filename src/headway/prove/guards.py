@@ -55,8 +55,8 @@ def judge_metrics(rules: Sequence[GuardRule], tallies: Mapping[str, MetricTally]
                 difference=estimate,
                 tolerance=rule.tolerance,
                 ok=ok,
-                message=f"{rule.name} {estimate.value:+.4g} [{estimate.low:+.4g}, {estimate.high:+.4g}], "
-                f"{rule.better} is better, tolerance {rule.tolerance:g}",
+                message=f"{estimate.value:+.4g} [{estimate.low:+.4g}, {estimate.high:+.4g}] each; {rule.better} is better, "
+                f"tolerance {rule.tolerance:g}",
             )
         )
     return tuple(found)
@@ -80,7 +80,7 @@ def judge_segments(segments: Mapping[str, Groups], tolerance: float = 0.0) -> tu
                 difference=estimate,
                 tolerance=tolerance,
                 ok=not (estimate.high < 0.0 and -estimate.value > tolerance),
-                message=f"reward {estimate.value:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}] where {name}",
+                message=f"reward {estimate.value:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}] there",
             )
         )
     return tuple(found)

@@ -101,7 +101,9 @@ def page_of(verdict: Verdict) -> Page:
         guards=tuple(Line(name=each.name, text=each.message, ok=each.ok) for each in evidence.guards)
         if estimated
         else (),
-        counts=tuple((name, f"{count:,}") for name, count in evidence.counts.items()),
+        counts=tuple(
+            (name.replace("source ", "from source "), f"{count:,}") for name, count in evidence.counts.items()
+        ),
         method=_method(evidence),
         recompute=_recompute(evidence),
         curve=tuple(evidence.curve) if estimated else (),
@@ -193,9 +195,9 @@ def _unhashed(policy: str) -> str:
 
 
 def _plain(reason: str) -> str:
-    """A reason that begins with a check's name, with the words for it instead."""
+    """A reason without the check's name in front: the table of checks below has the words for it."""
     name, colon, rest = reason.partition(": ")
-    return f"{_CHECKS[name]}? No: {rest}" if colon and name in _CHECKS else reason
+    return rest[:1].upper() + rest[1:] if colon and name in _CHECKS else reason
 
 
 def _interval(each: Estimate) -> str:

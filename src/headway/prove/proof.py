@@ -112,11 +112,11 @@ class LogProof:
             return sequential.horizon_threshold(self.tally.variance, self.plan.horizon, alpha)
         return sequential.sequence_threshold(self.tally.variance, self.tally.n, alpha)
 
-    def bounds(self, alpha: float) -> tuple[float, float]:
-        """The differences that the rule leaves possible now, each side at alpha."""
+    def bounds(self, alpha: float) -> tuple[float, float] | None:
+        """The differences that the rule leaves possible now, each side at alpha; None before the first score."""
         n = self.tally.n
         if n == 0:
-            return -inf, inf
+            return None
         mean, wide = self.tally.scores.mean, self.threshold(alpha) / n
         return mean - wide, mean + wide
 
