@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +31,9 @@ from headway.reward.compose import Rewards
 from headway.reward.signals import check
 from headway.settings import Settings, load
 
-__all__ = ["Deciding"]
+__all__ = ["Deciding", "Listener"]
+
+Listener = Callable[[Sequence[Decision], Sequence[Signal]], None]  # told what has become durable, in any thread
 
 
 class Deciding:
@@ -63,6 +65,7 @@ class Deciding:
         self._tasks: dict[str, str] = {}  # decision id → task, of the latest decisions
         self._seeds = None if seed is None else _Seeds(seed)
         self._source: Source = "synthetic" if self.settings.store.synthetic else source
+        self.listeners: list[Listener] = []
 
     # -- decide
 
@@ -88,6 +91,7 @@ class Deciding:
             made, serving, _ = self.consider(task, text, candidates, **details)
             (stored,) = self._store.add([made], {serving.config_hash: serving.config})
         self._remember(stored)
+        self._tell([stored], ())
         return stored
 
     def submit(self, decisions: Iterable[tuple[Decision, Serving, bool]]) -> Future[list[Decision]]:
@@ -97,7 +101,9 @@ class Deciding:
         made = [each for each, _, _ in considered]
         for each in made:
             self._remember(each)
-        return self._store.submit_decisions(made, configs, opening=any(opening for _, _, opening in considered))
+        storing = self._store.submit_decisions(made, configs, opening=any(opening for _, _, opening in considered))
+        self._tell_after(storing)
+        return storing
 
     def consider(
         self,
@@ -215,13 +221,16 @@ class Deciding:
         """
         rows = self.checked_signals(subject, {**(signals or {}), **named}, rater=rater, key=key, at=at, label=label)
         new = self._store.signal(rows, early=early)
+        self._tell((), rows)
         task = self._tasks.get(rows[0].subject)
         if task is not None:
             self._signalled(task)
         return new
 
     def submit_signals(self, signals: list[Signal], *, early: bool = False) -> Future[Any]:
-        return self._store.submit_signals(signals, early=early)
+        storing = self._store.submit_signals(signals, early=early)
+        self._tell_after(storing, signals)
+        return storing
 
     @property
     def queued(self) -> int:
@@ -334,6 +343,18 @@ class Deciding:
             yield
 
     # -- small parts
+
+    def _tell(self, decisions: Sequence[Decision], signals: Sequence[Signal]) -> None:
+        for each in self.listeners:
+            each(decisions, signals)
+
+    def _tell_after(self, storing: Future[Any], signals: Sequence[Signal] | None = None) -> None:
+        def tell(done: Future[Any]) -> None:
+            if done.exception() is None:
+                self._tell(done.result() if signals is None else (), signals or ())
+
+        if self.listeners:
+            storing.add_done_callback(tell)
 
     def _remember(self, decision: Decision) -> None:
         if len(self._tasks) > 20_000:
