@@ -161,11 +161,14 @@ def _null(
 def _hashed(texts: list[str], width: int) -> Floats:
     """Unit vectors of hashed words and word pairs, log-scaled counts."""
     out = np.zeros((len(texts), width))
+    known: dict[str, int] = {}
     for row, text in enumerate(texts):
         words = text.lower().split()[:200]
-        for token in words + [f"{a} {b}" for a, b in pairwise(words)]:
-            code = zlib.crc32(token.encode())
-            out[row, code % width] += 1.0 if code & 0x80000000 else -1.0
+        tokens = words + [f"{a} {b}" for a, b in pairwise(words)]
+        codes = np.array([known.get(each) or known.setdefault(each, zlib.crc32(each.encode())) for each in tokens])
+        if codes.size:
+            sign = np.where(codes & 0x80000000, 1.0, -1.0)
+            out[row] = np.bincount(codes % width, weights=sign, minlength=width)
     out = np.sign(out) * np.log1p(np.abs(out))
     return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9)
 

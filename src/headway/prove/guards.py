@@ -55,8 +55,8 @@ def judge_metrics(rules: Sequence[GuardRule], tallies: Mapping[str, MetricTally]
                 difference=estimate,
                 tolerance=rule.tolerance,
                 ok=ok,
-                message=f"{estimate.value:+.4g} [{estimate.low:+.4g}, {estimate.high:+.4g}] each; {rule.better} is better, "
-                f"tolerance {rule.tolerance:g}",
+                message=f"{estimate.value:+.4g} [{estimate.low:+.4g}, {estimate.high:+.4g}] each; "
+                f"{rule.better} is better, tolerance {rule.tolerance:g}",
             )
         )
     return tuple(found)
