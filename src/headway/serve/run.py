@@ -42,6 +42,7 @@ logger = logging.getLogger("headway.serve")
 _BACKLOG = 1024
 _PR_SET_PDEATHSIG = 1
 _PARENT_GONE_S = 0.5
+_SWITCH_S = 0.001  # the writer's thread must not wait five milliseconds for each of its turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +151,7 @@ async def _run(
     parent_pipe: int | None,
 ) -> int:
     server = guard.server
+    sys.setswitchinterval(_SWITCH_S)
     loop = asyncio.get_running_loop()
     stop = _Stop(server.settings.stop_timeout_s)
     for number in (signal.SIGTERM, signal.SIGINT):

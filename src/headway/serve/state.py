@@ -20,6 +20,7 @@ from headway.observe.keys import Keys
 from headway.project import Project
 from headway.serve.auth import Credentials, project_token
 from headway.serve.events import Hub
+from headway.serve.grouping import Grouping
 from headway.serve.metrics import Metrics
 from headway.serve.request_log import RequestLog
 from headway.settings import ServerSettings
@@ -42,6 +43,7 @@ class Server:
         self.credentials = Credentials(self.keys, project_token(project.home), project.clock)
         self.metrics = Metrics()
         self.hub = Hub()
+        self.grouping = Grouping(project, project.settings.store.queue)
         self.log = RequestLog(project.home / "run" / "requests.log" if log_requests else None)
         self.document = b""  # /openapi.json
         self.stopping = False
@@ -53,7 +55,9 @@ class Server:
         self._idle: asyncio.Event | None = None
         self.changes = Changes(project.database)
         project.servings.watched = True
-        self.metrics.gauge("queued_writes", "Writes that wait for the next commit.", lambda: project.queued)
+        self.metrics.gauge(
+            "queued_writes", "Writes that wait for the next commit.", lambda: project.queued + len(self.grouping)
+        )
         self.metrics.gauge("event_streams", "Open event streams.", lambda: len(self.hub))
         self.metrics.gauge("active_requests", "Requests being answered.", lambda: self.active)
         self.metrics.gauge("uptime_seconds", "Since the server started.", lambda: time.monotonic() - self.started)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -171,6 +172,12 @@ class TaskSettings:
         return {"": self.fallback, **{name: role.primary for name, role in self.roles.items()}}
 
 
+@lru_cache(maxsize=1024)
+def _undeclared(name: str) -> TaskSettings:
+    """A task that is made on first use; asked for at every decision."""
+    return TaskSettings(name=name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
     """A model server. Prices are US dollars per million tokens; a key is named, never written down."""
@@ -266,7 +273,7 @@ class Settings:
                 code="unknown_task",
                 hint=f"{did_you_mean(name, self.tasks)} Tasks are declared in {self.file}.",
             )
-        return TaskSettings(name=name)
+        return _undeclared(name)
 
     def rewards(self, name: str) -> Rewards:
         """The task's rewards; a reward function is loaded from the project's directory."""

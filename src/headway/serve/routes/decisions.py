@@ -8,14 +8,16 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.errors import Conflict, UnknownName
+from headway.nouns.errors import Conflict, HeadwayError, UnknownName
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import Decision
+from headway.project.considering import Ask, Considered, consider_many
+from headway.project.inputs import Details
 from headway.serve.endpoint import Call, Reply, endpoint, strict
 from headway.serve.times import moment
 from headway.serve.wire import DecisionAnswer, DecisionBatch, DecisionRequest, DecisionsAnswer, Task, described
 
-_YIELD_EVERY = 20  # decisions of a batch between which others get their turn
+_TOGETHER = 50  # decisions of a batch that are considered in one go
 
 
 @endpoint(
@@ -30,10 +32,10 @@ _YIELD_EVERY = 20  # decisions of a batch between which others get their turn
 )
 async def decide(call: Call, body: DecisionRequest) -> DecisionAnswer | Reply:
     """Choose one of the candidates; 201: decided and durably logged; 200: this id was decided before."""
-    made, stored = await _decided(call, body)
+    stored, new = await _decided(call, body)
     call.server.metrics.count("decisions", body.task)
     answer = _answer(stored)
-    return answer if stored is made or _same(stored, made) else Reply(body=answer, status=200)
+    return answer if new else Reply(body=answer, status=200)
 
 
 @endpoint(
@@ -50,46 +52,50 @@ async def decide(call: Call, body: DecisionRequest) -> DecisionAnswer | Reply:
 async def decide_many(call: Call, body: DecisionBatch) -> DecisionsAnswer:
     """Decide up to 1,000 at once: all of them are stored, or none."""
     project = call.server.project
-    considered = []
-    for place, each in enumerate(body.decisions, 1):
-        considered.append(_consider(call, each))
-        if place % _YIELD_EVERY == 0:
-            await asyncio.sleep(0)
+    asks = [_ask(call, each) for each in body.decisions]
+    considered: list[Considered] = []
+    for place in range(0, len(asks), _TOGETHER):
+        for found in consider_many(project, asks[place : place + _TOGETHER]):
+            if isinstance(found, HeadwayError):
+                raise found
+            considered.append(found)
+        await asyncio.sleep(0)  # others get their turn
     stored = await asyncio.wrap_future(project.submit(considered))
     for one in stored:
         call.server.metrics.count("decisions", one.task)
     return DecisionsAnswer([_answer(each) for each in stored])
 
 
-def _consider(call: Call, body: DecisionRequest) -> Any:
-    return call.server.project.consider(
-        body.task,
-        body.text,
-        described(body.candidates),
-        state=body.state,
-        episode=body.episode,
-        step=body.step,
-        role=body.role,
-        id=body.id,
-        key=call.key,
-    )
+def _ask(call: Call, body: DecisionRequest) -> Ask:
+    details: Details = {"key": call.key}
+    if body.state:
+        details["state"] = body.state
+    if body.role:
+        details["role"] = body.role
+    if body.id is not None:
+        details["id"] = body.id
+    if body.episode is not None:
+        details["episode"] = body.episode
+    if body.step is not None:
+        details["step"] = body.step
+    return Ask(body.task, body.text, described(body.candidates), details)
 
 
-async def _decided(call: Call, body: DecisionRequest) -> tuple[Decision, Decision]:
-    considered = _consider(call, body)
+async def _decided(call: Call, body: DecisionRequest) -> tuple[Decision, bool]:
+    """The stored decision, and whether it is new."""
+    ask, project = _ask(call, body), call.server.project
+    if body.episode is None:
+        return await call.server.grouping.add(ask)
+    considered = project.consider(ask.task, ask.text, ask.candidates, **ask.details)
     try:
-        (stored,) = await asyncio.wrap_future(call.server.project.submit([considered]))
+        (stored,) = await asyncio.wrap_future(project.submit([considered]))
     except Conflict as error:
         if error.code != "draw_exists":
             raise
-        considered = _consider(call, body)  # another request opened the sticky episode first: repeat its draw
-        (stored,) = await asyncio.wrap_future(call.server.project.submit([considered]))
-    return considered[0], stored
-
-
-def _same(stored: Decision, made: Decision) -> bool:
-    """Whether the stored decision is the one just made; an earlier one under the same id has another time."""
-    return round(stored.at * 1e6) == round(made.at * 1e6)
+        # Another request opened the sticky episode first: repeat its draw.
+        considered = project.consider(ask.task, ask.text, ask.candidates, **ask.details)
+        (stored,) = await asyncio.wrap_future(project.submit([considered]))
+    return stored, stored.at == considered[0].at
 
 
 def _answer(decision: Decision) -> DecisionAnswer:
