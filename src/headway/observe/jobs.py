@@ -58,6 +58,47 @@ class Jobs:
             ).fetchone()
         return _job(row)
 
+    def begin(self, kind: str, body: Mapping[str, Any], *, worker: str, now: float, lease_s: float) -> Job:
+        """Work that a worker gives itself: a row that is running from the start."""
+        with self._database.transaction() as connection:
+            row = connection.execute(
+                "INSERT INTO jobs (kind, body, key, state, worker, lease, done, at) "
+                f"VALUES (?, ?, '', 'running', ?, ?, 0, ?) RETURNING {_COLUMNS}",
+                (kind, dumps(body), worker, microseconds(now + lease_s), microseconds(now)),
+            ).fetchone()
+        return _job(row)
+
+    def waiting(self, kinds: tuple[str, ...], *, now: float) -> bool:
+        """Whether `claim` would find something; only reads."""
+        rows = self._database.query(
+            "SELECT 1 FROM jobs WHERE (state = 'queued' OR (state = 'running' AND lease < ?)) "
+            f"AND kind IN ({', '.join('?' * len(kinds))}) LIMIT 1",
+            (microseconds(now), *kinds),
+        )
+        return bool(rows)
+
+    def abandoned(self, worker: str, *, own: tuple[str, ...], result: Any, now: float) -> list[Job]:
+        """What a dead worker of this name left running: its `own` kinds of work end as failed, others queue again.
+
+        Call it only where the worker is known to be dead: it holds a lock that this process has now.
+        """
+        with self._database.transaction() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM jobs WHERE state = 'running' AND worker = ? ORDER BY seq", (worker,)
+            ).fetchall()
+            for row in rows:
+                ended = row[1] in own
+                connection.execute(
+                    "UPDATE jobs SET state = ?, result = ?, ended = ?, lease = NULL WHERE seq = ?",
+                    (
+                        "failed" if ended else "queued",
+                        dumps(result) if ended else None,
+                        microseconds(now) if ended else None,
+                        row[0],
+                    ),
+                )
+        return [_job(row) for row in rows]
+
     def get(self, seq: int) -> Job:
         rows = self._database.query(f"SELECT {_COLUMNS} FROM jobs WHERE seq = ?", (seq,))
         if not rows:

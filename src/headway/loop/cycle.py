@@ -1,0 +1,174 @@
+"""One turn of the loop for one task: settle → guard → learn → prove → act, or wait.
+
+Every step reads what it needs from ledger and store and is safe to repeat: learning from the same rows gives the same
+bundle, proving the same evidence, and a promotion names the policy that it expects to be current. A cycle that was
+killed anywhere is therefore simply run again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from headway.loop.standing import Due, Marks, Standing, standing
+from headway.nouns.errors import Conflict, GateRefused
+from headway.nouns.protocols import Progress
+from headway.project.judging import gate_rules, stored_evidence
+from headway.promote import gate
+
+if TYPE_CHECKING:
+    from headway.nouns.evidence import Verdict
+    from headway.project import Project
+
+__all__ = ["WHO", "Done", "cycle", "promising"]
+
+WHO = "watch"  # the name that ledger rows of the loop carry
+_CURED = frozenset({"speaking_rows", "ess", "row_share", "weight_share"})  # checks of overlap, which a canary cures
+
+
+@dataclass(slots=True, kw_only=True)
+class Done:
+    """What one cycle came to."""
+
+    task: str
+    settled: int = 0
+    rolled_back: str = ""  # who went, and why
+    learned: str = ""
+    proved: str = ""
+    promoted: str = ""
+    canary: str = ""
+    waits: bool = False  # a verdict that passed waits for a person
+    verdict: Verdict | None = None
+    notes: list[str] = field(default_factory=list)
+    synthetic: int = 0
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        parts = []
+        if self.rolled_back:
+            parts.append(self.rolled_back)
+        if self.learned:
+            parts.append(f"learned {self.learned}")
+        if self.verdict is not None:
+            parts.append(f"{self.proved}: {self.verdict}")
+            if self.verdict.state in ("refused", "worse"):
+                parts.append(" ".join(self.verdict.reasons))
+        if self.promoted:
+            parts.append(f"{self.promoted} decides now (undo: headway rollback {self.task})")
+        if self.canary:
+            parts.append(self.canary)
+        if self.waits:
+            parts.append(f"it waits for you: headway promote {self.task}")
+        return "; ".join([*parts, *self.notes]) or "nothing changed"
+
+    def body(self) -> dict[str, Any]:
+        """The job's result, as JSON."""
+        verdict = self.verdict
+        return {
+            "task": self.task,
+            "summary": self.summary,
+            "settled": self.settled,
+            "rolled_back": self.rolled_back,
+            "learned": self.learned,
+            "proved": self.proved,
+            "verdict": None if verdict is None else verdict.state,
+            "reasons": [] if verdict is None else list(verdict.reasons),
+            "evidence": None if verdict is None or verdict.evidence is None else verdict.evidence.id,
+            "promoted": self.promoted,
+            "canary": self.canary,
+            "waits": self.waits,
+            "notes": self.notes,
+            "synthetic": self.synthetic,
+        }
+
+
+def cycle(project: Project, task: str, work: Due, marks: Marks, progress: Progress | None = None) -> Done:
+    """Do what is due for a task, in the order of the loop."""
+    done = Done(task=task, settled=project.settle(task), synthetic=project.query.count_source(task, "synthetic"))
+    found = standing(project, task)
+    if work.guard:
+        _guard(project, found, marks, done, progress)
+        found = standing(project, task)
+    if work.learn:
+        done.learned = project.learn(task, progress=progress)
+        found = standing(project, task)
+    if work.prove and found.candidate is not None:
+        _prove(project, found, marks, done, progress)
+        found = standing(project, task)
+    _act(project, found, done)
+    return done
+
+
+def _guard(project: Project, found: Standing, marks: Marks, done: Done, progress: Progress | None) -> None:
+    if progress is not None:
+        progress("guard", 0, None)
+    entry = project.guard(done.task, who=WHO)
+    marks.guarded = found.settled
+    if found.canary is not None:
+        marks.proved[found.canary.policy_hash] = found.settled
+    if entry is None:
+        return
+    if entry.kind == "retire":
+        done.rolled_back = f"the canary {entry.policy} ended, {entry.why}"
+    else:
+        done.rolled_back = f"rolled back to {entry.policy}, {entry.why}"
+    went = found.canary.policy_hash if found.canary is not None else found.current.digest
+    identifier = project.ledger.latest_evidence(done.task, went)
+    assert identifier is not None, "a guard acts on evidence that it has stored"
+    done.verdict = gate.verdict(stored_evidence(project, identifier), gate_rules(found.settings))
+    done.proved = entry.policy if entry.kind == "retire" else found.current.ref
+
+
+def _prove(project: Project, found: Standing, marks: Marks, done: Done, progress: Progress | None) -> None:
+    candidate = found.candidate
+    assert candidate is not None
+    guarded = marks.proved.get(candidate.policy_hash) == found.settled and found.verdict is not None
+    if guarded:  # the guard has just looked at the same rows
+        done.verdict = found.verdict
+    else:
+        done.verdict = project.prove(candidate.policy, task=done.task, progress=progress)
+        marks.proved[candidate.policy_hash] = found.settled
+    done.proved = candidate.policy
+
+
+def _act(project: Project, found: Standing, done: Done) -> None:
+    """What the verdict leads to: a promotion, a canary, or waiting."""
+    candidate, settings = found.candidate, found.settings
+    if candidate is None:
+        return
+    if settings.promote == "auto" and (found.passed or settings.gate == "off"):
+        try:
+            entry = project.promote(candidate.policy, because=found.verdict, task=done.task, who=WHO)
+        except (Conflict, GateRefused) as error:  # somebody else changed the ledger meanwhile: the next cycle sees it
+            done.notes.append(f"not promoted: {error.message}")
+            return
+        done.promoted, done.verdict, done.proved = entry.policy, found.verdict, candidate.policy
+        return
+    if found.waits:
+        done.waits, done.verdict, done.proved = True, found.verdict, candidate.policy
+    if settings.canary and found.verdict is not None and promising(found.verdict):
+        _start_canary(project, found, done)
+
+
+def promising(verdict: Verdict) -> bool:
+    """Whether a canary makes sense: it looks better, and nothing speaks against it but a log that says little."""
+    evidence = verdict.evidence
+    if evidence is None or evidence.difference.value <= evidence.margin or verdict.state == "worse":
+        return False
+    if verdict.state == "refused":
+        blocked = {each.name for each in evidence.diagnostics if each.blocks and not each.ok}
+        return bool(blocked) and blocked <= _CURED and all(each.ok for each in evidence.guards)
+    return True
+
+
+def _start_canary(project: Project, found: Standing, done: Done) -> None:
+    candidate, canary = found.candidate, found.canary
+    assert candidate is not None
+    if canary is not None:
+        if canary.policy_hash == candidate.policy_hash:
+            return
+        project.retire(canary.policy, task=done.task, why=f"{candidate.policy} takes its place", who=WHO)
+    share = found.settings.canary
+    project.canary(candidate.policy, share=share, task=done.task, who=WHO)
+    done.canary = f"{candidate.policy} decides on {share:.0%} of the traffic (canary)"

@@ -1,0 +1,361 @@
+"""Watches a project and runs the cycles that are due, one at a time, until it is told to stop.
+
+    with Watch(Path("."), say=print) as watch:
+        watch.look()          # once: every task, in turn; what was done or why not
+        watch.run()           # until SIGTERM or Ctrl-C
+
+One watch per project (`.headway/run/watch.lock`). Each cycle is a row in `jobs` with its progress and result, which is
+all that the server sees of it. A task whose cycle fails is tried again later and later; the others go on. Nothing here
+is kept in memory that a restart would miss: what is due is read from ledger and store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from headway.loop import pages
+from headway.loop.cycle import Done, cycle
+from headway.loop.lock import held
+from headway.loop.standing import Due, Marks, due, standing
+from headway.loop.when import Machine, machine, not_now
+from headway.nouns.errors import Conflict, HeadwayError
+from headway.nouns.protocols import Clock, Progress
+from headway.observe.jobs import Job, Jobs, at_work
+from headway.project import Project
+
+__all__ = ["LOCK", "WORKER", "Looked", "Stopped", "Watch"]
+
+logger = logging.getLogger("headway.loop")
+LOCK = Path("run", "watch.lock")
+WORKER = "watch"
+_LEASE_S = 60.0
+_TICK_S = 0.5  # how soon work that the server asks for is begun
+_FOLD_S = 1.0  # at most one snapshot of an online policy per second
+_TELL_S = 0.3
+_AGAIN_S, _LATEST_S = 30.0, 3600.0  # after a failed cycle: at first, and at most
+_PARTS = {"guard": (0, 20), "prove": (60, 95)}  # per cent of a cycle; learning lies between
+_INTERRUPTED = {"error": {"code": "interrupted", "message": "The worker ended during this.", "hint": ""}}
+
+
+class Stopped(BaseException):
+    """Told to stop. Like a kill, it may come anywhere, and nothing half done counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What a look at one task came to: something done, a reason why not, or an error."""
+
+    task: str
+    done: Done | None = None
+    skipped: str = ""
+    error: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.task}: {self.done.summary if self.done else self.error or self.skipped}"
+
+
+def _quiet(_line: str) -> None:
+    """Nobody listens."""
+
+
+class Watch:
+    """The loop of one project. Holds the project's watch lock while it is open."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        say: Callable[[str], None] = _quiet,
+        clock: Clock = time.time,
+        machine: Callable[[Path], Machine] = machine,
+        timed: bool = True,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self._say = say
+        self._clock = clock
+        self._machine = machine
+        self._timed = timed  # whether the window and the quiet that the settings ask for count
+        self._environ = environ
+        self._marks: dict[str, Marks] = {}
+        self._folded = 0.0
+        self._version = -1
+        self._stack = ExitStack()
+        self._wake = threading.Event()
+
+    def __enter__(self) -> Self:
+        home = self.folder / ".headway"
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            stack.enter_context(held(home / LOCK, "headway watch"))
+            stack.enter_context(at_work(home))
+            self._open()
+            stack.callback(self._close)  # not `project.close`: the project is opened anew when its settings change
+            self._remember()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    # -- for as long as it lives
+
+    def run(self) -> None:
+        """Look every `interval_s`; fold online policies and do what the server asks for in between."""
+        with contextlib.suppress(Stopped), _stoppable():
+            next_look = 0.0
+            while True:
+                if time.monotonic() >= next_look:
+                    self.look()
+                    next_look = time.monotonic() + self.project.settings.watch.interval_s
+                self._between()
+                self._wake.wait(min(_TICK_S, self.project.settings.watch.interval_s))
+
+    def _between(self) -> None:
+        try:
+            version = self.project.database.version()
+            if version == self._version:
+                return
+            self._version = version
+            self._fold()
+            self._asked_for()
+        except (HeadwayError, OSError) as error:  # a full disk, a locked store: the next tick tries again
+            logger.warning("between two looks: %s", error)
+
+    # -- one look
+
+    def look(self) -> list[Looked]:
+        """Every task once, the one that waited longest first."""
+        self._reopen_if_changed()
+        found = []
+        for task in sorted(self._tasks(), key=lambda name: self._marks.setdefault(name, Marks()).last):
+            looked = self._look_at(task)
+            found.append(looked)
+            self._tell(looked)
+        return found
+
+    def _look_at(self, task: str) -> Looked:
+        marks = self._marks.setdefault(task, Marks())
+        try:
+            if self._clock() < marks.not_before:
+                wait = marks.not_before - self._clock()
+                return Looked(task=task, skipped=f"the last cycle failed; tried again in {wait:.0f} s")
+            why_not = self._not_now()
+            self.project.settle(task)
+            stands = standing(self.project, task)
+            work = due(stands, marks, may_train=not why_not)
+            if not work.why:
+                return Looked(task=task, skipped=self._nothing(stands.waits, why_not, task))
+            marks.last = self._clock()
+            done = self._cycle(task, work, marks)
+        except Exception as error:  # noqa: BLE001 — whatever goes wrong with one task must not stop the others
+            return self._failed(task, marks, error)
+        marks.failures, marks.not_before = 0, 0.0
+        return Looked(task=task, done=done)
+
+    def _cycle(self, task: str, work: Due, marks: Marks) -> Done:
+        """The cycle as a job: running, then done or failed with what came of it."""
+        project, jobs = self.project, Jobs(self.project.database)
+        begun, started = self._clock(), time.monotonic()
+        job = jobs.begin("cycle", {"task": task, "why": work.why}, worker=WORKER, now=begun, lease_s=_LEASE_S)
+        try:
+            done = cycle(project, task, work, marks, self._progress(jobs, job, task))
+            took = time.monotonic() - started
+            page = pages.write(project.home / "reports", job.seq, done, at=begun, took_s=took)
+        except (Exception, Stopped) as error:
+            jobs.finish(job.seq, _error(error), worker=WORKER, now=self._clock(), failed=True)
+            raise
+        body = {**done.body(), "report": page, "seconds": round(took, 3)}
+        jobs.progress(job.seq, 100, 100, worker=WORKER, now=self._clock(), lease_s=_LEASE_S)
+        jobs.finish(job.seq, body, worker=WORKER, now=self._clock())
+        return done
+
+    def _failed(self, task: str, marks: Marks, error: Exception) -> Looked:
+        marks.failures += 1
+        marks.not_before = self._clock() + min(_LATEST_S, _AGAIN_S * 2.0 ** (marks.failures - 1))
+        if isinstance(error, HeadwayError):
+            logger.warning("cycle failed task=%s code=%s", task, error.code)
+            return Looked(task=task, error=f"failed: {error}")
+        logger.error("cycle failed task=%s", task, exc_info=error)
+        return Looked(task=task, error=f"failed: {type(error).__name__}: {error}")
+
+    def _nothing(self, waits: bool, why_not: str, task: str) -> str:
+        if waits:
+            return f"a proven candidate waits for you: headway promote {task}"
+        return f"not now: {why_not}" if why_not else "nothing is due"
+
+    def _not_now(self) -> str:
+        latest = self.project.query.latest(None, 1)
+        return not_now(
+            self.project.settings.watch,
+            now=datetime.fromtimestamp(self._clock(), UTC).astimezone(),
+            last_decision=latest[0].at if latest else None,
+            found=self._machine(self.folder),
+            timed=self._timed,
+        )
+
+    def _tell(self, looked: Looked) -> None:
+        """Say what was done; a reason for doing nothing only once."""
+        marks = self._marks[looked.task]
+        text = str(looked)
+        quiet = looked.done is None and (text == marks.said or looked.skipped == "nothing is due")
+        marks.said = text if looked.done is None else ""
+        if not quiet and not (looked.skipped and looked.skipped.startswith("the last cycle failed")):
+            self._say(text)
+
+    # -- what else there is to do
+
+    def _fold(self) -> None:
+        """Online policies take in what has settled."""
+        now = time.monotonic()
+        if now - self._folded < _FOLD_S:
+            self._version = -1  # look again at the next tick
+            return
+        for task in self._tasks():
+            try:
+                if self.project.settings.task(task).online == "live":
+                    self._folded = now
+                    self.project.fold(task)
+            except HeadwayError as error:
+                if not isinstance(error, Conflict):  # a promotion came in between: the next fold starts from it
+                    logger.warning("fold failed task=%s code=%s", task, error.code)
+
+    def _asked_for(self) -> None:
+        """Learning that somebody asked the server for."""
+        jobs = Jobs(self.project.database)
+        while jobs.waiting(("learn",), now=self._clock()):
+            job = jobs.claim(WORKER, now=self._clock(), lease_s=_LEASE_S, kinds=("learn",))
+            if job is None:
+                return
+            task = str(job.body["task"])
+            try:
+                ref = self.project.learn(
+                    task,
+                    family=job.body.get("family"),
+                    seed=job.body.get("seed"),
+                    progress=self._progress(jobs, job, task),
+                )
+            except Exception as error:  # noqa: BLE001 — one request must not end the loop
+                logger.warning("learn failed task=%s error=%s", task, error)
+                jobs.finish(job.seq, _error(error), worker=WORKER, now=self._clock(), failed=True)
+                continue
+            jobs.finish(job.seq, {"task": task, "policy": ref}, worker=WORKER, now=self._clock())
+            self._say(f"{task}: learned {ref} as asked")
+
+    # -- small parts
+
+    def _tasks(self) -> list[str]:
+        """Those that have settings; what was recorded for a task that is no longer declared rests."""
+        settings = self.project.settings
+        return [name for name in self.project.tasks() if name in settings.tasks or not settings.declared]
+
+    def _close(self) -> None:
+        self.project.close()
+
+    def _open(self) -> None:
+        self.project = Project(self.folder, environ=self._environ, clock=self._clock)
+        self._read = _stamp(self.project.settings.file)
+
+    def _reopen_if_changed(self) -> None:
+        """headway.toml was edited: go on with what it says now, or, while it cannot be read, with what it said."""
+        file = self.folder / "headway.toml"
+        if _stamp(file) == self._read:
+            return
+        before = self.project
+        try:
+            self._open()
+        except HeadwayError as error:
+            self._read = _stamp(file)
+            logger.warning("headway.toml is not used: %s", error)
+            self._say(f"headway.toml changed and cannot be used, so nothing changes: {error}")
+            return
+        before.close()
+        self._version = -1
+
+    def _remember(self) -> None:
+        """What the last watch left running is over; a task that ended it again and again has to wait."""
+        jobs = Jobs(self.project.database)
+        jobs.abandoned(WORKER, own=("cycle",), result=_INTERRUPTED, now=self._clock())
+        ended: dict[str, bool] = {}
+        for job in jobs.latest(100):
+            task = str(job.body.get("task", ""))
+            if job.kind != "cycle" or ended.get(task):
+                continue
+            marks = self._marks.setdefault(task, Marks())
+            marks.last = max(marks.last, job.at)
+            if job.state == "failed" and job.result == _INTERRUPTED:
+                marks.failures += 1
+            else:
+                ended[task] = True
+        for marks in self._marks.values():
+            if marks.failures >= 3:
+                marks.not_before = marks.last + min(_LATEST_S, _AGAIN_S * 2.0 ** (marks.failures - 3))
+
+    def _progress(self, jobs: Jobs, job: Job, task: str) -> Progress:
+        """Percent of the cycle, written a few times a second at most."""
+        rows = max(1, self.project.query.count_settled(task))
+        told = 0.0
+
+        def report(what: str, done: int, of: int | None) -> None:
+            nonlocal told
+            now = time.monotonic()
+            if now - told < _TELL_S:
+                return
+            told = now
+            first, last = _PARTS.get(what, (20, 60))
+            percent = first + int((last - first) * min(1.0, done / (of or rows)))
+            jobs.progress(job.seq, percent, 100, worker=WORKER, now=self._clock(), lease_s=_LEASE_S)
+
+        return report
+
+
+def _error(error: BaseException) -> dict[str, Any]:
+    if isinstance(error, Stopped):
+        return {"error": {"code": "stopped", "message": "The loop was stopped during this.", "hint": ""}}
+    if isinstance(error, HeadwayError):
+        return {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+    return {"error": {"code": "failed", "message": f"{type(error).__name__}: {error}"[:500], "hint": ""}}
+
+
+def _stamp(file: Path | None) -> tuple[int, int] | None:
+    try:
+        found = None if file is None else file.stat()
+    except OSError:
+        return None
+    return None if found is None else (found.st_mtime_ns, found.st_size)
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[None]:
+    """SIGTERM and Ctrl-C raise `Stopped`, once; where this is not the main thread, only `Stopped` itself stops."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise Stopped
+
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    except Stopped:
+        raise
+    else:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,300 @@
+"""Cycles on real projects: learned, proven, promoted or waiting, guarded, written down."""
+
+from __future__ import annotations
+
+import pytest
+
+import headway
+from headway.loop.standing import Marks, due, standing
+from headway.nouns.errors import Conflict
+from headway.observe.jobs import Jobs, worker_there
+from tests.loop.conftest import ASK, AUTO, kinds, lying, play
+
+
+def only(looked):
+    (one,) = looked
+    return one
+
+
+def cycles(project):
+    return [job for job in reversed(Jobs(project.database).latest()) if job.kind == "cycle"]
+
+
+def test_nothing_is_done_before_enough_has_settled(tmp_path, watching):
+    watch = watching(AUTO)
+    assert only(watch.look()).skipped == "nothing is due"
+    play(tmp_path, 49)
+    assert only(watch.look()).skipped == "nothing is due"
+    play(tmp_path, 1, seed=8)
+    assert only(watch.look()).done.learned
+
+
+def test_a_proven_candidate_is_promoted_where_the_task_says_auto(tmp_path, watching):
+    watch = watching(AUTO)
+    play(tmp_path, 1200)
+    done = only(watch.look()).done
+    assert done.promoted == done.learned
+    entry = watch.project.ledger.entries("route")[-1]
+    assert (entry.kind, entry.policy, entry.who) == ("promote", done.promoted, "watch")
+    assert entry.evidence_id == done.verdict.evidence.id
+    assert watch.project.decide("route", "x").policy_hash == entry.policy_hash, "served is what was promoted"
+
+
+def test_a_proven_candidate_waits_where_the_task_says_ask(tmp_path, watching):
+    watch = watching(ASK)
+    play(tmp_path, 1200)
+    done = only(watch.look()).done
+    assert done.waits
+    assert done.verdict.passed
+    assert not done.promoted
+    play(tmp_path, 900, seed=9)
+    again = only(watch.look())
+    assert again.skipped.endswith("headway promote route"), "nothing replaces it under the user's hands"
+    assert kinds(watch.project) == ["candidate"]
+    entry = watch.project.promote(task="route")
+    assert entry.policy == done.learned, "the command that was named promotes what was shown"
+
+
+def test_a_tested_candidate_keeps_its_turn_until_half_as_much_data_again(tmp_path, watching):
+    watch = watching(ASK)
+    play(tmp_path, 150)
+    first = only(watch.look()).done
+    assert first.verdict.state == "refused", "too few rows"
+    play(tmp_path, 60, seed=8)
+    second = only(watch.look()).done
+    assert (second.learned, second.proved) == ("", first.learned), "tested again, not replaced"
+    play(tmp_path, 20, seed=9)
+    assert only(watch.look()).done.learned
+
+
+def test_a_cycle_is_a_job_with_its_result_and_a_page(tmp_path, watching):
+    watch = watching(AUTO)
+    play(tmp_path, 600)
+    done = only(watch.look()).done
+    (job,) = cycles(watch.project)
+    assert (job.state, job.done, job.total) == ("done", 100, 100)
+    assert job.result["learned"] == done.learned
+    assert job.result["verdict"] == done.verdict.state
+    assert job.result["evidence"] == done.verdict.evidence.id
+    pages = watch.project.home / "reports"
+    markdown = (pages / f"{job.result['report']}.md").read_text("utf-8")
+    html = (pages / f"{job.result['report']}.html").read_text("utf-8")
+    for page in (markdown, html):
+        assert done.learned in page.replace("\\", "")
+        assert done.verdict.evidence.id in page.replace("\\", "")
+        assert "600 decisions of this task are made up" in page
+    assert html.count("<main>") == html.count("</main>") == 1
+
+
+def test_a_page_shows_what_people_wrote_as_text(tmp_path, watching):
+    from headway.loop import pages
+    from headway.loop.cycle import Done
+
+    done = Done(task="route", notes=["<script>alert(1)</script> **bold** [x](y)"])
+    name = pages.write(tmp_path / "reports", 7, done, at=0.0, took_s=0.1)
+    assert "<script>" not in (tmp_path / "reports" / f"{name}.html").read_text("utf-8")
+    markdown = (tmp_path / "reports" / f"{name}.md").read_text("utf-8")
+    assert "<script>" not in markdown
+    assert r"\*\*bold\*\* \[x\](y)" in markdown
+
+
+def test_old_pages_make_way(tmp_path, monkeypatch):
+    from headway.loop import pages
+    from headway.loop.cycle import Done
+
+    monkeypatch.setattr(pages, "KEPT", 3)
+    for number in range(1, 6):
+        pages.write(tmp_path, number, Done(task="route"), at=0.0, took_s=0.1)
+    assert [path.name for path in sorted(tmp_path.glob("*.md"))] == [f"cycle-{n:06d}-route.md" for n in (3, 4, 5)]
+
+
+def test_one_task_that_fails_does_not_stop_the_others(tmp_path, watching):
+    watch = watching(
+        AUTO + '[tasks.early]\nactions = ["small", "large"]\nkind = "choice"\nfamily = "cql"\n'
+        '[tasks.late]\nactions = ["small", "large"]\n'
+    )
+    for task in ("early", "route", "late"):
+        play(tmp_path, 60, task=task)
+    looked = {each.task: each for each in watch.look()}
+    assert looked["early"].error.startswith("failed: ")
+    assert looked["route"].done.learned
+    assert looked["late"].done.learned
+    failed = [job for job in cycles(watch.project) if job.state == "failed"]
+    assert [job.body["task"] for job in failed] == ["early"]
+    assert failed[0].result["error"]["code"] == "family_missing"
+
+
+def test_a_failing_task_is_tried_again_later_and_later(tmp_path, watching):
+    moment = [1_900_000_000.0]
+    watch = watching('[tasks.route]\nactions = ["small", "large"]\nfamily = "cql"\n', clock=lambda: moment[0])
+    play(tmp_path, 60)
+    waits = []
+    for _ in range(9):
+        assert only(watch.look()).error
+        assert only(watch.look()).skipped.startswith("the last cycle failed")
+        waits.append(watch._marks["route"].not_before - moment[0])
+        moment[0] = watch._marks["route"].not_before
+    assert waits == [30.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
+
+
+def test_a_canary_starts_ends_when_proven_worse_and_does_not_come_back(tmp_path, watching):
+    toml = (
+        '[tasks.route]\nactions = ["good", "bad"]\ncanary = 0.3\nretrain_after = 200\n'
+        'rules = [{ when = "text_length >= 0", use = "good" }]\n'
+    )
+    watch = watching(toml)
+    lying(tmp_path, 0, 1200, bad=0.9, good=0.5)  # "bad" pays while the candidate is learned …
+    done = only(watch.look()).done
+    assert done.canary.startswith(done.learned)
+    assert watch.project.ledger.canary("route").policy == done.learned
+    assert watch.project.ledger.canary("route").who == "watch"
+    bad = done.learned
+    for first in range(1200, 6000, 400):  # … and no longer
+        lying(tmp_path, first, first + 400, bad=0.0, good=0.9)
+        done = only(watch.look()).done
+        if done is not None and done.rolled_back:
+            break
+    assert done.rolled_back.startswith(f"the canary {bad} ended, automatic: Proven worse")
+    assert watch.project.ledger.states("route")[watch.project.registry.find(bad)] == "retired"
+    assert bad not in [each.policy for each in watch.project.ledger.entries("route") if each.kind == "promote"]
+
+
+def test_a_promoted_policy_that_turns_out_worse_is_rolled_back(tmp_path, watching):
+    toml = (
+        '[tasks.route]\nactions = ["good", "bad"]\ngate = "off"\npromote = "auto"\nretrain_after = 100000\n'
+        'explore = { kind = "epsilon", value = 0.3 }\n'
+    )
+    watch = watching(toml)
+    lying(tmp_path, 0, 200, bad=0.9, good=0.1)
+    watch.project.promote(watch.project.learn("route"))
+    assert only(watch.look()).done.rolled_back == ""
+    lying(tmp_path, 200, 1200, bad=0.1, good=0.9)
+    done = only(watch.look()).done
+    assert done.rolled_back.startswith("rolled back to uniform@0, automatic: Proven worse")
+    assert done.verdict.state == "worse"
+    assert kinds(watch.project) == ["candidate", "promote", "rollback"]
+    assert only(watch.look()).skipped == "nothing is due"
+
+
+def test_a_second_watch_says_who_holds_the_project(tmp_path, watching):
+    watching(ASK)
+    with pytest.raises(Conflict) as error:
+        watching()
+    assert error.value.code == "already_running"
+    assert f"process {__import__('os').getpid()}" in error.value.message
+
+
+def test_a_watch_is_the_worker_that_the_server_looks_for(tmp_path, watching):
+    assert not worker_there(tmp_path / ".headway")
+    watch = watching(ASK)
+    assert worker_there(tmp_path / ".headway")
+    watch.__exit__(None, None, None)
+    assert not worker_there(tmp_path / ".headway")
+
+
+def test_learning_that_the_server_was_asked_for_is_done(tmp_path, watching):
+    watch = watching(ASK)
+    play(tmp_path, 60)
+    jobs = Jobs(watch.project.database)
+    good = jobs.add("learn", {"task": "route", "family": None, "seed": 5}, now=1.0)
+    bad = jobs.add("learn", {"task": "route", "family": "nonsense", "seed": None}, now=2.0)
+    watch._between()
+    assert jobs.get(good.seq).result["policy"] in [each.policy for each in watch.project.ledger.entries("route")]
+    assert (jobs.get(bad.seq).state, jobs.get(bad.seq).result["error"]["code"]) == ("failed", "family_missing")
+
+
+def test_work_that_a_killed_watch_left_is_ended_or_queued_again(tmp_path, watching):
+    watch = watching(AUTO)
+    jobs = Jobs(watch.project.database)
+    cycle = jobs.begin("cycle", {"task": "route"}, worker="watch", now=1.0, lease_s=1e9)
+    asked = jobs.add("learn", {"task": "route"}, now=1.0)
+    jobs.claim("watch", now=1.0, lease_s=1e9, kinds=("learn",))
+    watch.__exit__(None, None, None)
+    again = Jobs(watching().project.database)
+    assert (again.get(cycle.seq).state, again.get(cycle.seq).result["error"]["code"]) == ("failed", "interrupted")
+    assert again.get(asked.seq).state == "queued"
+
+
+def test_a_task_that_ends_the_process_again_and_again_has_to_wait(tmp_path, watching):
+    (tmp_path / "headway.toml").write_text(ASK, "utf-8")
+    play(tmp_path, 60)
+    moment = [1_900_000_000.0]
+    for _ in range(3):
+        watch = watching(ASK, clock=lambda: moment[0])
+        Jobs(watch.project.database).begin("cycle", {"task": "route"}, worker="watch", now=moment[0], lease_s=60)
+        watch.__exit__(None, None, None)
+    watch = watching(clock=lambda: moment[0])
+    assert only(watch.look()).skipped.startswith("the last cycle failed")
+    moment[0] += 31
+    assert only(watch.look()).done.learned
+
+
+def test_a_cycle_that_stopped_after_learning_goes_on_with_the_proof(tmp_path, watching):
+    (tmp_path / "headway.toml").write_text(AUTO, "utf-8")
+    play(tmp_path, 1200)
+    with headway.open(tmp_path, environ={}) as project:
+        candidate = project.learn("route")
+    done = only(watching(AUTO).look()).done
+    assert (done.learned, done.proved, done.promoted) == ("", candidate, candidate)
+
+
+def test_a_cycle_that_stopped_after_the_proof_goes_on_with_the_promotion(tmp_path, watching):
+    (tmp_path / "headway.toml").write_text(AUTO, "utf-8")
+    play(tmp_path, 1200)
+    with headway.open(tmp_path, environ={}) as project:
+        candidate = project.learn("route")
+        assert project.prove(candidate).passed
+    watch = watching(AUTO)
+    assert due(standing(watch.project, "route"), Marks()).act
+    assert only(watch.look()).done.promoted == candidate
+    assert kinds(watch.project).count("promote") == 1
+    assert only(watch.look()).done is None or kinds(watch.project).count("promote") == 1
+
+
+def test_evidence_against_an_earlier_current_policy_does_not_promote(tmp_path, watching):
+    watch = watching(AUTO)
+    play(tmp_path, 1200)
+    candidate = only(watch.look()).done.promoted
+    watch.project.rollback("route")
+    found = standing(watch.project, "route")
+    assert found.candidate is None, "what was taken back is not promoted again"
+    assert candidate not in [each.policy for each in watch.project.ledger.entries("route")[3:]]
+
+
+def test_settings_that_change_are_used_and_bad_ones_are_not(tmp_path, watching):
+    said: list[str] = []
+    watch = watching(ASK, say=said.append)
+    (tmp_path / "headway.toml").write_text(ASK + "retrain_after = 7\n", "utf-8")
+    watch.look()
+    assert watch.project.settings.task("route").retrain_after == 7
+    (tmp_path / "headway.toml").write_text("[tasks.route]\nnonsense = 1\n", "utf-8")
+    watch.look()
+    assert watch.project.settings.task("route").retrain_after == 7
+    assert any("cannot be used" in line for line in said)
+
+
+def test_an_online_policy_takes_in_what_settles(tmp_path, watching):
+    toml = AUTO + 'gate = "off"\nonline = "live"\nretrain_after = 100000\n'
+    watch = watching(toml)
+    play(tmp_path, 100)
+    watch.project.promote(watch.project.learn("route"))
+    with headway.open(tmp_path, environ={}) as project:
+        pick = project.decide("route", "one more")
+        project._folded_at = float("inf")  # the loop folds, not this process
+        project.signal(pick.id, reward=0.4)
+    watch._between()
+    assert kinds(watch.project)[-1] == "snapshot"
+    count = len(kinds(watch.project))
+    watch._version = -1
+    watch._between()
+    assert len(kinds(watch.project)) == count, "at most one snapshot a second, and none without news"
+
+
+def test_the_same_reason_is_said_once(tmp_path, watching):
+    said: list[str] = []
+    watch = watching(ASK + "[watch]\nidle_s = 1e9\n", say=said.append, clock=lambda: 1_900_000_000.0)
+    play(tmp_path, 60)
+    for _ in range(3):
+        watch.look()
+    assert len(said) == 1
+    assert "not now: the last decision is" in said[0]

@@ -1,0 +1,113 @@
+"""When the loop may train: by the clock, by quiet, by what the machine has left."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.loop.when import Machine, in_window, machine, not_now
+from headway.settings import WatchSettings
+from tests.loop.conftest import ASK, ROOMY, play
+
+EAST = timezone(timedelta(hours=2))
+
+
+def at(hour: int, minute: int = 0) -> datetime:
+    return datetime(2026, 3, 4, hour, minute, tzinfo=EAST)
+
+
+@pytest.mark.parametrize(
+    ("window", "hour", "inside"),
+    [
+        ((120, 360), 1, False),
+        ((120, 360), 2, True),
+        ((120, 360), 5, True),
+        ((120, 360), 6, False),
+        ((1380, 300), 22, False),
+        ((1380, 300), 23, True),
+        ((1380, 300), 0, True),
+        ((1380, 300), 4, True),
+        ((1380, 300), 5, False),
+        ((0, 0), 12, True),
+    ],
+)
+def test_a_window_may_pass_midnight(window, hour, inside):
+    assert in_window(window, at(hour)) is inside
+
+
+@given(st.integers(0, 1439), st.integers(0, 1439), st.integers(0, 1439))
+def test_a_window_and_the_one_between_its_ends_share_the_day(first, last, minute):
+    now = at(minute // 60, minute % 60)
+    if first != last:
+        assert in_window((first, last), now) is not in_window((last, first), now)
+
+
+def test_the_window_is_local_time():
+    settings = WatchSettings(window=(120, 360))
+    inside = datetime(2026, 3, 4, 1, 30, tzinfo=UTC).astimezone(EAST)  # 03:30 there
+    assert not not_now(settings, now=inside, last_decision=None, found=ROOMY)
+    outside = datetime(2026, 3, 4, 3, 30, tzinfo=UTC)
+    assert "01:30" not in not_now(settings, now=outside.astimezone(EAST), last_decision=None, found=ROOMY)
+    assert not_now(settings, now=at(9), last_decision=None, found=ROOMY) == "outside the window 02:00-06:00"
+    assert not not_now(settings, now=at(9), last_decision=None, found=ROOMY, timed=False)
+
+
+def test_quiet_is_counted_from_the_last_decision():
+    settings = WatchSettings(idle_s=60)
+    now = at(9)
+    said = not_now(settings, now=now, last_decision=now.timestamp() - 59, found=ROOMY)
+    assert said == "the last decision is 59 s old; 60 s of quiet are asked for"
+    assert not not_now(settings, now=now, last_decision=now.timestamp() - 60, found=ROOMY)
+    assert not not_now(settings, now=now, last_decision=None, found=ROOMY)
+    ahead = not_now(settings, now=now, last_decision=now.timestamp() + 500, found=ROOMY)
+    assert ahead.startswith("the last decision is 0 s old"), "a clock that was set back"
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (Machine(free_disk_mb=255), "255 MB are free on the disk; 256 MB are asked for"),
+        (Machine(free_memory_mb=12), "12 MB of memory are available; 256 MB are asked for"),
+        (Machine(load=2.5), "the load is 2.50 per core; at most 2 is asked for"),
+        (Machine(free_disk_mb=256, free_memory_mb=256, load=2.0), ""),
+        (Machine(), ""),
+    ],
+)
+def test_what_the_machine_has_left_counts(found, said):
+    assert not_now(WatchSettings(max_load=2.0), now=at(9), last_decision=None, found=found) == said
+
+
+def test_this_machine_can_be_looked_at(tmp_path):
+    found = machine(tmp_path)
+    assert found.free_disk_mb is not None
+    assert found.free_disk_mb > 0
+    assert found.load is None or found.load >= 0
+    assert (found.free_memory_mb or 0) > 0 or not Path("/proc/meminfo").exists()
+
+
+def test_outside_the_window_nothing_is_learned_but_what_acts_is_guarded(tmp_path, watching):
+    moment = [at(9).timestamp()]
+    local = datetime.fromtimestamp(moment[0], UTC).astimezone()
+    closed = f"{(local.hour + 1) % 24:02}:{local.minute:02}-{(local.hour + 2) % 24:02}:{local.minute:02}"
+    watch = watching(f'{ASK}[watch]\nwindow = "{closed}"\n', clock=lambda: moment[0])
+    play(tmp_path, 60)
+    (looked,) = watch.look()
+    assert looked.skipped.startswith("not now: outside the window")
+    moment[0] += 3600
+    (looked,) = watch.look()
+    assert looked.done.learned
+
+
+def test_a_full_disk_is_a_reason_not_to_learn(tmp_path, watching):
+    left = [Machine(free_disk_mb=1)]
+    watch = watching(ASK, machine=lambda _: left[0])
+    play(tmp_path, 60)
+    (looked,) = watch.look()
+    assert looked.skipped == "not now: 1 MB are free on the disk; 256 MB are asked for"
+    left[0] = ROOMY
+    (looked,) = watch.look()
+    assert looked.done.learned
