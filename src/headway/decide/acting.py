@@ -322,12 +322,16 @@ def _scattered(probabilities: Floats, allowed: Sequence[bool] | None) -> Floats:
 def _sound(policy: Policy, opinion: Opinion, candidates: Sequence[Candidate]) -> Opinion:
     found = opinion.probabilities
     if found.shape != (len(candidates),) or not (abs(float(found.sum()) - 1.0) <= 1e-9 and float(found.min()) >= 0.0):
-        raise Damaged(
-            f"The policy {policy.family!r} gave {found!r} for {len(candidates)} candidates.",
-            code="bad_distribution",
-            hint="Its bundle is damaged or was built for something else: roll back.",
-        )
+        raise _unsound(policy, found, candidates)
     return opinion
+
+
+def _unsound(policy: Policy, found: Floats, candidates: Sequence[Candidate]) -> Damaged:
+    return Damaged(
+        f"The policy {policy.family!r} gave {found!r} for {len(candidates)} candidates.",
+        code="bad_distribution",
+        hint="Its bundle is damaged or was built for something else: roll back.",
+    )
 
 
 def _reason(policy: Policy, situation: Situation, candidates: Sequence[Candidate]) -> str:
@@ -356,9 +360,16 @@ def _many(
 ) -> Opinions:
     """All opinions at once where the policy can, one by one where it cannot."""
     if hasattr(policy, "opinions"):
-        return cast(ManyPolicy, policy).opinions(situations, candidates, seeds, confidence=confidence, std=std)
+        many = cast(ManyPolicy, policy).opinions(situations, candidates, seeds, confidence=confidence, std=std)
+        found = many.probabilities
+        if found.shape != (len(situations), len(candidates)) or not (
+            float(np.abs(found.sum(axis=1) - 1.0).max()) <= 1e-9 and float(found.min()) >= 0.0
+        ):
+            raise _unsound(policy, found, candidates)
+        return many
     each = [
-        policy.distribution(situation, candidates, seed=seed) for situation, seed in zip(situations, seeds, strict=True)
+        _sound(policy, policy.distribution(situation, candidates, seed=seed), candidates)
+        for situation, seed in zip(situations, seeds, strict=True)
     ]
     means = [one.mean for one in each if one.mean is not None]
     stds = [one.std for one in each if one.std is not None]

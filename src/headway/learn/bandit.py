@@ -210,7 +210,8 @@ def _centroids(x: Floats, wanted: Mapping[str, Any], rng: np.random.Generator, l
         return {}
     different = len(np.unique(x, axis=0))
     sizes = [int(wanted["clusters"])] if wanted["clusters"] else [each for each in _SIZES if each * 50 <= len(x)]
-    sizes = [each for each in sizes if each <= different] or ([] if linear and wanted["model"] is None else [1])
+    sizes = sizes or ([] if linear and wanted["model"] is None else [_SIZES[0]])
+    sizes = sorted({min(size, different) for size in sizes})  # no more clusters than different situations
     return {size: rounded(kmeans(x, size, rng)) for size in sizes}
 
 

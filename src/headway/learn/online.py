@@ -20,7 +20,7 @@ after 1, 2, 4, … rows, after every 1,024 rows of an arm and after every withdr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,9 +103,7 @@ class State:
         per_arm = self.totals[..., 0] if self.linear else self.totals[..., 0].sum(axis=0)
         self._rows = [round(each) for each in per_arm.tolist()]
         if self.linear:
-            self._reprime()
-            for arm in range(len(self.arms)):
-                self._refresh(arm)
+            self._renew(range(len(self.arms)))
             self.noise[0] = (max(self._error, 0.0) + _PRIOR_ROWS * self._spread) / (float(self.seen[0]) + _PRIOR_ROWS)
 
     def vector(self, situation: Situation) -> Floats:
@@ -148,13 +146,10 @@ class State:
         self.seen[0] = seen = float(self.seen[0]) + sign
         if sign < 0.0 or rows % _REFRESH == 0:
             self.flush()
-            self._reprime()
-            self._refresh(arm)
+            self._renew((arm,))
         elif seen < _REFRESH and int(seen) & (int(seen) - 1) == 0:
             self.flush()
-            self._reprime()
-            for each in range(len(self.arms)):
-                self._refresh(each)
+            self._renew(range(len(self.arms)))
         else:
             self._recurse(arm, x, reward, rows)
             if len(self._waiting) >= _REFRESH:
@@ -180,18 +175,23 @@ class State:
             covariance -= recent.T @ recent
             self._late[arm] = 0
 
-    def _reprime(self) -> None:
-        """What all arms share: the prior's weights, and the noise."""
+    def _renew(self, arms: Iterable[int]) -> None:
+        """The prior's weights, these arms, and the noise, straight from the sums."""
         width, count = self.features.width, len(self.arms)
-        self.weights[count] = prior_weights(self.moments, self.targets, self.totals, self.ridge, self.prior)
-        self.covariance[count] = np.diag(1.0 / penalties(width, self.ridge))
+        start = prior_weights(self.moments, self.targets, self.totals, self.ridge, self.prior)
+        held = penalties(width, self.ridge)
+        self.weights[count], self.covariance[count] = start, np.diag(1.0 / held)
+        for arm in arms:
+            self._refresh(arm)
         self._spread = pooled_variance(self.totals)
         self._error = 0.0
         for weights, targets, moments, totals in zip(
             self.weights[:-1], self.targets, self.moments, self.totals, strict=True
         ):
             if totals[0] > 0.0:
+                shift = weights - start
                 self._error += float(totals[2] - 2.0 * (weights @ targets) + weights @ moments @ weights)
+                self._error += float((held * shift) @ shift)
 
     def _refresh(self, arm: int) -> None:
         """The arm's inverse and weights straight from the sums."""

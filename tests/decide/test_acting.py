@@ -1,0 +1,216 @@
+"""The pipeline: its order, the confidence floor, the canary, stickiness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from headway.decide.acting import Explorer, Pipeline, explorer, sticky
+from headway.decide.baselines import baseline
+from headway.nouns.errors import Conflict, Damaged, InvalidInput, InvalidSettings
+from headway.nouns.protocols import Floats, Opinion, Policy
+from headway.nouns.records import Candidate, Decision, Situation
+
+ARMS = tuple(Candidate(name) for name in ("a", "b", "c", "d"))
+HERE = Situation(task="t", state={"sure": 0.9})
+
+
+@dataclass(frozen=True)
+class Table:
+    """A policy that predicts the same for every situation, as sure as the situation says."""
+
+    mean: tuple[float, ...] = (0.1, 0.4, 0.2, 0.3)
+    std: tuple[float, ...] | None = (0.1, 0.1, 0.1, 0.1)
+    probabilities: tuple[float, ...] = (0.0, 1.0, 0.0, 0.0)
+    family: str = "table"
+
+    def distribution(
+        self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
+    ) -> Opinion:
+        def cut(values: tuple[float, ...]) -> Floats:
+            return np.array([values["abcd".index(each.name)] for each in candidates])
+
+        kept = cut(self.probabilities)
+        total = kept.sum()
+        return Opinion(
+            kept / total if total else np.full(len(kept), 1 / len(kept)),
+            float(situation.state.get("sure", 1.0)),  # type: ignore[arg-type]
+            None,
+            cut(self.mean),
+            None if self.std is None else cut(self.std),
+        )
+
+
+def test_the_order_is_policy_then_explorer_then_floor_then_canary() -> None:
+    canary = baseline("fixed@0", arm="d")
+    pipeline = Pipeline(
+        Table(), floor=0.04, explore=Explorer(kind="epsilon", share=0.2), canary=canary, canary_share=0.25
+    )
+    acted = pipeline.distribution(HERE, ARMS, 1)
+    explored = np.array([0.05, 0.85, 0.05, 0.05])
+    current = 0.96 * explored + 0.01
+    other = 0.96 * np.array([0.05, 0.05, 0.05, 0.85]) + 0.01
+    assert acted.probabilities == pytest.approx(0.75 * current + 0.25 * other, abs=1e-15)
+    assert acted.canary == pytest.approx(other, abs=1e-15)
+    assert acted.exploration == "epsilon, floor 0.04, canary 0.25"
+
+
+@pytest.mark.parametrize("kind", ["greedy", "softmax", "squarecb", "thompson"])
+def test_an_explorer_that_needs_predictions_changes_nothing_where_there_are_none(kind: str) -> None:
+    rules = baseline("fixed@0", arm="c")
+    plain = Pipeline(rules, floor=0.0, explore=kind).distribution(HERE, ARMS, 1)
+    assert plain.probabilities.tolist() == [0.0, 0.0, 1.0, 0.0]
+    assert plain.exploration == "policy"
+    explored = Pipeline(Table(), floor=0.0, explore=kind).distribution(HERE, ARMS, 1)
+    assert explored.exploration == kind
+    assert explored.probabilities.argmax() == 1
+
+
+@pytest.mark.parametrize(("sure", "branch", "chosen"), [(0.7, "policy", 1), (0.6999, "fallback", 0)])
+def test_the_confidence_floor_fires_below_it_and_not_at_it(sure: float, branch: str, chosen: int) -> None:
+    situation = Situation(task="t", state={"sure": sure})
+    rules = baseline("rules@0", rules=[{"when": "sure < 0.7", "use": "a"}], default="d")
+    pipeline = Pipeline(Table(), fallback=rules, confidence_floor=0.7, floor=0.0)
+    acted = pipeline.act(situation, ARMS, 3)
+    assert (acted.branch, acted.index) == (branch, chosen)
+    assert acted.opinion.probabilities.tolist() == [0.0, 1.0, 0.0, 0.0]  # the policy's own is kept for `explain`
+    assert ("rule 1" in acted.why) is (branch == "fallback")
+    assert "0.7" in acted.why
+    assert np.array_equal(pipeline.distributions([situation], ARMS, [3])[0], acted.probabilities)
+
+
+def test_without_a_fallback_the_policy_decides_however_unsure() -> None:
+    assert Pipeline(Table(), confidence_floor=1.0).act(HERE, ARMS, 1).branch == "policy"
+
+
+def test_propensities_and_assignments_are_what_happens() -> None:
+    pipeline = Pipeline(Table(), floor=0.2, canary=baseline("fixed@0", arm="d"), canary_share=0.3)
+    draws = [pipeline.act(HERE, ARMS, seed) for seed in range(8000)]
+    counts = np.bincount([each.index for each in draws], minlength=4) / len(draws)
+    truth = draws[0].probabilities
+    assert (np.abs(counts - truth) <= 5.5 * np.sqrt(truth * (1 - truth) / len(draws))).all()
+    share = sum(each.assigned == "canary" for each in draws) / len(draws)
+    assert abs(share - 0.3) <= 5.5 * np.sqrt(0.3 * 0.7 / len(draws))
+    # Within the canary's share, actions follow the canary's own distribution.
+    own = np.bincount([each.index for each in draws if each.assigned == "canary"], minlength=4)
+    assert abs(own[3] / own.sum() - 0.85) <= 5.5 * np.sqrt(0.85 * 0.15 / own.sum())
+    assert {each.assigned for each in draws} == {"current", "canary"}
+    assert Pipeline(Table()).act(HERE, ARMS, 1).assigned == ""
+
+
+def test_a_canary_without_a_share_is_not_asked() -> None:
+    quiet = Pipeline(Table(), canary=baseline("fixed@0", arm="d"), canary_share=0.0)
+    assert np.array_equal(quiet.act(HERE, ARMS, 5).probabilities, Pipeline(Table()).act(HERE, ARMS, 5).probabilities)
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        Pipeline(Table()),
+        Pipeline(Table(), explore="thompson", floor=0.1),
+        Pipeline(Table(std=None), explore="softmax"),
+        Pipeline(Table(), fallback=baseline("uniform@0"), confidence_floor=0.5, explore="squarecb"),
+        Pipeline(Table(), canary=Table(mean=(1.0, 0.0, 0.0, 0.0)), canary_share=0.4, explore="thompson"),
+        Pipeline(Table(), canary=Pipeline(Table(), floor=0.5), canary_share=0.4),
+    ],
+)
+def test_many_rows_at_once_equal_one_by_one(pipeline: Pipeline) -> None:
+    situations = [Situation(task="t", state={"sure": (i % 10) / 10}) for i in range(30)]
+    sets = [ARMS, ARMS[:2], (ARMS[3], ARMS[0]), ARMS[1:2]]
+    asked = [sets[i % 4] for i in range(30)]
+    found = pipeline.distributions(situations, asked, range(30))
+    for i, (situation, candidates) in enumerate(zip(situations, asked, strict=True)):
+        alone = pipeline.distribution(situation, candidates, i).probabilities
+        assert np.array_equal(found[i, : len(candidates)], alone)
+        assert abs(float(found[i].sum()) - 1.0) < 1e-12
+
+
+def test_candidates_of_one_name_but_other_features_are_not_thrown_together() -> None:
+    cheap, dear = (Candidate("a", {"cost": 1.0}), ARMS[1]), (Candidate("a", {"cost": 2.0}), ARMS[1])
+
+    @dataclass(frozen=True)
+    class ByCost:
+        family: str = "by_cost"
+
+        def distribution(
+            self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
+        ) -> Opinion:
+            first = 1.0 if candidates[0].features["cost"] == 1.0 else 0.0
+            return Opinion(np.array([first, 1.0 - first]))
+
+    found = Pipeline(ByCost(), floor=0.0).distributions([HERE, HERE], [cheap, dear], [1, 2])
+    assert found.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_sticky_decisions_repeat_the_first_draw() -> None:
+    first = _decision()
+    later = sticky(first, (ARMS[2], ARMS[1]))
+    assert (later.index, later.propensity, later.branch) == (1, 0.7, "sticky")
+    assert later.probabilities.tolist() == [0.0, 0.7]
+    with pytest.raises(Conflict) as error:
+        sticky(first, (ARMS[0],))
+    assert error.value.code == "sticky_gone"
+
+
+def _decision() -> Decision:
+    return Decision(
+        id="dec_1",
+        situation=HERE,
+        candidates=ARMS[:2],
+        probabilities=(0.3, 0.7),
+        action="b",
+        propensity=0.7,
+        policy="bandit@4f2a",
+        policy_hash="",
+        config_hash="",
+        encoder="",
+        exploration="policy",
+        seed=1,
+        at=0.0,
+    )
+
+
+@pytest.mark.parametrize("bad", [(0.5, 0.6, 0.0, 0.0), (float("nan"), 1.0, 0.0, 0.0), (1.5, -0.5, 0.0, 0.0)])
+def test_a_policy_that_gives_no_distribution_does_not_act(bad: tuple[float, ...]) -> None:
+    @dataclass(frozen=True)
+    class Broken:
+        family: str = "broken"
+
+        def distribution(
+            self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
+        ) -> Opinion:
+            return Opinion(np.array(bad))
+
+    policy: Policy = Broken()
+    with pytest.raises(Damaged) as error:
+        Pipeline(policy).act(HERE, ARMS, 1)
+    assert error.value.code == "bad_distribution"
+    with pytest.raises(Damaged):
+        Pipeline(policy).distributions([HERE], ARMS, [1])
+
+
+def test_impossible_settings_and_shapes_are_refused() -> None:
+    for wrong in ({"floor": 1.5}, {"canary_share": -0.1}, {"confidence_floor": float("nan")}):
+        with pytest.raises(InvalidSettings) as error:
+            Pipeline(Table(), **wrong)  # type: ignore[arg-type]
+        assert error.value.code == "bad_share"
+    with pytest.raises(InvalidSettings, match="thompson"):
+        explorer("tompson")
+    with pytest.raises(InvalidSettings, match="share"):
+        explorer({"kind": "epsilon", "shar": 0.1})
+    with pytest.raises(InvalidSettings):
+        Explorer(kind="softmax", temperature=0.0)
+    pipeline = Pipeline(Table())
+    for ask in (
+        lambda: pipeline.act(HERE, (), 1),
+        lambda: pipeline.act(HERE, ARMS, 1, allowed=[True]),
+        lambda: pipeline.act(HERE, ARMS, 1, allowed=[False] * 4),
+        lambda: pipeline.distributions([HERE], ARMS, [1, 2]),
+        lambda: pipeline.distributions([HERE, HERE], [ARMS], [1, 2]),
+    ):
+        with pytest.raises(InvalidInput):
+            ask()
+    assert pipeline.distributions([], ARMS, []).shape == (0, 0)

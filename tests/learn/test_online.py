@@ -1,0 +1,234 @@
+"""Learning row by row: it equals learning at once, and what is taken back leaves no trace."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headway.decide.bandit import Bandit, Linear
+from headway.decide.build import build
+from headway.encode import encoder
+from headway.encode.fitting import fit
+from headway.learn.families import learner, online_learner
+from headway.learn.online import State, tensors_of
+from headway.learn.posterior import linear_posterior, penalties
+from headway.nouns.errors import Conflict, InvalidInput, UnknownName
+from headway.nouns.records import Candidate, Settled, Situation
+from tests.learn.logs import ARMS, CANDIDATES, Log, identity, row
+
+TEXT = encoder()
+LEARNER = online_learner("bandit", encoder=TEXT)
+
+
+def _state(rows: list[Settled], **knobs: Any) -> State:
+    features = fit([each.decision.situation for each in rows], TEXT)
+    return LEARNER.start(features, {"ridge": 2.0, **knobs})
+
+
+def _equal(one: State, other: State, tolerance: float) -> None:
+    found, wanted = tensors_of(one), tensors_of(other)
+    for name in found:
+        assert np.allclose(found[name], wanted[name], rtol=0.0, atol=tolerance), name
+
+
+@pytest.mark.parametrize("world", ["text", "numbers", "category"])
+@pytest.mark.parametrize("prior", ["mean", "pooled"])
+def test_row_by_row_equals_the_closed_form(world: str, prior: str) -> None:
+    rows = identity(world, 200)
+    state = _state(rows, prior=prior)
+    for each in rows:
+        LEARNER.update(state, each)
+    policy = LEARNER.snapshot(state)
+    assert isinstance(policy, Bandit)
+    x = state.features.vectors([each.decision.situation for each in rows], TEXT)
+    rewards = np.array([each.reward for each in rows])
+    held = np.diag(penalties(state.features.width, 2.0))
+    start = np.zeros(state.features.width)
+    start[0] = rewards.mean()
+    if prior == "pooled":
+        start += np.linalg.solve(x.T @ x + held, x.T @ (rewards - x @ start))
+    for place, name in enumerate(state.arms):
+        mine = np.array([each.decision.action == name for each in rows])
+        theta = start + np.linalg.solve(x[mine].T @ x[mine] + held, x[mine].T @ (rewards[mine] - x[mine] @ start))
+        assert policy.tensors["weights"][place] == pytest.approx(theta, abs=1e-6)
+        inverse = np.linalg.inv(x[mine].T @ x[mine] + held)
+        assert policy.tensors["covariance"][place] == pytest.approx(inverse, abs=1e-6)
+
+
+def test_the_live_view_follows_the_snapshot() -> None:
+    rows = identity("text", 700)
+    state = _state(rows, explore="thompson")
+    for number, each in enumerate(rows):
+        LEARNER.update(state, each)
+        if number in (0, 5, 60, 699):
+            live = state.policy.distribution(rows[0].decision.situation, CANDIDATES, seed=1)
+            exact = LEARNER.snapshot(state).distribution(rows[0].decision.situation, CANDIDATES, seed=1)
+            assert live.mean == pytest.approx(exact.mean, abs=0.02)
+            assert live.std == pytest.approx(exact.std, rel=0.15)
+
+
+def test_the_recursion_without_a_refresh_is_the_closed_form() -> None:
+    rows = [each for each in identity("numbers", 900) if each.decision.action == "red"][:120]
+    state = _state(rows)
+    for each in rows:
+        LEARNER.update(state, each)
+    state.flush()
+    model = state.policy.model
+    assert isinstance(model, Linear)
+    # The last refresh was after 64 rows; the prior's mean has moved a little since.
+    late = state._lately[0, : state._late[0]]
+    exact = np.linalg.inv(state.moments[0] + np.diag(penalties(state.features.width, 2.0)))
+    assert model.covariance[0] - late.T @ late == pytest.approx(exact, abs=1e-12)
+    found = linear_posterior(state.moments, state.targets, state.totals, 2.0)
+    assert model.weights[0] == pytest.approx(found["weights"][0], abs=0.01)
+
+
+@given(st.lists(st.integers(0, 59), min_size=1, max_size=25, unique=True), st.sampled_from(["mean", "pooled"]))
+@settings(max_examples=25)
+def test_add_then_take_back_equals_never_added(extra: list[int], prior: str) -> None:
+    rows = identity("numbers", 60)
+    never, was = _state(rows, prior=prior), _state(rows, prior=prior)
+    for number, each in enumerate(rows):
+        LEARNER.update(was, each)
+        if number not in extra:
+            LEARNER.update(never, each)
+    for number in extra:
+        LEARNER.update(was, rows[number], sign=-1)
+    order = [was.arms.index(name) for name in never.arms]
+    # Σxxᵀ comes back bit for bit; what rewards were added to, within rounding.
+    was.flush(), never.flush()
+    assert np.array_equal(was.moments[order], never.moments)
+    for situation in [each.decision.situation for each in rows[:5]]:
+        one = LEARNER.snapshot(was).distribution(situation, CANDIDATES, seed=3)
+        other = LEARNER.snapshot(never).distribution(situation, CANDIDATES, seed=3)
+        assert one.mean == pytest.approx(other.mean, abs=1e-9)
+        assert one.confidence == pytest.approx(other.confidence, abs=1e-6)
+        live = was.policy.distribution(situation, CANDIDATES, seed=3)
+        assert live.mean is not None
+        assert np.isfinite(live.mean).all()
+
+
+def test_taking_everything_back_leaves_the_prior() -> None:
+    rows = identity("text", 40)
+    state = _state(rows)
+    for each in rows:
+        LEARNER.update(state, each)
+    for each in reversed(rows):
+        LEARNER.update(state, each, sign=-1)
+    tensors = tensors_of(state)
+    for name in ("moments", "targets", "totals"):
+        assert not tensors[name].any()
+    policy = LEARNER.snapshot(state)
+    opinion = policy.distribution(rows[0].decision.situation, CANDIDATES)
+    assert opinion.mean == pytest.approx([0.0, 0.0, 0.0], abs=1e-12)
+    assert opinion.confidence == 0.5
+
+
+def test_the_order_of_rows_does_not_matter_to_a_snapshot() -> None:
+    rows = identity("category", 150)
+    one, other = _state(rows), _state(rows)
+    for each in rows:
+        LEARNER.update(one, each)
+    for name in one.arms:
+        other.place(name)
+    for each in reversed(rows):
+        LEARNER.update(other, each)
+    _equal(one, other, 1e-9)
+
+
+@pytest.mark.parametrize("model", ["linear", "clusters"])
+def test_a_bundle_goes_on_where_it_stopped(model: str) -> None:
+    rows = identity("text", 500)
+    learned = learner("bandit", encoder=TEXT).learn(Log(rows[:400]), {"model": model}, seed=1)
+    policy = build("bandit", learned.knobs, learned.tensors, learned.extra, TEXT)
+    state = LEARNER.state_from(policy)
+    for name, tensor in tensors_of(state).items():
+        assert np.array_equal(tensor, learned.tensors[name]), name
+    for each in rows[400:]:
+        LEARNER.update(state, each)
+    assert state.seen[0] == 500
+    for each in rows[400:]:
+        LEARNER.update(state, each, sign=-1)
+    for name, tensor in tensors_of(state).items():
+        assert np.allclose(tensor, learned.tensors[name], rtol=0.0, atol=1e-9), name
+    # The policy that the state came from was not touched.
+    again = build("bandit", learned.knobs, learned.tensors, learned.extra, TEXT)
+    situation = rows[0].decision.situation
+    assert np.array_equal(
+        policy.distribution(situation, CANDIDATES).probabilities,
+        again.distribution(situation, CANDIDATES).probabilities,
+    )
+
+
+def test_an_arm_that_comes_later_starts_from_the_pooled_mean_and_is_learned() -> None:
+    rows = identity("numbers", 120)
+    state = _state(rows)
+    for each in rows:
+        LEARNER.update(state, each)
+    offered = (*CANDIDATES, Candidate("violet"))
+    situation = rows[0].decision.situation
+    before = LEARNER.snapshot(state).distribution(situation, offered)
+    assert before.mean is not None
+    assert before.mean[3] == pytest.approx(np.mean([each.reward for each in rows]), abs=1e-6)
+    for number in range(60):
+        each = rows[number].decision.situation
+        LEARNER.update(state, row(1000 + number, each, "violet", 2.0, candidates=offered))
+    assert state.arms == [*sorted(ARMS, key=state.arms.index), "violet"]
+    for policy in (LEARNER.snapshot(state), state.policy):
+        after = policy.distribution(situation, offered)
+        assert after.mean is not None
+        assert after.mean[3] > 1.5
+        assert after.probabilities.argmax() == 3
+
+
+def test_a_row_without_a_reward_changes_nothing_and_a_wrong_one_is_refused() -> None:
+    rows = identity("numbers", 20)
+    state = _state(rows)
+    for each in rows:
+        LEARNER.update(state, each)
+    before = tensors_of(state)
+    situation = rows[0].decision.situation
+    LEARNER.update(state, row(99, situation, "red", None))
+    for bad in (math.nan, math.inf):
+        with pytest.raises(InvalidInput) as error:
+            LEARNER.update(state, row(99, situation, "red", bad))
+        assert error.value.code == "not_finite"
+    with pytest.raises(Conflict) as conflict:
+        LEARNER.update(state, row(99, situation, "violet", 1.0), sign=-1)
+    assert conflict.value.code == "never_added"
+    assert "violet" not in state.arms
+    for name, tensor in tensors_of(state).items():
+        assert np.array_equal(tensor, before[name]), name
+
+
+def test_only_a_bandit_out_of_a_bundle_can_go_on() -> None:
+    from headway.decide.baselines import Uniform
+
+    with pytest.raises(InvalidInput) as error:
+        LEARNER.state_from(Uniform())
+    assert error.value.code == "not_online"
+    with pytest.raises(InvalidInput) as clusters:
+        LEARNER.start(fit([Situation(task="t", state={"a": 1.0})]), {"model": "clusters"})
+    assert clusters.value.code == "no_centroids"
+    with pytest.raises(UnknownName) as unknown:
+        online_learner("bandid")
+    assert unknown.value.code == "family_missing"
+
+
+def test_a_bandit_from_nothing_learns_the_identity_world_online() -> None:
+    rows = identity("text", 600)
+    state = _state(rows)
+    right = 0
+    for number, each in enumerate(rows):
+        situation = each.decision.situation
+        best = next(place for place, name in enumerate(ARMS) if f" {name} " in situation.text)
+        opinion = state.policy.distribution(situation, CANDIDATES, seed=number)
+        chosen = int(opinion.probabilities.argmax())
+        right += (chosen == best) * (number >= 300)
+        LEARNER.update(state, row(number, situation, ARMS[chosen], float(chosen == best)))
+    assert right >= 297
