@@ -123,7 +123,9 @@ def log(session: Session, task: str | None, count: int) -> None:
     "headway data export --out route.jsonl --task route",
     "headway data export --out june.parquet --since 2026-06-01 --until 2026-07-01 --source real",
 )
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE")
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE", help="To this file."
+)
 @click.option("--format", "kind", type=click.Choice(["jsonl", "parquet", "csv"]), help="By the file's name by default.")
 @click.option("--task", "tasks", multiple=True, metavar="TASK", help="Only this task; repeat for several.")
 @click.option("--since", metavar="TIME", help="From this time on, for example 2026-06-01 or 2026-06-01T12:00:00Z.")

@@ -43,7 +43,13 @@ def candidate_options(function: Any) -> Any:
 @click.option("--episode", metavar="NAME", help="The episode (conversation, run) that it belongs to.")
 @click.option("--step", type=int, help="Its place in the episode; counted by default.")
 @click.option("--id", "identifier", metavar="UUID", help="Your own id: the same id again gives the same decision.")
-@click.option("--source", type=click.Choice(["real", "synthetic"]), default="real", show_default=True)
+@click.option(
+    "--source",
+    type=click.Choice(["real", "synthetic"]),
+    default="real",
+    show_default=True,
+    help="Mark what is made up: evidence and screens name it.",
+)
 def decide(
     session: Session,
     task: str,

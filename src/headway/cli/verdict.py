@@ -27,8 +27,13 @@ def as_document(verdict: Verdict) -> dict[str, Any]:
         "passed": verdict.passed,
         "reasons": list(verdict.reasons),
         "hint": verdict.hint.strip(),
-        "evidence": None if evidence is None else msgspec.to_builtins(evidence),
+        "evidence": None if evidence is None else msgspec.to_builtins(evidence, enc_hook=_plain),
     }
+
+
+def _plain(value: Any) -> Any:
+    """A numpy scalar as Python's own."""
+    return value.item()
 
 
 def show(out: Output, verdict: Verdict) -> None:

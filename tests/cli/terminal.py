@@ -1,0 +1,69 @@
+"""Runs command lines as a user does, in this process or in one of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.cli import main as cli
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        found = json.loads(self.out)
+        assert isinstance(found, dict)
+        return found
+
+    @property
+    def error(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.json["error"]
+        return found
+
+
+def headway(*words: object, stdin: str = "") -> Result:
+    """One command line in this process; its output goes to no terminal."""
+    out, err, before = io.StringIO(), io.StringIO(), sys.stdin
+    sys.stdin = io.StringIO(stdin)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = cli.run([str(each) for each in words])
+    finally:
+        sys.stdin = before
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+def process(*words: object, cwd: Path, **environ: str) -> Result:
+    """One command line in a new process, through the installed entry point."""
+    program = Path(sys.executable).with_name("headway")
+    done = subprocess.run(
+        [program, *map(str, words)],
+        cwd=cwd,
+        env={**os.environ, **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def contents(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of the store that says what happened or who is live."""
+    with contextlib.closing(sqlite3.connect(folder / ".headway" / "headway.db")) as connection:
+        tables = ("decisions", "signals", "settled", "episodes", "ledger", "evidence", "candidate_sets", "policies")
+        return {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in tables}

@@ -1,0 +1,78 @@
+"""The doctor finds what is wrong, says how to cure it, and exits 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal import headway
+
+
+def found(folder: Path) -> dict[str, bool | None]:
+    report = headway("-C", folder, "doctor", "--json")
+    checks = {each["name"]: each["ok"] for each in report.json["checks"]}
+    assert report.code == (1 if False in checks.values() else 0)
+    assert report.json["ok"] == (report.code == 0)
+    return checks
+
+
+def test_a_sound_project_is_sound(played: Path) -> None:
+    checks = found(played)
+    assert {"python", "sqlite", "settings", "disk", "permissions", "store", "policies", "current of route"} <= set(
+        checks
+    )
+    assert "Everything is as it should be." in headway("-C", played, "doctor").out
+
+
+def test_an_empty_folder_has_nothing_wrong_with_it(empty: Path) -> None:
+    assert found(empty)["project"] is None
+    assert not list(empty.iterdir())
+
+
+def loosen(project: Path) -> None:
+    (project / ".headway").chmod(0o755)
+
+
+def misspell(project: Path) -> None:
+    (project / "headway.toml").write_text("[tasks.route]\nkindd = 'choice'\n", "utf-8")
+
+
+def lose_the_reward_function(project: Path) -> None:
+    (project / "headway.toml").write_text("[tasks.route]\nreward = 'nowhere_to_be_found:score'\n", "utf-8")
+
+
+def overwrite_the_store(project: Path) -> None:
+    (project / ".headway" / "headway.db").write_bytes(b"this is no database" * 1000)
+
+
+def cut_a_bundle(project: Path) -> None:
+    (bundle,) = (project / ".headway" / "policies").iterdir()
+    weights = bundle / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-7])
+
+
+@pytest.mark.parametrize(
+    ("damage", "wrong"),
+    [
+        (loosen, {"permissions"}),
+        (misspell, {"settings"}),
+        (lose_the_reward_function, {"settings"}),
+        (overwrite_the_store, {"store"}),
+        (cut_a_bundle, {"policies", "current of route"}),
+    ],
+)
+def test_what_is_wrong_is_found_with_its_cure(project: Path, damage: Callable[[Path], None], wrong: set[str]) -> None:
+    damage(project)
+    assert {name for name, ok in found(project).items() if ok is False} == wrong
+    text = headway("-C", project, "doctor")
+    assert text.code == 1
+    assert all(f"{name}: " in text.out for name in wrong)
+
+
+def test_a_missing_extra_is_told_with_the_command_that_brings_it(empty: Path) -> None:
+    text = headway("-C", empty, "doctor").out
+    for line in text.splitlines():
+        if "not installed" in line:
+            assert "pip install 'headway[" in line

@@ -1,0 +1,111 @@
+"""Every help page: as it was last looked at, opening with two examples that are understood."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+
+import click
+import pytest
+
+from headway.cli.main import COMMANDS
+from tests.cli.help_pages import GOLDEN, commands, file_of, page
+from tests.cli.terminal import headway
+
+PAGES = {path: (command, context) for path, command, context in commands()}
+NOT_FOR_HELP = {"numpy", "rich", "httpx", "matplotlib", "pyarrow", "starlette", "granian", "torch", "sqlite3"}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_help_page_is_the_one_that_was_looked_at(path: str) -> None:
+    assert page(*PAGES[path]) == file_of(path).read_text("utf-8"), "run python -m tests.cli.help_pages and look"
+
+
+def test_no_golden_page_is_left_of_a_command_that_is_gone() -> None:
+    assert {each.name for each in GOLDEN.iterdir()} == {file_of(path).name for path in PAGES}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_help_page_opens_with_two_examples_that_are_understood(path: str) -> None:
+    head, *rest = page(*PAGES[path]).splitlines()
+    assert head == "Examples:"
+    assert rest[2] == ""
+    for example in rest[:2]:
+        assert "headway" in example
+        for part in re.split(r"&&|\||>|\beval\b", example):
+            words = [word for word in shlex.split(part.replace('"$(', "").replace(')"', "")) if word]
+            if words[:1] == ["headway"]:
+                parse(PAGES["headway"][0], words[1:])
+
+
+def parse(command: click.Command, words: list[str]) -> None:
+    """Parses the words without running anything; a word that is not understood raises a UsageError."""
+    context = command.make_context(command.name, list(words))
+    if isinstance(command, click.Group) and words:
+        rest = [*context._protected_args, *context.args]
+        _, found, rest = command.resolve_command(context, rest)
+        assert found is not None
+        parse(found, rest)
+
+
+def test_the_commands_are_listed_in_three_groups_with_their_own_first_lines() -> None:
+    text = headway("--help").out
+    assert [line[:-1] for line in text.splitlines() if re.fullmatch(r"[A-Z]\w+:", line)] == [
+        "Examples",
+        "Options",
+        "Start",
+        "Loop",
+        "More",
+    ]
+    for group in COMMANDS.values():
+        for name, (_, line) in group.items():
+            assert (PAGES[f"headway {name}"][0].help or "").splitlines()[0] == line
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if not isinstance(PAGES[path][0], click.Group)])
+def test_every_command_takes_json_and_a_project(path: str) -> None:
+    names = {name for parameter in PAGES[path][0].params for name in parameter.opts}
+    assert {"--json", "-C", "--project"} <= names
+
+
+@pytest.mark.parametrize("words", [["--help"], ["learn", "--help"], ["data", "export", "--help"], ["demo", "-h"], []])
+def test_help_loads_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys, json\nfrom headway.cli.main import run\n"
+        f"assert run({words!r}) == 0\nprint('\\n' + json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=True)
+    loaded = {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+    assert not loaded & NOT_FOR_HELP
+
+
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (["lern"], "learn"),
+        (["rolback", "route"], "rollback"),
+        (["data", "stat"], "stats"),
+        (["rewards", "x"], "rescore"),
+    ],
+)
+def test_an_unknown_command_is_answered_with_the_nearest(words: list[str], nearest: str) -> None:
+    done = headway(*words)
+    assert done.code == 2
+    assert nearest in done.err
+    assert headway(*words, "--json").error["code"] == "usage"
+
+
+def test_the_version_is_told() -> None:
+    assert re.fullmatch(r"headway, version \d+\.\d+\.\d+\n", headway("--version").out)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_printed_alone(shell: str) -> None:
+    done = headway("completion", shell)
+    assert done.code == 0
+    assert "_HEADWAY_COMPLETE" in done.out
+    assert "Next:" not in done.out
+    assert headway("completion", shell, "--json").json["script"].strip() == done.out.strip()
