@@ -21,7 +21,6 @@ from headway.nouns.records import Signal
 from headway.observe.database import open_database
 from headway.observe.migrations import MIGRATIONS
 from headway.observe.writer import Writer
-
 from tests.observe.conftest import lay
 
 # Writes a decision and its signal, then says so; the parent believes only what was said.
@@ -235,7 +234,7 @@ def test_a_really_full_file_system_loses_nothing(tmp_path, decision):
     try:
         ground = lay(tmp_path)
         stored = []
-        with pytest.raises(HeadwayError) as error:  # noqa: PT012 — which write is the one too many is not known
+        with pytest.raises(HeadwayError) as error:
             for _ in range(10_000):
                 stored.append(ground.add(decision(text="x" * 2000))[0].id)
         assert error.value.code in ("disk_full", "store_unavailable")
@@ -276,7 +275,7 @@ def test_a_full_queue_says_try_again(ground):
     release = threading.Event()
     futures = [writer.submit(lambda _: release.wait(10))]
     try:
-        with pytest.raises(Busy) as error:  # noqa: PT012 — which submit is the one too many is not known
+        with pytest.raises(Busy) as error:
             for _ in range(20):
                 futures.append(writer.submit(lambda _: None))
     finally:
