@@ -39,9 +39,7 @@ def by_day(database: Database, query: Query, task: str, *, since: float) -> list
             values,
         )
     }
-    return [
-        (_named(day), count, signals.get(day, 0), *rewards.get(day, (0, None))) for day, count in sorted(decisions)
-    ]
+    return [(_named(day), count, signals.get(day, 0), *rewards.get(day, (0, None))) for day, count in sorted(decisions)]
 
 
 def _named(day: int) -> str:

@@ -24,13 +24,17 @@ __all__ = [
 
 LARGEST = 2**53  # beyond it, JSON numbers of other languages lose digits
 
+
+def matching(pattern: str, longest: int, description: str | None = None) -> Meta:
+    """A text that is the pattern from end to end: Python's `$` would let a line break follow it."""
+    schema = {"pattern": f"^{pattern}$"}
+    return Meta(pattern=rf"^{pattern}\Z", max_length=longest, description=description, extra_json_schema=schema)
+
+
+NAME = "[a-z0-9][a-z0-9_.-]{0,63}"
 Task = Annotated[
     str,
-    Meta(
-        pattern="^[a-z0-9][a-z0-9_.-]{0,63}$",
-        max_length=64,
-        description="A decision made again and again; made on first use unless headway.toml declares its tasks.",
-    ),
+    matching(NAME, 64, "A decision made again and again; made on first use unless any is declared."),
 ]
 Text = Annotated[str, Meta(max_length=1_000_000, description="What is decided about, in words.")]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]

@@ -15,10 +15,11 @@ from msgspec import Meta
 from headway.nouns.errors import UnknownName
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.routes.tasks import need_worker
+from headway.serve.wire import NAME, matching
 
 FAMILY = "actor_critic"
 Vector = Annotated[list[float], Meta(min_length=1, max_length=16_384)]
-PolicyName = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9_.-]{0,63}$", max_length=64)]
+PolicyName = Annotated[str, matching(NAME, 64)]
 
 
 class SelectRequest(strict):

@@ -11,6 +11,7 @@ from headway.nouns.errors import Unavailable, UnknownName, did_you_mean
 from headway.observe.jobs import Job, worker_there
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.times import moment
+from headway.serve.wire import matching
 
 START_WORKER = "Start one in the project's folder: headway watch"
 
@@ -76,7 +77,7 @@ class JobsAnswer(msgspec.Struct, frozen=True):
 
 
 class LearnRequest(strict):
-    family: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]{0,31}$", max_length=32)] | None = None
+    family: Annotated[str, matching("[a-z][a-z0-9_]{0,31}", 32)] | None = None
     seed: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
 
 
