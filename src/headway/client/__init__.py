@@ -1,0 +1,12 @@
+"""client — talks to a Headway server from Python: `Client`, and `AsyncClient` with the same verbs.
+
+Takes: the server's address, a key where one is needed.   Gives: decisions, and the errors that the server raised.
+Never: opens a project, loads numpy, sends anything twice that would count twice.
+May import: nouns.
+"""
+
+from headway.client.answers import Decided, Event
+from headway.client.asynchronous import AsyncClient
+from headway.client.synchronous import Client
+
+__all__ = ["AsyncClient", "Client", "Decided", "Event"]

@@ -1,0 +1,121 @@
+"""What a server says, as Python: decisions, events, and the same errors that it raised itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from headway.nouns.errors import (
+    Busy,
+    Conflict,
+    Damaged,
+    GateRefused,
+    HeadwayError,
+    InvalidInput,
+    MissingExtra,
+    Unavailable,
+    UnknownName,
+)
+
+__all__ = ["Decided", "Event", "Events", "error_of", "retry_after_s"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """What was decided, with the probability that it was chosen with; the server has logged it durably."""
+
+    id: str
+    action: str
+    propensity: float
+    policy: str
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> Decided:
+        return cls(
+            id=str(body["id"]),
+            action=str(body["action"]),
+            propensity=float(body["propensity"]),
+            policy=str(body["policy"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened in the project: decisions, signals, ledger, progress, and hello, missed, stopping."""
+
+    name: str
+    data: dict[str, Any]
+    id: str = ""
+
+
+class Events:
+    """Turns the lines of an event stream into events."""
+
+    def __init__(self) -> None:
+        self._name, self._data, self._id = "message", "", ""
+
+    def line(self, line: str) -> Iterator[Event]:
+        """At most one event: an empty line ends it."""
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "event":
+            self._name = value
+        elif field == "data":
+            self._data += value
+        elif field == "id":
+            self._id = value
+        elif not line:
+            if self._data:
+                yield Event(name=self._name, data=json.loads(self._data), id=self._id)
+            self._name, self._data = "message", ""
+
+
+_CLASSES: dict[int, type[HeadwayError]] = {
+    404: UnknownName,
+    409: Conflict,
+    500: Damaged,
+    503: Unavailable,
+}
+
+
+def error_of(status: int, body: bytes, headers: Mapping[str, str], *, now: datetime | None = None) -> HeadwayError:
+    """The error that the server raised: same class, code, message and hint; `status` is the HTTP status."""
+    try:
+        detail = json.loads(body)["error"]
+        code, message, hint = str(detail["code"]), str(detail["message"]), str(detail.get("hint", ""))
+    except (ValueError, KeyError, TypeError):  # somebody else answered: a proxy, or not Headway at all
+        code, message = "not_headway", f"The server answered {status} with something that is not Headway's."
+        hint = "Check the address: it is that of `headway serve`, without a path."
+    error: HeadwayError
+    if code == "gate_refused":
+        error = GateRefused(message, reasons=(message,), hint=hint)
+    elif status == 429:
+        error = Busy(message, code=code, hint=hint, retry_after_s=retry_after_s(headers, now=now) or 1.0)
+    elif status == 501:
+        error = MissingExtra.__new__(MissingExtra)
+        HeadwayError.__init__(error, message, code=code, hint=hint)
+    elif status == 500 and code in ("internal", "not_headway"):
+        error = HeadwayError(message, code=code, hint=hint)
+    elif status in _CLASSES:
+        error = _CLASSES[status](message, code=code, hint=hint)
+    elif status in (400, 405, 408, 413, 415, 422):
+        error = InvalidInput(message, code=code, hint=hint)
+    else:  # 401 and 403 among them: no input of the call is wrong
+        error = HeadwayError(message, code=code, hint=hint)
+    error.status = status
+    return error
+
+
+def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
+    """Seconds until the server wants to be asked again; it may say so as a number or as a date."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - (now or datetime.now(UTC))).total_seconds())
+    except (TypeError, ValueError):
+        return None
