@@ -26,6 +26,7 @@ __all__ = ["COMMANDS", "headway", "main", "run"]
 # group → name → (module, one line). The lines stand here so that --help imports no command; a test compares them.
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
+        "up": ("up", "Start everything: the server, the loop that learns, and the page."),
         "demo": ("demo", "Play the whole loop on synthetic traffic, from an empty folder."),
         "init": ("init", "Start a project: headway.toml and .headway/ in a folder."),
         "status": ("status", "Every task: who decides, what has come in, what to do next."),
@@ -47,6 +48,9 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "report": ("report", "The latest verdict on a task, on one page."),
         "data": ("data", "Count, list and export what was recorded."),
         "rewards": ("rewards", "Look at rewards, and derive them again after a change."),
+        "keys": ("keys", "Make, replace and revoke the keys that callers of the server need."),
+        "serve": ("serve", "Answer decisions and signals over HTTP, each durably logged."),
+        "watch": ("watch", "Learn, prove, and promote or wait, whenever enough has come in."),
         "completion": ("completion", "The script that teaches your shell to complete headway."),
     },
 }

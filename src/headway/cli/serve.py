@@ -1,0 +1,46 @@
+"""`headway serve`: the HTTP door."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from headway.cli.verb import Session, verb
+
+if TYPE_CHECKING:
+    from headway.serve.guard import Guard
+    from headway.serve.run import Address
+
+__all__ = ["serve"]
+
+
+@verb("serve", "headway serve", "headway serve --port 0 --json")
+@click.option("--host", metavar="ADDRESS", help="Where to listen; this machine alone by default.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="8765 by default; 0: any free port.")
+@click.option("--no-request-log", is_flag=True, help="Do not write .headway/run/requests.log.")
+def serve(session: Session, host: str | None, port: int | None, no_request_log: bool) -> int:
+    """Answer decisions and signals over HTTP, each durably logged.
+
+    Prints its address once it answers, also to .headway/run/server.json. On this machine nobody needs a key to decide
+    and signal; any other address asks for keys for everything (headway keys). Ctrl-C answers what is being answered,
+    commits what is queued, and ends.
+    """
+    from headway.serve.run import serve as run
+
+    def announce(address: Address, _: Guard) -> None:
+        session.out.document(
+            {"url": address.url, "host": address.host, "port": address.port, "pid": address.pid, "stop": "Ctrl-C"}
+        )
+        session.out.line(f"Serving {session.folder.resolve()} at {address.url}  (Ctrl-C stops it)", style="bold")
+        session.out.next(
+            f"curl {address.url}/v1/decisions -H 'Content-Type: application/json' "
+            """-d '{"task": "route", "text": "Summarise this page", "candidates": ["small", "large"]}'"""
+        )
+        session.out.finish()
+        session.out.json = False  # that was the one document
+
+    with session.project(create=True) as project:
+        return run(
+            session.folder, host=host, port=port, announce=announce, log_requests=not no_request_log, project=project
+        )
