@@ -20,7 +20,7 @@ def signal(subject, value=1.0, **changes):
 def test_a_decision_comes_back_as_it_went_in(ground, decision):
     made = decision(
         text="naïve\n✓", state={"c": 0.25, "role": "coder", "recent": [1.0, 2.5]}, role="coder", source="synthetic",
-        candidates=(Candidate("a", {"scope": "small"}), Candidate("large")), assigned="bandit@4f2a", state_seq=9, key="k",
+        candidates=(Candidate("a", {"scope": "small"}), Candidate("large")), assigned="bandit@4f2a", state_seq=9,
     )  # fmt: skip
     (stored,) = ground.add(made)
     assert stored == replace(made, seq=stored.seq)
