@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from headway.project import Project
-from headway.serve import openapi
+from headway.serve import anthropic, openai, openapi, spans
 from headway.serve.endpoint import Endpoint, endpoints_of
 from headway.serve.guard import Guard
 from headway.serve.hosts import Hosts
@@ -19,7 +19,7 @@ from headway.settings import ServerSettings
 
 __all__ = ["MODULES", "VERSION", "application", "endpoints"]
 
-MODULES = (decisions, signals, tasks, policies, evidence, looking, compat)
+MODULES = (decisions, signals, tasks, policies, evidence, looking, compat, openai, anthropic)
 VERSION = "1"  # of the HTTP interface: the v1 in its paths
 
 
@@ -37,4 +37,5 @@ def application(project: Project, settings: ServerSettings, *, log_requests: boo
     """The ASGI application over an open project."""
     server = Server(project, settings, log_requests=log_requests)
     server.document = document()
+    spans.attach(server)
     return Guard(server, Routes(endpoints()), Hosts(settings))

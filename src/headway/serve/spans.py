@@ -1,0 +1,195 @@
+"""Decisions, upstream calls and signals as OpenTelemetry spans, where `[server] otel = true`.
+
+- `decide TASK`: one per decision, whichever door it came through.
+- `chat MODEL`: one per upstream call, under the client's `traceparent`, with the gen_ai attributes (semantic
+  conventions 1.37) and Headway's own under `headway.*`.
+- `evaluate NAME`: one per signal, linked to its decision's span, as gen_ai.evaluation.*.
+
+Spans hold names and numbers, never a text, an answer or a key. If the process has a tracer provider (opentelemetry's
+own launcher, or a test), it is used; otherwise one that exports over OTLP/HTTP to where OTEL_* variables say.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from headway.nouns.errors import MissingExtra
+from headway.nouns.records import Decision, Signal
+from headway.serve.state import Server
+from headway.settings import Upstream
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, SpanContext, TracerProvider
+
+__all__ = ["CallSpan", "Spans", "attach", "spans_of", "traceparent_of"]
+
+_TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})\Z")
+_REMEMBERED = 20_000
+
+
+def traceparent_of(header: str) -> str:
+    """The W3C trace context of a request, or nothing if it is not one."""
+    return header if _TRACEPARENT.match(header) else ""
+
+
+class CallSpan:
+    """The span of one upstream call; ends once."""
+
+    def __init__(self, span: Span, answers: Mapping[str, str]) -> None:
+        self._span = span
+        self._answers = answers
+
+    def end(self, measured: Mapping[str, float], *, failed: str = "", **answered: str) -> None:
+        """`measured` are the call's signals; `answered` is what the upstream said of itself."""
+        from opentelemetry.trace import Status, StatusCode
+
+        for name, value in measured.items():
+            self._span.set_attribute(_MEASURED.get(name, f"headway.{name}"), _number(name, value))
+        for name, text in answered.items():
+            if text:
+                self._span.set_attribute(self._answers[name], text)
+        if failed:
+            self._span.set_attribute("error.type", failed)
+            self._span.set_status(Status(StatusCode.ERROR, failed))
+        self._span.end()
+
+
+_MEASURED = {
+    "prompt_tokens": "gen_ai.usage.input_tokens",
+    "completion_tokens": "gen_ai.usage.output_tokens",
+    "http_status": "http.response.status_code",
+}
+_ANSWERS = {"upstream_id": "headway.upstream_id", "model": "gen_ai.response.model"}
+
+
+def _number(name: str, value: float) -> float | int:
+    return int(value) if name in _MEASURED else value
+
+
+class Spans:
+    """Makes the spans of a server."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        from headway.serve.app import VERSION
+
+        self._tracer = provider.get_tracer("headway", VERSION)
+        self._decided: OrderedDict[str, SpanContext] = OrderedDict()  # whose signals can be linked
+
+    def call(self, provider: str, operation: str, upstream: Upstream, decision: Decision, parent: str) -> CallSpan:
+        """Starts the span of a call, under the client's own where it has one."""
+        from opentelemetry.trace import SpanKind
+
+        address = urlsplit(upstream.url)
+        span = self._tracer.start_span(
+            f"{operation} {upstream.model}",
+            context=_context(parent),
+            kind=SpanKind.CLIENT,
+            attributes={
+                "gen_ai.operation.name": operation,
+                "gen_ai.provider.name": provider,
+                "gen_ai.request.model": upstream.model,
+                "gen_ai.response.id": decision.id,
+                "server.address": address.hostname or "",
+                "server.port": address.port or (443 if address.scheme == "https" else 80),
+                "headway.upstream": upstream.name,
+                **_about(decision),
+            },
+        )
+        self._remember(decision.id, span)
+        return CallSpan(span, _ANSWERS)
+
+    def heard(self, decisions: Sequence[Decision], signals: Sequence[Signal]) -> None:
+        """What has become durable; the project calls this, in any thread."""
+        from opentelemetry.trace import Link
+
+        for each in decisions:
+            at = int(each.at * 1e9)
+            span = self._tracer.start_span(f"decide {each.task}", attributes=_about(each), start_time=at)
+            self._remember(each.id, span)
+            span.end(max(at, time.time_ns()))
+        for one in signals:
+            if one.value is None:
+                continue
+            known = self._decided.get(one.subject)
+            attributes: dict[str, Any] = {
+                "gen_ai.operation.name": "evaluate",
+                "gen_ai.evaluation.name": one.name,
+                "gen_ai.evaluation.score.value": one.value,
+                "gen_ai.response.id": one.subject,
+            }
+            if one.label:
+                attributes["gen_ai.evaluation.score.label"] = one.label
+            at = int(one.at * 1e9)
+            span = self._tracer.start_span(
+                f"evaluate {one.name}", attributes=attributes, links=[Link(known)] if known else None, start_time=at
+            )
+            span.end(max(at, time.time_ns()))
+
+    def _remember(self, decision: str, span: Span) -> None:
+        self._decided[decision] = span.get_span_context()
+        if len(self._decided) > _REMEMBERED:
+            self._decided.popitem(last=False)
+
+
+def _about(decision: Decision) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "headway.decision": decision.id,
+        "headway.task": decision.task,
+        "headway.action": decision.action,
+        "headway.policy": decision.policy,
+        "headway.propensity": decision.propensity,
+    }
+    if decision.situation.episode is not None:
+        found["gen_ai.conversation.id"] = decision.situation.episode
+    return found
+
+
+def _context(parent: str) -> Context | None:
+    from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
+
+    match = _TRACEPARENT.match(parent)
+    if match is None:
+        return None
+    remote = SpanContext(int(match[1], 16), int(match[2], 16), True, TraceFlags(int(match[3], 16) & 1))
+    return set_span_in_context(NonRecordingSpan(remote))
+
+
+def _provider() -> TracerProvider:
+    try:
+        from opentelemetry import trace
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider as Own
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        raise MissingExtra("otel = true in [server]", "opentelemetry-sdk", "otel") from error
+    found = trace.get_tracer_provider()
+    if isinstance(found, Own):
+        return found
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError as error:
+        raise MissingExtra("otel = true in [server]", "opentelemetry-exporter-otlp-proto-http", "otel") from error
+    made = Own(resource=Resource.create({"service.name": "headway"}))
+    made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return made
+
+
+_known: WeakKeyDictionary[Server, Spans] = WeakKeyDictionary()
+
+
+def attach(server: Server) -> None:
+    """Where settings ask for spans: from now on, whatever becomes durable is a span."""
+    if server.settings.otel:
+        spans = _known[server] = Spans(_provider())
+        server.project.listeners.append(spans.heard)
+
+
+def spans_of(server: Server) -> Spans | None:
+    return _known.get(server)
