@@ -266,13 +266,15 @@ class Store:
 
     # -- episodes
 
-    def end_episode(self, task: str, name: str, ending: Ending, at: float) -> None:
-        """Close an episode; ending it the same way twice is fine."""
+    def end_episode(self, task: str, name: str, ending: Ending, at: float, *, key: str | None = None) -> None:
+        """Close an episode; ending it the same way twice is fine. With `key`, only if that key opened it."""
         raw = id_bytes(episode_id(task, name))
 
         def work(connection: Connection) -> None:
-            row = connection.execute("SELECT ending FROM episodes WHERE id = ?", (raw,)).fetchone()
-            if row is None:
+            row = connection.execute(
+                "SELECT e.ending, k.name FROM episodes e JOIN names k ON k.id = e.key_id WHERE e.id = ?", (raw,)
+            ).fetchone()
+            if row is None or (key is not None and row[1] != key):
                 raise UnknownName(f"There is no episode {name!r} in {task!r}.", code="unknown_episode")
             if row[0] not in (None, ending):
                 raise Conflict(f"The episode {name!r} has ended already ({row[0]}).", code="episode_ended")

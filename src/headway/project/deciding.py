@@ -274,8 +274,9 @@ class Deciding:
             for name, value in values.items()
         ]
 
-    def end_episode(self, task: str, episode: str, ending: Ending = "terminated") -> None:
-        self._store.end_episode(task, episode, ending, self.clock())
+    def end_episode(self, task: str, episode: str, ending: Ending = "terminated", *, key: str | None = None) -> None:
+        """No decision of this episode comes any more. With `key`, only the episodes that it opened."""
+        self._store.end_episode(task, episode, ending, self.clock(), key=key)
 
     def episode(self, task: str, episode: str) -> str:
         """The id by which an episode takes signals."""

@@ -53,7 +53,7 @@ def end_episode(call: Call, body: EndRequest) -> None:
     """No decision of this episode comes any more: it ended by itself, or was cut off."""
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
-    project.end_episode(task, call.params["episode"], body.ending)
+    project.end_episode(task, call.params["episode"], body.ending, key=call.key)
 
 
 def _rows(

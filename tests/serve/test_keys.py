@@ -1,0 +1,231 @@
+"""Keys, scopes, the project token and the page's cookie."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from headway.observe.keys import Keys, digest_of
+from headway.project import Project
+from tests.serve.conftest import ASK, Running
+
+OPEN = ["/health", "/v1/tasks", "/v1/policies", "/v1/decisions", "/v1/events", "/metrics", "/openapi.json", "/nope"]
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {secret}"}
+
+
+def make(project: Project, name: str, *scopes: str, lasts_s: float | None = None) -> str:
+    now = project.clock()
+    return Keys(project.database).add(name, scopes, now=now, expires=None if lasts_s is None else now + lasts_s)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server that listens everywhere, and so asks everybody for a key."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    running = Running(folder, "--host", "0.0.0.0")
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def secrets(elsewhere: Running) -> dict[str, str]:
+    with elsewhere.open() as project:
+        found = {each: make(project, each, each) for each in ("decide", "signal", "train", "admin")}
+        found["late"] = make(project, "late", "decide", lasts_s=-1.0)
+    heeded(elsewhere, found["admin"])
+    return found
+
+
+def heeded(running: Running, secret: str) -> None:
+    """Waits until the running server knows of a key that was made beside it: it looks five times a second."""
+    for _ in range(200):
+        if url(running).get("/health", headers=bearer(secret)).status_code == 200:
+            return
+    raise AssertionError("the new key is not heeded")
+
+
+def url(running: Running) -> httpx.Client:
+    running.client.base_url = httpx.URL(f"http://127.0.0.1:{running.port}")
+    return running.client
+
+
+@pytest.mark.parametrize("path", OPEN)
+def test_without_a_key_a_reachable_server_says_nothing(elsewhere: Running, path: str) -> None:
+    for headers in ({}, bearer("hw_" + "0" * 64), {"authorization": "Basic eDp5"}, {"x-api-key": "sk-1"}):
+        answer = url(elsewhere).get(path, headers=headers)
+        assert answer.status_code == 401
+        assert answer.json()["error"]["code"] == "key_needed"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "scope"),
+    [
+        ("POST", "/v1/decisions", "decide"),
+        ("POST", "/v1/decisions/batch", "decide"),
+        ("POST", "/v1/decisions/dec_00000000000000000000000000000000/signals", "signal"),
+        ("POST", "/v1/signals", "signal"),
+        ("GET", "/v1/reports", "train"),
+        ("GET", "/v1/evidence", "train"),
+        ("GET", "/metrics", "train"),
+        ("POST", "/v1/tasks/route/learn", "train"),
+        ("POST", "/v1/policies/uniform@0/promote", "admin"),
+        ("POST", "/v1/tasks/route/rollback", "admin"),
+        ("POST", "/load", "admin"),
+        ("POST", "/v1/links", "admin"),
+    ],
+)
+def test_a_key_may_do_what_its_scope_says_and_no_more(
+    elsewhere: Running, secrets: dict[str, str], method: str, path: str, scope: str
+) -> None:
+    for name in ("decide", "signal", "train", "admin"):
+        body = {"json": {}} if method == "POST" else {}
+        answer = url(elsewhere).request(method, path, headers=bearer(secrets[name]), **body)
+        assert (answer.status_code == 403) == (name != scope), (name, answer.text)
+        if name != scope:
+            assert answer.json()["error"]["code"] == "wrong_scope"
+    assert url(elsewhere).request(method, path, headers=bearer(secrets["late"])).status_code == 401
+
+
+def test_a_key_is_accepted_in_either_header(elsewhere: Running, secrets: dict[str, str]) -> None:
+    client = url(elsewhere)
+    assert client.post("/v1/decisions", json=ASK, headers=bearer(secrets["decide"])).status_code == 201
+    assert client.post("/v1/decisions", json=ASK, headers={"x-api-key": secrets["decide"]}).status_code == 201
+    assert client.get("/health", params={"key": secrets["decide"]}).status_code == 401
+
+
+def test_a_decision_is_its_own_keys_to_look_at(elsewhere: Running, secrets: dict[str, str]) -> None:
+    client = url(elsewhere)
+    mine = client.post("/v1/decisions", json=ASK, headers=bearer(secrets["decide"])).json()["id"]
+    with elsewhere.open() as project:
+        other = make(project, "other", "decide", "signal")
+        assert project.query.decision(mine).key == "decide"
+    heeded(elsewhere, other)
+    assert client.get(f"/v1/decisions/{mine}", headers=bearer(secrets["decide"])).status_code == 200
+    assert client.get(f"/v1/decisions/{mine}", headers=bearer(other)).status_code == 404
+
+
+def test_an_id_of_another_key_is_a_conflict(elsewhere: Running, secrets: dict[str, str]) -> None:
+    client = url(elsewhere)
+    ask = {**ASK, "id": "0197c1f2-a3b4-7000-a1b2-c3d4e5f60718"}
+    assert client.post("/v1/decisions", json=ask, headers=bearer(secrets["decide"])).status_code == 201
+    with elsewhere.open() as project:
+        third = make(project, "third", "decide")
+    heeded(elsewhere, third)
+    answer = client.post("/v1/decisions", json=ask, headers=bearer(third))
+    assert answer.status_code == 409
+
+
+def test_an_episode_belongs_to_the_key_that_opened_it(elsewhere: Running, secrets: dict[str, str]) -> None:
+    client = url(elsewhere)
+    ask = {**ASK, "episode": "mine"}
+    assert client.post("/v1/decisions", json=ask, headers=bearer(secrets["decide"])).status_code == 201
+    with elsewhere.open() as project:
+        fourth = make(project, "fourth", "decide")
+    heeded(elsewhere, fourth)
+    answer = client.post("/v1/decisions", json=ask, headers=bearer(fourth))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "episode_conflict")
+    assert client.post("/v1/tasks/route/episodes/mine/end", json={}, headers=bearer(fourth)).status_code == 404
+
+
+def test_each_signal_stores_its_key_as_rater(elsewhere: Running, secrets: dict[str, str]) -> None:
+    client = url(elsewhere)
+    mine = client.post("/v1/decisions", json=ASK, headers=bearer(secrets["decide"])).json()["id"]
+    path = f"/v1/decisions/{mine}/signals"
+    assert client.post(path, json={"reward": 1.0}, headers=bearer(secrets["signal"])).status_code == 204
+    assert client.post(path, json={"reward": 0.5}, headers=bearer(secrets["signal"])).status_code == 204
+    with elsewhere.open() as project:
+        assert [(each.rater, each.value) for each in project.query.signals(mine, live=True)] == [("signal", 0.5)]
+
+
+def test_a_revoked_and_a_rotated_key_stop_while_the_server_runs(elsewhere: Running, secrets: dict[str, str]) -> None:
+    client = url(elsewhere)
+    with elsewhere.open() as project:
+        first, second = make(project, "first", "decide"), make(project, "second", "decide")
+        heeded(elsewhere, second)
+        Keys(project.database).revoke("first", now=project.clock())
+        replaced = Keys(project.database).rotate("second", now=project.clock())
+    heeded(elsewhere, replaced)
+    assert client.post("/v1/decisions", json=ASK, headers=bearer(first)).status_code == 401
+    assert client.post("/v1/decisions", json=ASK, headers=bearer(second)).status_code == 401
+    assert client.post("/v1/decisions", json=ASK, headers=bearer(replaced)).status_code == 201
+
+
+def test_no_secret_is_stored_logged_or_counted(elsewhere: Running, secrets: dict[str, str]) -> None:
+    client = url(elsewhere)
+    metrics = client.get("/metrics", headers=bearer(secrets["train"])).text
+    client.get("/v1/evidence", headers=bearer(secrets["train"]))
+    said = elsewhere.folder / ".headway"
+    for _ in range(100):
+        client.get("/health", headers=bearer(secrets["train"]))
+    texts = [path.read_bytes() for path in said.rglob("*") if path.is_file() and path.name != "token"]
+    assert any(b'"route":"/v1/evidence"' in text for text in texts)
+    for secret in secrets.values():
+        assert secret not in metrics
+        for text in texts:
+            assert secret.encode() not in text
+    assert any(digest_of(secrets["train"]) in text for text in texts)
+
+
+def test_a_key_has_256_random_bits(elsewhere: Running, secrets: dict[str, str]) -> None:
+    assert all(re.fullmatch(r"hw_[0-9a-f]{64}", each) for each in secrets.values())
+    assert len(set(secrets.values())) == len(secrets)
+
+
+# -- on this machine
+
+
+ADMIN = ["/v1/policies/uniform@0/promote", "/v1/policies/uniform@0/canary", "/v1/tasks/route/rollback", "/load"]
+
+
+@pytest.mark.parametrize("path", [*ADMIN, "/v1/links"])
+def test_on_this_machine_admin_verbs_need_the_project_token(server: Running, path: str) -> None:
+    assert server.client.post(path, json={}).status_code == 401
+    assert server.client.post(path, json={}, headers=bearer("hw_wrong")).status_code == 401
+    assert server.client.post(path, json={}, headers=server.token).status_code not in (401, 403)
+
+
+def test_the_token_is_readable_by_its_owner_alone(server: Running) -> None:
+    token = server.folder / ".headway" / "token"
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+
+
+def test_on_this_machine_the_key_of_another_service_is_ignored(server: Running) -> None:
+    assert server.client.post("/v1/decisions", json=ASK, headers=bearer("sk-live-123")).status_code == 201
+    assert server.client.post("/v1/decisions", json=ASK, headers={"x-api-key": "unused"}).status_code == 201
+
+
+@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "x-real-ip", "x-forwarded-host"])
+def test_what_a_proxy_forwarded_is_not_from_this_machine(server: Running, header: str) -> None:
+    answer = server.client.post("/v1/decisions", json=ASK, headers={header: "203.0.113.9"})
+    assert answer.status_code == 401
+
+
+def test_a_name_of_the_hosts_list_is_answered_with_a_key_only(served: Callable[..., Running]) -> None:
+    running = served('[server]\nhosts = ["decide.example"]\n')
+    host = {"host": "decide.example"}
+    assert running.client.post("/v1/decisions", json=ASK, headers=host).status_code == 401
+    assert running.client.post("/v1/decisions", json=ASK, headers=host | running.token).status_code == 201
+
+
+def test_a_link_sets_the_cookie_once(server: Running) -> None:
+    path = server.client.post("/v1/links", json={}, headers=server.token).json()["path"]
+    opened = server.client.get(path)
+    assert (opened.status_code, opened.headers["location"]) == (303, "/")
+    cookie = opened.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    server.client.cookies.clear()
+    again = server.client.get(path)
+    assert (again.status_code, again.json()["error"]["code"]) == (401, "link_used")
+    page = {"cookie": cookie.partition(";")[0]}
+    assert server.client.post("/v1/links", json={}, headers=page).status_code == 201
+    assert server.client.post("/v1/links", json={}, headers={"cookie": "headway_page=guess"}).status_code == 401
+    foreign = server.client.post("/v1/links", json={}, headers=page | {"origin": "http://evil.example"})
+    assert foreign.status_code == 403
