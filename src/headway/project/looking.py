@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headway.decide.acting import Acted
     from headway.project.facade import Project
 
-__all__ = ["explain", "rank", "replay", "status"]
+__all__ = ["explain", "judged", "rank", "replay", "status"]
 
 
 def explain(project: Project, identifier: str) -> dict[str, Any]:
@@ -171,6 +171,30 @@ def status(project: Project) -> dict[str, Any]:
             }
         )
     return {"folder": str(project.folder), "store_bytes": project.database.path.stat().st_size, "tasks": tasks}
+
+
+def judged(project: Project, identifier: str) -> dict[str, Any]:
+    """A stored evidence as the gate judges it today, in words; `fresh`: it speaks about who is current now."""
+    import msgspec
+
+    from headway.project.judging import gate_rules, live, stored_evidence
+    from headway.promote import gate
+    from headway.prove.page import page_of
+
+    evidence = stored_evidence(project, identifier)
+    settings = project.settings.task(evidence.task)
+    current = live(project, settings)
+    page = page_of(gate.verdict(evidence, gate_rules(settings)))
+    names = ("id", "task", "candidate", "candidate_hash", "against", "against_hash", "n", "needed")
+    return {
+        **msgspec.to_builtins(page),
+        **{name: getattr(evidence, name) for name in names},
+        "difference": asdict(evidence.difference),
+        "bounds": evidence.bounds,
+        "estimated": bool(page.values),
+        "current": evidence.candidate_hash == current.digest,
+        "fresh": evidence.against_hash == current.digest,
+    }
 
 
 def _until_retrain(project: Project, task: str) -> int:

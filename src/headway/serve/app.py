@@ -8,18 +8,18 @@ from __future__ import annotations
 import msgspec
 
 from headway.project import Project
-from headway.serve import anthropic, openai, openapi, spans
+from headway.serve import anthropic, openai, openapi, page, spans
 from headway.serve.endpoint import Endpoint, endpoints_of
 from headway.serve.guard import Guard
 from headway.serve.hosts import Hosts
-from headway.serve.routes import compat, decisions, evidence, looking, policies, signals, tasks
+from headway.serve.routes import compat, decisions, evidence, looking, policies, recent, signals, tasks
 from headway.serve.routing import Routes
 from headway.serve.state import Server
 from headway.settings import ServerSettings
 
 __all__ = ["MODULES", "VERSION", "application", "endpoints"]
 
-MODULES = (decisions, signals, tasks, policies, evidence, looking, compat, openai, anthropic)
+MODULES = (decisions, signals, tasks, policies, evidence, recent, looking, compat, openai, anthropic)
 VERSION = "1"  # of the HTTP interface: the v1 in its paths
 
 
@@ -38,4 +38,5 @@ def application(project: Project, settings: ServerSettings, *, log_requests: boo
     server = Server(project, settings, log_requests=log_requests)
     server.document = document()
     spans.attach(server)
-    return Guard(server, Routes(endpoints()), Hosts(settings))
+    routes = Routes([*endpoints(), *endpoints_of((page,))])  # the page's files are no part of the API
+    return Guard(server, routes, Hosts(settings))

@@ -21,7 +21,7 @@ from headway.nouns.protocols import Clock
 from headway.observe.keys import PREFIX, SCOPES, Key, Keys, digest_of, new_secret
 from headway.serve.errors import Refused
 
-__all__ = ["COOKIE", "Caller", "Credentials", "project_token"]
+__all__ = ["COOKIE", "NOBODY", "Caller", "Credentials", "project_token"]
 
 COOKIE = "headway_page"
 _ANYBODY_HERE = frozenset({"decide", "signal", "train"})
@@ -38,6 +38,7 @@ class Caller:
     scopes: frozenset[str]
 
 
+NOBODY = Caller("", frozenset())
 _HERE = Caller("", _ANYBODY_HERE)
 _OWNER = Caller("owner", _EVERYTHING)
 _PAGE = Caller("page", _EVERYTHING)

@@ -101,6 +101,7 @@ class Endpoint:
     batch: bool = False  # the larger body limit
     hot: bool = False  # looked up before all others
     optional: bool = False  # the body may be left out
+    public: bool = False  # answered without a key even where everything else needs one
     blocking: bool = False
     summary: str = ""
     decode: Callable[[bytes], Any] = field(repr=False, default=bytes)
@@ -141,6 +142,7 @@ def endpoint(
     batch: bool = False,
     hot: bool = False,
     optional: bool = False,
+    public: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declares a route on the function that answers it. `errors` are statuses beyond those every route can give."""
 
@@ -160,6 +162,7 @@ def endpoint(
             batch=batch,
             hot=hot,
             optional=optional,
+            public=public,
             blocking=not inspect.iscoroutinefunction(run),
             summary=(inspect.getdoc(run) or "").partition("\n")[0],
             decode=bytes if raw else msgspec.json.Decoder(takes).decode,

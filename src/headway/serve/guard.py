@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from headway.nouns.errors import Unavailable
-from headway.serve.auth import Caller
+from headway.serve.auth import NOBODY, Caller
 from headway.serve.endpoint import Call, Endpoint, Reply, Stream
 from headway.serve.errors import Refused, problem
 from headway.serve.hosts import Hosts
@@ -99,7 +99,12 @@ class Guard:
         if len(headers) < len(scope["headers"]):
             _check_repeated(scope["headers"])
         here = self.hosts.check(headers) and not any(name in headers for name in _FORWARDED)
-        caller = server.credentials.caller(_secret(headers), headers.get(b"cookie", b""), here=here)
+        try:
+            caller = server.credentials.caller(_secret(headers), headers.get(b"cookie", b""), here=here)
+        except Refused:
+            if not self.routes.public(scope["method"], scope["path"]):
+                raise
+            caller = NOBODY
         seen.key = caller.name
         endpoint, params = self.routes.find(scope["method"], scope["path"])
         seen.route = endpoint.path
@@ -184,7 +189,8 @@ def _secret(headers: Mapping[bytes, bytes]) -> bytes:
 
 def _headers(media: str, extra: Mapping[str, str]) -> Headers:
     added = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in extra.items()]
-    return [(b"content-type", media.encode("latin-1")), *SECURITY, *added]
+    named = {name for name, _ in added}
+    return [(b"content-type", media.encode("latin-1")), *(each for each in SECURITY if each[0] not in named), *added]
 
 
 def _check_type(kind: bytes | None) -> None:

@@ -32,6 +32,13 @@ class Routes:
                 self._plain[key] = each
         self._patterns.sort(key=lambda row: not row[2].hot)
 
+    def public(self, method: str, path: str) -> bool:
+        """Whether this route answers without a key: the page's files, and the link that opens it."""
+        try:
+            return self.find(method, path)[0].public
+        except Refused:
+            return False
+
     def find(self, method: str, path: str) -> tuple[Endpoint, Mapping[str, str]]:
         """The endpoint and its path parameters, or a 404 or 405 in the error shape."""
         found = self._plain.get((method, path))

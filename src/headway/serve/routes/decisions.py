@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from headway.nouns.errors import Conflict, HeadwayError, UnknownName
 from headway.nouns.ids import parse_decision_id
-from headway.nouns.records import Decision
+from headway.nouns.records import Decision, Outcome
 from headway.project.considering import Ask, Considered, consider_many
 from headway.project.inputs import Details
 from headway.serve.endpoint import Call, Reply, endpoint, strict
@@ -115,6 +115,8 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True):
     episode: str | None
     step: int | None
     source: str
+    status: str  # pending, rewarded, failed or censored
+    reward: float | None
 
 
 class DecisionRows(msgspec.Struct, frozen=True):
@@ -132,10 +134,15 @@ def latest_decisions(call: Call) -> DecisionRows:
     query: LatestQuery = call.query
     if query.task is not None:
         call.server.project.settings.task(query.task)
-    return DecisionRows([_row(each) for each in call.server.project.query.latest(query.task, query.limit)])
+    project = call.server.project
+    found = project.query.latest(query.task, query.limit)
+    for task in {each.task for each in found}:
+        if task in project.settings.tasks or not project.settings.declared:
+            project.settle(task)
+    return DecisionRows([_row(each, project.query.outcome(each)) for each in found])
 
 
-def _row(each: Decision) -> DecisionRow:
+def _row(each: Decision, outcome: Outcome) -> DecisionRow:
     return DecisionRow(
         id=each.id,
         task=each.task,
@@ -147,6 +154,8 @@ def _row(each: Decision) -> DecisionRow:
         episode=each.situation.episode,
         step=each.situation.step,
         source=each.source,
+        status=outcome.status,
+        reward=outcome.reward,
     )
 
 

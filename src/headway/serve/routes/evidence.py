@@ -9,6 +9,8 @@ from msgspec import Meta
 
 from headway.nouns.errors import UnknownName
 from headway.observe.daily import by_day
+from headway.project.judging import gate_rules, stored_evidence
+from headway.promote import gate
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.times import moment
 from headway.serve.wire import Task
@@ -19,6 +21,13 @@ class EvidenceRow(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     policy_hash: str
     at: str
+    candidate: str
+    against: str
+    n: int
+    state: str  # pass, wait, refused or worse, under the present rules
+    value: float  # candidate minus current, with its 95% interval
+    low: float
+    high: float
 
 
 class EvidencesAnswer(msgspec.Struct, frozen=True):
@@ -39,9 +48,29 @@ def evidences(call: Call) -> EvidencesAnswer:
         project.settings.task(query.task)
     return EvidencesAnswer(
         [
-            EvidenceRow(id=identifier, task=task, policy_hash=digest, at=moment(at))
+            _row(call, identifier, task, digest, at)
             for identifier, task, digest, at in project.ledger.evidences(query.task, query.limit)
         ]
+    )
+
+
+def _row(call: Call, identifier: str, task: str, digest: str, at: float) -> EvidenceRow:
+    project = call.server.project
+    found = stored_evidence(project, identifier)
+    known = task in project.settings.tasks or not project.settings.declared
+    rules = gate_rules(project.settings.task(task)) if known else None
+    return EvidenceRow(
+        id=identifier,
+        task=task,
+        policy_hash=digest,
+        at=moment(at),
+        candidate=found.candidate,
+        against=found.against,
+        n=found.n,
+        state=gate.verdict(found, rules).state,
+        value=found.difference.value,
+        low=found.difference.low,
+        high=found.difference.high,
     )
 
 

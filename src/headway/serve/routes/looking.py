@@ -54,7 +54,7 @@ class OpenQuery(strict):
     code: Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-@endpoint("GET", "/open", query=OpenQuery, status=303)
+@endpoint("GET", "/open", query=OpenQuery, status=303, public=True)
 async def open_page(call: Call) -> Reply:
     """Trades a one-time code for the page's cookie."""
     query: OpenQuery = call.query

@@ -1,0 +1,144 @@
+"""The latest decisions of a task, summed up for a picture: the trend of its reward, its arms, its policies.
+
+Buckets hold equally many decisions, not equal times, so that bursts and quiet nights both draw well.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from headway.observe.database import Database
+from headway.observe.query import Query
+from headway.observe.rows import decode_candidates
+
+__all__ = ["Bucket", "Mean", "Part", "Recent", "recent"]
+
+_SMALLEST = 20  # decisions of a bucket; fewer would draw noise
+_WINDOW = "(SELECT * FROM decisions WHERE task_id = ? ORDER BY seq DESC LIMIT ?) d"
+_LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
+
+
+@dataclass(slots=True)
+class Mean:
+    """A running mean; `interval` is the usual 95% one, None with fewer than two values."""
+
+    n: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float) -> None:
+        self.n += 1
+        self.total += value
+        self.squares += value * value
+
+    @property
+    def value(self) -> float | None:
+        return self.total / self.n if self.n else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        if self.n < 2:
+            return None
+        mean = self.total / self.n
+        spread = max(0.0, self.squares / self.n - mean * mean) * self.n / (self.n - 1)
+        half = 1.96 * math.sqrt(spread / self.n)
+        return mean - half, mean + half
+
+
+@dataclass(slots=True)
+class Part:
+    """What one action, or one policy, did in the window."""
+
+    name: str
+    decisions: int = 0
+    reward: Mean = field(default_factory=Mean)
+    signals: dict[str, Mean] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Some decisions in a row. `upto` is the number of its last one, counted from the task's first."""
+
+    upto: int
+    at: float
+    policy: str
+    decisions: int = 0
+    reward: Mean = field(default_factory=Mean)
+    away: float = 0.0  # summed probability that was not on the favourite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recent:
+    total: int
+    trend: list[Bucket]
+    actions: list[Part]
+    policies: list[Part]
+    signals: list[str]
+
+
+def recent(database: Database, query: Query, task: str, *, window: int, points: int) -> Recent:
+    """Sums over the last `window` decisions, the trend in at most `points` buckets. Not covered: earlier ones."""
+    values = (query.name_id("task", task), window)
+    total = int(database.query("SELECT COUNT(*) FROM decisions WHERE task_id = ?", values[:1])[0][0])
+    rows = database.query(
+        "SELECT d.at, c.body, d.probabilities, d.action, COALESCE(a.name, p.ref), p.ref, s.reward "
+        f"FROM {_WINDOW} JOIN candidate_sets c ON c.id = d.candidate_set_id JOIN policies p ON p.id = d.policy_id "
+        f"LEFT JOIN names a ON a.id = d.assigned_id LEFT JOIN settled s ON s.decision = d.seq AND {_LIVE} "
+        "ORDER BY d.seq",
+        values,
+    )
+    size = max(_SMALLEST, math.ceil(len(rows) / points))
+    trend: list[Bucket] = []
+    actions: dict[str, Part] = {}
+    policies: dict[str, Part] = {}
+    for place, (at, body, blob, action, policy, ref, reward) in enumerate(rows):
+        if place % size == 0:
+            trend.append(Bucket(0, 0.0, ""))
+        bucket = trend[-1]
+        bucket.upto, bucket.at, bucket.policy = total - len(rows) + place + 1, at / 1e6, ref
+        bucket.decisions += 1
+        bucket.away += 1.0 - max(struct.unpack(f"<{len(blob) // 8}d", blob))
+        name = decode_candidates(body)[action].name
+        parts = (actions.setdefault(name, Part(name)), policies.setdefault(policy, Part(policy)))
+        for part in parts:
+            part.decisions += 1
+        if reward is not None:
+            for mean in (bucket.reward, *(part.reward for part in parts)):
+                mean.add(reward)
+    names = _add_signals(database, values, actions, policies)
+    if len(trend) > 1 and trend[-1].decisions < _SMALLEST:
+        trend.pop()  # a few decisions more, and it can be drawn
+    return Recent(
+        total=total,
+        trend=trend,
+        actions=_largest(actions.values()),
+        policies=_largest(policies.values()),
+        signals=names,
+    )
+
+
+def _add_signals(
+    database: Database, values: tuple[int, int], actions: dict[str, Part], policies: dict[str, Part]
+) -> list[str]:
+    found = database.query(
+        "SELECT c.body, d.action, COALESCE(a.name, p.ref), n.name, COUNT(*), SUM(g.value), SUM(g.value * g.value) "
+        f"FROM {_WINDOW} JOIN signals g ON g.subject = d.id JOIN names n ON n.id = g.name_id "
+        "JOIN candidate_sets c ON c.id = d.candidate_set_id JOIN policies p ON p.id = d.policy_id "
+        "LEFT JOIN names a ON a.id = d.assigned_id WHERE g.withdrawn_by IS NULL AND g.value IS NOT NULL "
+        "GROUP BY c.body, d.action, COALESCE(a.name, p.ref), n.name",
+        values,
+    )
+    for body, action, policy, name, count, total, squares in found:
+        for part in (actions[decode_candidates(body)[action].name], policies[policy]):
+            mean = part.signals.setdefault(name, Mean())
+            mean.n += count
+            mean.total += total
+            mean.squares += squares
+    return sorted({row[3] for row in found})
+
+
+def _largest(parts: Iterable[Part]) -> list[Part]:
+    return sorted(parts, key=lambda part: (-part.decisions, part.name))

@@ -1,0 +1,262 @@
+"""What the page needs beside the rest: who is looking, how a task is set up, how it went lately, verdicts in words."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from headway.observe.recent import Mean, Part
+from headway.observe.recent import recent as sum_up
+from headway.project.looking import judged
+from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.times import moment
+from headway.settings import TaskSettings
+
+
+class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the caller is to this server: the name of the key, and what it may do."""
+
+    key: str
+    scopes: list[str]
+    project: str
+    synthetic: bool
+
+
+@endpoint("GET", "/v1/session", gives=SessionAnswer, scope="open")
+async def session(call: Call) -> SessionAnswer:
+    """Who is asking, and what they may do."""
+    project = call.server.project
+    return SessionAnswer(
+        key=call.key,
+        scopes=sorted(call.scopes),
+        project=project.folder.resolve().name,
+        synthetic=project.settings.store.synthetic,
+    )
+
+
+# -- how a task is set up
+
+
+class TermAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    weight: float
+    transform: str
+    low: float | None
+    high: float | None
+
+
+class GuardAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    tolerance: float
+    direction: str
+
+
+class SettingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a task's settings that explains what one sees; `reward` is empty where a function computes it."""
+
+    task: str
+    kind: str
+    family: str
+    actions: list[str]
+    reward: dict[str, TermAnswer]
+    reward_function: str | None
+    required: list[str]
+    range: tuple[float, float]
+    explore: str
+    explore_value: float
+    floor: float
+    retrain_after: int
+    promote: str
+    canary: float
+    gate: str
+    margin: float
+    guards: dict[str, GuardAnswer]
+
+
+@endpoint("GET", "/v1/tasks/{task}/settings", gives=SettingsAnswer, errors=(404,), scope="open")
+async def task_settings(call: Call) -> SettingsAnswer:
+    """How a task is set up."""
+    return _settings(call.server.project.settings.task(call.params["task"]))
+
+
+def _settings(found: TaskSettings) -> SettingsAnswer:
+    terms = {} if isinstance(found.reward, str) else found.reward
+    return SettingsAnswer(
+        task=found.name,
+        kind=found.kind,
+        family=found.family,
+        actions=list(found.actions),
+        reward={
+            name: TermAnswer(weight=each.weight, transform=each.transform, low=each.low, high=each.high)
+            for name, each in terms.items()
+        },
+        reward_function=found.reward if isinstance(found.reward, str) else None,
+        required=list(found.required),
+        range=found.range,
+        explore=found.explore.kind,
+        explore_value=found.explore.value,
+        floor=found.floor,
+        retrain_after=found.retrain_after,
+        promote=found.promote,
+        canary=found.canary,
+        gate=found.gate,
+        margin=found.margin,
+        guards={
+            name: GuardAnswer(tolerance=each.tolerance, direction=each.direction) for name, each in found.guards.items()
+        },
+    )
+
+
+# -- how it went lately
+
+
+class MeanAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A mean over n values with its 95% interval; null where there is nothing to say."""
+
+    n: int
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class BucketAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Some decisions in a row, up to number `upto`; `explored` is the probability that was not on the favourite."""
+
+    upto: int
+    at: str
+    policy: str
+    decisions: int
+    explored: float
+    reward: MeanAnswer
+
+
+class PartAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one action, or one policy, did: how often, how well, and its signals."""
+
+    name: str
+    decisions: int
+    share: float
+    reward: MeanAnswer
+    signals: dict[str, MeanAnswer]
+
+
+class RecentAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    task: str
+    decisions: int  # of the task, in all
+    window: int  # the latest of them, which the rest is about
+    trend: list[BucketAnswer]
+    actions: list[PartAnswer]
+    policies: list[PartAnswer]
+    signals: list[str]
+
+
+class RecentQuery(strict):
+    window: Annotated[int, Meta(ge=1, le=100_000)] = 5000
+    points: Annotated[int, Meta(ge=2, le=500)] = 60
+
+
+@endpoint("GET", "/v1/tasks/{task}/recent", query=RecentQuery, gives=RecentAnswer, errors=(404,), scope="train")
+def recent(call: Call) -> RecentAnswer:
+    """The latest decisions of a task summed up: the trend of its reward, its actions and its policies."""
+    query: RecentQuery = call.query
+    project = call.server.project
+    task = project.settings.task(call.params["task"]).name
+    project.settle(task)
+    found = sum_up(project.database, project.query, task, window=query.window, points=query.points)
+    window = min(found.total, query.window)
+    return RecentAnswer(
+        task=task,
+        decisions=found.total,
+        window=window,
+        trend=[
+            BucketAnswer(
+                upto=each.upto,
+                at=moment(each.at),
+                policy=each.policy,
+                decisions=each.decisions,
+                explored=each.away / each.decisions,
+                reward=_mean(each.reward),
+            )
+            for each in found.trend
+        ],
+        actions=[_part(each, window) for each in found.actions],
+        policies=[_part(each, window) for each in found.policies],
+        signals=found.signals,
+    )
+
+
+def _part(part: Part, window: int) -> PartAnswer:
+    return PartAnswer(
+        name=part.name,
+        decisions=part.decisions,
+        share=part.decisions / window,
+        reward=_mean(part.reward),
+        signals={name: _mean(each) for name, each in part.signals.items()},
+    )
+
+
+def _mean(mean: Mean) -> MeanAnswer:
+    low, high = mean.interval or (None, None)
+    return MeanAnswer(n=mean.n, value=mean.value, low=low, high=high)
+
+
+# -- verdicts
+
+
+class EstimateAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    value: float
+    low: float
+    high: float
+    n: int
+    ess: float
+
+
+class LineAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a verdict's tables: what, what it came to, whether it is fine, and the cure."""
+
+    name: str
+    text: str
+    ok: bool
+    estimate: EstimateAnswer | None
+    cure: str
+
+
+class VerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A verdict in plain words, with everything it rests on. `fresh`: about the policy that is current now."""
+
+    id: str
+    task: str
+    candidate: str
+    candidate_hash: str
+    against: str
+    against_hash: str
+    state: str
+    word: str
+    headline: str
+    summary: str
+    reasons: list[str]
+    hint: str
+    difference: EstimateAnswer
+    estimated: bool
+    bounds: tuple[float, float] | None
+    needed: int | None
+    n: int
+    margin: float
+    unit: str
+    earned: str
+    method: str
+    values: list[LineAnswer]
+    checks: list[LineAnswer]
+    guards: list[LineAnswer]
+    counts: list[tuple[str, str]]
+    recompute: list[tuple[str, str]]
+    curve: list[tuple[int, float | None, float | None, float | None]]
+    current: bool
+    fresh: bool
+
+
+@endpoint("GET", "/v1/evidence/{evidence}/verdict", gives=VerdictAnswer, errors=(404,), scope="train")
+def verdict(call: Call) -> VerdictAnswer:
+    """What the gate says about an evidence under the present rules, in words."""
+    found: dict[str, Any] = judged(call.server.project, call.params["evidence"])
+    return msgspec.convert(found, VerdictAnswer)
