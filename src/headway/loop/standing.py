@@ -137,9 +137,11 @@ def enough(now: int, then: int) -> bool:
 def _learns(found: Standing) -> bool:
     if found.since < found.settings.retrain_after:
         return False
-    if found.candidate is None or (found.verdict is not None and found.verdict.state == "worse"):
+    if found.candidate is None:
         return True
-    return found.since * _GROWTH >= found.settled - found.since
+    if found.verdict is None:
+        return False  # every candidate is judged before another one takes its place
+    return found.verdict.state == "worse" or found.since * _GROWTH >= found.settled - found.since
 
 
 def _proves(found: Standing, proved: Mapping[str, int]) -> bool:

@@ -208,13 +208,18 @@ class Watch:
         )
 
     def _tell(self, looked: Looked) -> None:
-        """Say what was done; a reason for doing nothing only once."""
+        """Say what is new: a verdict or a reason that was said before is not said again."""
         marks = self._marks[looked.task]
-        text = str(looked)
-        quiet = looked.done is None and (text == marks.said or looked.skipped == "nothing is due")
-        marks.said = text if looked.done is None else ""
-        if not quiet and not (looked.skipped and looked.skipped.startswith("the last cycle failed")):
-            self._say(text)
+        done = looked.done
+        text = looked.skipped or looked.error
+        if done is not None:
+            text = f"{done.proved} {done.verdict.state}" if done.verdict is not None else done.summary
+            if done.learned or done.promoted or done.canary or done.rolled_back:
+                marks.said = ""
+        if text in (marks.said, "nothing is due", "nothing changed") or text.startswith("the last cycle failed"):
+            return
+        marks.said = text
+        self._say(str(looked))
 
     # -- what else there is to do
 

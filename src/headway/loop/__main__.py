@@ -1,0 +1,42 @@
+"""`python -m headway.loop FOLDER`: the loop as a child process of `headway up`; one line per thing done."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+from headway.loop.parent import end_with_parent
+from headway.loop.watch import Watch
+from headway.nouns.errors import HeadwayError
+
+_NICE = 5  # serving comes first
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="headway.loop", description="Watch a project: learn, prove, promote.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--parent-pipe", type=int, default=None, help="end when this inherited pipe is closed")
+    asked = parser.parse_args(arguments)
+    if asked.parent_pipe is not None:
+        end_with_parent(asked.parent_pipe)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    os.nice(_NICE)
+    try:
+        with Watch(asked.folder, say=_say) as watch:
+            watch.run()
+    except HeadwayError as error:
+        sys.stderr.write(f"{error.code}: {error}\n")
+        return 1
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
