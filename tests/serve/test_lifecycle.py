@@ -1,0 +1,266 @@
+"""A server from start to end: its port, its signals, its parent, and what it has loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import headway
+from tests.project.conftest import play
+from tests.serve.conftest import ASK, Running
+
+
+def closed(port: int, within_s: float) -> bool:
+    """Whether nobody listens there any more, at the latest after so long."""
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            return True
+    return False
+
+
+def test_port_0_takes_a_free_one_and_says_which(served: Callable[..., Running], tmp_path: Path) -> None:
+    running = served()
+    found = json.loads((tmp_path / ".headway" / "run" / "server.json").read_text())
+    assert found == {"url": running.url, "host": "127.0.0.1", "port": running.port, "pid": running.process.pid}
+    assert httpx.get(running.url + "/health").json() == {"status": "ok"}
+    assert running.stop() == ""
+    assert running.process.returncode == 0
+    assert not (tmp_path / ".headway" / "run" / "server.json").exists()
+
+
+def test_a_port_that_is_taken_is_an_error_not_a_second_server(served: Callable[..., Running], tmp_path: Path) -> None:
+    running = served()
+    other = tmp_path / "other"
+    other.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "headway.serve", str(other), "--port", str(running.port)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("port_in_use: ")
+    assert running.decide().status_code == 201
+
+
+def test_an_address_that_is_not_ours_is_an_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "headway.serve", str(tmp_path), "--port", "0", "--host", "203.0.113.1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("cannot_listen: ")
+
+
+def stream(running: Running) -> socket.socket:
+    """An open event stream that has said hello."""
+    connection = running.raw()
+    connection.sendall(b"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    found = b""
+    while b"event: signals" not in found:
+        found += connection.recv(4096)
+    return connection
+
+
+def test_sigterm_with_open_streams_and_work_in_flight_drains_and_ends(served: Callable[..., Running]) -> None:
+    running = served()
+    streams = [stream(running) for _ in range(20)]
+    body = json.dumps(ASK).encode()
+    head = b"POST /v1/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    request = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    asking = [running.raw() for _ in range(20)]
+    for each in asking:
+        each.sendall(request)
+    begun = time.monotonic()
+    running.process.send_signal(signal.SIGTERM)
+    answered = [each.recv(4096) for each in asking]
+    assert running.process.wait(10) == 0
+    assert time.monotonic() - begun < 5.0
+    for each in streams:
+        said = b""
+        while part := each.recv(4096):
+            said += part
+        assert b"event: stopping" in said
+    accepted = [each for each in answered if each.startswith(b"HTTP/1.1 201")]
+    refused = [each for each in answered if each.startswith(b"HTTP/1.1 503")]
+    assert len(accepted) + len(refused) == 20
+    assert running.stored() == len(accepted)
+    for each in (*streams, *asking):
+        each.close()
+
+
+def test_a_stopping_server_refuses_new_work_on_open_connections(served: Callable[..., Running]) -> None:
+    """A request that was begun before the signal is finished; the next one on the same connection is not."""
+    running = served()
+    body = json.dumps(ASK).encode()
+    head = b"POST /v1/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    slow, other = running.raw(), running.raw()
+    slow.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:10])
+    other.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    assert other.recv(4096).startswith(b"HTTP/1.1 200")
+    running.process.send_signal(signal.SIGTERM)
+    status = b"HTTP/1.1 200"
+    while status == b"HTTP/1.1 200":  # until the signal is seen
+        other.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        status = other.recv(4096)[:12]
+    assert status == b"HTTP/1.1 503"
+    slow.sendall(body[10:])
+    assert slow.recv(4096).startswith(b"HTTP/1.1 201")
+    assert running.process.wait(10) == 0
+    assert running.stored() == 1
+    slow.close()
+    other.close()
+
+
+PARENT = """
+import os, subprocess, sys
+read, write = os.pipe()
+child = subprocess.Popen(
+    [sys.executable, "-m", "headway.serve", sys.argv[1], "--port", "0", "--parent-pipe", str(read)], pass_fds=[read]
+)
+os.close(read)
+child.wait()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_ends_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    found = json.loads(parent.stdout.readline())
+    assert httpx.get(found["url"] + "/health").status_code == 200
+    parent.send_signal(number)
+    parent.wait()
+    parent.stdout.close()
+    assert closed(found["port"], 1.0)
+
+
+def test_the_pipe_alone_is_enough(tmp_path: Path) -> None:
+    """Where the kernel does not tell: the server ends when its end of the pipe reads as closed."""
+    read, write = os.pipe()
+    running = Running(tmp_path, "--parent-pipe", str(read), pass_fds=[read])
+    os.close(read)
+    assert running.decide().status_code == 201
+    os.close(write)
+    assert closed(running.port, 2.0)
+    running.stop()
+    assert running.stored() == 1
+
+
+LOADED = """
+import json, sys, threading, urllib.request
+from headway.serve.run import serve
+from pathlib import Path
+
+def ask(address, guard):
+    def run():
+        body = json.dumps({"task": "route", "text": "x", "candidates": ["small", "large"]}).encode()
+        for path in ("/v1/decisions", "/v1/tasks", "/v1/policies", "/metrics", "/v1/reports"):
+            request = urllib.request.Request(address.url + path, headers={"content-type": "application/json"})
+            if path == "/v1/decisions":
+                request.data = body
+            urllib.request.urlopen(request).read()
+        print(json.dumps(sorted(sys.modules)), flush=True)
+        import os, signal
+        os.kill(os.getpid(), signal.SIGTERM)
+    threading.Thread(target=run).start()
+
+serve(Path(sys.argv[1]), port=0, announce=ask)
+"""
+
+
+def test_a_server_that_has_decided_with_a_learned_policy_has_loaded_no_training_code(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text('[tasks.route]\nactions = ["small", "large"]\ngate = "off"\n')
+    with headway.open(tmp_path, environ={}, seed=3) as project:
+        play(project, 300)
+        project.promote(project.learn("route"))
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = json.loads(done.stdout)
+    found = {each for each in loaded if each.startswith(("torch", "headway.learn", "headway.prove", "headway.cli"))}
+    assert not found
+    assert "headway.decide.bandit" in loaded
+
+
+def events(connection: socket.socket, wanted: str) -> Any:
+    """The data of the next event of that name."""
+    found = b""
+    while True:
+        ready, _, _ = select.select([connection], [], [], 10)
+        assert ready, f"no {wanted} event came: {found!r}"
+        found += connection.recv(65536)
+        for block in found.decode().split("\n\n")[:-1]:
+            lines = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and line[0] != ":")
+            if lines.get("event") == wanted:
+                return json.loads(lines["data"])
+
+
+def test_a_promotion_elsewhere_is_served_and_told_while_requests_run(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text('[tasks.route]\nactions = ["small", "large"]\ngate = "off"\n')
+    with headway.open(tmp_path, environ={}, seed=3) as project:
+        play(project, 300)
+        ref = project.learn("route")
+        running = Running(tmp_path)
+        assert running.decide().json()["policy"] == "uniform@0"
+        with stream(running) as listening:
+            project.promote(ref)
+            told = events(listening, "ledger")
+        assert (told["kind"], told["policy"]) == ("promote", ref)
+        served = [running.decide(text=str(n)) for n in range(50)]
+        assert {each.status_code for each in served} == {201}
+        assert served[-1].json()["policy"] == ref
+        project.rollback("route")
+        for _ in range(500):
+            if running.decide().json()["policy"] == "uniform@0":
+                break
+        else:
+            raise AssertionError("the rollback is not served")
+        swapped = project.query.decision(served[-1].json()["id"])
+        assert swapped.policy_hash == project.registry.find(ref)
+        assert project.replay(swapped.id)["exact"] is True
+    running.stop()
+    assert running.process.returncode == 0
+
+
+def test_promoting_and_rolling_back_over_http(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text('[tasks.route]\nactions = ["small", "large"]\n')
+    with headway.open(tmp_path, environ={}, seed=3) as project:
+        play(project, 300)
+        ref = project.learn("route")
+    running = Running(tmp_path)
+    refused = running.client.post(f"/v1/policies/{ref}/promote", json={}, headers=running.token)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "gate_refused")
+    header = running.client.get(f"/v1/policies/{ref}").json()
+    assert (header["family"], header["task"]) == ("bandit", "route")
+    canary = running.client.post(f"/v1/policies/{ref}/canary", json={"share": 0.2}, headers=running.token)
+    assert (canary.status_code, canary.json()["kind"], canary.json()["who"]) == (200, "canary", "owner")
+    assert running.decide().status_code == 201
+    states = {each["policy"]: each["state"] for each in running.client.get("/v1/policies").json()["policies"]}
+    assert states[ref] == "canary"
+    nothing = running.client.post("/v1/tasks/route/rollback", json={}, headers=running.token)
+    assert nothing.status_code == 409
+    kinds = [each["kind"] for each in running.client.get("/v1/ledger", params={"task": "route"}).json()["ledger"]]
+    assert kinds == ["candidate", "canary"]
+    report = running.client.get("/v1/reports").json()["reports"][0]
+    assert report["decisions"] == 301
+    assert sum(each["decisions"] for each in report["days"]) == 301
+    running.stop()

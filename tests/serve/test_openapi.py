@@ -1,0 +1,51 @@
+"""/openapi.json: as it was last looked at, and true of the server.
+
+python -m tests.serve.test_openapi        writes tests/golden/openapi.json anew; look at the difference before you commit
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from headway.serve.app import document, endpoints
+from tests.serve.conftest import Running
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "openapi.json"
+
+
+def test_the_document_is_the_one_that_was_looked_at() -> None:
+    assert document().decode() == GOLDEN.read_text("utf-8"), "run python -m tests.serve.test_openapi and look"
+
+
+def test_the_document_is_served(server: Running) -> None:
+    answer = server.client.get("/openapi.json")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.content == document()
+
+
+def test_every_body_refuses_unknown_fields() -> None:
+    found = json.loads(document())
+
+    def closed(schema: dict[str, Any]) -> bool:
+        if "$ref" in schema:
+            schema = found["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        return schema.get("additionalProperties", True) is not True
+
+    for path, operations in found["paths"].items():
+        for operation in operations.values():
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+            if body:  # empty: passed on unread
+                assert closed(body), path
+
+
+def test_every_operation_says_what_it_does_and_under_which_name() -> None:
+    names = [each.name for each in endpoints()]
+    assert all(each.summary.endswith((".", "`", "it.")) or each.summary for each in endpoints())
+    doubled = {name for name in names if names.count(name) > 1}
+    assert not doubled, "operation ids are the names of client methods"
+
+
+if __name__ == "__main__":
+    GOLDEN.write_bytes(document())
