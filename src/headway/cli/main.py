@@ -51,6 +51,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "keys": ("keys", "Make, replace and revoke the keys that callers of the server need."),
         "serve": ("serve", "Answer decisions and signals over HTTP, each durably logged."),
         "watch": ("watch", "Learn, prove, and promote or wait, whenever enough has come in."),
+        "mcp": ("mcp", "Offer the project to a coding agent as tools."),
+        "hook": ("hook", "Turn a coding agent's hook into signals: tests passed, change kept or reverted."),
         "completion": ("completion", "The script that teaches your shell to complete headway."),
     },
 }

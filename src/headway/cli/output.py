@@ -124,6 +124,11 @@ class Output:
         """Something to know that is not the answer."""
         self.line(text, style="yellow")
 
+    def aside(self, text: str) -> None:
+        """Something to know, on standard error: for commands whose standard output belongs to somebody else."""
+        if not self.json:
+            print(clean(text), file=self._err)
+
     def next(self, command: str) -> None:
         """The next sensible command."""
         self._step("next", "Next", command)

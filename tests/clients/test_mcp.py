@@ -1,0 +1,115 @@
+"""`headway mcp` with the official SDK's own client, over a real subprocess."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+import headway
+
+TOOLS = {"decide", "signal", "score", "rank", "explain", "status"}
+
+
+def talk(folder: Path, work: Callable[[Client], Awaitable[None]], *more: str) -> None:
+    """Run a conversation with `headway mcp` in a folder."""
+
+    async def conversation() -> None:
+        parameters = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "headway", "-C", str(folder), "mcp", *more],
+            env={name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "TMPDIR", "PYTHONPATH")},
+        )
+        async with Client(stdio_client(parameters)) as client:
+            await work(client)
+
+    asyncio.run(conversation())
+
+
+async def told(client: Client, tool: str, **values: Any) -> Any:
+    found = await client.call_tool(tool, values)
+    assert not found.is_error, found.content
+    return found.structured_content
+
+
+async def refused(client: Client, tool: str, **values: Any) -> str:
+    found = await client.call_tool(tool, values)
+    assert found.is_error
+    (part,) = found.content
+    return str(getattr(part, "text", ""))
+
+
+def test_an_agent_decides_signals_and_looks(tmp_path: Path) -> None:
+    async def work(client: Client) -> None:
+        listed = (await client.list_tools()).tools
+        assert {each.name for each in listed} == TOOLS
+        read_only = {each.name for each in listed if each.annotations and each.annotations.read_only_hint}
+        assert read_only == TOOLS - {"decide", "signal"}
+        made = await told(client, "decide", task="route", text="Fix the build", candidates=["small", "large"])
+        assert made["action"] in ("small", "large")
+        assert made["signals"] == ["reward"]
+        assert await told(client, "signal", id=made["id"], signals={"reward": 1.0}) == {"new": 1}
+        seen = await told(client, "explain", id=made["id"])
+        assert (seen["text"], seen["outcome"]["reward"]) == ("Fix the build", 1.0)
+        (task,) = (await told(client, "status"))["tasks"]
+        assert (task["task"], task["decisions"]) == ("route", 1)
+        assert "bad_id" in await refused(client, "explain", id="nonsense")
+        assert "signals" in await refused(client, "signal", id="dec_" + "0" * 32)
+
+    talk(tmp_path, work)
+    with headway.open(tmp_path, environ={}) as project:
+        (stored,) = project.query.latest("route", 10)
+        assert {(each.name, each.rater) for each in project.query.signals(stored.id)} == {("reward", "mcp")}
+
+
+def test_an_agent_ranks_and_scores_with_what_was_learned(tmp_path: Path) -> None:
+    with headway.open(tmp_path, environ={}, seed=3) as project:
+        for n in range(120):
+            pick = project.decide("route", f"ask {n}", ["good", "bad"])
+            project.signal(pick.id, reward=float(pick.action == "good"))
+        policy = project.learn("route", seed=3)
+        project.rollback("route", to=policy, why="the test's choice")
+
+    async def work(client: Client) -> None:
+        rows = (await told(client, "rank", task="route", candidates=["bad", "good"], text="ask"))["ranking"]
+        assert [each["name"] for each in rows] == ["good", "bad"]
+        one = await told(client, "score", task="route", candidate="good", text="ask")
+        assert one["predicted"] == pytest.approx(rows[0]["predicted"])
+
+    talk(tmp_path, work)
+
+
+def test_errors_reach_the_agent_and_it_can_be_kept_from_judging_itself(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text('[tasks.route]\nactions = ["small", "large"]\n')
+
+    async def work(client: Client) -> None:
+        said = await refused(client, "decide", task="rout")
+        assert "unknown_task" in said
+        assert "Did you mean 'route'?" in said
+        assert "no_prediction" in await refused(client, "rank", task="route")
+        assert {each.name for each in (await client.list_tools()).tools} == TOOLS - {"signal"}
+        assert "signal" in await refused(client, "signal", id="dec_" + "0" * 32, signals={"reward": 1.0})
+
+    talk(tmp_path, work, "--no-signal")
+
+
+def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['mcp'] = None\n"  # what Python sees where it is not installed
+        "from headway.cli.main import run; sys.exit(run(['mcp']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 1
+    assert "pip install 'headway[mcp]'" in done.stderr
+    assert done.stdout == ""
+    assert not (tmp_path / ".headway").exists()
