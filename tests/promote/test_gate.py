@@ -96,7 +96,8 @@ def test_rules_move_floors_both_ways_and_waive_checks() -> None:
 
 
 def test_evidence_under_laxer_rules_is_refused() -> None:
-    assert verdict(replace(EVIDENCE, alpha=0.04)).state == "refused"  # the first challenger may spend half the budget
+    assert verdict(replace(EVIDENCE, alpha=0.05)).state == "refused"
+    assert verdict(replace(EVIDENCE, alpha=0.04)).passed
     assert verdict(replace(EVIDENCE, challenger=2)).state == "refused"
     assert verdict(replace(EVIDENCE, challenger=2, alpha=0.04 / 6)).passed
     assert verdict(EVIDENCE, Rules(margin=0.01)).state == "refused"
@@ -107,6 +108,10 @@ def test_evidence_under_laxer_rules_is_refused() -> None:
 def test_the_gates_defaults_are_the_examiners() -> None:
     assert Rules().alpha == sequential.ALPHA
     assert Rules().preference_alpha == sequential.PREFERENCE_ALPHA
+    for k in range(1, 9):
+        share = sequential.challenger_alpha(sequential.ALPHA, k)
+        assert verdict(replace(EVIDENCE, challenger=k, alpha=share)).passed
+        assert verdict(replace(EVIDENCE, challenger=k, alpha=share * 1.01)).state == "refused"
     assert Floors().rows == 200
     assert Floors().speaking == 30
     assert Floors().row_share == 0.10

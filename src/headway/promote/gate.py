@@ -24,8 +24,8 @@ class Rules:
     names diagnostics that do not block for this task. Both belong in the ledger with the verdict.
     """
 
-    alpha: float = 0.04  # log, world, heldout; the k-th challenger may spend alpha / (k (k+1))
-    preference_alpha: float = 0.10  # likewise: the first challenger passes at E ≥ 20
+    alpha: float = 0.04  # log, world, heldout: what the first candidate may spend; the k-th: alpha / (k (k+1))
+    preference_alpha: float = 0.05  # likewise: the first passes at E ≥ 20
     margin: float = 0.0
     floors: Mapping[str, float] = field(default_factory=dict)
     waived: frozenset[str] = frozenset()
@@ -105,7 +105,8 @@ def _blocks(diagnostic: Diagnostic, rules: Rules) -> bool:
 def _stale(evidence: Evidence, rules: Rules) -> str:
     """Why this evidence was computed under laxer rules than these; empty where it was not."""
     whole = rules.preference_alpha if evidence.kind == "preference" else rules.alpha
-    allowed = whole / (evidence.challenger * (evidence.challenger + 1))
+    k = evidence.challenger
+    allowed = whole if k <= 1 else whole / (k * (k + 1))
     if evidence.alpha > allowed * (1.0 + 1e-9):
         return (
             f"The evidence spends an error of {evidence.alpha:.3g}; challenger {evidence.challenger} may spend "

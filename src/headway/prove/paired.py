@@ -28,8 +28,8 @@ LEAST_EPISODES = 50
 def from_preferences(wins: int, losses: int, about: About, *, ties: int = 0) -> Evidence:
     """Evidence from a blind comparison: how often the candidate's reply was preferred. Ties are dropped.
 
-    The e-process may be looked at after every vote; `about.alpha` is replaced by the preferences' own budget, in which
-    the first challenger passes at E ≥ 20. The Wilson interval is for display only.
+    The e-process may be looked at after every vote; `about.alpha` is replaced by the preferences' own, under which the
+    first challenger passes at E ≥ 20. The Wilson interval is for display only.
     """
     if min(wins, losses, ties) < 0:
         raise InvalidInput(

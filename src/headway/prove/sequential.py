@@ -9,7 +9,7 @@ A normal 95% bound that is looked at every 50 rows promotes a useless policy a t
 - e-process for wins and losses: E = 2^(n+1) ∫_{1/2}^{1} p^w (1−p)^l dp; under "no better than a coin" it exceeds 1/α
   with probability at most α however often one looks (Ville). Exact, not asymptotic.
 
-The k-th candidate since the last promotion gets α/(k(k+1)): over any number of challengers these sum to α.
+The first candidate since the last promotion spends α, the k-th α/(k(k+1)): together at most 1.5 α however many come.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 ALPHA = 0.04
-PREFERENCE_ALPHA = 0.10  # of which the first challenger gets one half: promote at E ≥ 20
+PREFERENCE_ALPHA = 0.05  # promote at E ≥ 20
 TUNED_AT = 5_000
 CONFIDENCE_SEQUENCE = "confidence sequence"
 E_PROCESS = "e-process"
@@ -48,8 +48,8 @@ def quantile(p: float) -> float:
 
 
 def challenger_alpha(alpha: float, challenger: int) -> float:
-    """The share of the error budget of the k-th candidate since the last promotion."""
-    return alpha / (challenger * (challenger + 1))
+    """The error that the k-th candidate since the last promotion may spend."""
+    return alpha if challenger <= 1 else alpha / (challenger * (challenger + 1))
 
 
 def horizon_rule(horizon: int) -> str:
