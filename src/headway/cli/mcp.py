@@ -12,9 +12,10 @@ __all__ = ["mcp"]
 @verb("mcp", "headway mcp", "headway -C demo mcp --no-signal")
 @click.option("--no-signal", is_flag=True, help="Without the tool `signal`: the agent cannot judge itself.")
 def mcp(session: Session, no_signal: bool) -> None:
-    """Offer the project to a coding agent as tools (Model Context Protocol, on standard input and output).
+    """Offer the project to a coding agent as tools.
 
-    Tools: decide, signal, score, rank, explain, status. It ends with its standard input.
+    The Model Context Protocol on standard input and output; it ends with its standard input. Tools: decide, signal,
+    score, rank, explain, status.
     """
     from headway.serve.mcp import serve_stdio
 
