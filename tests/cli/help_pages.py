@@ -12,7 +12,19 @@ import click
 
 from headway.cli.main import headway
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "help"
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "help"
+REFERENCE = ROOT / "docs" / "reference" / "cli.md"
+INTRODUCTION = """\
+# Commands
+
+Every command takes `-C DIR` (the project's folder; here by default) and `--json` (one JSON document on standard output,
+errors too: `{"error": {"code", "message", "hint"}}`), and prints the next sensible command or the way back. On a
+terminal there are tables and colour, elsewhere plain lines. Exit status: 0 done, 1 an error ([codes](errors.md)) or
+`doctor` found something wrong, 2 the command line is not understood, 3 `--check` says no, 130 interrupted.
+
+This page is written from the commands themselves (`python -m tests.cli.help_pages`).
+"""
 
 
 def commands(
@@ -38,8 +50,16 @@ def file_of(path: str) -> Path:
     return GOLDEN / f"{path.replace(' ', '_')}.txt"
 
 
+def reference() -> str:
+    """The page of all commands."""
+    parts = [INTRODUCTION]
+    parts += [f"## {path}\n\n```text\n{page(command, context)}```\n" for path, command, context in commands()]
+    return "\n".join(parts)
+
+
 if __name__ == "__main__":
     for old in GOLDEN.glob("*.txt"):
         old.unlink()
     for path, command, context in commands():
         file_of(path).write_text(page(command, context), "utf-8")
+    REFERENCE.write_text(reference(), "utf-8")
