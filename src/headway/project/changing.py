@@ -23,7 +23,7 @@ __all__ = ["canary", "guard", "promote", "retire", "rollback", "shadow"]
 def promote(project: Project, policy: str | None, *, because: Verdict | None, task: str | None, who: str) -> Entry:
     task, ref, digest = candidate_of(project, policy, task)
     settings = project.settings.task(task)
-    project.registry.load(digest, task=task)  # verified before anybody depends on it
+    _verified(project, task, ref, digest)
     current = live(project, settings)
     if digest == current.digest:
         raise Conflict(f"{ref} is current already.", code="already_current", hint=f"Undo: headway rollback {task}")
@@ -74,8 +74,7 @@ def rollback(project: Project, task: str, *, to: str | None, why: str, who: str)
             code="already_current",
             hint=f"`headway status` shows the ledger of {task!r}.",
         )
-    if not PolicyRef.parse(ref).built_in:
-        project.registry.load(digest, task=task)
+    _verified(project, task, ref, digest)
     return _become(
         project,
         settings,
@@ -152,7 +151,7 @@ def canary(project: Project, policy: str | None, *, share: float, task: str | No
         )
     if settings.kind != "choice":
         raise InvalidInput(f"A canary needs a choice task; {task!r} is {settings.kind}.", code="bad_kind")
-    project.registry.load(digest, task=task)
+    _verified(project, task, ref, digest)
     return _append(
         project, settings, "canary", ref, digest, why=f"decides on {share:.0%} of the traffic", who=who, share=share
     )
@@ -160,7 +159,7 @@ def canary(project: Project, policy: str | None, *, share: float, task: str | No
 
 def shadow(project: Project, policy: str | None, *, task: str | None, who: str) -> Entry:
     task, ref, digest = candidate_of(project, policy, task)
-    project.registry.load(digest, task=task)
+    _verified(project, task, ref, digest)
     return _append(project, project.settings.task(task), "shadow", ref, digest, why="compared without acting", who=who)
 
 
@@ -191,3 +190,9 @@ def guard(project: Project, task: str, *, who: str) -> Entry | None:
     if verdict.state != "worse":
         return None
     return rollback(project, task, to=against, why=f"automatic: {' '.join(verdict.reasons)}", who=who)
+
+
+def _verified(project: Project, task: str, ref: str, digest: str) -> None:
+    """The bundle is whole, before anybody depends on it; a built-in policy has none."""
+    if not PolicyRef.parse(ref).built_in:
+        project.registry.load(digest, task=task)

@@ -120,8 +120,8 @@ class Endpoint:
         return found
 
     def parse_query(self, raw: bytes) -> Any:
-        if not raw:
-            return None if self.query is None else self.query()
+        if not raw and self.query is None:
+            return None
         return _query(self.query, raw)
 
     def encode(self, answer: Any) -> bytes:
@@ -186,15 +186,20 @@ def endpoints_of(modules: Iterable[ModuleType]) -> list[Endpoint]:
 
 def _query(kind: type[msgspec.Struct] | None, raw: bytes) -> Any:
     try:
-        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, strict_parsing=True, errors="strict")
+        pairs = (
+            []
+            if not raw
+            else parse_qsl(raw.decode("ascii"), keep_blank_values=True, strict_parsing=True, errors="strict")
+        )
     except ValueError as error:
         raise InvalidInput("The query string cannot be read.", code="bad_query", hint="Write ?name=value.") from error
     values = dict(pairs)
     if kind is None or len(values) < len(pairs):
         twice = "takes none" if kind is None else "names a value twice"
         raise InvalidInput(f"This route {twice}.", code="bad_query", hint="Its parameters are in /openapi.json.")
-    if any("\0" in name or "\0" in value for name, value in pairs):
-        raise InvalidInput("The query string holds a NUL.", code="bad_query")
+    for name, value in pairs:
+        if "\0" in name or "\0" in value or value.lower() == "null":
+            raise InvalidInput("The query string holds a NUL or null.", code="bad_query", hint="Leave the value out.")
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:

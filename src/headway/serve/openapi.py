@@ -101,6 +101,8 @@ def _responses(each: Endpoint, schema_of: dict[int, Any]) -> dict[str, Any]:
     statuses = {*_ALWAYS, *each.errors, *(_WITH_BODY if each.takes is not None else ())}
     if each.query is not None or "{" in each.path:
         statuses.add(422)
+    if "{" in each.path:
+        statuses.add(404)
     responses = {str(each.status): answer}
     for status in sorted(statuses - {each.status}):
         if status < 400:

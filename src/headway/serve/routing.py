@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from starlette.routing import compile_path
 
+from headway.nouns.errors import InvalidInput
 from headway.serve.endpoint import Endpoint
 from headway.serve.errors import Refused
 
@@ -45,14 +46,14 @@ class Routes:
         if found is not None:
             return found, _NOTHING
         allowed = {each for each, plain in self._plain if plain == path}
-        for each, pattern, endpoint in self._patterns:
+        for each, pattern, endpoint in () if allowed else self._patterns:  # a name of ours is no parameter
             match = pattern.match(path)
             if match is None:
                 continue
             if each == method:
                 params = match.groupdict()
                 if not all(value.isprintable() for value in params.values()):
-                    raise _nothing()
+                    raise InvalidInput("The path holds a control character.", code="bad_path", hint="Leave it out.")
                 return endpoint, params
             allowed.add(each)
         if allowed:
