@@ -12,18 +12,17 @@ from headway.loop.parent import end_with_parent
 from headway.loop.watch import Watch
 from headway.nouns.errors import HeadwayError
 
-_NICE = 5  # serving comes first
-
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="headway.loop", description="Watch a project: learn, prove, promote.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--parent-pipe", type=int, default=None, help="end when this inherited pipe is closed")
+    parser.add_argument("--nice", type=int, default=5, help="how far it stands back: serving comes first")
     asked = parser.parse_args(arguments)
     if asked.parent_pipe is not None:
         end_with_parent(asked.parent_pipe)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    os.nice(_NICE)
+    os.nice(asked.nice)
     try:
         with Watch(asked.folder, say=_say) as watch:
             watch.run()

@@ -105,7 +105,8 @@ class Supervisor:
     def _start_others(self, pipe: int) -> None:
         others = []
         if self._watch:
-            others.append(self._child("loop", ["headway.loop", str(self.folder)], pipe))
+            nice = ["--nice", "0"] if self._demo else []  # whoever watches a demo waits for the loop
+            others.append(self._child("loop", ["headway.loop", str(self.folder), *nice], pipe))
         if self._demo:
             arguments = ["headway.loop.traffic", str(self.folder), "--url", self.url]
             others.append(self._child("demo", arguments, pipe))

@@ -1,0 +1,181 @@
+"""`headway up` as real processes: started, found, killed in parts, stopped."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import headway
+from tests.loop.running import alive, can_bind, until, up
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes through /proc")
+
+
+def decisions(folder: Path, task: str = "route") -> set[str]:
+    with headway.open(folder, environ={}) as project:
+        return {each.id for each in project.query.decisions(task)}
+
+
+def test_everything_comes_up_in_an_empty_folder_and_goes_with_ctrl_c(tmp_path):
+    with up(tmp_path / "new", "--port", "0") as running:
+        said = running.ready().said()
+        assert f"Headway is up at {running.url}" in said
+        assert len(re.findall(r"^  (headway|curl) ", said, re.MULTILINE)) == 3, "three commands to try"
+        link = re.search(r"http://\S+(/open\?code=\S+)", said)
+        assert link is not None
+        status, _, headers = running.ask("GET", link[1])
+        assert (status, headers["location"]) == (303, "/")
+        assert "HttpOnly" in headers["set-cookie"]
+        assert running.ask("GET", link[1])[0] == 401, "a link works once"
+        made = running.decide()
+        until(running.loop_pid, "the loop")
+        port, parts = running.port, running.children()
+        assert len(parts) == 2
+        assert running.stop() == 0
+        assert "Stopped." in running.said()
+    assert not [pid for pid in parts if alive(pid)]
+    assert can_bind(port)
+    assert decisions(tmp_path / "new") == {made}
+
+
+def test_sigterm_stops_like_ctrl_c(tmp_path):
+    with up(tmp_path, "--port", "0", "--no-watch") as running:
+        running.ready()
+        parts = running.children()
+        assert len(parts) == 1, "only the server"
+        assert running.stop(signal.SIGTERM) == 0
+    assert not any(map(alive, parts))
+
+
+def test_a_second_up_says_who_holds_the_project(tmp_path):
+    with up(tmp_path, "--port", "0") as running:
+        running.ready()
+        with up(tmp_path, "--port", "0") as second:
+            assert second.process.wait(timeout=60) == 1
+            said = second.said()
+        assert f"`headway up` is running already for this project: process {running.process.pid}" in said
+        assert running.url in said
+        assert running.ask("GET", "/health")[0] == 200
+        assert running.stop() == 0
+
+
+def test_a_port_that_is_taken_is_said(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with up(tmp_path, "--port", str(port)) as running:
+            assert running.process.wait(timeout=60) == 1
+            said = running.said()
+    assert f"Port {port} of 127.0.0.1 is in use." in said
+
+
+def test_bad_settings_are_said_before_anything_starts(tmp_path):
+    (tmp_path / "headway.toml").write_text("[servr]\n", "utf-8")
+    with up(tmp_path) as running:
+        assert running.process.wait(timeout=60) == 1
+        assert "servr" in running.said()
+
+
+def test_a_killed_server_comes_back_where_it_was_and_has_lost_nothing(tmp_path):
+    with up(tmp_path, "--port", "0") as running:
+        running.ready()
+        loop = until(running.loop_pid, "the loop")
+        url, before, made = running.url, running.server["pid"], running.decide()
+        os.kill(before, signal.SIGKILL)
+        until(lambda: running.server["pid"] != before and running.ask("GET", "/health")[0] == 200, "the server")
+        assert running.url == url
+        assert running.loop_pid() == loop, "the loop did not notice"
+        after = running.decide()
+        assert "The server ended (SIGKILL)" in running.wait_for("A new link for the page")
+        assert running.stop() == 0
+    assert {made, after} <= decisions(tmp_path)
+
+
+def test_a_killed_loop_comes_back_and_the_server_does_not_notice(tmp_path):
+    with up(tmp_path, "--port", "0") as running:
+        running.ready()
+        server, loop = running.server["pid"], until(running.loop_pid, "the loop")
+        os.kill(loop, signal.SIGKILL)
+        assert running.ask("GET", "/health")[0] == 200
+        until(lambda: running.loop_pid() not in (0, loop), "the loop")
+        assert running.server["pid"] == server
+        assert running.stop() == 0
+
+
+def test_nothing_outlives_a_killed_supervisor(tmp_path):
+    with up(tmp_path, "--port", "0") as running:
+        running.ready()
+        until(running.loop_pid, "the loop")
+        port, parts, made = running.port, running.children(), running.decide()
+        running.process.kill()
+        running.process.wait()
+        until(lambda: not any(map(alive, parts)), "the end of its children")
+        assert can_bind(port)
+    with up(tmp_path, "--port", str(port)) as again:
+        again.ready()
+        assert again.decide()
+        assert again.stop() == 0
+    assert made in decisions(tmp_path)
+
+
+def test_children_end_by_the_pipe_where_the_kernel_does_not_tell(tmp_path):
+    code = (
+        "import os, sys, ctypes; ctypes.CDLL = None\n"
+        "sys.platform = 'elsewhere'\n"
+        "from headway.loop.parent import end_with_parent\n"
+        "end_with_parent(int(sys.argv[1])); print('ready', flush=True)\n"
+        "import threading; threading.Event().wait()\n"
+    )
+    told, kept = os.pipe()
+    child = subprocess.Popen([sys.executable, "-c", code, str(told)], pass_fds=(told,), stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        assert child.poll() is None
+        os.close(kept)
+        assert child.wait(timeout=60) == 1
+    finally:
+        os.close(told)
+        child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+def test_the_supervisor_loads_nothing_heavy():
+    code = "import sys, headway.loop.supervisor, headway.settings; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"numpy", "torch", "granian", "starlette", "httpx", "msgspec", "click", "rich", "anyio"}
+
+
+def test_a_child_that_dies_young_is_started_later_and_later(tmp_path):
+    from headway.loop.child import Child
+
+    told, kept = os.pipe()
+    try:
+        child = Child("broken", ["headway.no_such_module"], pipe=told, log=tmp_path / "run" / "broken.log")
+        now, waits = 100.0, []
+        for _ in range(10):
+            child.start(now)
+            assert child.process is not None
+            child.process.wait()
+            assert child.died(now) == 1
+            waits.append(child.not_before - now)
+            now = child.not_before
+        assert waits == pytest.approx([0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0])
+        assert "no_such_module" in child.failure().message
+        child.start(now)
+        assert child.process is not None
+        child.process.wait()
+        child.died(now + 61)
+        assert child.not_before == pytest.approx(now + 61.2), "it had lived for a minute"
+    finally:
+        os.close(told)
+        os.close(kept)
