@@ -42,12 +42,13 @@ def hook(
     rater: str,
     strict: bool,
 ) -> int:
-    """Turn a coding agent's hook (JSON on standard input) into signals: tests passed, change kept or reverted.
+    """Turn a coding agent's hook into signals: tests passed, change kept or reverted.
 
-    The decision is the one that the JSON names ("decision"), else the episode of that session ("session_id"), else with
-    --latest the newest one. Ours: {"session_id": …, "tests": {"passed": 12, "failed": 0}}, {"tests_passed": true},
-    {"change": "kept" or "reverted"}, {"signals": {…}}. A coding agent's event after a shell command is understood too.
-    An agent is never disturbed: the exit status is 0 and standard output stays empty, unless you ask otherwise.
+    The hook is JSON on standard input. The decision is the one that it names ("decision"), else the episode of that
+    session ("session_id"), else with --latest the newest one. Ours: {"session_id": …, "tests": {"passed": 12,
+    "failed": 0}}, {"tests_passed": true}, {"change": "kept" or "reverted"}, {"signals": {…}}. A coding agent's event
+    after a shell command is understood too. An agent is never disturbed: the exit status is 0 and standard output stays
+    empty, unless you ask otherwise.
     """
     try:
         extra = click.get_current_context().args
