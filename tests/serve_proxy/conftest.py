@@ -3,16 +3,19 @@
 upstream                       the model server; `upstream.received` is what reached it
 proxy({"small": "ok"})         a server whose task `route` chooses among upstreams that behave as named
 served                         one for the whole module, over `small` and `large`, which both answer
+ways                           one for the whole module with a task for each of its WAYS that an upstream can behave:
+                               `headway/HOW` tries that one first and then `good`, `headway/only-HOW` has no other
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +92,37 @@ def settings(upstream: Upstream, how: Mapping[str, str], *, task: str = "", more
         for name, behaves in how.items()
     ]
     return f"[tasks.route]\nactions = [{names}]\n{task}\n" + "\n".join(tables) + f"\n{more}\n"
+
+
+FIRST = 'explore = "none"\nfloor = 0.0\nrules = [{ when = "text_length >= 0", use = "%s" }]\n'
+
+
+def settings_of_ways(upstream: Upstream, ways: Iterable[str], *, more: str = "", each: str = "") -> str:
+    tables = [f'[upstreams.good]\nurl = "{upstream.url()}"\nmodel = "good-model"\n', more]
+    for how in ways:
+        name = "bad-" + re.sub(r"[^a-z0-9-]", "", how)
+        url = how if "://" in how else upstream.url(how)
+        tables.append(f'[upstreams.{name}]\nurl = "{url}"\nmodel = "{name}"\n{each}\n')
+        task = name.removeprefix("bad-")
+        tables.append(f'[tasks.{task}]\nactions = ["{name}", "good"]\n{FIRST % name}')
+        tables.append(f'[tasks.only-{task}]\nactions = ["{name}"]\n')
+    return "\n".join(tables)
+
+
+@pytest.fixture(scope="module")
+def ways(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, running_upstream: Upstream
+) -> Iterator[Proxy]:
+    folder = tmp_path_factory.mktemp("ways")
+    module = request.module
+    toml = settings_of_ways(
+        running_upstream, module.WAYS, more=getattr(module, "MORE", ""), each=getattr(module, "EACH", "")
+    )
+    (folder / "headway.toml").write_text(toml)
+    running = Proxy(folder, {})
+    yield running
+    said = running.stop()
+    assert "Traceback" not in said, said
 
 
 @pytest.fixture(scope="module")

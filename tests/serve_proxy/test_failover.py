@@ -10,7 +10,16 @@ import pytest
 from tests.serve_proxy.conftest import Proxy
 from tests.serve_proxy.upstream import WORDS, Upstream
 
-ALWAYS_FIRST = 'explore = "none"\nfloor = 0.0\nrules = [{ when = "text_length >= 0", use = "small" }]\n'
+NOBODY = "http://127.0.0.1:1/v1"
+NOT_STREAMED = ("malformed", "not-an-answer", "deep", "gzip", "small-window", "redirect", NOBODY)
+STREAMED = ("bad-sse-first", "error-first", "empty", "bad-sse", "not-utf8", "error-later", "cut", "unfinished", "huge")
+REFUSED = ("refuse", "refuse-html")
+WAYS = (*(f"status-{each}" for each in (401, 404, 429, 500)), *NOT_STREAMED, *STREAMED, *REFUSED)
+MORE = "[tasks.worth]\nactions = ['bad-status-500']\nreward = { solved = 1.0 }\non_failure = -0.25\n"
+
+
+def task(how: str) -> str:
+    return "http1270011v1" if how == NOBODY else how
 
 
 @pytest.mark.parametrize(
@@ -26,22 +35,22 @@ ALWAYS_FIRST = 'explore = "none"\nfloor = 0.0\nrules = [{ when = "text_length >=
         ("deep", "upstream_malformed", 0),
         ("gzip", "upstream_malformed", 200),
         ("small-window", "upstream_too_small", 400),
-        ("http://127.0.0.1:1/v1", "upstream_unreachable", 0),
+        (NOBODY, "upstream_unreachable", 0),
     ],
 )
 def test_a_failed_upstream_is_written_down_and_another_one_answers(
-    proxy: Callable[..., Proxy], upstream: Upstream, how: str, code: str, http_status: int
+    ways: Proxy, how: str, code: str, http_status: int
 ) -> None:
-    running = proxy({"small": how, "large": "ok"}, task=ALWAYS_FIRST)
-    body = running.chat().json()
-    first, second = running.decisions()
-    assert (first.action, first.propensity) == ("small", 1.0)
-    assert (second.action, second.propensity) == ("large", 1.0)
-    assert [each.name for each in second.candidates] == ["large"]
+    running = ways
+    body = running.chat(model=f"headway/{task(how)}").json()
+    first, second = running.decisions(task(how))
+    assert (first.action, first.propensity) == (f"bad-{task(how)}", 1.0)
+    assert (second.action, second.propensity) == ("good", 1.0)
+    assert [each.name for each in second.candidates] == ["good"]
     assert second.situation.state["primary_failure_count"] == 1
     assert first.situation.text == second.situation.text
     assert body["id"] == second.id
-    assert body["headway"]["failed"] == [{"decision": first.id, "upstream": "small", "code": code}]
+    assert body["headway"]["failed"] == [{"decision": first.id, "upstream": first.action, "code": code}]
     assert running.outcome(first.id) == "failed"
     assert running.labels(first.id)["failed"] == code
     assert running.signals(first.id).get("http_status", 0) == http_status
@@ -89,15 +98,14 @@ def test_a_learned_distribution_is_conditional_too(proxy: Callable[..., Proxy]) 
             assert tuple(again.probabilities.tolist()) == each.probabilities
 
 
-def test_a_stream_can_fail_over_until_its_first_event(proxy: Callable[..., Proxy]) -> None:
-    for how in ("bad-sse-first", "error-first", "empty", "status-500", "huge"):
-        running = proxy({"small": how, "large": "ok"}, task=ALWAYS_FIRST)
-        text = running.chat(stream=True).text
-        assert text.endswith("data: [DONE]\n\n"), how
-        assert "".join(WORDS[:1]) in text
-        first, second = running.decisions()[-2:]
-        assert running.outcome(first.id) == "failed"
-        assert json.loads(text.split("\n\n")[0].removeprefix("data: "))["id"] == second.id
+@pytest.mark.parametrize("how", ["bad-sse-first", "error-first", "empty", "huge"])
+def test_a_stream_can_fail_over_until_its_first_event(ways: Proxy, how: str) -> None:
+    text = ways.chat(model=f"headway/{how}", stream=True).text
+    assert text.endswith("data: [DONE]\n\n")
+    assert WORDS[0] in text
+    first, second = ways.decisions(how)
+    assert ways.outcome(first.id) == "failed"
+    assert json.loads(text.split("\n\n")[0].removeprefix("data: "))["id"] == second.id
 
 
 @pytest.mark.parametrize(
@@ -111,53 +119,50 @@ def test_a_stream_can_fail_over_until_its_first_event(proxy: Callable[..., Proxy
     ],
 )
 def test_a_stream_that_breaks_says_so_and_is_not_tried_elsewhere(
-    proxy: Callable[..., Proxy], upstream: Upstream, how: str, code: str
+    ways: Proxy, upstream: Upstream, how: str, code: str
 ) -> None:
-    running = proxy({"small": how, "large": "ok"}, task=ALWAYS_FIRST)
-    answer = running.chat(stream=True)
+    running = ways
+    answer = running.chat(model=f"headway/{how}", stream=True)
     last = json.loads(answer.text.strip().split("\n\n")[-1].removeprefix("data: "))
     assert last["error"]["code"] == code
     assert "[DONE]" not in answer.text
-    (decision,) = running.decisions()
+    (decision,) = running.decisions(how)
     assert running.outcome(decision.id) == "failed"
     assert running.labels(decision.id)["failed"] == code
     assert len(upstream.received) == 1
 
 
-def test_a_request_that_is_at_fault_itself_is_passed_on_unchanged(
-    proxy: Callable[..., Proxy], upstream: Upstream
-) -> None:
-    running = proxy({"small": "refuse", "large": "ok"}, task=ALWAYS_FIRST)
-    answer = running.chat()
+def test_a_request_that_is_at_fault_itself_is_passed_on_unchanged(ways: Proxy, upstream: Upstream) -> None:
+    running = ways
+    answer = running.chat(model="headway/refuse")
     assert answer.status_code == 400
     assert answer.text == '{"error":{"message":"no such tool",  "code":"bad_tool"}}'
-    (decision,) = running.decisions()
+    (decision,) = running.decisions("refuse")
     assert answer.headers["x-headway-decision"] == decision.id
     assert running.outcome(decision.id) == "pending"  # nobody's success and nobody's failure
     assert running.signals(decision.id)["http_status"] == 400.0
     assert len(upstream.received) == 1
 
 
-def test_a_refusal_that_is_not_json_is_put_into_words(proxy: Callable[..., Proxy]) -> None:
-    answer = proxy({"small": "refuse-html"}).chat()
+def test_a_refusal_that_is_not_json_is_put_into_words(ways: Proxy) -> None:
+    answer = ways.chat(model="headway/refuse-html")
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "refused_upstream")
 
 
-def test_a_busy_upstream_is_a_429_that_says_when(proxy: Callable[..., Proxy]) -> None:
-    answer = proxy({"small": "status-429"}).chat()
+def test_a_busy_upstream_is_a_429_that_says_when(ways: Proxy) -> None:
+    answer = ways.chat(model="headway/only-status-429")
     assert answer.status_code == 429
     assert answer.headers["retry-after"] == "1"
     assert answer.json()["error"]["type"] == "rate_limit_error"
 
 
-def test_a_failure_never_repeats_what_the_upstream_said(proxy: Callable[..., Proxy]) -> None:
-    assert "secret" not in proxy({"small": "status-500"}).chat().text
+def test_a_failure_never_repeats_what_the_upstream_said(ways: Proxy) -> None:
+    assert "secret" not in ways.chat(model="headway/only-status-500").text
 
 
-def test_on_failure_says_what_a_failed_call_is_worth(proxy: Callable[..., Proxy]) -> None:
-    running = proxy({"small": "status-500"}, task="reward = { solved = 1.0 }\non_failure = -0.25")
-    running.chat()
-    with running.open() as project:
-        (decision,) = project.query.decisions("route")
+def test_on_failure_says_what_a_failed_call_is_worth(ways: Proxy) -> None:
+    ways.chat(model="headway/worth")
+    with ways.open() as project:
+        (decision,) = project.query.decisions("worth")
         found = project.outcome(decision.id)
     assert (found.status, found.reward) == ("failed", -0.25)
