@@ -1,0 +1,99 @@
+// The one place that talks to the server. Types come from its OpenAPI document (npm run types).
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+export type Task = Schemas["TaskAnswer"];
+export type Report = Schemas["ReportAnswer"];
+export type EvidenceRow = Schemas["EvidenceRow"];
+export type Verdict = Schemas["VerdictAnswer"];
+export type Estimate = Schemas["EstimateAnswer"];
+export type Line = Schemas["LineAnswer"];
+export type Entry = Schemas["EntryAnswer"];
+export type Policy = Schemas["PolicyRow"];
+export type Recent = Schemas["RecentAnswer"];
+export type Part = Schemas["PartAnswer"];
+export type Mean = Schemas["MeanAnswer"];
+export type TaskSettings = Schemas["SettingsAnswer"];
+export type Session = Schemas["SessionAnswer"];
+export type DecisionRow = Schemas["DecisionRow"];
+export type Job = Schemas["JobAnswer"];
+
+export interface Signal {
+  name: string;
+  value: number | null;
+  label: string;
+  rater: string;
+  at: number;
+  seq: number;
+}
+
+// GET /v1/decisions/{id}: an open document in the API.
+export interface Explained {
+  id: string;
+  task: string;
+  at: string;
+  text: string;
+  state: Record<string, unknown>;
+  episode: string | null;
+  step: number | null;
+  role: string;
+  policy: string;
+  policy_hash: string;
+  exploration: string;
+  source: string;
+  assigned: string;
+  action: string;
+  propensity: number;
+  candidates: { name: string; probability: number; predicted?: number; std?: number }[];
+  signals: Signal[];
+  outcome: { status: string; reward: number | null; clipped: boolean };
+  parts: Record<string, number>;
+  why: string;
+  confidence?: number;
+}
+
+/** What went wrong, in the server's own words where it had any. */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly hint: string,
+  ) {
+    super(message);
+  }
+
+  get needsKey(): boolean {
+    return this.status === 401 || this.code === "wrong_scope";
+  }
+}
+
+async function call<T>(path: string, options: RequestInit): Promise<T> {
+  let answer: Response;
+  try {
+    answer = await fetch(path, { credentials: "same-origin", ...options });
+  } catch {
+    throw new Problem(0, "offline", "The server does not answer.", "Start it again in the project's folder: headway up");
+  }
+  if (answer.status === 204) return undefined as T;
+  const body: unknown = await answer.json().catch(() => null);
+  if (answer.ok) return body as T;
+  const error = (body as { error?: { code: string; message: string; hint: string } } | null)?.error;
+  throw new Problem(
+    answer.status,
+    error?.code ?? "unreadable",
+    error?.message ?? `The server answered with status ${answer.status}.`,
+    error?.hint ?? "",
+  );
+}
+
+export const get = <T>(path: string): Promise<T> => call<T>(path, {});
+
+export const post = <T>(path: string, body: unknown, token?: string): Promise<T> =>
+  call<T>(path, {
+    method: "POST",
+    body: JSON.stringify(body),
+    headers: { "content-type": "application/json", ...(token ? { authorization: `Bearer ${token}` } : {}) },
+  });
+
+export const segment = encodeURIComponent;

@@ -1,0 +1,34 @@
+// Where we are, from the fragment of the address: #/tasks/route, #/decisions/dec_…?task=route.
+class Route {
+  parts = $state.raw<string[]>([]);
+  query = $state.raw<URLSearchParams>(new URLSearchParams());
+
+  constructor() {
+    this.#read();
+    addEventListener("hashchange", () => this.#read());
+  }
+
+  get page(): string {
+    return this.parts[0] ?? "overview";
+  }
+
+  #read(): void {
+    const [path = "", query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+    try {
+      this.parts = path.split("/").filter(Boolean).map(decodeURIComponent);
+    } catch {
+      this.parts = ["unreadable"];
+    }
+    this.query = new URLSearchParams(query);
+  }
+}
+
+export const route = new Route();
+
+export function link(...parts: string[]): string {
+  return `#/${parts.map(encodeURIComponent).join("/")}`;
+}
+
+export function withTask(href: string, task: string): string {
+  return task ? `${href}?task=${encodeURIComponent(task)}` : href;
+}
