@@ -195,6 +195,7 @@ class Bandit:
     __slots__ = (
         "_columns",
         "_index",
+        "_last",
         "arms",
         "cost_weight",
         "costs",
@@ -229,6 +230,7 @@ class Bandit:
         self.costs: dict[str, float] = {name: float(cost) for name, cost in dict(knobs.get("costs") or {}).items()}
         self._index = {name: place for place, name in enumerate(self.arms)}
         self._columns: dict[tuple[str, ...], tuple[NDArray[np.int64] | None]] = {}
+        self._last: tuple[Sequence[Candidate] | None, NDArray[np.int64] | None] = (None, None)
 
     def distribution(
         self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
@@ -309,6 +311,8 @@ class Bandit:
 
     def columns(self, candidates: Sequence[Candidate]) -> NDArray[np.int64] | None:
         """Where each candidate stands in the model; None: they are the known arms, all of them, in order."""
+        if candidates is self._last[0]:  # a tuple cannot have changed since
+            return self._last[1]
         names = tuple([each.name for each in candidates])
         known = self._columns.get(names)
         if known is None:
@@ -319,6 +323,8 @@ class Bandit:
             if len(self._columns) >= _REMEMBERED:
                 self._columns = {}
             self._columns[names] = known = (found,)
+        if isinstance(candidates, tuple):
+            self._last = (candidates, known[0])
         return known[0]
 
     def _prices(self, candidates: Sequence[Candidate]) -> Floats:

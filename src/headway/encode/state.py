@@ -114,7 +114,7 @@ class Features:
 
     def vector(self, situation: Situation, encoder: Encoder | None = None) -> Floats:
         """float64 [width]: the same bits as this situation's row of `vectors`."""
-        raw = self._empty.copy()
+        raw: Floats = self._empty.copy()
         if self.text_width:
             raw[1 : 1 + self.text_width] = self._encode([situation.text], encoder)[0]
         if self.means:

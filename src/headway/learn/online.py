@@ -14,7 +14,7 @@ The live view is kept up by recursive least squares: with P the inverse and v = 
 v·(r − θx)/(1 + xv) and subtracts vvᵀ/(1 + xv) from P. These subtractions are kept as a list, and P itself is brought up
 to date after at most 16 of them (sooner while an arm has few rows), so that a row costs O(width²) reads and O(width)
 writes; until then the view's deviations are slightly too wide, its means are not. P is computed afresh from the sums
-after 1, 2, 4, … rows, after every 1,024 rows of an arm and after every withdrawal.
+after 1, 2, 4, … 1,024 rows, after every 1,024 rows of an arm and after every withdrawal.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ __all__ = ["State", "snapshot", "start", "state_from", "tensors_of", "update"]
 
 _REFRESH = 1024
 _FOLD = 16
+_EARLY = 1024
 _PRIOR_ROWS = 2.0
 
 
@@ -85,7 +86,7 @@ class State:
         """Makes the live view from the sums. Called once the sums are in place, and when an arm has come."""
         model: Linear | Clusters
         if self.linear:
-            model = Linear(self.weights, self.covariance, self.noise)
+            model = self._model = _LiveLinear(self.weights, self.covariance, self.noise)
         else:
             found = clusters_posterior(self.totals, self.shrink)
             model = Clusters(self.centroids, found["means"], found["stds"])
@@ -130,9 +131,11 @@ class State:
     def flush(self) -> None:
         """Adds the rows that wait to the sums. Σxxᵀ is exact, so it does not matter when."""
         waiting, self._waiting = self._waiting, []
-        for arm in sorted({each[0] for each in waiting}):
-            mine = [each for each in waiting if each[0] == arm]
-            x = np.stack([each[1] for each in mine])
+        by_arm: dict[int, list[tuple[int, Floats, float, float]]] = {}
+        for each in waiting:
+            by_arm.setdefault(each[0], []).append(each)
+        for arm, mine in by_arm.items():
+            x = np.concatenate([each[1] for each in mine]).reshape(len(mine), -1)
             reward, sign = np.array([each[2] for each in mine]), np.array([each[3] for each in mine])
             self.moments[arm] += x.T @ (x * sign[:, None])
             self.targets[arm] += (reward * sign) @ x
@@ -147,19 +150,20 @@ class State:
         if sign < 0.0 or rows % _REFRESH == 0:
             self.flush()
             self._renew((arm,))
-        elif seen < _REFRESH and int(seen) & (int(seen) - 1) == 0:
+        elif seen <= _EARLY and int(seen) & (int(seen) - 1) == 0:
             self.flush()
             self._renew(range(len(self.arms)))
         else:
             self._recurse(arm, x, reward, rows)
             if len(self._waiting) >= _REFRESH:
                 self.flush()
+        self._model.forget()
         self.noise[0] = (max(self._error, 0.0) + _PRIOR_ROWS * self._spread) / (seen + _PRIOR_ROWS) + 1e-9
 
     def _recurse(self, arm: int, x: Floats, reward: float, rows: int) -> None:
         """One step of recursive least squares; `covariance` less `_lately`ᵀ`_lately` is the true inverse."""
         covariance, weights, late = self.covariance[arm], self.weights[arm], self._late[arm]
-        side = covariance.dot(x)
+        side = self._model.side(x, arm)
         if late:
             recent = self._lately[arm, :late]
             side -= recent.dot(x).dot(recent)
@@ -215,6 +219,31 @@ class State:
         self._rows[arm] += int(sign)
         found = clusters_posterior(self.totals, self.shrink)
         model.means, model.stds = found["means"], found["stds"]
+
+
+class _LiveLinear(Linear):
+    """Remembers Px of the arms that it was just asked about, because the update that follows needs it again."""
+
+    __slots__ = ("_sides", "_x")
+
+    def __init__(self, weights: Floats, covariance: Floats, noise: Floats) -> None:
+        super().__init__(weights, covariance, noise)
+        self.forget()
+
+    def forget(self) -> None:
+        self._x: Floats | None = None
+        self._sides: dict[int, Floats] = {}
+
+    def side(self, x: Floats, arm: int) -> Floats:
+        """P·x [width], the caller's to change."""
+        found = self._sides.pop(arm, None) if self._x is x else None
+        return self.covariance[arm].dot(x) if found is None else found
+
+    def deviation(self, x: Floats, arm: int) -> float:
+        if self._x is not x:
+            self._x, self._sides = x, {}
+        side = self._sides[arm] = self.covariance[arm].dot(x)
+        return math.sqrt(max(float(x.dot(side)), 1e-18) * float(self.noise[0]))
 
 
 class _View(Bandit):
