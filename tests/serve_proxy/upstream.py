@@ -296,8 +296,12 @@ def _response(body: dict[str, Any], model: str, how: str, *, stream: bool = Fals
         return json.dumps(response("failed" if how == "says-failed" else "completed"))[:-1] + f",{ODD}}}"
     place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
     last = "failed" if how == "says-failed-later" else "completed"
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "in_progress", "content": []}
+    part = {"type": "output_text", "text": "", "annotations": []}
     rows: list[dict[str, Any]] = [
         {"type": "response.created", "response": response("in_progress")},
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        {"type": "response.content_part.added", "part": part, **place},
         *({"type": "response.output_text.delta", "delta": each, "logprobs": [], **place} for each in WORDS),
         {"type": f"response.{last}", "response": response(last)},
     ]
