@@ -137,11 +137,13 @@ def decide_us(folder: Path, durability: str) -> dict[str, float]:
 
 
 MILLION = """
-import os, resource, sys, time
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+import sys, time
+def peak_mb():  # ru_maxrss would count what the parent had in memory when it forked
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+before = peak_mb()
 import headway
 project = headway.open(sys.argv[1], environ={})
-base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 start = time.perf_counter()
 what, rows = sys.argv[2], 0
 if what == "read":
@@ -151,8 +153,7 @@ elif what == "settle":
     rows = project.settle("route")
 else:
     project.learn("route")
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(rows, time.perf_counter() - start, (peak - before) / 1024, peak / 1024)
+print(rows, time.perf_counter() - start, peak_mb() - before, peak_mb())
 """
 
 
