@@ -10,7 +10,7 @@ Vowpal Wabbit runs several published settings of `--cb_explore_adf` with interac
 compared with the one of least loss, speed with the fastest one: two different settings. `--cb_explore 10`, whose arms
 are fixed for good by number while ours are a set of names that may differ in every decision, is not the peer. It is
 three to four times faster than `--cb_explore_adf` and as fast as ours or faster; the figures `vw_plain_*` show its
-best setting that keeps exploring. `--first 500` stops exploring after 500 rounds, and loses less than any of the others.
+best setting that keeps exploring. `--first 500` stops exploring after 500 rounds, and loses least of all settings.
 
 Our explorer (SquareCB, its gamma) and how often the live view is computed afresh were chosen by looking at these three
 shuffles, so our loss is somewhat flattered; other choices that were tried gave .052 to .077. Vowpal Wabbit was given
