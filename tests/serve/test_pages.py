@@ -1,0 +1,35 @@
+"""The pages about the server say what is so."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_threat_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "explanation" / "threats.md").read_text("utf-8")
+    written = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    named = set(re.findall(r"`(test_\w+)`", text))
+    assert len(named) > 15
+    assert not [name for name in named if f"def {name}(" not in written]
+
+
+def refused() -> set[str]:
+    """Codes that the door itself answers with: Refused(status, code, …) and ErrorDetail(code, …)."""
+    found: set[str] = set()
+    for path in (ROOT / "src" / "headway" / "serve").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                place = {"Refused": 1, "ErrorDetail": 0}.get(node.func.id)
+                if place is not None and isinstance(node.args[place], ast.Constant):
+                    found.add(str(node.args[place].value))
+    return found
+
+
+def test_every_code_of_the_door_is_on_the_page() -> None:
+    text = (ROOT / "docs" / "reference" / "http.md").read_text("utf-8")
+    assert len(refused()) > 8
+    assert not [code for code in refused() if f"| `{code}` |" not in text]
