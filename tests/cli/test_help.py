@@ -7,13 +7,14 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
 from headway.cli.main import COMMANDS
 from tests.cli.help_pages import GOLDEN, commands, file_of, page
-from tests.cli.terminal import headway
+from tests.cli.terminal import headway, process
 
 PAGES = {path: (command, context) for path, command, context in commands()}
 NOT_FOR_HELP = {"numpy", "rich", "httpx", "matplotlib", "pyarrow", "starlette", "granian", "torch", "sqlite3"}
@@ -109,3 +110,12 @@ def test_a_completion_script_is_printed_alone(shell: str) -> None:
     assert "_HEADWAY_COMPLETE" in done.out
     assert "Next:" not in done.out
     assert headway("completion", shell, "--json").json["script"].strip() == done.out.strip()
+
+
+@pytest.mark.parametrize(
+    ("words", "found"), [("headway le", "learn"), ("headway learn ", "route"), ("headway data e", "export")]
+)
+def test_a_shell_completes_commands_and_the_tasks_of_the_project(played: Path, words: str, found: str) -> None:
+    count = str(len(words.split(" ")) - 1)
+    done = process(cwd=played, _HEADWAY_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=count)
+    assert (done.code, done.out.split()) == (0, [f"plain,{found}"])
