@@ -35,17 +35,19 @@ def until(found: Callable[[], Any], what: str) -> Any:
 
 
 def alive(pid: int) -> bool:
+    """Whether any thread of it still runs: the first may be gone while others hold its files and sockets."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+        tasks = [each.name for each in Path(f"/proc/{pid}/task").iterdir()]
     except FileNotFoundError:
-        if Path("/proc/self").exists():
-            return False
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
-    return state != "Z"
+        return False
+    return any(_state(pid, task) not in ("Z", "X", "") for task in tasks)
+
+
+def _state(pid: int, task: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/task/{task}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 class Up:
@@ -163,3 +165,17 @@ def can_bind(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+def sockets(port: int) -> list[str]:
+    """Who uses the port, for the message of a test that fails: address, state (0A listens) and owner."""
+    owners = {}
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            owners[str(link.readlink())] = link.parts[2]
+    found = []
+    for line in Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]:
+        _, local, remote, state, *rest = line.split()
+        if int(local.rpartition(":")[2], 16) == port:
+            found.append(f"{local}->{remote} state {state} of {owners.get(f'socket:[{rest[5]}]', 'nobody')}")
+    return found

@@ -13,7 +13,7 @@ import pytest
 
 import headway
 from headway.observe.jobs import Jobs
-from tests.loop.running import Up, alive, can_bind, until
+from tests.loop.running import Up, alive, can_bind, sockets, until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes through /proc")
 
@@ -73,11 +73,12 @@ def storm(folder: Path, kills: list[str], seed: int) -> None:
             seen.update(running.children())
             time.sleep(rng.random() * 0.3)  # a moment nobody chose
             if target == "up":
+                running.process.send_signal(signal.SIGSTOP)  # so that it starts nobody while we count
                 parts = running.children()
                 running.process.kill()
                 running.close()
                 until(lambda: not any(map(alive, parts)), "the end of its children")  # noqa: B023
-                assert can_bind(port), "an orphan answers on the port"
+                assert can_bind(port), f"the port is held: {sockets(port)}, children were {parts}"
                 running = users.running = Up(folder, "--port", str(port)).ready()
                 continue
             victim = running.server["pid"] if target == "server" else running.loop_pid()

@@ -124,28 +124,44 @@ def test_nothing_outlives_a_killed_supervisor(tmp_path):
     assert made in decisions(tmp_path)
 
 
-def test_children_end_by_the_pipe_where_the_kernel_does_not_tell(tmp_path):
-    code = (
-        "import os, sys, ctypes; ctypes.CDLL = None\n"
-        "sys.platform = 'elsewhere'\n"
-        "from headway.loop.parent import end_with_parent\n"
-        "end_with_parent(int(sys.argv[1])); print('ready', flush=True)\n"
-        "import threading; threading.Event().wait()\n"
-    )
+ELSEWHERE = (
+    "import sys; sys.platform = 'elsewhere'\n"
+    "from headway.loop.parent import end_with_parent\n"
+    "end_with_parent(int(sys.argv[1])); print('ready', flush=True)\n"
+    "import threading; threading.Event().wait()\n"
+)
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_children_end_by_the_pipe_where_the_kernel_does_not_tell(blocking):
     told, kept = os.pipe()
-    child = subprocess.Popen([sys.executable, "-c", code, str(told)], pass_fds=(told,), stdout=subprocess.PIPE)
+    os.set_blocking(told, blocking)  # the description is shared: what one child sets, all have
+    child = subprocess.Popen([sys.executable, "-c", ELSEWHERE, str(told)], pass_fds=(told,), stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    with child.stdout:
+        try:
+            assert child.stdout.readline() == b"ready\n"
+            assert child.poll() is None
+            os.close(kept)
+            assert child.wait(timeout=60) == 1
+        finally:
+            os.close(told)
+            child.kill()
+            child.wait()
+
+
+def test_a_child_whose_parent_is_gone_already_never_begins_to_listen(tmp_path):
+    told, kept = os.pipe()
+    os.close(kept)
+    command = ["-m", "headway.loop.parent", str(told), "headway.serve", str(tmp_path), "--port", "0"]
     try:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"ready\n"
-        assert child.poll() is None
-        os.close(kept)
-        assert child.wait(timeout=60) == 1
+        done = subprocess.run(
+            [sys.executable, *command], pass_fds=(told,), capture_output=True, check=False, timeout=60
+        )
     finally:
         os.close(told)
-        child.kill()
-        child.wait()
-        assert child.stdout is not None
-        child.stdout.close()
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert not (tmp_path / ".headway").exists()
 
 
 def test_the_supervisor_loads_nothing_heavy():

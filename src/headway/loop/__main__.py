@@ -8,7 +8,6 @@ import os
 import sys
 from pathlib import Path
 
-from headway.loop.parent import end_with_parent
 from headway.loop.watch import Watch
 from headway.nouns.errors import HeadwayError
 
@@ -16,11 +15,8 @@ from headway.nouns.errors import HeadwayError
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="headway.loop", description="Watch a project: learn, prove, promote.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--parent-pipe", type=int, default=None, help="end when this inherited pipe is closed")
     parser.add_argument("--nice", type=int, default=5, help="how far it stands back: serving comes first")
     asked = parser.parse_args(arguments)
-    if asked.parent_pipe is not None:
-        end_with_parent(asked.parent_pipe)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     os.nice(asked.nice)
     try:

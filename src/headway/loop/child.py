@@ -46,7 +46,7 @@ class Child:
         try:
             self.process = subprocess.Popen(
                 # -P: a module of the project's folder must not stand in for one of Python's
-                [sys.executable, "-P", "-m", *self.arguments, "--parent-pipe", str(self._pipe)],
+                [sys.executable, "-P", "-m", "headway.loop.parent", str(self._pipe), *self.arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

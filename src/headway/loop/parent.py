@@ -1,18 +1,23 @@
 """A child that ends with its parent, however that ends: no orphan keeps a lock, a port or a core.
 
-Linux: the kernel sends SIGKILL when the parent dies. Everywhere: a thread reads from a pipe whose other end only the
-parent holds; its end of file means the same, also where the parent died before the child could ask the kernel.
+    python -m headway.loop.parent PIPE MODULE ARGUMENTS…       # runs MODULE as its own program, bound to the parent
+
+Linux: the kernel sends SIGKILL when the parent dies. Everywhere: a thread watches a pipe whose other end only the
+parent holds; its end of file means the same, also where the parent died before the child could ask the kernel. Both are
+set up before MODULE is loaded, so that no child begins to listen for a parent that is gone.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import runpy
+import select
 import signal
 import sys
 import threading
 
-__all__ = ["end_with_parent"]
+__all__ = ["end_with_parent", "main"]
 
 _PR_SET_PDEATHSIG = 1
 
@@ -21,10 +26,33 @@ def end_with_parent(pipe: int) -> None:
     """From now on this process ends when the other end of `pipe` is closed or its parent dies."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if _closed(pipe, 0.0):
+        os._exit(1)
     threading.Thread(target=_wait, args=(pipe,), name="headway-parent", daemon=True).start()
 
 
 def _wait(pipe: int) -> None:
-    while os.read(pipe, 64):
+    while not _closed(pipe, None):
         pass
     os._exit(1)  # what was acknowledged is durable; what was not is done again
+
+
+def _closed(pipe: int, timeout_s: float | None) -> bool:
+    """Whether the other end is gone. All children share the pipe, and one of them may have made it non-blocking."""
+    if not select.select([pipe], [], [], timeout_s)[0]:
+        return False
+    try:
+        return os.read(pipe, 64) == b""
+    except BlockingIOError:
+        return False
+
+
+def main() -> None:
+    pipe, module, *arguments = sys.argv[1:]
+    end_with_parent(int(pipe))
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -19,7 +19,6 @@ from typing import Any
 import httpx
 
 from headway.loop.demo import PLANTED, plant
-from headway.loop.parent import end_with_parent
 from headway.worlds.registry import sample
 from headway.worlds.routing import LARGE, SMALL, Ask
 
@@ -179,10 +178,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="headway.loop.traffic", description="Made-up users for the demo.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--url", required=True)
-    parser.add_argument("--parent-pipe", type=int, default=None, help="end when this inherited pipe is closed")
     asked = parser.parse_args(arguments)
-    if asked.parent_pipe is not None:
-        end_with_parent(asked.parent_pipe)
     asyncio.run(Demo(asked.folder, asked.url, _say).run())
     return 0
 
