@@ -1,0 +1,119 @@
+// Writes src/api.ts from the server's OpenAPI document: a type per schema, and every route with what it takes and gives.
+//
+//   node scripts/generate.mjs                      from tests/golden/openapi.json of this repository
+//   node scripts/generate.mjs http://127.0.0.1:8765/openapi.json
+//   node scripts/generate.mjs --check              exit status 1 if src/api.ts is not what it would write
+//
+// Covers the JSON Schema that Headway's document uses, and fails on what it does not know.
+import { readFileSync, writeFileSync } from "node:fs";
+
+const options = process.argv.slice(2);
+const source = options.find((each) => !each.startsWith("--"));
+const golden = new URL("../../../tests/golden/openapi.json", import.meta.url);
+const target = new URL("../src/api.ts", import.meta.url);
+
+// What a schema may say beyond its type: limits that the server checks.
+const LIMITS = new Set(
+  "title description default minimum maximum exclusiveMinimum exclusiveMaximum minLength maxLength pattern minItems maxItems minProperties maxProperties propertyNames required format".split(" "),
+);
+const SHAPES = new Set("$ref anyOf oneOf enum const type items prefixItems properties additionalProperties".split(" "));
+
+function typeOf(schema, indent = "") {
+  for (const key of Object.keys(schema)) {
+    if (!LIMITS.has(key) && !SHAPES.has(key)) throw new Error(`the generator does not know ${JSON.stringify(key)}`);
+  }
+  if (schema.$ref) return schema.$ref.replace("#/components/schemas/", "");
+  const options = schema.anyOf ?? schema.oneOf;
+  if (options) return union(options.map((each) => typeOf(each, indent)));
+  if (schema.enum) return union(schema.enum.map((each) => JSON.stringify(each)));
+  if ("const" in schema) return JSON.stringify(schema.const);
+  if (Array.isArray(schema.type)) return union(schema.type.map((type) => typeOf({ ...schema, type }, indent)));
+  switch (schema.type) {
+    case "string":
+    case "boolean":
+    case "null":
+      return schema.type;
+    case "number":
+    case "integer":
+      return "number";
+    case "array": {
+      if (schema.prefixItems) return `[${schema.prefixItems.map((each) => typeOf(each, indent)).join(", ")}]`;
+      const item = typeOf(schema.items ?? {}, indent);
+      return item.includes("|") ? `(${item})[]` : `${item}[]`;
+    }
+    case "object":
+      if (schema.properties && Object.keys(schema.properties).length) return fields(schema, indent);
+      if (schema.additionalProperties === false || schema.properties) return "Record<string, never>";
+      return `Record<string, ${typeOf(schema.additionalProperties ?? {}, indent)}>`;
+    case undefined:
+      return "unknown";
+    default:
+      throw new Error(`the generator does not know the type ${JSON.stringify(schema.type)}`);
+  }
+}
+
+function union(types) {
+  return [...new Set(types)].join(" | ");
+}
+
+function fields(schema, indent) {
+  const inner = `${indent}  `;
+  const required = new Set(schema.required ?? []);
+  const lines = Object.entries(schema.properties).map(([name, each]) => {
+    const key = /^[A-Za-z_]\w*$/.test(name) ? name : JSON.stringify(name);
+    return `${comment(each.description, inner)}${inner}${key}${required.has(name) ? "" : "?"}: ${typeOf(each, inner)};\n`;
+  });
+  return `{\n${lines.join("")}${indent}}`;
+}
+
+function comment(text, indent) {
+  return text ? `${indent}/** ${text.replaceAll("*/", "*\\/").replace(/\s+/g, " ")} */\n` : "";
+}
+
+function json(content) {
+  return content?.["application/json"]?.schema;
+}
+
+function route(operation) {
+  const parameters = operation.parameters ?? [];
+  const table = (where) => {
+    const found = parameters.filter((each) => each.in === where);
+    const lines = found.map((each) => `${each.name}${each.required ? "" : "?"}: ${typeOf(each.schema)}`);
+    return lines.length ? `{ ${lines.join("; ")} }` : "Empty";
+  };
+  const body = json(operation.requestBody?.content);
+  const [status] = Object.keys(operation.responses).filter((each) => Number(each) < 400).sort().reverse();
+  const answer = operation.responses[status];
+  const gives = !answer.content ? "void" : json(answer.content) ? typeOf(json(answer.content)) : "string";
+  const optional = body && !operation.requestBody.required ? "?" : "";
+  return `{ path: ${table("path")}; query: ${table("query")}; body${optional}: ${body ? typeOf(body) : "undefined"}; answer: ${gives} }`;
+}
+
+function generate(document) {
+  const parts = [
+    "// Written by scripts/generate.mjs from the server's OpenAPI document; do not edit.\n",
+    `export type Empty = Record<string, never>;\n`,
+  ];
+  for (const [name, schema] of Object.entries(document.components.schemas)) {
+    const type = typeOf(schema);
+    const head = comment(schema.description, "");
+    parts.push(type.startsWith("{") ? `${head}export interface ${name} ${type}\n` : `${head}export type ${name} = ${type};\n`);
+  }
+  const lines = [];
+  for (const [path, operations] of Object.entries(document.paths)) {
+    for (const [method, operation] of Object.entries(operations)) {
+      lines.push(`${comment(operation.summary, "  ")}  "${method.toUpperCase()} ${path}": ${route(operation)};\n`);
+    }
+  }
+  parts.push(`/** Every route: what is in its path, its query and its body, and what it answers. */\nexport interface Routes {\n${lines.join("")}}\n`);
+  return parts.join("\n");
+}
+
+const text = source?.startsWith("http") ? await (await fetch(source)).text() : readFileSync(source ?? golden, "utf8");
+const written = generate(JSON.parse(text));
+if (!options.includes("--check")) {
+  writeFileSync(target, written);
+} else if (readFileSync(target, "utf8") !== written) {
+  console.error("src/api.ts is not what the server's OpenAPI document says. Write it anew: npm run generate");
+  process.exit(1);
+}

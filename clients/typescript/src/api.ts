@@ -1,0 +1,532 @@
+// Written by scripts/generate.mjs from the server's OpenAPI document; do not edit.
+
+export type Empty = Record<string, never>;
+
+/** Some decisions in a row, up to number `upto`; `explored` is the probability that was not on the favourite. */
+export interface BucketAnswer {
+  upto: number;
+  at: string;
+  policy: string;
+  decisions: number;
+  explored: number;
+  reward: MeanAnswer;
+}
+
+export interface CanaryRequest {
+  share: number;
+  task?: string | null;
+}
+
+/** An action that is described: its name, and features in words and numbers. */
+export interface CandidateBody {
+  name: string;
+  features?: Record<string, boolean | number | string | number[]>;
+}
+
+export interface Day {
+  day: string;
+  decisions: number;
+  signals: number;
+  rewarded: number;
+  reward: number | null;
+}
+
+/** What was decided; it is durably logged by the time this is sent. */
+export interface DecisionAnswer {
+  id: string;
+  action: string;
+  propensity: number;
+  policy: string;
+}
+
+export interface DecisionBatch {
+  decisions: DecisionRequest[];
+}
+
+/** What is to be decided. Who decides and with which probability is never up to the client. */
+export interface DecisionRequest {
+  /** A decision made again and again; made on first use unless any is declared. */
+  task: string;
+  /** What is decided about, in words. */
+  text?: string;
+  candidates?: (string | CandidateBody)[] | null;
+  state?: Record<string, boolean | number | string | number[]> | null;
+  episode?: string | null;
+  step?: number | null;
+  role?: string;
+  id?: string | null;
+}
+
+export interface DecisionRow {
+  id: string;
+  task: string;
+  at: string;
+  text: string;
+  action: string;
+  propensity: number;
+  policy: string;
+  episode: string | null;
+  step: number | null;
+  source: string;
+  status: string;
+  reward: number | null;
+}
+
+export interface DecisionRows {
+  decisions: DecisionRow[];
+}
+
+export interface DecisionsAnswer {
+  decisions: DecisionAnswer[];
+}
+
+export interface DistributionAnswer {
+  probabilities: number[];
+  mutation_types: string[];
+}
+
+export interface DistributionRequest {
+  embedding: number[];
+}
+
+export interface EndRequest {
+  ending?: "terminated" | "truncated";
+}
+
+/** One row of the ledger: who became what, when, why, and on which evidence. */
+export interface EntryAnswer {
+  seq: number;
+  n: number;
+  task: string;
+  kind: string;
+  policy: string;
+  policy_hash: string;
+  who: string;
+  why: string;
+  evidence: string | null;
+  detail: Record<string, unknown>;
+  at: string;
+}
+
+export interface ErrorBody {
+  error: ErrorDetail;
+}
+
+/** What happened, under a stable code, and what to do next. */
+export interface ErrorDetail {
+  code: string;
+  message: string;
+  hint?: string;
+}
+
+export interface EstimateAnswer {
+  value: number;
+  low: number;
+  high: number;
+  n: number;
+  ess: number;
+}
+
+export interface EvidenceRow {
+  id: string;
+  task: string;
+  policy_hash: string;
+  at: string;
+  candidate: string;
+  against: string;
+  n: number;
+  state: string;
+  value: number;
+  low: number;
+  high: number;
+}
+
+export interface EvidencesAnswer {
+  evidence: EvidenceRow[];
+}
+
+export interface ExperienceRequest {
+  state: number[];
+  action: number;
+  reward: number;
+  next_state: number[];
+  done: boolean;
+  log_prob: number;
+  value: number;
+}
+
+export interface GenerateRequest {
+  prompt: string;
+  max_tokens?: number;
+}
+
+export interface GuardAnswer {
+  tolerance: number;
+  direction: string;
+}
+
+export interface Health {
+  status: "ok";
+}
+
+/** Work that a worker does: queued, running, done or failed. */
+export interface JobAnswer {
+  job: number;
+  kind: string;
+  state: string;
+  done: number;
+  total: number | null;
+  result: unknown;
+  at: string;
+  ended: string | null;
+}
+
+export interface JobsAnswer {
+  jobs: JobAnswer[];
+}
+
+export interface LearnRequest {
+  family?: string | null;
+  seed?: number | null;
+}
+
+export interface LedgerAnswer {
+  ledger: EntryAnswer[];
+}
+
+/** A row of a verdict's tables: what, what it came to, whether it is fine, and the cure. */
+export interface LineAnswer {
+  name: string;
+  text: string;
+  ok: boolean;
+  estimate: EstimateAnswer | null;
+  cure: string;
+}
+
+export interface LinkAnswer {
+  path: string;
+}
+
+export interface LoadRequest {
+  path: string;
+}
+
+/** A mean over n values with its 95% interval; null where there is nothing to say. */
+export interface MeanAnswer {
+  n: number;
+  value: number | null;
+  low: number | null;
+  high: number | null;
+}
+
+/** A model as OpenAI's and Anthropic's SDKs read it. */
+export interface Model {
+  id: string;
+  object?: string;
+  type?: string;
+  created?: number;
+  created_at?: string;
+  owned_by: string;
+  display_name: string;
+}
+
+/** All models at once: there are never more pages. */
+export interface Models {
+  object?: string;
+  data: Model[];
+  has_more?: boolean;
+  first_id: string | null;
+  last_id: string | null;
+}
+
+/** A name inside the registry, never a path. */
+export interface NamedRequest {
+  path?: string | null;
+}
+
+export type Nothing = Record<string, never>;
+
+/** What one action, or one policy, did: how often, how well, and its signals. */
+export interface PartAnswer {
+  name: string;
+  decisions: number;
+  share: number;
+  reward: MeanAnswer;
+  signals: Record<string, MeanAnswer>;
+}
+
+export interface PoliciesAnswer {
+  policies: PolicyRow[];
+}
+
+export interface PolicyRow {
+  policy: string;
+  policy_hash: string;
+  task: string;
+  state: string;
+  at: string;
+}
+
+export interface PromoteRequest {
+  task?: string | null;
+}
+
+export interface RecentAnswer {
+  task: string;
+  decisions: number;
+  window: number;
+  trend: BucketAnswer[];
+  actions: PartAnswer[];
+  policies: PartAnswer[];
+  signals: string[];
+}
+
+export interface ReportAnswer {
+  task: string;
+  decisions: number;
+  signals: number;
+  episodes: number;
+  outcomes: Record<string, number>;
+  sources: Record<string, number>;
+  actions: Record<string, number>;
+  first: string | null;
+  last: string | null;
+  days: Day[];
+}
+
+export interface ReportsAnswer {
+  reports: ReportAnswer[];
+}
+
+export interface RollbackRequest {
+  to?: string | null;
+  why?: string;
+}
+
+export interface SelectAnswer {
+  action: number;
+  mutation_type: string;
+  log_prob: number;
+  value: number;
+}
+
+export interface SelectRequest {
+  embedding: number[];
+  deterministic?: boolean;
+}
+
+/** Who the caller is to this server: the name of the key, and what it may do. */
+export interface SessionAnswer {
+  key: string;
+  scopes: string[];
+  project: string;
+  synthetic: boolean;
+}
+
+/** The part of a task's settings that explains what one sees; `reward` is empty where a function computes it. */
+export interface SettingsAnswer {
+  task: string;
+  kind: string;
+  family: string;
+  actions: string[];
+  reward: Record<string, TermAnswer>;
+  reward_function: string | null;
+  required: string[];
+  range: [number, number];
+  explore: string;
+  explore_value: number;
+  floor: number;
+  retrain_after: number;
+  promote: string;
+  canary: number;
+  gate: string;
+  margin: number;
+  guards: Record<string, GuardAnswer>;
+}
+
+export interface SignalBatch {
+  signals: SignalItem[];
+}
+
+/** Signals about one decision or episode. */
+export interface SignalItem {
+  subject: string;
+  signals: Record<string, boolean | number | null>;
+  label?: string;
+  /** The same key again counts once. */
+  key?: string;
+}
+
+export interface SignalsAnswer {
+  new: number;
+}
+
+export interface StoredAnswer {
+  stored: boolean;
+  buffer_size: number;
+}
+
+/** One task: who is current, what waits, how much there is. */
+export interface TaskAnswer {
+  task: string;
+  kind: string;
+  family: string;
+  current: string;
+  current_hash: string;
+  canary: string | null;
+  candidates: string[];
+  decisions: number;
+  signals: number;
+  outcomes: Record<string, number>;
+  sources: Record<string, number>;
+  until_retrain: number;
+  evidence: string | null;
+}
+
+export interface TasksAnswer {
+  tasks: TaskAnswer[];
+}
+
+export interface TermAnswer {
+  weight: number;
+  transform: string;
+  low: number | null;
+  high: number | null;
+}
+
+/** A verdict in plain words, with everything it rests on. `fresh`: about the policy that is current now. */
+export interface VerdictAnswer {
+  id: string;
+  task: string;
+  candidate: string;
+  candidate_hash: string;
+  against: string;
+  against_hash: string;
+  state: string;
+  word: string;
+  headline: string;
+  summary: string;
+  reasons: string[];
+  hint: string;
+  difference: EstimateAnswer;
+  estimated: boolean;
+  bounds: [number, number] | null;
+  needed: number | null;
+  n: number;
+  margin: number;
+  unit: string;
+  earned: string;
+  method: string;
+  values: LineAnswer[];
+  checks: LineAnswer[];
+  guards: LineAnswer[];
+  counts: [string, string][];
+  recompute: [string, string][];
+  curve: ([number, number | null, number | null, number | null])[];
+  current: boolean;
+  fresh: boolean;
+}
+
+/** Every route: what is in its path, its query and its body, and what it answers. */
+export interface Routes {
+  /** The same, as a step of an episode. */
+  "POST /e/{episode}/v1/chat/completions": { path: { episode: string }; query: Empty; body: unknown; answer: Record<string, unknown> };
+  /** The same, as a step of an episode. */
+  "POST /e/{episode}/v1/messages": { path: { episode: string }; query: { beta?: boolean }; body: unknown; answer: Record<string, unknown> };
+  /** The same, under an episode's base URL. */
+  "GET /e/{episode}/v1/models": { path: { episode: string }; query: { limit?: number; after_id?: string; before_id?: string }; body: undefined; answer: Models };
+  /** The same, as a step of an episode. */
+  "POST /e/{episode}/v1/responses": { path: { episode: string }; query: Empty; body: unknown; answer: Record<string, unknown> };
+  /** A reply of the local model; needs a language worker. */
+  "POST /generate": { path: Empty; query: Empty; body: GenerateRequest; answer: Record<string, unknown> };
+  /** The probability of each mutation. */
+  "POST /get_distribution": { path: Empty; query: Empty; body: DistributionRequest; answer: DistributionAnswer };
+  /** Whether the server answers. */
+  "GET /health": { path: Empty; query: Empty; body: undefined; answer: Health };
+  /** Make a kept policy current. */
+  "POST /load": { path: Empty; query: Empty; body: LoadRequest; answer: Record<string, unknown> };
+  /** Counters in Prometheus' text form. */
+  "GET /metrics": { path: Empty; query: Empty; body: undefined; answer: string };
+  /** Trades a one-time code for the page's cookie. */
+  "GET /open": { path: Empty; query: { code: string }; body: undefined; answer: void };
+  /** This document. */
+  "GET /openapi.json": { path: Empty; query: Empty; body: undefined; answer: Record<string, unknown> };
+  /** Keep the present policy under a name. */
+  "POST /save": { path: Empty; query: Empty; body?: NamedRequest; answer: Record<string, unknown> };
+  /** Choose one of the five mutations for an embedded prompt. */
+  "POST /select_action": { path: Empty; query: Empty; body: SelectRequest; answer: SelectAnswer };
+  /** How learning went so far. */
+  "GET /stats": { path: Empty; query: Empty; body: undefined; answer: Record<string, unknown> };
+  /** Keep one step for the next update. */
+  "POST /store_experience": { path: Empty; query: Empty; body: ExperienceRequest; answer: StoredAnswer };
+  /** Learn from the stored steps. */
+  "POST /update": { path: Empty; query: Empty; body?: Nothing; answer: Record<string, unknown> };
+  /** OpenAI's chat completions; `model: "headway/TASK"` decides among upstreams, and `id` is the decision's id. */
+  "POST /v1/chat/completions": { path: Empty; query: Empty; body: unknown; answer: Record<string, unknown> };
+  /** The latest decisions, newest first. */
+  "GET /v1/decisions": { path: Empty; query: { task?: string; limit?: number }; body: undefined; answer: DecisionRows };
+  /** Choose one of the candidates; 201: decided and durably logged; 200: this id was decided before. */
+  "POST /v1/decisions": { path: Empty; query: Empty; body: DecisionRequest; answer: DecisionAnswer };
+  /** Decide up to 1,000 at once: all of them are stored, or none. */
+  "POST /v1/decisions/batch": { path: Empty; query: Empty; body: DecisionBatch; answer: DecisionsAnswer };
+  /** Who decided, why, with which probabilities, and how it went. */
+  "GET /v1/decisions/{decision}": { path: { decision: string }; query: Empty; body: undefined; answer: Record<string, unknown> };
+  /** Named numbers about a decision; null takes one back. `Idempotency-Key` makes a repeat count once. */
+  "POST /v1/decisions/{decision}/signals": { path: { decision: string }; query: Empty; body: Record<string, boolean | number | null>; answer: void };
+  /** What happens, as server-sent events: hello, decisions, signals, ledger, progress, missed, stopping. */
+  "GET /v1/events": { path: Empty; query: Empty; body: undefined; answer: string };
+  /** What was proven, newest first. */
+  "GET /v1/evidence": { path: Empty; query: { task?: string; limit?: number }; body: undefined; answer: EvidencesAnswer };
+  /** Everything that the gate looked at. */
+  "GET /v1/evidence/{evidence}": { path: { evidence: string }; query: Empty; body: undefined; answer: Record<string, unknown> };
+  /** What the gate says about an evidence under the present rules, in words. */
+  "GET /v1/evidence/{evidence}/verdict": { path: { evidence: string }; query: Empty; body: undefined; answer: VerdictAnswer };
+  /** The latest jobs, newest first. */
+  "GET /v1/jobs": { path: Empty; query: Empty; body: undefined; answer: JobsAnswer };
+  /** One job. */
+  "GET /v1/jobs/{job}": { path: { job: string }; query: Empty; body: undefined; answer: JobAnswer };
+  /** Every change of who is live, oldest first. */
+  "GET /v1/ledger": { path: Empty; query: { task?: string }; body: undefined; answer: LedgerAnswer };
+  /** A path that opens the page once, within ten minutes. */
+  "POST /v1/links": { path: Empty; query: Empty; body?: Record<string, null>; answer: LinkAnswer };
+  /** Anthropic's messages; `model: "headway/TASK"` decides among upstreams, and `id` is the decision's id. */
+  "POST /v1/messages": { path: Empty; query: { beta?: boolean }; body: unknown; answer: Record<string, unknown> };
+  /** Every task that decides among upstreams, as `headway/TASK`, and every upstream. */
+  "GET /v1/models": { path: Empty; query: { limit?: number; after_id?: string; before_id?: string }; body: undefined; answer: Models };
+  /** One task. */
+  "GET /v1/models/headway/{task}": { path: { task: string }; query: Empty; body: undefined; answer: Model };
+  /** One upstream. */
+  "GET /v1/models/{model}": { path: { model: string }; query: Empty; body: undefined; answer: Model };
+  /** Every policy that the ledger names, and where it stands: candidate, shadow, canary, current or retired. */
+  "GET /v1/policies": { path: Empty; query: { task?: string }; body: undefined; answer: PoliciesAnswer };
+  /** The header of a policy: what it is, what it was trained on, and beside which baselines. */
+  "GET /v1/policies/{policy}": { path: { policy: string }; query: Empty; body: undefined; answer: Record<string, unknown> };
+  /** Let a candidate act on a share of the traffic; 0 ends it. */
+  "POST /v1/policies/{policy}/canary": { path: { policy: string }; query: Empty; body: CanaryRequest; answer: EntryAnswer };
+  /** Make a policy current on its latest evidence; 409 `gate_refused` if the evidence does not carry it. */
+  "POST /v1/policies/{policy}/promote": { path: { policy: string }; query: Empty; body?: PromoteRequest; answer: EntryAnswer };
+  /** Counts, outcomes and mean reward per task, in all and by day (UTC). */
+  "GET /v1/reports": { path: Empty; query: { task?: string; days?: number }; body: undefined; answer: ReportsAnswer };
+  /** OpenAI's responses, routed the same way; `previous_response_id` takes a decision's id. */
+  "POST /v1/responses": { path: Empty; query: Empty; body: unknown; answer: Record<string, unknown> };
+  /** Who is asking, and what they may do. */
+  "GET /v1/session": { path: Empty; query: Empty; body: undefined; answer: SessionAnswer };
+  /** Signals about up to 1,000 decisions or episodes: all are stored, or none. `new`: how many changed something. */
+  "POST /v1/signals": { path: Empty; query: Empty; body: SignalBatch; answer: SignalsAnswer };
+  /** Every task of the project. */
+  "GET /v1/tasks": { path: Empty; query: Empty; body: undefined; answer: TasksAnswer };
+  /** One task. */
+  "GET /v1/tasks/{task}": { path: { task: string }; query: Empty; body: undefined; answer: TaskAnswer };
+  /** No decision of this episode comes any more: it ended by itself, or was cut off. */
+  "POST /v1/tasks/{task}/episodes/{episode}/end": { path: { task: string; episode: string }; query: Empty; body?: EndRequest; answer: void };
+  /** Named numbers about a whole episode. */
+  "POST /v1/tasks/{task}/episodes/{episode}/signals": { path: { task: string; episode: string }; query: Empty; body: Record<string, boolean | number | null>; answer: void };
+  /** Ask a worker for a new candidate; the job says how far it is. */
+  "POST /v1/tasks/{task}/learn": { path: { task: string }; query: Empty; body?: LearnRequest; answer: JobAnswer };
+  /** The latest decisions of a task summed up: the trend of its reward, its actions and its policies. */
+  "GET /v1/tasks/{task}/recent": { path: { task: string }; query: { window?: number; points?: number }; body: undefined; answer: RecentAnswer };
+  /** Make the previous policy (or `to`) current again; always allowed. */
+  "POST /v1/tasks/{task}/rollback": { path: { task: string }; query: Empty; body?: RollbackRequest; answer: EntryAnswer };
+  /** How a task is set up. */
+  "GET /v1/tasks/{task}/settings": { path: { task: string }; query: Empty; body: undefined; answer: SettingsAnswer };
+}

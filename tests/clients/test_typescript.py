@@ -1,0 +1,57 @@
+"""clients/typescript: its own tests, with the machine's Node, against a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def client(root: Path) -> Path:
+    return root / "clients" / "typescript"
+
+
+def run(*command: str | Path, folder: Path) -> str:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "HEADWAY_COMMAND": json.dumps([sys.executable, "-m", "headway"])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def installed(folder: Path) -> bool:
+    """Whether node_modules is what the lock file says: a second run then needs no network."""
+    try:
+        there = json.loads((folder / "node_modules" / ".package-lock.json").read_text("utf-8"))["packages"]
+    except (OSError, ValueError, KeyError):
+        return False
+    asked = json.loads((folder / "package-lock.json").read_text("utf-8"))["packages"]
+    return all(there.get(name, {}).get("version") == each["version"] for name, each in asked.items() if name)
+
+
+def test_the_generated_types_are_those_of_the_document(client: Path, need_tool: Callable[..., str]) -> None:
+    run(need_tool("node"), client / "scripts" / "generate.mjs", "--check", folder=client)
+
+
+@pytest.mark.timeout(400)
+def test_the_client_passes_its_own_tests(client: Path, need_tool: Callable[..., str]) -> None:
+    need_tool("node")
+    npm = need_tool("npm", package="nodejs")
+    if not installed(client):
+        run(npm, "ci", "--no-audit", "--no-fund", folder=client)
+    said = run(npm, "test", folder=client)
+    assert "# fail 0" in said
+    assert "# skipped 0" in said
