@@ -91,11 +91,12 @@ def recent(database: Database, query: Query, task: str, *, window: int, points: 
         values,
     )
     size = max(_SMALLEST, math.ceil(len(rows) / points))
+    early = -len(rows) % size  # the oldest bucket is the one that is not full
     trend: list[Bucket] = []
     actions: dict[str, Part] = {}
     policies: dict[str, Part] = {}
     for place, (at, body, blob, action, policy, ref, reward) in enumerate(rows):
-        if place % size == 0:
+        if not trend or (place + early) % size == 0:
             trend.append(Bucket(0, 0.0, ""))
         bucket = trend[-1]
         bucket.upto, bucket.at, bucket.policy = total - len(rows) + place + 1, at / 1e6, ref
@@ -109,8 +110,8 @@ def recent(database: Database, query: Query, task: str, *, window: int, points: 
             for mean in (bucket.reward, *(part.reward for part in parts)):
                 mean.add(reward)
     names = _add_signals(database, values, actions, policies)
-    if len(trend) > 1 and trend[-1].decisions < _SMALLEST:
-        trend.pop()  # a few decisions more, and it can be drawn
+    if len(trend) > 1 and trend[0].decisions < _SMALLEST:
+        del trend[0]  # too few to draw
     return Recent(
         total=total,
         trend=trend,

@@ -1,0 +1,77 @@
+"""Makes docs/images/page-*.png: the dashboard over twelve days of synthetic traffic, in light and dark.
+
+python scripts/screenshots.py [folder]        # needs chromium on PATH and the page built (`make page`)
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from playwright.sync_api import Page, sync_playwright  # noqa: E402
+
+from tests.page.browser import Served, chromium, launch, serving  # noqa: E402
+from tests.page.history import write_history  # noqa: E402
+
+SIZE = {"width": 1240, "height": 760}
+
+
+def main(target: Path) -> None:
+    program = chromium()
+    if program is None:
+        sys.exit("chromium is not on PATH (Debian, Ubuntu: apt install chromium)")
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "support-desk"
+        write_history(folder, now=time.time())
+        with serving(folder) as served, sync_playwright() as playwright:
+            browser = launch(playwright, program)
+            for scheme in ("light", "dark"):
+                context = browser.new_context(viewport=SIZE, color_scheme=scheme, reduced_motion="reduce")
+                page = context.new_page()
+                page.goto(served.link())
+                for name, place in places(served, page):
+                    page.goto(f"{served.url}/{place}")
+                    settle(page)
+                    page.screenshot(path=target / f"page-{name}-{scheme}.png", full_page=True)
+                context.close()
+            browser.close()
+    for path in sorted(target.glob("page-*.png")):
+        print(f"{path.name}  {path.stat().st_size / 1000:.0f} kB")
+
+
+def places(served: Served, page: Page) -> list[tuple[str, str]]:
+    """What is pictured, and where it is."""
+
+    def get(path: str) -> dict:  # type: ignore[type-arg]
+        return dict(page.evaluate("path => fetch(path).then(answer => answer.json())", path))
+
+    proofs = get("/v1/evidence?task=route")["evidence"]
+    passed = next(each["id"] for each in proofs if each["state"] == "pass")
+    waits = next((each["id"] for each in proofs if each["state"] != "pass"), passed)
+    (decision, *_) = get("/v1/decisions?task=route&limit=1")["decisions"]
+    return [
+        ("overview", "#/"),
+        ("task", "#/tasks/route"),
+        ("evidence", f"#/evidence/{passed}"),
+        ("evidence-waits", f"#/evidence/{waits}"),
+        ("ledger", "#/ledger"),
+        ("decisions", f"#/decisions/{decision['id']}?task=route"),
+    ]
+
+
+def settle(page: Page) -> None:
+    """Everything loaded and drawn."""
+    page.get_by_text("Loading…").first.wait_for(state="detached")
+    page.get_by_text("live", exact=True).wait_for()
+    page.wait_for_load_state("load")
+    page.wait_for_timeout(400)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images")
