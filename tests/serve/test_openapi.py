@@ -1,6 +1,6 @@
 """/openapi.json: as it was last looked at, and true of the server.
 
-python -m tests.serve.test_openapi        writes tests/golden/openapi.json anew; look at the difference before you commit
+python -m tests.serve.test_openapi        writes tests/golden/openapi.json anew; look at the difference first
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 from tests.serve.conftest import ASK, Running
 from tests.serve.load import hammer
 
-DECISIONS, WARM_UP, EVERY = 200_000, 40_000, 20_000
+DECISIONS, WARM_UP, EVERY = 200_000, 60_000, 20_000
 
 
 def resident_mb(pid: int) -> float:

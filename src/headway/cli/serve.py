@@ -28,7 +28,11 @@ def serve(session: Session, host: str | None, port: int | None, no_request_log: 
     """
     from headway.serve.run import serve as run
 
-    def announce(address: Address, _: Guard) -> None:
+    def announce(address: Address, guard: Guard) -> None:
+        if not guard.server.settings.loopback and not guard.server.keys.list():
+            session.out.note(
+                "Any address but loopback asks for keys, and there is none: headway keys add NAME --scope decide"
+            )
         session.out.document(
             {"url": address.url, "host": address.host, "port": address.port, "pid": address.pid, "stop": "Ctrl-C"}
         )

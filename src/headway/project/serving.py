@@ -18,7 +18,7 @@ from headway.decide.baselines import baseline
 from headway.decide.build import build
 from headway.encode import encoder
 from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import Conflict
+from headway.nouns.errors import Conflict, HeadwayError
 from headway.nouns.protocols import Encoder, Policy
 from headway.observe.database import Database
 from headway.observe.rows import dumps, loads
@@ -76,8 +76,14 @@ class Servings:
 
     def refresh(self) -> None:
         """Look at the ledger of every task that has decided here; decisions go on with the old serving meanwhile."""
+        failed: HeadwayError | None = None
         for name, known in list(self._current.items()):
-            self._look(self._settings.task(name), known, time.monotonic())
+            try:
+                self._look(self._settings.task(name), known, time.monotonic())
+            except HeadwayError as error:  # a damaged bundle of one task must not keep the others back
+                failed = error
+        if failed is not None:
+            raise failed
 
     def _look(self, task: TaskSettings, known: tuple[float, Serving] | None, now: float) -> Serving:
         entries = self._ledger.entries(task.name)

@@ -37,6 +37,5 @@ def application(project: Project, settings: ServerSettings, *, log_requests: boo
     """The ASGI application over an open project."""
     server = Server(project, settings, log_requests=log_requests)
     server.document = document()
-    spans.attach(server)
     routes = Routes([*endpoints(), *endpoints_of((page,))])  # the page's files are no part of the API
     return Guard(server, routes, Hosts(settings))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from headway.nouns.errors import HeadwayError
+from headway.nouns.errors import Conflict, HeadwayError
 from headway.observe.changes import Changes
 from headway.observe.jobs import Jobs
 from headway.observe.keys import Keys
@@ -30,6 +30,7 @@ __all__ = ["LOOK_S", "Server"]
 logger = logging.getLogger("headway.serve")
 T = TypeVar("T")
 LOOK_S = 0.2
+_MOST_TASKS = 1000
 
 
 class Server:
@@ -53,6 +54,7 @@ class Server:
         self.too_slow: set[asyncio.Task[Any]] = set()
         self._threads = ThreadPoolExecutor(4, "headway-serve")
         self._idle: asyncio.Event | None = None
+        self._tasks = set(project.tasks())
         self.changes = Changes(project.database)
         project.servings.watched = True
         self.metrics.gauge(
@@ -65,6 +67,18 @@ class Server:
     async def in_thread(self, work: Callable[..., T], *values: Any) -> T:
         """For whatever may block: reads of many rows, locks, files."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)
+
+    def admit(self, task: str) -> None:
+        """Where tasks are made on first use, clients may make so many and no more."""
+        if task in self._tasks or self.project.settings.declared:
+            return
+        if len(self._tasks) >= _MOST_TASKS:
+            raise Conflict(
+                f"{_MOST_TASKS:,} tasks were made on first use; {task[:80]!r} would be one more.",
+                code="too_many_tasks",
+                hint="A task is a decision made again and again. Declare yours in headway.toml.",
+            )
+        self._tasks.add(self.project.settings.task(task).name)
 
     # -- between requests
 

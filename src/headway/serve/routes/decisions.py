@@ -67,6 +67,7 @@ async def decide_many(call: Call, body: DecisionBatch) -> DecisionsAnswer:
 
 
 def _ask(call: Call, body: DecisionRequest) -> Ask:
+    call.server.admit(body.task)
     details: Details = {"key": call.key}
     if body.state:
         details["state"] = body.state

@@ -1,0 +1,123 @@
+"""Keys that are kept as hashes, and work that is leased."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headway.nouns.errors import Conflict, InvalidInput, UnknownName
+from headway.observe.database import Database, open_database
+from headway.observe.jobs import Jobs, at_work, worker_there
+from headway.observe.keys import Keys, digest_of
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    found = open_database(tmp_path / "headway.db")
+    yield found
+    found.close()
+
+
+def test_a_key_is_stored_as_its_hash_alone(database: Database, tmp_path: Path) -> None:
+    secret = Keys(database).add("agent", ["signal", "decide"], now=100.0, expires=200.0)
+    (found,) = Keys(database).list()
+    assert (found.name, found.scopes, found.created, found.expires) == ("agent", ("decide", "signal"), 100.0, 200.0)
+    assert found.sha256 == digest_of(secret)
+    assert found.valid(199.0)
+    assert not found.valid(200.0)
+    assert all(secret.encode() not in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_rotating_replaces_the_secret_and_keeps_name_scopes_and_end(database: Database) -> None:
+    keys = Keys(database)
+    first = keys.add("agent", ["decide"], now=100.0, expires=200.0)
+    second = keys.rotate("agent", now=150.0)
+    (found,) = keys.list()
+    assert first != second
+    assert (found.sha256, found.scopes, found.expires) == (digest_of(second), ("decide",), 200.0)
+    keys.rotate("agent", now=150.0, expires=300.0)
+    assert keys.list()[0].expires == 300.0
+
+
+def test_a_revoked_key_is_void_for_good_and_its_name_taken(database: Database) -> None:
+    keys = Keys(database)
+    keys.add("agent", ["decide"], now=100.0)
+    keys.revoke("agent", now=110.0)
+    assert not keys.list()[0].valid(111.0)
+    for change in (keys.revoke, keys.rotate):
+        with pytest.raises(Conflict, match="revoked"):
+            change("agent", now=120.0)
+    with pytest.raises(Conflict, match="is or was"):
+        keys.add("agent", ["decide"], now=120.0)
+    with pytest.raises(UnknownName, match="No key"):
+        keys.revoke("agnt", now=120.0)
+
+
+@pytest.mark.parametrize("name", ["", "Agent", "a b", "../x", "agent\n", "owner", "page", "a" * 65])
+def test_a_key_needs_a_plain_name(database: Database, name: str) -> None:
+    with pytest.raises(InvalidInput):
+        Keys(database).add(name, ["decide"], now=0.0)
+    assert Keys(database).list() == []
+
+
+@pytest.mark.parametrize("scopes", [[], ["root"], ["decide", "everything"]])
+def test_a_key_needs_scopes_that_exist(database: Database, scopes: list[str]) -> None:
+    with pytest.raises(InvalidInput):
+        Keys(database).add("agent", scopes, now=0.0)
+
+
+def test_jobs_are_claimed_in_order_each_by_one_worker(database: Database) -> None:
+    jobs = Jobs(database)
+    first, second = (jobs.add("learn", {"task": name}, now=1.0, key="page") for name in ("a", "b"))
+    claimed = jobs.claim("w1", now=2.0, lease_s=10.0)
+    assert claimed is not None
+    assert (claimed.seq, claimed.state, claimed.body, claimed.key) == (first.seq, "running", {"task": "a"}, "page")
+    other = jobs.claim("w2", now=2.0, lease_s=10.0)
+    assert other is not None
+    assert other.seq == second.seq
+    assert jobs.claim("w3", now=3.0, lease_s=10.0) is None
+    assert jobs.claim("w3", now=3.0, lease_s=10.0, kinds=("update",)) is None
+
+
+def test_a_job_whose_worker_fell_silent_is_given_to_another(database: Database) -> None:
+    jobs = Jobs(database)
+    seq = jobs.add("learn", {}, now=1.0).seq
+    jobs.claim("w1", now=1.0, lease_s=10.0)
+    jobs.progress(seq, 5, 10, worker="w1", now=9.0, lease_s=10.0)
+    assert jobs.claim("w2", now=18.0, lease_s=10.0) is None
+    taken = jobs.claim("w2", now=20.0, lease_s=10.0)
+    assert taken is not None
+    assert (taken.worker, taken.done, taken.total) == ("w2", 5, 10)
+    with pytest.raises(Conflict, match="not this worker's"):
+        jobs.finish(seq, {"policy": "x"}, worker="w1", now=21.0)
+    jobs.finish(seq, {"policy": "y"}, worker="w2", now=22.0)
+    found = jobs.get(seq)
+    assert (found.state, found.result, found.ended) == ("done", {"policy": "y"}, 22.0)
+    with pytest.raises(Conflict):
+        jobs.finish(seq, {}, worker="w2", now=23.0)
+    with pytest.raises(UnknownName):
+        jobs.get(99)
+
+
+WORKER = "import sys; from pathlib import Path; from headway.observe.jobs import at_work\n"
+WORKER += "with at_work(Path(sys.argv[1])): print('here', flush=True); sys.stdin.read()"
+
+
+def test_a_killed_worker_is_not_there_any_more(tmp_path: Path) -> None:
+    assert not worker_there(tmp_path)
+    with at_work(tmp_path), at_work(tmp_path):
+        assert worker_there(tmp_path)
+    assert not worker_there(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as worker:
+        assert worker.stdout is not None
+        worker.stdout.readline()
+        assert worker_there(tmp_path)
+        worker.kill()
+        worker.wait()
+    assert not worker_there(tmp_path)
