@@ -80,8 +80,9 @@ def test_everything_that_ci_installs_is_pinned() -> None:
     asked = [*project["dependencies"], *PYPROJECT["build-system"]["requires"]]
     for extra in ("text", "parquet", "plot", "dev"):
         asked += project["optional-dependencies"][extra]
-    bench = (ROOT / "requirements" / "bench.txt").read_text("utf-8").splitlines()
-    asked += [line for line in bench if line.strip() and not line.startswith("#")]
+    for path in sorted((ROOT / "requirements").glob("*.txt")):
+        lines = path.read_text("utf-8").splitlines()
+        asked += [line for line in lines if line.strip() and not line.startswith("#")]
     names = {normal(re.split(r"[\s<>=!~\[;]", line)[0]) for line in asked}
     assert not names - pins().keys(), "missing from constraints.txt"
 

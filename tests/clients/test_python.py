@@ -18,7 +18,6 @@ import headway
 from headway import Busy, GateRefused, HeadwayError, InvalidInput, MissingExtra, Unavailable, UnknownName
 from headway.client import AsyncClient, Client, Decided
 from headway.client.answers import error_of, retry_after_s
-from headway.nouns.ids import episode_id
 from tests.clients.conftest import Network
 from tests.serve.conftest import Running
 
@@ -57,7 +56,7 @@ def test_a_batch_takes_what_decide_takes(server: Running, connect: Connect) -> N
         assert dict(stored.candidates[1].features) == {"size": 1}
     values = {each.id: {"reward": 1.0, "solved": True} for each in made}
     assert client.signals(values) == 10
-    assert client.signals({**values, episode_id("described", f"{run}0"): {"reward": 0.0}}) == 1
+    assert client.signals({**values, Client.episode(client, "described", f"{run}0"): {"reward": 0.0}}) == 1
 
 
 def test_numpy_values_are_sent_as_numbers(server: Running, connect: Connect) -> None:

@@ -25,6 +25,7 @@ from headway.client.answers import Decided, Event, Events, error_of
 from headway.client.calls import Ask, Call, Details, Offer, Signals
 from headway.client.sending import EVENT_SILENCE_S, Attempts, client_settings, ours, read, stream_headers
 from headway.nouns.errors import HeadwayError
+from headway.nouns.ids import episode_id
 from headway.nouns.records import Ending
 
 __all__ = ["AsyncClient"]
@@ -91,6 +92,10 @@ class AsyncClient:
     async def signals(self, values: Mapping[str, Signals]) -> int:
         """Signals about up to 1,000 decisions or episodes, by id: all are stored, or none. Gives how many were new."""
         return await self._send(calls.signals(values))
+
+    def episode(self, task: str, episode: str) -> str:
+        """The id by which an episode takes signals; computed, nothing is asked."""
+        return episode_id(task, episode)
 
     async def end_episode(self, task: str, episode: str, ending: Ending = "terminated") -> None:
         """No decision of this episode comes any more."""
