@@ -55,9 +55,10 @@ $(VENV)/.stamp-setup: $(VENV)/.stamp-python pyproject.toml constraints.txt
 	@touch $@
 
 # torch comes first and alone where something needs it (uncomment the line together with the first import of it).
-$(VENV)/.stamp-all: $(VENV)/.stamp-setup requirements/bench.txt
+$(VENV)/.stamp-all: $(VENV)/.stamp-setup requirements/bench.txt requirements/examples.txt
 #	$(PIP) install --quiet -c constraints.txt torch==2.13.0
-	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e '.[text,parquet,plot,dev]' -r requirements/bench.txt
+	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e '.[text,parquet,plot,dev]' \
+	  -r requirements/bench.txt -r requirements/examples.txt
 	@touch $@
 
 up: setup ## set up, then play the route demo in a scratch directory
