@@ -14,19 +14,21 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= 2
 ARGS ?=
+# where `make up` keeps its project
+PROJECT ?= .
 
 # One thread per process: the arithmetic here is small, and tests run side by side.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup setup-all up test test-slow lint format bench clean
+.PHONY: help setup setup-all page browser up test test-slow lint format bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-setup: $(VENV)/.stamp-setup ## the light environment: core, text, parquet, plot
+setup: $(VENV)/.stamp-setup page ## the light environment: core, text, parquet, plot, and the page
 
-setup-all: $(VENV)/.stamp-all ## and everything that test and bench need
+setup-all: $(VENV)/.stamp-all $(VENV)/.stamp-page-tools ## and everything that test and bench need
 
 # Python and venv are checked first, so that the message names what is missing instead of a traceback.
 $(VENV)/.stamp-python:
@@ -50,8 +52,10 @@ $(VENV)/.stamp-python:
 
 # hatchling comes first, so that the editable install needs no second, unpinned build environment.
 $(VENV)/.stamp-setup: $(VENV)/.stamp-python pyproject.toml constraints.txt
-	$(PIP) install --quiet -c constraints.txt hatchling editables
-	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e '.[text,parquet,plot]'
+	@rm -f $(VENV)/pip.log
+	$(PIP) install --quiet --progress-bar off --log $(VENV)/pip.log -c constraints.txt hatchling editables
+	$(PIP) install --quiet --progress-bar off --log $(VENV)/pip.log -c constraints.txt --no-build-isolation -e '.[text,parquet,plot]'
+	@$(BIN)/python scripts/downloaded.py $(VENV)/pip.log
 	@touch $@
 
 # torch comes first and alone where something needs it (uncomment the line together with the first import of it).
@@ -61,14 +65,30 @@ $(VENV)/.stamp-all: $(VENV)/.stamp-setup requirements/bench.txt requirements/exa
 	  -r requirements/bench.txt -r requirements/examples.txt
 	@touch $@
 
-up: setup ## set up, then play the route demo in a scratch directory
-	@scratch=$$(mktemp -d "$${TMPDIR:-/tmp}/headway-demo.XXXXXX"); \
-	here=$$(pwd); cd "$$scratch"; "$$here/$(BIN)/headway" demo route; \
-	echo; \
-	echo "The demo's project is in $$scratch; look at it with"; \
-	echo "    cd $$scratch && $$here/$(BIN)/headway status"; \
-	echo "Start your own in any folder:"; \
-	echo "    source $$here/$(BIN)/activate && headway init"
+# The page: Node 20.19 or newer from PATH, else from a wheel; without both, everything else works.
+PAGE_FILES := $(shell find dashboard -name node_modules -prune -o -type f ! -name schema.d.ts -print)
+
+page: $(VENV)/.stamp-page ## build the dashboard into src/headway/serve/static
+
+$(VENV)/.stamp-page: $(PAGE_FILES) scripts/build_page.py | $(VENV)/.stamp-setup
+	$(BIN)/python scripts/build_page.py --stamp $@
+
+$(VENV)/.stamp-page-tools: dashboard/package-lock.json | $(VENV)/.stamp-page
+	$(BIN)/python scripts/build_page.py --tools --stamp $@
+
+# Browser tests drive the system's Chromium; where it may not be installed, they are skipped and say so.
+browser:
+	@if ! command -v chromium chromium-browser google-chrome-stable google-chrome >/dev/null 2>&1; then \
+	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	    echo "Installing chromium for the browser tests"; \
+	    { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; } \
+	      || echo "chromium could not be installed: the browser tests will be skipped"; \
+	  else echo "chromium is not on PATH: the browser tests will be skipped (apt install chromium)"; fi; \
+	fi
+
+up: setup ## set up, then server, loop and page, until Ctrl-C (PROJECT=folder, ARGS=--demo)
+	@mkdir -p '$(PROJECT)'
+	@exec $(BIN)/headway -C '$(PROJECT)' up $(ARGS)
 
 lint: setup-all ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
@@ -80,7 +100,7 @@ format: setup-all ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: lint ## lint, then every test that is not slow
+test: lint browser ## lint, then every test that is not slow
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-slow: setup-all ## the long ones: crashes, contention, memory
@@ -90,5 +110,5 @@ bench: setup-all ## run benchmarks/*.py and render benchmarks/README.md (ARGS=--
 	$(BIN)/python benchmarks/_run.py $(ARGS)
 
 clean: ## remove the environment and what the tools left behind
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dashboard/node_modules src/headway/serve/static build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
