@@ -64,7 +64,8 @@ def _rows(
     rows = project.checked_signals(subject, given, rater=call.key, key=key, label=label) if given else []
     taken_back = [name for name, value in values.items() if value is None]
     if taken_back:
-        checked = project.checked_signals(subject, dict.fromkeys(taken_back, 0.0), rater=call.key, key=key)
+        # Subject and name are checked with a value that every signal can have: one star, a thumb up, a count of one.
+        checked = project.checked_signals(subject, dict.fromkeys(taken_back, 1.0), rater=call.key, key=key)
         rows += [
             Signal(subject=each.subject, name=each.name, value=None, rater=call.key, key=key, at=each.at)
             for each in checked
