@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from headway.project import Project
-from headway.serve import anthropic, openai, openapi, page, spans
+from headway.serve import anthropic, openai, openapi, page
 from headway.serve.endpoint import Endpoint, endpoints_of
 from headway.serve.guard import Guard
 from headway.serve.hosts import Hosts

@@ -1,6 +1,6 @@
 """Decisions, upstream calls and signals as OpenTelemetry spans, where `[server] otel = true`.
 
-- `decide TASK`: one per decision, whichever door it came through.
+- `decide TASK`: one per decision, whichever door it came through, once the first request for a model has come.
 - `chat MODEL`: one per upstream call, under the client's `traceparent`, with the gen_ai attributes (semantic
   conventions 1.37) and Headway's own under `headway.*`.
 - `evaluate NAME`: one per signal, linked to its decision's span, as gen_ai.evaluation.*.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, SpanContext, TracerProvider
 
-__all__ = ["CallSpan", "Spans", "attach", "spans_of", "traceparent_of"]
+__all__ = ["CallSpan", "Spans", "spans_of", "traceparent_of"]
 
 _TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})\Z")
 _REMEMBERED = 20_000
@@ -184,12 +184,12 @@ def _provider() -> TracerProvider:
 _known: WeakKeyDictionary[Server, Spans] = WeakKeyDictionary()
 
 
-def attach(server: Server) -> None:
-    """Where settings ask for spans: from now on, whatever becomes durable is a span."""
-    if server.settings.otel:
-        spans = _known[server] = Spans(_provider())
-        server.project.listeners.append(spans.heard)
-
-
 def spans_of(server: Server) -> Spans | None:
-    return _known.get(server)
+    """Where settings ask for spans: from the first call on, whatever becomes durable is a span."""
+    if not server.settings.otel:
+        return None
+    found = _known.get(server)
+    if found is None:
+        found = _known[server] = Spans(_provider())
+        server.project.listeners.append(found.heard)
+    return found
