@@ -86,7 +86,10 @@ browser:
 	  else echo "chromium is not on PATH: the browser tests will be skipped (apt install chromium)"; fi; \
 	fi
 
-up: setup ## set up, then server, loop and page, until Ctrl-C (PROJECT=folder, ARGS=--demo)
+# A page that cannot be built (no Node, no network) is said and does not keep the rest down.
+up: $(VENV)/.stamp-setup ## set up, then server, loop and page, until Ctrl-C (PROJECT=folder, ARGS=--demo)
+	@$(MAKE) --no-print-directory page >$(VENV)/page.log 2>&1 || \
+	  echo "The page could not be built ($(VENV)/page.log says why); server and loop start without it."
 	@mkdir -p '$(PROJECT)'
 	@exec $(BIN)/headway -C '$(PROJECT)' up $(ARGS)
 
