@@ -309,6 +309,7 @@ def measure(folder: Path, rounds: int, seconds: float) -> dict[str, Any]:
         figures[f"{kind}_per_s_{connections}"] = round(statistics.median(each.per_s for each in loads), 1)
         figures[f"{kind}_median_ms_{connections}"] = round(statistics.median(each.median_ms for each in loads), 3)
         figures[f"{kind}_cpu_us_{connections}"] = round(statistics.median(each.cpu_us for each in loads), 1)
+    figures["per_cpu_s_vs_constant_64"] = round(figures["constant_cpu_us_64"] / figures["decisions_cpu_us_64"], 3)
     return {
         "benchmark": "serve",
         "host": {

@@ -42,7 +42,6 @@ logger = logging.getLogger("headway.serve")
 _BACKLOG = 1024
 _PR_SET_PDEATHSIG = 1
 _PARENT_GONE_S = 0.5
-_SWITCH_S = 0.001  # the writer's thread must not wait five milliseconds for each of its turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +86,12 @@ def serve(
             code="one_worker",
             hint="Leave `workers` at 1: one process answers thousands of decisions a second.",
         )
-    listening = bind(settings)
+    try:
+        listening = bind(settings)
+    except Unavailable:
+        if project is None:
+            opened.close()
+        raise
     address = Address(host=settings.host, port=listening.getsockname()[1], pid=os.getpid())
     guard = application(opened, replace(settings, port=address.port), log_requests=log_requests)
     return asyncio.run(_run(guard, listening, address, announce, parent_pipe))
@@ -151,7 +155,6 @@ async def _run(
     parent_pipe: int | None,
 ) -> int:
     server = guard.server
-    sys.setswitchinterval(_SWITCH_S)
     loop = asyncio.get_running_loop()
     stop = _Stop(server.settings.stop_timeout_s)
     for number in (signal.SIGTERM, signal.SIGINT):
