@@ -12,10 +12,11 @@ __all__ = ["up"]
 
 
 @verb("up", "headway up", "headway up --demo --port 9000")
+@click.option("--host", metavar="ADDRESS", help="This machine alone by default; any other address asks for keys.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Where to listen; 0 takes a free one.")
 @click.option("--demo", is_flag=True, help="With made-up traffic, in a folder of its own; all marked synthetic.")
 @click.option("--no-watch", is_flag=True, help="Only the server; learn, prove and promote by hand.")
-def up(session: Session, port: int | None, demo: bool, no_watch: bool) -> int:
+def up(session: Session, host: str | None, port: int | None, demo: bool, no_watch: bool) -> int:
     """Start everything: the server, the loop that learns, and the page.
 
     Makes the project if there is none. Ctrl-C stops everything; what was acknowledged is kept.
@@ -48,7 +49,8 @@ def up(session: Session, port: int | None, demo: bool, no_watch: bool) -> int:
             say(f"  {each}")
         say("Ctrl-C stops everything.")
 
-    status = Supervisor(session.folder, say=say, ready=ready, port=port, watch=not no_watch, demo=demo).run()
+    supervisor = Supervisor(session.folder, say=say, ready=ready, host=host, port=port, watch=not no_watch, demo=demo)
+    status = supervisor.run()
     say("Stopped.")
     return status
 

@@ -1,0 +1,40 @@
+"""`python -m headway.loop.health FOLDER`: exit status 0 while the project's server answers; for a container's check.
+
+It asks with the project's token, so that it works whatever address the server listens on. Standard library only.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+from pathlib import Path
+
+__all__ = ["healthy", "main"]
+
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def healthy(folder: Path) -> bool:
+    """Whether the server of this project says that it is well."""
+    home = folder / ".headway"
+    try:
+        found = json.loads((home / "run" / "server.json").read_text("utf-8"))
+        token = (home / "token").read_text("ascii").strip()
+        host = _EVERYWHERE.get(found["host"], found["host"])
+        connection = http.client.HTTPConnection(host, int(found["port"]), timeout=5)
+        try:
+            connection.request("GET", "/health", headers={"authorization": f"Bearer {token}"})
+            return connection.getresponse().status == 200
+        finally:
+            connection.close()
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+        return False
+
+
+def main() -> int:
+    return 0 if healthy(Path(sys.argv[1] if len(sys.argv) > 1 else ".")) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
