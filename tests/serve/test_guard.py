@@ -235,7 +235,7 @@ def test_a_body_of_exactly_the_limit_is_read(counted: Running) -> None:
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("impatient")
-    (folder / "headway.toml").write_text("[server]\nread_timeout_s = 0.3\nrate_per_s = 50\n")
+    (folder / "headway.toml").write_text("[server]\nread_timeout_s = 0.3\nrate_per_s = 20\n")
     running = Running(folder)
     yield running
     running.stop()
