@@ -64,8 +64,9 @@ class Served:
         answer = httpx.post(f"{self.url}/v1/links", headers={"authorization": f"Bearer {self.token}"})
         return self.url + str(answer.raise_for_status().json()["path"])
 
-    def decide(self, task: str, text: str) -> str:
-        answer = httpx.post(f"{self.url}/v1/decisions", json={"task": task, "text": text})
+    def decide(self, task: str, text: str, candidates: list[str] | None = None) -> str:
+        asked = {"task": task, "text": text, **({"candidates": candidates} if candidates else {})}
+        answer = httpx.post(f"{self.url}/v1/decisions", json=asked)
         return str(answer.raise_for_status().json()["id"])
 
     def stop(self) -> str:

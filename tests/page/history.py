@@ -1,7 +1,7 @@
 """A project with a past, for the browser tests and the pictures of the docs: twelve days of synthetic traffic.
 
 `route` was decided at random, then by a policy that was proven and promoted; a second candidate waits for its proof.
-`reply` is rated with stars and thumbs. Clock and seeds are fixed relative to `now`, so the same call gives the same past.
+`reply` is rated with stars and thumbs. Times are relative to `now`, seeds are fixed.
 """
 
 from __future__ import annotations

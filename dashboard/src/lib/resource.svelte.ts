@@ -39,10 +39,10 @@ export class Resource<T> {
     return this.load(this.#path);
   }
 
-  /** Soon, but never more than a tenth of the time: a large store is not read without pause. */
+  /** Soon, but never more than a fifth of the time: a large store is not read without pause. */
   soon(): void {
     if (this.#timer !== undefined) return;
-    const pause = Math.max(SHORTEST_MS, 10 * this.#cost);
+    const pause = Math.max(SHORTEST_MS, 4 * this.#cost);
     const wait = Math.max(60, this.#last + pause - performance.now());
     this.#timer = window.setTimeout(() => void this.again(), wait);
   }

@@ -1,0 +1,112 @@
+"""A real browser, a real server, a project with a past.
+
+tab(server, "#/ledger")     a new tab, with the page's cookie or without; fails on what the page complains about
+served                      a server over one shared past, for tests that change nothing that another one looks at
+own                         a server over a copy of it, for this test alone
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.serve import page as page_files
+from tests.page.browser import Served, chromium, launch, serving
+from tests.page.history import write_history
+
+ROOT = Path(__file__).resolve().parents[2]
+AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
+TIMEOUT_MS = 15_000
+
+
+def need(there: bool, reason: str) -> None:
+    """Skip with the reason, except under CI, where a test that silently stopped running would be a lie."""
+    if there:
+        return
+    if os.environ.get("CI"):
+        pytest.fail(f"{reason}, and CI is set", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    need(page_files.built(), "the page is not built (make page)")
+    program = chromium()
+    need(program is not None, "no chromium on PATH (apt install chromium)")
+    assert program is not None
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        found = launch(playwright, program)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def past(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve days, written once."""
+    folder = tmp_path_factory.mktemp("page") / "past"
+    write_history(folder, now=time.time(), per_day=220)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(past: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("served") / "desk"
+    shutil.copytree(past, folder)
+    with serving(folder) as found:
+        yield found
+
+
+@pytest.fixture
+def own(past: Path, tmp_path: Path) -> Iterator[Served]:
+    folder = tmp_path / "desk"
+    shutil.copytree(past, folder)
+    with serving(folder) as found:
+        yield found
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Open]:
+    """Opens `tab(server, "#/ledger", cookie=True, scheme="dark")`; at the end no page may have complained."""
+    contexts: list[Any] = []
+    complaints: list[str] = []
+
+    def open_tab(server: Served, place: str = "#/", *, cookie: bool = False, scheme: str = "light") -> Any:
+        context = browser.new_context(
+            color_scheme=scheme, reduced_motion="reduce", viewport={"width": 1240, "height": 800}
+        )
+        context.set_default_timeout(TIMEOUT_MS)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.on("console", lambda said: complaints.append(said.text) if _serious(said) else None)
+        page.on(
+            "request", lambda asked: complaints.append(f"left: {asked.url}") if _leaves(asked.url, server) else None
+        )
+        if cookie:
+            page.goto(server.link())
+        page.goto(f"{server.url}/{place}")
+        return page
+
+    yield open_tab
+    for each in contexts:
+        each.close()
+    assert not complaints
+
+
+def _serious(said: Any) -> bool:
+    """A refused script, style or image, or a warning of our own; not that a request was answered with an error."""
+    return said.type in ("error", "warning") and not said.text.startswith("Failed to load resource")
+
+
+def _leaves(url: str, server: Served) -> bool:
+    return not url.startswith((f"{server.url}/", "about:", "blob:"))

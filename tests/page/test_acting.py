@@ -1,0 +1,200 @@
+"""What one can do on the page: rate, promote, roll back, start a canary; and what happens without a key."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+import headway
+from tests.page.browser import Served, serving
+from tests.page.conftest import Open
+
+
+def ledger(server: Served) -> list[dict[str, Any]]:
+    return list(httpx.get(f"{server.url}/v1/ledger?task=route").json()["ledger"])
+
+
+def current(server: Served) -> dict[str, Any]:
+    return dict(httpx.get(f"{server.url}/v1/tasks/route").json())
+
+
+def roll_back(server: Served) -> str:
+    """Make the baseline current again, so that the candidate that passed can be promoted anew; who passed."""
+    answer = httpx.post(
+        f"{server.url}/v1/tasks/route/rollback",
+        json={},
+        headers={"authorization": f"Bearer {server.token}"},
+    )
+    assert answer.json()["policy"] == "uniform@0"
+    return str(next(row["policy"] for row in ledger(server) if row["kind"] == "promote"))
+
+
+def signals(server: Served, decision: str) -> dict[str, float | None]:
+    found = httpx.get(f"{server.url}/v1/decisions/{decision}").json()["signals"]
+    return {each["name"]: each["value"] for each in found}
+
+
+def test_a_signal_is_added_by_number_by_stars_by_thumb_and_taken_back(own: Served, tab: Open) -> None:
+    decision = own.decide("reply", "Can you say that again?")
+    page = tab(own, f"#/decisions/{decision}?task=reply")
+    page.get_by_text("Nobody has said anything about it yet.").wait_for()
+    page.get_by_role("button", name="4 stars").click()
+    page.get_by_text("rating 4 stored").wait_for()
+    page.get_by_text("rewarded").first.wait_for()
+    page.locator("body").press("2")
+    page.get_by_text("rating 2 stored").wait_for()
+    page.locator("body").press("u")
+    page.get_by_text("liked 1 stored").wait_for()
+    page.get_by_label("Signal", exact=True).fill("words")
+    page.get_by_label("Value", exact=True).fill("120")
+    page.get_by_role("button", name="Add signal").press("Enter")
+    page.get_by_text("words 120 stored").wait_for()
+    assert signals(own, decision) == {"rating": 2.0, "liked": 1.0, "words": 120.0}
+    page.get_by_role("button", name="Take back liked").click()
+    page.get_by_text("liked taken back").wait_for()
+    assert signals(own, decision)["liked"] is None
+
+
+def test_a_signal_that_cannot_be_is_refused_in_words(own: Served, tab: Open) -> None:
+    decision = own.decide("reply", "And this?")
+    page = tab(own, f"#/decisions/{decision}")
+    page.get_by_label("Signal", exact=True).fill("rating")
+    page.get_by_label("Value", exact=True).fill("9")
+    page.get_by_role("button", name="Add signal").click()
+    page.get_by_role("alert").get_by_text("expected stars from 1 to 5").wait_for()
+    assert signals(own, decision) == {}
+
+
+def test_promoting_and_rolling_back_need_a_confirmation_and_write_the_ledger(own: Served, tab: Open) -> None:
+    policy = roll_back(own)
+    page = tab(own, "#/evidence", cookie=True)
+    page.get_by_role("link", name=policy).click()
+    page.get_by_role("button", name=f"Promote {policy}").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog").wait_for(state="detached")
+    assert current(own)["current"] == "uniform@0"
+    page.get_by_role("button", name=f"Promote {policy}").click()
+    page.get_by_role("dialog").get_by_role("button", name="Promote", exact=True).click()
+    page.get_by_text("written to the ledger").wait_for()
+    page.get_by_text("is current", exact=True).wait_for()
+    now = current(own)
+    assert (now["current"], ledger(own)[-1]["kind"], ledger(own)[-1]["who"]) == (policy, "promote", "page")
+
+    page.goto(f"{own.url}/#/ledger?task=route")
+    page.get_by_text(now["current_hash"][:8]).first.wait_for()
+    page.get_by_role("button", name="Roll back…").click()
+    page.get_by_label("Why, for the ledger").fill("it felt wrong")
+    page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
+    page.get_by_role("status").get_by_text("rollback").wait_for()
+    page.get_by_role("cell", name="it felt wrong").wait_for()
+    last = ledger(own)[-1]
+    assert (last["kind"], last["policy"], last["why"], last["who"]) == (
+        "rollback",
+        "uniform@0",
+        "it felt wrong",
+        "page",
+    )
+    assert current(own)["current"] == "uniform@0"
+
+
+def test_a_change_that_somebody_else_makes_shows_by_itself(own: Served, tab: Open) -> None:
+    page = tab(own, "#/ledger?task=route")
+    page.get_by_text("Every change").wait_for()
+    roll_back(own)
+    page.get_by_role("cell", name="uniform@0").first.wait_for()
+
+
+def test_the_gate_refuses_in_the_dialog_what_is_not_proven(own: Served, tab: Open) -> None:
+    before = ledger(own)
+    waiting = next(row["policy"] for row in reversed(before) if row["kind"] == "candidate")
+    page = tab(own, "#/ledger", cookie=True)
+    page.get_by_role("button", name=f"Promote {waiting}").click()
+    page.get_by_role("dialog").get_by_role("button", name="Promote", exact=True).click()
+    alert = page.get_by_role("dialog").get_by_role("alert")
+    alert.get_by_text("gate_refused").wait_for()
+    (proof,) = [
+        each
+        for each in httpx.get(f"{own.url}/v1/evidence?task=route").json()["evidence"]
+        if each["candidate"] == waiting
+    ]
+    assert proof["state"] in ("wait", "refused")
+    assert ledger(own) == before
+
+
+def test_a_canary_is_started_with_its_share(own: Served, tab: Open) -> None:
+    waiting = next(row["policy"] for row in reversed(ledger(own)) if row["kind"] == "candidate")
+    page = tab(own, "#/ledger", cookie=True)
+    page.get_by_role("button", name=f"Canary {waiting}").click()
+    page.get_by_role("slider").fill("0.25")
+    page.get_by_role("dialog").get_by_role("button", name="Start the canary").click()
+    page.get_by_role("status").get_by_text("canary").wait_for()
+    assert ledger(own)[-1]["detail"]["share"] == 0.25
+    assert current(own)["canary"] == waiting
+
+
+def test_without_a_key_a_change_is_refused_politely_and_the_token_unlocks_it(own: Served, tab: Open) -> None:
+    before = ledger(own)
+    page = tab(own, "#/ledger?task=route")
+    page.get_by_role("button", name="Roll back…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("this page is not unlocked yet").wait_for()
+    assert dialog.get_by_role("button", name="Roll back").count() == 0
+    dialog.get_by_label("Project token").fill("hw_" + "0" * 64)
+    dialog.get_by_role("button", name="Unlock").click()
+    dialog.get_by_role("alert").get_by_text("not valid").wait_for()
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+    assert page.evaluate("document.activeElement.textContent") == "Roll back…"
+    assert ledger(own) == before
+
+    page.get_by_role("button", name="read only · unlock").click()
+    page.get_by_label("Project token").fill(own.token)
+    page.get_by_role("button", name="Unlock", exact=True).click()
+    page.get_by_text("unlocked", exact=True).wait_for()
+    assert page.url == f"{own.url}/#/ledger?task=route"
+    assert own.token not in page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie])")
+    page.get_by_role("button", name="Roll back…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
+    page.get_by_role("status").get_by_text("rollback").wait_for()
+    assert len(ledger(own)) == len(before) + 1
+
+
+def test_a_server_that_asks_everybody_for_a_key_shows_nothing_until_it_has_one(
+    past: Path, tmp_path: Path, tab: Open
+) -> None:
+    folder = tmp_path / "desk"
+    shutil.copytree(past, folder)
+    with serving(folder, "--host", "0.0.0.0") as server:
+        server.url = server.url.replace("0.0.0.0", "127.0.0.1")
+        page = tab(server, "#/ledger")
+        page.get_by_role("heading", name="This page needs a key").wait_for()
+        assert "bandit@" not in page.content()
+        assert httpx.get(f"{server.url}/v1/ledger").status_code == 401
+        page.get_by_label("Project token").fill(server.token)
+        page.get_by_role("button", name="Unlock").click()
+        page.get_by_role("heading", name="Every change").wait_for()
+
+
+def test_a_link_opens_the_page_once(own: Served, tab: Open) -> None:
+    page = tab(own)
+    link = own.link()
+    page.goto(link)
+    page.get_by_text("unlocked", exact=True).wait_for()
+    assert httpx.get(link).status_code == 401
+
+
+def test_an_empty_project_says_the_next_command_on_every_page(tmp_path: Path, tab: Open) -> None:
+    headway.open(tmp_path / "empty", environ={}).close()
+    with serving(tmp_path / "empty") as server:
+        for place, command in (
+            ("#/", "headway decide route"),
+            ("#/decisions", "headway decide route"),
+            ("#/evidence", "headway prove TASK"),
+            ("#/ledger", "headway learn TASK"),
+        ):
+            page = tab(server, place)
+            page.get_by_text(command).first.wait_for()
+            assert page.get_by_text("SYNTHETIC", exact=True).count() == 0

@@ -1,0 +1,186 @@
+"""Every page, with and without a key, in light and dark: it loads, it is live, it is accessible, it is small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.page.browser import Served, serving
+from tests.page.conftest import AXE, Open, need
+
+PAGES = ["overview", "task", "evidence list", "evidence", "ledger", "decisions", "decision", "nowhere"]
+HEADINGS = {
+    "overview": "Overview",
+    "task": "route",
+    "evidence list": "Evidence",
+    "evidence": "bandit@",
+    "ledger": "Ledger",
+    "decisions": "Decisions",
+    "decision": "Decisions",
+    "nowhere": "Nothing here",
+}
+
+
+def place(name: str, server: Served) -> str:
+    evidence = httpx.get(f"{server.url}/v1/evidence?task=route").json()["evidence"][-1]["id"]
+    decision = httpx.get(f"{server.url}/v1/decisions?task=reply&limit=1").json()["decisions"][0]["id"]
+    return {
+        "overview": "#/",
+        "task": "#/tasks/route",
+        "evidence list": "#/evidence",
+        "evidence": f"#/evidence/{evidence}",
+        "ledger": "#/ledger",
+        "decisions": "#/decisions",
+        "decision": f"#/decisions/{decision}",
+        "nowhere": "#/nowhere",
+    }[name]
+
+
+def ready(page: Any) -> None:
+    page.get_by_text("live", exact=True).wait_for()
+    page.get_by_text("Loading…").first.wait_for(state="detached")
+
+
+@pytest.mark.parametrize(("scheme", "cookie"), [("light", False), ("dark", True)], ids=["light", "dark, unlocked"])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_loads_says_that_data_is_synthetic_and_has_no_serious_violation(
+    served: Served, tab: Open, name: str, scheme: str, cookie: bool
+) -> None:
+    page = tab(served, place(name, served), scheme=scheme, cookie=cookie)
+    ready(page)
+    assert HEADINGS[name] in page.locator("h1").inner_text()
+    page.get_by_role("note").get_by_text("SYNTHETIC").wait_for()
+    assert page.get_by_text("unlocked", exact=True).count() == cookie
+    assert page.get_by_role("button", name="read only · unlock").count() == (not cookie)
+    assert page.evaluate("document.documentElement.dataset.theme") == scheme
+    need(AXE.exists(), "axe-core is not installed (python scripts/build_page.py --tools)")
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize(("scheme", "cookie"), [("dark", False), ("light", True)], ids=["dark", "light, unlocked"])
+def test_a_dialog_has_no_serious_violation(served: Served, tab: Open, scheme: str, cookie: bool) -> None:
+    need(AXE.exists(), "axe-core is not installed (python scripts/build_page.py --tools)")
+    page = tab(served, "#/ledger", scheme=scheme, cookie=cookie)
+    page.get_by_role("button", name="Roll back…").click()
+    page.get_by_role("dialog").wait_for()
+    assert violations(page) == []
+
+
+def violations(page: Any) -> list[str]:
+    page.evaluate(AXE.read_text("utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{each['id']}: {node['html'][:200]} {node['failureSummary'][:200]}"
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
+
+
+def test_the_whole_page_weighs_less_than_300_kb_compressed(served: Served, tab: Open) -> None:
+    page = tab(served)
+    ready(page)
+    paths = ["/", *page.evaluate("performance.getEntriesByType('resource').map(each => new URL(each.name).pathname)")]
+    files = {path for path in paths if path == "/" or path.startswith("/assets/")}
+    assert len(files) >= 3
+    weight = 0
+    for path in files:
+        with httpx.stream("GET", served.url + path, headers={"accept-encoding": "gzip"}) as answer:
+            assert answer.headers["content-encoding"] == "gzip"
+            weight += sum(len(part) for part in answer.iter_raw())
+    print(f"{len(files)} files, {weight:,} bytes")
+    assert weight < 300_000
+
+
+def test_a_decision_that_arrives_shows_without_a_reload(served: Served, tab: Open) -> None:
+    overview, decisions = tab(served), tab(served, "#/decisions?task=reply")
+    for page in (overview, decisions):
+        ready(page)
+    card = overview.locator("article", has=overview.get_by_role("heading", name="reply"))
+    before = int(card.locator("h3:has-text('Decisions') + p").inner_text().replace(",", ""))
+    served.decide("reply", "Is the moon made of cheese?")
+    decisions.get_by_role("link", name="Is the moon made of cheese?").wait_for()
+    card.get_by_text(f"{before + 1}", exact=True).first.wait_for()
+
+
+def test_the_page_says_when_the_server_is_gone_and_comes_back_with_it(tmp_path: Path, tab: Open) -> None:
+    with serving(tmp_path) as server:
+        page = tab(server)
+        ready(page)
+    page.get_by_text("reconnecting").wait_for()
+    with serving(tmp_path, "--port", server.url.rpartition(":")[2]) as again:
+        page.get_by_text("live", exact=True).wait_for()
+        again.decide("route", "Are you back?", ["yes", "no"])
+        page.get_by_role("heading", name="route").wait_for()
+
+
+def test_colours_follow_the_system_until_somebody_chooses(served: Served, tab: Open) -> None:
+    page = tab(served, scheme="dark")
+    theme = "document.documentElement.dataset.theme"
+    assert page.evaluate(theme) == "dark"
+    page.get_by_role("button", name="Use light colours").click()
+    assert page.evaluate(theme) == "light"
+    page.reload()
+    page.get_by_role("button", name="Use dark colours").wait_for()
+    assert page.evaluate(theme) == "light"
+
+
+def test_the_keyboard_alone_reaches_and_walks_everything(served: Served, tab: Open) -> None:
+    page = tab(served, "#/decisions?task=route")
+    ready(page)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent.trim()") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("j")
+    page.get_by_role("heading", name="Decision", exact=True).wait_for()
+    first = page.url
+    page.keyboard.press("j")
+    page.wait_for_url(lambda url: url != first)
+    page.keyboard.press("k")
+    page.wait_for_url(first)
+
+
+def test_the_evidence_page_gives_the_verdict_its_bounds_its_hashes_and_the_command(served: Served, tab: Open) -> None:
+    identifier = httpx.get(f"{served.url}/v1/evidence?task=route").json()["evidence"][-1]["id"]
+    stored = httpx.get(f"{served.url}/v1/evidence/{identifier}").json()
+    page = tab(served, f"#/evidence/{identifier}")
+    page.get_by_text("PASS", exact=True).wait_for()
+    text = page.locator("main").inner_text()
+    for each in (stored["candidate_hash"], stored["against_hash"], stored["data_hash"], stored["command"], identifier):
+        assert each in text
+    plot = page.get_by_role("img", name="with the gate's bounds").get_attribute("aria-label")
+    assert f"{stored['bounds'][0]:+.3f}" in plot
+    assert f"{stored['bounds'][1]:+.3f}" in plot
+    assert page.locator("main canvas").count() == 1
+
+
+def test_the_task_page_draws_trend_exploration_and_cost(served: Served, tab: Open) -> None:
+    page = tab(served, "#/tasks/route")
+    page.get_by_role("heading", name="Cost and quality").wait_for()
+    assert page.locator("main canvas").count() == 2
+    found = httpx.get(f"{served.url}/v1/tasks/route/recent").json()
+    assert {each["name"] for each in found["actions"]} == {"small", "large"}
+    for each in found["actions"]:
+        row = page.locator("tr", has=page.get_by_role("cell", name=each["name"], exact=True)).first
+        assert f"{each['share']:.0%}" in row.inner_text()
+    page.goto(f"{served.url}/#/tasks/reply")
+    page.get_by_role("heading", name="Policies that decided").wait_for()
+    assert page.get_by_role("heading", name="Cost and quality").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("#/evidence/evi_none", "There is no evidence 'evi_none'"),
+        ("#/tasks/rout", "No task is called 'rout'"),
+        ("#/decisions/dec_none", "dec_none"),
+    ],
+)
+def test_what_is_not_there_is_said_with_a_hint(served: Served, tab: Open, where: str, said: str) -> None:
+    page = tab(served, where)
+    page.get_by_role("alert").get_by_text(said).first.wait_for()
+    assert page.get_by_role("button", name="Try again").first.is_visible()
