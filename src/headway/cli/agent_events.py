@@ -118,7 +118,7 @@ def _from_command(body: Mapping[str, Any], tests: Sequence[str]) -> dict[str, fl
     if succeeded is None:
         return {}
     found: dict[str, float] = {}
-    known = [tuple(shlex.split(each)) for each in (*_TESTS.split(";"), *tests)]
+    known = [tuple(each.split()) for each in (*_TESTS.split(";"), *tests)]
     chain = _chain(command)
     for place, words in enumerate(chain):
         if _begins(words, known) and (succeeded or place == len(chain) - 1):
