@@ -1,0 +1,61 @@
+"""examples/: each is short, and runs with the real packages through a real server to a small real upstream."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.serve_proxy.conftest import Proxy, settings
+from tests.serve_proxy.upstream import WORDS, Upstream
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LINES_AT_MOST = 30
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[Upstream]:
+    found = Upstream()
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Proxy]:
+    folder = tmp_path_factory.mktemp("examples")
+    (folder / "headway.toml").write_text(settings(upstream, {"small": "ok", "large": "ok"}))
+    running = Proxy(folder, {})
+    yield running
+    said = running.stop()
+    assert "Traceback" not in said, said
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_routed_and_rewarded(example: Path, proxy: Proxy, tmp_path: Path) -> None:
+    assert len(example.read_text("utf-8").splitlines()) <= LINES_AT_MOST
+    before = {each.id for each in proxy.decisions()}
+    done = subprocess.run(
+        [sys.executable, "-P", example, "Say good morning"],
+        cwd=tmp_path,
+        env={**os.environ, "HEADWAY_URL": proxy.url},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "".join(WORDS) in done.stdout
+    (made,) = [each for each in proxy.decisions() if each.id not in before]
+    assert made.situation.text == "Say good morning"
+    with proxy.open() as project:
+        outcome = project.outcome(made.id)
+    assert (outcome.status, outcome.reward) == ("rewarded", 1.0)
+
+
+def test_the_three_frameworks_have_an_example() -> None:
+    assert {each.stem for each in EXAMPLES} >= {"langgraph", "openai_agents", "pydantic_ai"}
