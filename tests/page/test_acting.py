@@ -124,7 +124,7 @@ def test_the_gate_refuses_in_the_dialog_what_is_not_proven(own: Served, tab: Ope
     assert ledger(own) == before
 
 
-def test_a_canary_is_started_with_its_share(own: Served, tab: Open) -> None:
+def test_a_canary_is_started_with_its_share_and_ended(own: Served, tab: Open) -> None:
     waiting = next(row["policy"] for row in reversed(ledger(own)) if row["kind"] == "candidate")
     page = tab(own, "#/ledger", cookie=True)
     page.get_by_role("button", name=f"Canary {waiting}").click()
@@ -133,6 +133,10 @@ def test_a_canary_is_started_with_its_share(own: Served, tab: Open) -> None:
     page.get_by_role("status").get_by_text("canary").wait_for()
     assert ledger(own)[-1]["detail"]["share"] == 0.25
     assert current(own)["canary"] == waiting
+    page.get_by_role("button", name=f"End the canary {waiting}").click()
+    page.get_by_role("dialog").get_by_role("button", name="End the canary").click()
+    page.get_by_role("button", name=f"Canary {waiting}").wait_for()
+    assert current(own)["canary"] is None
 
 
 def test_without_a_key_a_change_is_refused_politely_and_the_token_unlocks_it(own: Served, tab: Open) -> None:

@@ -184,3 +184,12 @@ def test_what_is_not_there_is_said_with_a_hint(served: Served, tab: Open, where:
     page = tab(served, where)
     page.get_by_role("alert").get_by_text(said).first.wait_for()
     assert page.get_by_role("button", name="Try again").first.is_visible()
+
+
+def test_a_narrow_screen_needs_no_sideways_scrolling(served: Served, tab: Open) -> None:
+    page = tab(served)
+    page.set_viewport_size({"width": 390, "height": 800})
+    for name in PAGES:
+        page.goto(f"{served.url}/{place(name, served)}")
+        ready(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
