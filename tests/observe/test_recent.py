@@ -1,0 +1,72 @@
+"""The latest decisions, summed up: against the same sums done plainly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from statistics import fmean, stdev
+
+import pytest
+
+from headway.observe.recent import Mean, recent
+from headway.project import Project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    found = Project(tmp_path, environ={}, seed=3)
+    random = Random(3)
+    for number in range(130):
+        pick = found.decide("route", f"ask {number}", ["small", "large"])
+        if number % 10:
+            found.signal(pick.id, reward=random.random(), cost_usd=0.1 if pick.action == "small" else 0.5)
+    found.settle("route")
+    return found
+
+
+def test_sums_are_those_of_the_latest_decisions(project: Project) -> None:
+    with project:
+        found = recent(project.database, project.query, "route", window=100, points=4)
+        rows = list(project.query.settled("route", signals=True))[-100 + 10 :]
+        latest = {each.id for each in project.query.latest("route", 100)}
+    rows = [row for row in rows if row.decision.id in latest]
+    assert (found.total, sum(each.decisions for each in found.actions), found.signals) == (
+        130,
+        100,
+        ["cost_usd", "reward"],
+    )
+    for part in found.actions:
+        rewards = [row.reward for row in rows if row.decision.action == part.name and row.reward is not None]
+        assert part.reward.value == pytest.approx(fmean(rewards))
+        assert part.reward.interval is not None
+        assert part.reward.interval[1] - fmean(rewards) == pytest.approx(1.96 * stdev(rewards) / len(rewards) ** 0.5)
+        assert part.signals["cost_usd"].value == pytest.approx(0.1 if part.name == "small" else 0.5)
+    assert [part.name for part in found.policies] == ["uniform@0"]
+
+
+def test_buckets_end_with_the_newest_decision_and_only_the_oldest_may_be_smaller(project: Project) -> None:
+    with project:
+        found = recent(project.database, project.query, "route", window=130, points=4)
+        few = recent(project.database, project.query, "route", window=45, points=60)
+    assert [(each.upto, each.decisions) for each in found.trend] == [(31, 31), (64, 33), (97, 33), (130, 33)]
+    assert all(each.away / each.decisions == pytest.approx(0.5) for each in found.trend)
+    assert [(each.upto, each.decisions) for each in few.trend] == [(110, 20), (130, 20)]
+
+
+def test_nothing_is_summed_up_to_nothing(tmp_path: Path) -> None:
+    with Project(tmp_path, environ={}) as project:
+        found = recent(project.database, project.query, "route", window=100, points=10)
+    assert (found.total, found.trend, found.actions, found.signals) == (0, [], [], [])
+    assert Mean().value is None
+    assert Mean().interval is None
+
+
+def test_a_withdrawn_signal_is_not_summed(tmp_path: Path) -> None:
+    with Project(tmp_path, environ={}) as project:
+        pick = project.decide("route", "ask", ["small", "large"])
+        project.signal(pick.id, reward=1.0)
+        project.withdraw(pick.id, "reward")
+        project.settle("route")
+        found = recent(project.database, project.query, "route", window=100, points=10)
+    assert found.signals == []
+    assert found.actions[0].reward.value is None
