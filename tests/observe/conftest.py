@@ -55,7 +55,7 @@ class Ground:
     folder: Path
 
     def add(self, *decisions: Decision, opening: bool = False) -> list[Decision]:
-        return self.store.add(decisions, CONFIGS, opening=opening)
+        return self.store.add(decisions, CONFIGS, opening=[opening] * len(decisions))
 
 
 def lay(folder: Path) -> Ground:

@@ -296,3 +296,23 @@ def test_folding_equals_learning_the_statistics_again(opened):
     for name in ("moments", "targets", "totals"):
         assert abs(after[name] - untouched[name]).max() < 1e-9, "a withdrawn signal leaves no trace"
     assert ids
+
+
+@pytest.mark.parametrize("n", [6, 12, 40])
+def test_evidence_from_very_few_rows_is_stored_and_refused(opened, n):
+    project = opened()
+    play(project, n=n)
+    verdict = project.prove(project.learn("route"))
+    assert verdict.state == "refused"
+    with pytest.raises(GateRefused):
+        project.promote(task="route")
+
+
+def test_a_sticky_episode_draws_again_when_its_arm_is_gone(opened):
+    project = opened('[tasks.route]\nactions = ["a", "b", "c"]\nsticky = true\n')
+    first = project.decide("route", "start", episode="e")
+    left = [name for name in "abc" if name != first.action]
+    again = project.decide("route", "next", left, episode="e")
+    assert again.action in left
+    assert again.draw_id == ""
+    assert project.decide("route", "last", left, episode="e").draw_id == again.id

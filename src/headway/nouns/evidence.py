@@ -99,7 +99,7 @@ class Evidence:
     seed: int = 0
     id: str = ""
     margin: float = 0.0  # the candidate must be better by more than this
-    statistic_worse: float = float("-inf")  # the same rule turned round: above the threshold, it is proven worse
+    statistic_worse: float = 0.0  # the same rule turned round: above the threshold, it is proven worse
     bounds: tuple[float, float] | None = None  # what the gate's own rule leaves possible, as a difference
     ended: bool = False  # the registered horizon is used up: no later look can pass
     command: str = ""  # recomputes this evidence from the stored hashes

@@ -51,11 +51,11 @@ class Store:
     # -- decisions
 
     def add(
-        self, decisions: Sequence[Decision], configs: Mapping[str, str], *, opening: bool = False
+        self, decisions: Sequence[Decision], configs: Mapping[str, str], *, opening: Sequence[bool] = ()
     ) -> list[Decision]:
         """Store decisions; `configs` maps each config hash to the body that it is the hash of.
 
-        `opening` says that each is the first of its episode: a Conflict (`draw_exists`) if another process was faster.
+        `opening` says which are the first of their episode: a Conflict (`draw_exists`) if somebody else was faster.
 
         An id that is stored already returns the stored decision if it was the same request, and is a Conflict if it
         was not. Either all of the batch is stored or nothing.
@@ -65,7 +65,7 @@ class Store:
         return stored
 
     def submit_decisions(
-        self, decisions: Sequence[Decision], configs: Mapping[str, str], *, opening: bool = False
+        self, decisions: Sequence[Decision], configs: Mapping[str, str], *, opening: Sequence[bool] = ()
     ) -> Future[list[Decision]]:
         outer: Future[list[Decision]] = Future()
 
@@ -82,7 +82,7 @@ class Store:
         return outer
 
     def _adding(
-        self, decisions: Sequence[Decision], configs: Mapping[str, str], opening: bool
+        self, decisions: Sequence[Decision], configs: Mapping[str, str], opening: Sequence[bool]
     ) -> Callable[[Connection], tuple[list[Decision], dict[Any, int]]]:
         prepared = [
             _Prepared(each, id_bytes(each.id), encode_candidates(each.candidates), dumps(each.situation.state))
@@ -94,7 +94,12 @@ class Store:
             intern = self._names.session(connection)
             if plain:
                 return self._insert_many(connection, intern, prepared, configs), intern.found
-            return [self._insert(connection, intern, each, configs, opening) for each in prepared], intern.found
+            flags = opening or [False] * len(prepared)
+            stored = [
+                self._insert(connection, intern, each, configs, first)
+                for each, first in zip(prepared, flags, strict=True)
+            ]
+            return stored, intern.found
 
         return work
 

@@ -84,7 +84,7 @@ class Deciding:
         made, serving, opening = self.consider(task, text, candidates, **details)
         configs = {serving.config_hash: serving.config}
         try:
-            (stored,) = self._store.add([made], configs, opening=opening)
+            (stored,) = self._store.add([made], configs, opening=[opening])
         except Conflict as error:
             if error.code != "draw_exists":
                 raise
@@ -101,7 +101,7 @@ class Deciding:
         made = [each for each, _, _ in considered]
         for each in made:
             self._remember(each)
-        storing = self._store.submit_decisions(made, configs, opening=any(opening for _, _, opening in considered))
+        storing = self._store.submit_decisions(made, configs, opening=[opening for _, _, opening in considered])
         self._tell_after(storing)
         return storing
 
@@ -120,7 +120,9 @@ class Deciding:
         serving = self.servings.of(settings)
         now = round(self.clock() * 1e6) / 1e6  # as the store keeps it
         seed = int.from_bytes(os.urandom(8), "little") if self._seeds is None else self._seeds.next()
-        first = self.query.opening(task, episode) if settings.sticky and episode is not None else None
+        sticky = settings.sticky and episode is not None
+        first = self.query.opening(task, episode) if sticky and episode is not None else None
+        opening = sticky and first is None
         if first is not None and any(each.name == first.action for each in offered):
             acted = acting.sticky(first, offered)
             seed = first.seed
@@ -147,7 +149,7 @@ class Deciding:
             state_seq=serving.state_seq,
             key=details.get("key", ""),
         )
-        return decision, serving, settings.sticky and episode is not None and first is None
+        return decision, serving, opening
 
     def record(
         self,

@@ -160,7 +160,7 @@ class _ForeignProof:
         mean = total / self.rows
         error = max(square / self.rows - mean**2, 0.0) ** 0.5 / self.rows**0.5
         gap = abs(mean - 1.0) / error if error > 0.0 else (0.0 if abs(mean - 1.0) < 1e-6 else inf)
-        ok = gap <= 6.0 or abs(mean - 1.0) < 0.01
+        ok = bool(gap <= 6.0 or abs(mean - 1.0) < 0.01)
         return Diagnostic(
             name="mean_weight",
             value=float(mean),
