@@ -106,11 +106,12 @@ def shrunk(weight: Floats, shrinkage: float) -> Floats:
 
 
 def choose_lambda(
-    weight: Floats, residual: Floats, direct: Floats, lambdas: tuple[float, ...] = LAMBDAS, delta: float = 0.05
+    weight: Floats, residual: Floats, direct: Floats, lambdas: tuple[float, ...] = LAMBDAS, delta: float = 0.1
 ) -> float:
     """λ of the least estimated squared error: variance/n + (a high-probability bound of the bias)² (Su et al., 2020).
 
-    The bias of shrinking is mean((w − ŵ_λ) e); its bound adds the Bernstein deviation of the weights at 1 − delta.
+    The bias of shrinking is mean((w − ŵ_λ) e); its bound adds the Bernstein deviation of the weights at 1 − delta
+    (0.1, as obp's tuning has it).
     """
     n = weight.size
     spent = log(2.0 / delta)
