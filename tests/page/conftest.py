@@ -34,7 +34,7 @@ def need(there: bool, reason: str) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright's loop runs as long as it is open: other modules need theirs
 def browser() -> Iterator[Any]:
     need(page_files.built(), "the page is not built (make page)")
     program = chromium()
@@ -48,7 +48,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def past(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve days, written once."""
     folder = tmp_path_factory.mktemp("page") / "past"
     write_history(folder, now=time.time(), per_day=220)
