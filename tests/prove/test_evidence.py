@@ -258,7 +258,7 @@ def test_preferences_pass_at_twenty_and_not_below() -> None:
     assert small.needed
     assert verdict(from_preferences(17, 41, ABOUT)).state == "worse"
     third = from_preferences(41, 17, replace(ABOUT, challenger=3))
-    assert third.threshold == pytest.approx(np.log(240))
+    assert third.threshold == pytest.approx(np.log(480))
     assert not verdict(third).passed
     assert small.difference.low + 0.5 == pytest.approx(0.3906, abs=1e-3)  # Wilson, for display
     with pytest.raises(InvalidInput):

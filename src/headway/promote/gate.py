@@ -24,7 +24,7 @@ class Rules:
     names diagnostics that do not block for this task. Both belong in the ledger with the verdict.
     """
 
-    alpha: float = 0.04  # log, world, heldout: what the first candidate may spend; the k-th: alpha / (k (k+1))
+    alpha: float = 0.04  # log, world, heldout: what the first candidate may spend; the k-th: alpha / (2k (k+1))
     preference_alpha: float = 0.05  # likewise: the first passes at E ≥ 20
     margin: float = 0.0
     floors: Mapping[str, float] = field(default_factory=dict)
@@ -106,7 +106,7 @@ def _stale(evidence: Evidence, rules: Rules) -> str:
     """Why this evidence was computed under laxer rules than these; empty where it was not."""
     whole = rules.preference_alpha if evidence.kind == "preference" else rules.alpha
     k = evidence.challenger
-    allowed = whole if k <= 1 else whole / (k * (k + 1))
+    allowed = whole if k <= 1 else whole / (2 * k * (k + 1))
     if evidence.alpha > allowed * (1.0 + 1e-9):
         return (
             f"The evidence spends an error of {evidence.alpha:.3g}; challenger {evidence.challenger} may spend "

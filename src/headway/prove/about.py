@@ -23,7 +23,7 @@ class About:
     candidate_hash: str = ""
     against_hash: str = ""
     plan: Plan | None = None
-    alpha: float = sequential.ALPHA  # what the first candidate spends; the k-th: alpha / (k (k+1))
+    alpha: float = sequential.ALPHA  # what the first candidate spends; the k-th: alpha / (2k (k+1))
     challenger: int = 1
     margin: float = 0.0
     reward_version: str = ""

@@ -9,7 +9,8 @@ A normal 95% bound that is looked at every 50 rows promotes a useless policy a t
 - e-process for wins and losses: E = 2^(n+1) ∫_{1/2}^{1} p^w (1−p)^l dp; under "no better than a coin" it exceeds 1/α
   with probability at most α however often one looks (Ville). Exact, not asymptotic.
 
-The first candidate since the last promotion spends α, the k-th α/(k(k+1)): together at most 1.5 α however many come.
+The first candidate since the last promotion spends α = .04, the k-th α/(2k(k+1)): together at most 1.25 α = .05,
+however many come.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def quantile(p: float) -> float:
 
 
 def challenger_alpha(alpha: float, challenger: int) -> float:
-    """The error that the k-th candidate since the last promotion may spend."""
-    return alpha if challenger <= 1 else alpha / (challenger * (challenger + 1))
+    """The error that the k-th candidate since the last promotion may spend; over all k it adds up to 1.25 alpha."""
+    return alpha if challenger <= 1 else alpha / (2 * challenger * (challenger + 1))
 
 
 def horizon_rule(horizon: int) -> str:
