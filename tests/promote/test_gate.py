@@ -99,7 +99,7 @@ def test_evidence_under_laxer_rules_is_refused() -> None:
     assert verdict(replace(EVIDENCE, alpha=0.05)).state == "refused"
     assert verdict(replace(EVIDENCE, alpha=0.04)).passed
     assert verdict(replace(EVIDENCE, challenger=2)).state == "refused"
-    assert verdict(replace(EVIDENCE, challenger=2, alpha=0.04 / 6)).passed
+    assert verdict(replace(EVIDENCE, challenger=2, alpha=0.04 / 12)).passed
     assert verdict(EVIDENCE, Rules(margin=0.01)).state == "refused"
     assert verdict(replace(EVIDENCE, margin=0.01), Rules(margin=0.01)).passed
     assert verdict(replace(EVIDENCE, kind="preference", alpha=0.05)).passed
