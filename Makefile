@@ -109,7 +109,12 @@ test: lint browser ## lint, then every test that is not slow
 test-slow: setup-all ## the long ones: crashes, contention, memory
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
-bench: setup-all ## run benchmarks/*.py and render benchmarks/README.md (ARGS=--quick for a minute each)
+# obp asks for an older Python than it needs; its estimators run as they are.
+$(VENV)/.stamp-obp: $(VENV)/.stamp-all
+	$(PIP) install --quiet --no-deps --ignore-requires-python obp==0.5.7
+	@touch $@
+
+bench: setup-all $(VENV)/.stamp-obp ## run benchmarks/*.py and render benchmarks/README.md (ARGS=--quick for a minute each)
 	$(BIN)/python benchmarks/_run.py $(ARGS)
 
 clean: ## remove the environment and what the tools left behind

@@ -48,6 +48,8 @@ def microseconds(seconds: float) -> int:
 
 def dumps(value: object) -> str:
     """Canonical JSON: the same value is the same text, so that texts can be compared and hashed."""
+    if type(value) is dict and not value:
+        return "{}"
     return _encoder.encode(value).decode()
 
 

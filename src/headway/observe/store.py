@@ -32,6 +32,12 @@ _INSERT_DECISION = (
     "propensity, policy_id, seed, config_id, exploration_id, source, role_id, key_id, draw, assigned_id, state_seq) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
+# Several rows in one statement: the interpreter's lock is let go of once per statement, and a busy event loop keeps a
+# writer waiting for it each time.
+_TOGETHER = (64, 16, 4, 1)
+_HEAD, _, _TAIL = _INSERT_DECISION.partition("VALUES ")
+_ROW, _, _TAIL = _TAIL.partition(" ON CONFLICT")
+_MANY = {size: f"{_HEAD}VALUES {', '.join([_ROW] * size)} ON CONFLICT{_TAIL}" for size in _TOGETHER}
 _FIND_DECISION = f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.id = ?"
 
 
@@ -128,8 +134,14 @@ class Store:
         self, connection: Connection, intern: Names.Session, prepared: Sequence[_Prepared], configs: Mapping[str, str]
     ) -> list[Decision]:
         """A batch without episodes in one statement; if an id was there already, each one is compared."""
-        rows = [_row(intern, each, configs, None, each.decision.situation.step) for each in prepared]
-        new = connection.executemany(_INSERT_DECISION, rows).rowcount
+        shared: dict[Any, tuple[int, ...]] = {}
+        rows = [_row(intern, each, configs, None, each.decision.situation.step, shared) for each in prepared]
+        new, place = 0, 0
+        for size in _TOGETHER:
+            while len(rows) - place >= size:
+                values = [value for row in rows[place : place + size] for value in row]
+                new += connection.execute(_MANY[size], values).rowcount
+                place += size
         if new < len(rows):
             return [self._same_request(connection, each.decision, each.raw) for each in prepared]
         # One writer at a time and AUTOINCREMENT: the batch has the last numbers, without gaps.
@@ -301,13 +313,34 @@ class _Prepared(NamedTuple):
 
 
 def _row(
-    intern: Names.Session, prepared: _Prepared, configs: Mapping[str, str], episode: bytes | None, step: int | None
+    intern: Names.Session,
+    prepared: _Prepared,
+    configs: Mapping[str, str],
+    episode: bytes | None,
+    step: int | None,
+    shared: dict[Any, tuple[int, ...]] | None = None,
 ) -> tuple[Any, ...]:
+    """The row of a decision; `shared` keeps the ids that the decisions of one batch have in common."""
     decision = prepared.decision
     situation = decision.situation
+    what = (situation.task, decision.policy_hash, decision.policy, decision.config_hash, decision.exploration)
+    whose = (what, situation.role, decision.key)
+    ids = None if shared is None else shared.get(whose)
+    if ids is None:
+        ids = (
+            intern.name("task", situation.task),
+            intern.policy(decision.policy, decision.policy_hash),
+            intern.config(decision.config_hash, configs[decision.config_hash]),
+            intern.name("exploration", decision.exploration),
+            intern.name("role", situation.role),
+            intern.name("key", decision.key),
+        )
+        if shared is not None:
+            shared[whose] = ids
+    task, policy, config, exploration, role, key = ids
     return (
         prepared.raw,
-        intern.name("task", situation.task),
+        task,
         episode,
         step,
         microseconds(decision.at),
@@ -317,13 +350,13 @@ def _row(
         pack(decision.probabilities),
         decision.index,
         decision.propensity,
-        intern.policy(decision.policy, decision.policy_hash),
+        policy,
         signed(decision.seed),
-        intern.config(decision.config_hash, configs[decision.config_hash]),
-        intern.name("exploration", decision.exploration),
+        config,
+        exploration,
         SOURCES.index(decision.source),
-        intern.name("role", situation.role),
-        intern.name("key", decision.key),
+        role,
+        key,
         id_bytes(decision.draw_id) if decision.draw_id else None,
         intern.name("assigned", decision.assigned) if decision.assigned else None,
         decision.state_seq,
