@@ -125,7 +125,8 @@ def test_a_number_that_is_not_finite_or_too_large_is_refused(counted: Running, n
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "1" + "0" * 400], ids=lambda each: each[:12])
-def test_a_signal_that_is_not_a_finite_number_is_refused(server: Running, number: str) -> None:
+def test_a_signal_that_is_not_a_finite_number_is_refused(counted: Running, number: str) -> None:
+    server = counted
     with server.open() as project:
         mine = project.query.latest(None, 1)[0].id
     answer = server.client.post(f"/v1/decisions/{mine}/signals", content=f'{{"reward":{number}}}', headers=JSON)

@@ -76,7 +76,11 @@ class Guard:
                     error = _too_slow()
                 seen.status, body, extra = problem(error)
                 seen.code = getattr(error, "code", "")
-                await _send(send, seen.status, _headers("application/json", extra), body)
+                headers = _headers("application/json", extra)
+                if not seen.read and scope["method"] != "GET":
+                    # What was not read is still on its way: the connection cannot be used again.
+                    headers = [*headers, (b"connection", b"close")]
+                await _send(send, seen.status, headers, body)
                 return
             if isinstance(answer, Stream):
                 seen.status = answer.status
@@ -115,6 +119,7 @@ class Guard:
         if server.stopping:
             raise Unavailable("The server is stopping.", code="stopping", hint="Try again in a few seconds.")
         raw = await self._body(endpoint, headers, receive) if endpoint.takes is not None else b""
+        seen.read = True
         call = Call(server, caller.name, caller.scopes, params, endpoint.parse_query(scope["query_string"]), headers)
         values = (call,) if endpoint.takes is None else (call, endpoint.body(raw))
         found = await (server.in_thread(endpoint.run, *values) if endpoint.blocking else endpoint.run(*values))
@@ -162,7 +167,7 @@ class Guard:
 class _Seen:
     """What the log and the metrics will say."""
 
-    __slots__ = ("code", "key", "route", "size", "status")
+    __slots__ = ("code", "key", "read", "route", "size", "status")
 
     def __init__(self) -> None:
         self.route = "(none)"
@@ -170,6 +175,7 @@ class _Seen:
         self.size = 0
         self.key = ""
         self.code = ""
+        self.read = False  # the whole body
 
 
 def _check_repeated(headers: Headers) -> None:
