@@ -58,10 +58,10 @@ $(VENV)/.stamp-setup: $(VENV)/.stamp-python pyproject.toml constraints.txt
 	@$(BIN)/python scripts/downloaded.py $(VENV)/pip.log
 	@touch $@
 
-# torch comes first and alone where something needs it (uncomment the line together with the first import of it).
+# torch comes first and alone: what depends on it must not choose another build.
 $(VENV)/.stamp-all: $(VENV)/.stamp-setup requirements/bench.txt requirements/examples.txt
-#	$(PIP) install --quiet -c constraints.txt torch==2.13.0
-	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e '.[text,parquet,plot,dev]' \
+	$(PIP) install --quiet -c constraints.txt torch==2.13.0
+	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e '.[text,wordllama,parquet,plot,learn,worlds,language,postgres,dev]' \
 	  -r requirements/bench.txt -r requirements/examples.txt
 	@touch $@
 
@@ -109,12 +109,12 @@ test: lint browser ## lint, then every test that is not slow
 test-slow: setup-all ## the long ones: crashes, contention, memory
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
-# obp asks for an older Python than it needs; its estimators run as they are.
-$(VENV)/.stamp-obp: $(VENV)/.stamp-all
-	$(PIP) install --quiet --no-deps --ignore-requires-python obp==0.5.7
+# obp and d3rlpy ask for older packages than they need; what we compare with runs as it is.
+$(VENV)/.stamp-peers: $(VENV)/.stamp-all
+	$(PIP) install --quiet --no-deps --ignore-requires-python obp==0.5.7 d3rlpy==2.8.1
 	@touch $@
 
-bench: setup-all $(VENV)/.stamp-obp ## run benchmarks/*.py and render benchmarks/README.md (ARGS=--quick for a minute each)
+bench: setup-all $(VENV)/.stamp-peers ## run benchmarks/*.py and render benchmarks/README.md (ARGS=--quick for a minute each)
 	$(BIN)/python benchmarks/_run.py $(ARGS)
 
 clean: ## remove the environment and what the tools left behind
