@@ -1,0 +1,132 @@
+"""A small fully connected network, for acting only: what `q_network` and `actor_critic` see a situation with.
+
+    trunk = Trunk([w0, w1, w2], [b0, b1, b2], activation="relu")     # weights [out, in], biases [out]
+    trunk(x)                                                         # [row, out], x as `Features.vectors` gives it
+    trunk.one(x[0])                                                  # [out], the same bits as that row
+    Trunk.read(tensors, "q0", inputs=width, outputs=3)               # out of a bundle; what does not fit is Damaged
+
+Every layer but the last is followed by the activation. **Sums are exact**, as in `decide.bandit`: inputs are multiples
+of 2**-14, hidden activations are rounded to multiples of 2**-14 and cut at ±1024, and weights are rounded so that every
+product and partial sum fits into 53 bits. A row alone, the same row in a batch and the same row on another machine get
+equal bits, so replay is exact. The rounding costs about what float32 costs.
+
+Not covered: gradients; those are `learn`'s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+
+from headway.encode.state import GRID, LIMIT
+from headway.nouns.errors import Damaged
+from headway.nouns.protocols import Floats
+
+__all__ = ["Activation", "Trunk"]
+
+Activation = Literal["relu", "tanh"]
+_HIDDEN_LIMIT = 1024.0
+_INPUT_BITS = round(math.log2(LIMIT / GRID))  # 17
+_HIDDEN_BITS = round(math.log2(_HIDDEN_LIMIT / GRID))  # 24
+_MOST_LAYERS, _WIDEST = 8, 1 << 14
+
+
+class Trunk:
+    """Immutable; safe from threads."""
+
+    __slots__ = ("_turned", "activation", "biases", "weights")
+
+    def __init__(self, weights: Sequence[Floats], biases: Sequence[Floats], activation: Activation = "relu") -> None:
+        self.activation = activation
+        self.weights = tuple(_exact(each, _HIDDEN_BITS if depth else _INPUT_BITS) for depth, each in enumerate(weights))
+        self.biases = tuple(np.array(each, dtype=np.float64) for each in biases)
+        self._turned = tuple(np.ascontiguousarray(each.T) for each in self.weights)
+        for each in (*self.weights, *self.biases, *self._turned):
+            each.flags.writeable = False
+
+    def __call__(self, x: Floats) -> Floats:
+        last = len(self.weights) - 1
+        for depth, (turned, bias) in enumerate(zip(self._turned, self.biases, strict=True)):
+            x = x @ turned
+            x += bias
+            if depth < last:
+                self._activate(x)
+        return x
+
+    def one(self, x: Floats) -> Floats:
+        """[out] of one row [in]."""
+        last = len(self.weights) - 1
+        for depth, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            x = weight.dot(x)
+            x += bias
+            if depth < last:
+                self._activate(x)
+        return x
+
+    def _activate(self, x: Floats) -> None:
+        """In place, onto the grid: 0 … 1024, or −1 … 1."""
+        if self.activation == "tanh":
+            np.tanh(x, out=x)
+        else:
+            np.maximum(x, 0.0, out=x)
+            np.minimum(x, _HIDDEN_LIMIT, out=x)
+        x *= 1.0 / GRID
+        np.rint(x, out=x)
+        x *= GRID
+
+    @classmethod
+    def read(
+        cls, tensors: Mapping[str, Any], name: str, *, inputs: int, outputs: int, activation: object = "relu"
+    ) -> Trunk:
+        """The network stored as `name.w0`, `name.b0`, `name.w1`, …; shapes, types and finiteness are checked."""
+        if activation not in get_args(Activation):
+            raise _damaged(f"The bundle's activation is {activation!r:.40}", "bad_header")
+        weights: list[Floats] = []
+        biases: list[Floats] = []
+        while len(weights) < _MOST_LAYERS and f"{name}.w{len(weights)}" in tensors:
+            depth = len(weights)
+            weights.append(_tensor(tensors, f"{name}.w{depth}", 2))
+            biases.append(_tensor(tensors, f"{name}.b{depth}", 1))
+        if not weights:
+            raise _damaged(f"The bundle has no tensor {name + '.w0'!r}", "missing_tensor")
+        shapes = [each.shape for each in weights]
+        fits = all(after[1] == before[0] for before, after in pairwise(shapes))
+        fits = fits and [each.shape for each in biases] == [(out,) for out, _ in shapes]
+        if not fits or shapes[0][1] != inputs or shapes[-1][0] != outputs:
+            raise _damaged(f"The network {name!r} has the shapes {shapes}, for {inputs} → {outputs}", "bad_tensor")
+        return cls(weights, biases, cast(Activation, activation))
+
+    def tensors(self, name: str) -> dict[str, Floats]:
+        """What `read` reads."""
+        found = {f"{name}.w{depth}": np.array(each) for depth, each in enumerate(self.weights)}
+        return found | {f"{name}.b{depth}": np.array(each) for depth, each in enumerate(self.biases)}
+
+
+def _exact(weights: Floats, bits: int) -> Floats:
+    """Weights [out, in] rounded so that their products with inputs of this many bits add up exactly."""
+    left = 53 - bits - math.ceil(math.log2(max(weights.shape[-1], 2)))
+    _, exponent = math.frexp(max(float(np.abs(weights).max(initial=0.0)), 1e-300))
+    constant = 1.5 * math.ldexp(1.0, 52 + exponent - left)
+    near: Floats = (np.asarray(weights, dtype=np.float64) + constant) - constant
+    return near
+
+
+def _tensor(tensors: Mapping[str, Any], name: str, dimensions: int) -> Floats:
+    found = tensors.get(name)
+    if found is None:
+        raise _damaged(f"The bundle has no tensor {name!r}", "missing_tensor")
+    if not isinstance(found, np.ndarray) or found.dtype != np.float64 or found.ndim != dimensions:
+        raise _damaged(f"The tensor {name!r} is not float64 with {dimensions} dimensions", "bad_tensor")
+    if not found.size or max(found.shape) > _WIDEST or not np.isfinite(found).all():
+        raise _damaged(f"The tensor {name!r} is empty, too wide or not finite", "bad_tensor")
+    if float(np.abs(found).max()) > 1e12:
+        raise _damaged(f"The tensor {name!r} holds a number too large to compute with", "bad_tensor")
+    return found
+
+
+def _damaged(what: str, code: str) -> Damaged:
+    return Damaged(f"{what}.", code=code, hint="The file was changed or cut short: restore it, or roll back.")
