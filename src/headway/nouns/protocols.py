@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from headway.nouns.records import Candidate, Settled, Situation
 
@@ -19,9 +19,12 @@ else:
 __all__ = [
     "Cache",
     "Clock",
+    "Completion",
+    "Delta",
     "Encoder",
     "Experience",
     "Floats",
+    "Generator",
     "Learned",
     "Learner",
     "ManyPolicy",
@@ -29,6 +32,9 @@ __all__ = [
     "Opinions",
     "Policy",
     "Progress",
+    "Prompt",
+    "Scored",
+    "Turn",
 ]
 
 Clock = Callable[[], float]
@@ -130,3 +136,81 @@ class Learner(Protocol):
     def learn(
         self, experience: Experience, knobs: Mapping[str, Any], seed: int, progress: Progress | None = None
     ) -> Learned: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What a language model is asked for: exactly one of `text`, `turns` and `tokens`, and how to sample the reply.
+
+    Prompt(text="The capital of France is", max_tokens=8, temperature=0)      # continued as it stands
+    Prompt(turns=(Turn("user", "What is 2+2?"),), seed=7)                     # through the model's chat template
+    """
+
+    text: str = ""
+    turns: tuple[Turn, ...] = ()
+    tokens: tuple[int, ...] = ()  # what an earlier reply was made from, exactly
+    max_tokens: int = 256
+    temperature: float = 1.0  # 0: greedy
+    top_p: float = 1.0
+    stop: tuple[str, ...] = ()  # the reply ends before the first of these
+    stop_tokens: tuple[int, ...] = ()  # beside the model's own end of text
+    seed: int = 0  # the same seed gives the same reply, whatever else is being generated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A reply with everything that training from it needs.
+
+    `tokens` are all that were sampled, the one that ended the reply included; `text` leaves out that one and a stop
+    string. The log-probabilities align with `tokens`: `logprob_model` of the untempered model, `logprob_acting` of the
+    distribution that was drawn from (after temperature and top-p; 0 where greedy).
+    """
+
+    text: str
+    tokens: tuple[int, ...]
+    logprob_model: tuple[float, ...]
+    logprob_acting: tuple[float, ...]
+    finish: Literal["stop", "length"]
+    prompt_tokens: tuple[int, ...]
+    dropped_turns: int = 0  # oldest first, so that the rest fits the model's window
+    temperature: float = 1.0
+    top_p: float = 1.0
+    seed: int = 0
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of a reply as it is made; the last one carries the whole. Texts joined are the completion's text."""
+
+    text: str
+    completion: Completion | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What the untempered model thinks of a given reply, token by token."""
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+
+class Generator(Protocol):
+    """A language model, wherever it runs: in this process, in a worker. Safe to call from several threads."""
+
+    @property
+    def model(self) -> str: ...
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]: ...
+
+    def stream(self, prompt: Prompt) -> Iterator[Delta]: ...
+
+    def score(self, prompt: Prompt, reply: str | Sequence[int], *, ended: bool = False) -> Scored: ...
