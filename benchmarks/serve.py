@@ -48,6 +48,8 @@ BODY = json.dumps(ASK, separators=(",", ":")).encode()
 
 def constant() -> None:
     """Raw ASGI on the same granian."""
+    from granian.constants import Interfaces
+
     from headway.serve.run import _Embedded, bind
     from headway.settings import ServerSettings
 
@@ -63,7 +65,7 @@ def constant() -> None:
         settings = ServerSettings(port=0)
         listening = bind(settings)
         port = listening.getsockname()[1]
-        embedded = _Embedded(answer, listening, settings)  # type: ignore[arg-type]
+        embedded = _Embedded(answer, listening, settings, Interfaces.ASGINL)  # type: ignore[arg-type]
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, embedded.stop)
         print(json.dumps({"port": port}), flush=True)
         await embedded.serve()

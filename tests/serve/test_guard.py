@@ -189,6 +189,23 @@ def test_a_backslash_that_only_looks_like_a_nul_is_text(served: Callable[..., Ru
     assert running.decide(text="a literal \\u0000").status_code == 201
 
 
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Origin", "Authorization", "Cookie", "Sec-Fetch-Site"])
+def test_a_header_that_says_who_calls_and_cannot_be_read_is_refused(counted: Running, header: str) -> None:
+    head = f"POST {HOT} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+    found = exchange(counted.raw(), head.encode(), header.encode() + b": caf\xe9\r\n\r\n{}")
+    assert found.startswith(b"HTTP/1.1 400"), found[:200]
+    assert b'"bad_header"' in found
+
+
+def test_another_header_may_hold_what_it_likes(counted: Running) -> None:
+    found = exchange(
+        counted.raw(),
+        b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: caf\xe9\r\n",
+        b"Connection: close\r\n\r\n",
+    )
+    assert found.startswith(b"HTTP/1.1 200"), found[:200]
+
+
 # -- size and time
 
 

@@ -21,6 +21,7 @@ from headway.serve.app import application
 from headway.serve.spans import traceparent_of
 from headway.serve.upstreams import upstreams_of
 from tests.serve_proxy.conftest import ASK, settings
+from tests.serve_proxy.inside import Inside
 from tests.serve_proxy.upstream import USAGE, Upstream
 
 PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
@@ -47,8 +48,7 @@ def run(folder: Path, toml: str, work: Any) -> Any:
     async def inside() -> Any:
         with headway.open(folder, environ={}) as project:
             guard = application(project, project.settings.server, log_requests=False)
-            transport = httpx.ASGITransport(app=guard)  # type: ignore[arg-type]  # an ASGI application, typed more exactly
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            async with httpx.AsyncClient(transport=Inside(guard), base_url="http://127.0.0.1") as client:
                 try:
                     return await work(client)
                 finally:

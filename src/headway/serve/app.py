@@ -34,7 +34,7 @@ def document() -> bytes:
 
 
 def application(project: Project, settings: ServerSettings, *, log_requests: bool = True) -> Guard:
-    """The ASGI application over an open project."""
+    """The RSGI application over an open project."""
     server = Server(project, settings, log_requests=log_requests)
     server.document = document()
     routes = Routes([*endpoints(), *endpoints_of((page,))])  # the page's files are no part of the API

@@ -82,13 +82,13 @@ class Credentials:
             if each.revoked is None
         }
 
-    def caller(self, secret: bytes, cookie: bytes, *, here: bool) -> Caller:
+    def caller(self, secret: str, cookie: str, *, here: bool) -> Caller:
         """Who this is, or a 401. `secret` is what Authorization or x-api-key carried.
 
         On this machine (`here`) a secret that is none of ours is ignored: SDKs insist on sending some key.
         """
-        if secret and (not here or secret.startswith(PREFIX.encode())):
-            digest = digest_of(secret.decode("latin-1"))
+        if secret and (not here or secret.startswith(PREFIX)):
+            digest = digest_of(secret)
             if digest == self._token:
                 return _OWNER
             found = self._known.get(digest)
@@ -122,8 +122,8 @@ class Credentials:
             self._sessions.popitem(last=False)
         return f"{COOKIE}={session}; Path=/; HttpOnly; SameSite=Strict; Max-Age={int(_SESSION_S)}"
 
-    def _session(self, header: bytes) -> bool:
-        for part in header.decode("latin-1").split(";"):
+    def _session(self, header: str) -> bool:
+        for part in header.split(";"):
             name, _, value = part.strip().partition("=")
             if name == COOKIE:
                 return self._clock() < self._sessions.get(digest_of(value), 0.0)

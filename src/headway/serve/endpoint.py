@@ -71,7 +71,7 @@ class Call:
         scopes: frozenset[str],
         params: Mapping[str, str],
         query: Any,
-        headers: Mapping[bytes, bytes],
+        headers: Mapping[str, str],
     ) -> None:
         self.server = server
         self.key = key  # the name of the key it came with; "" on loopback without one
@@ -81,7 +81,7 @@ class Call:
         self.headers = headers  # lower-case names; a repeated header's last value
 
     def header(self, name: str) -> str:
-        return self.headers.get(name.encode(), b"").decode("latin-1")
+        return self.headers.get(name, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class Endpoint:
             _refuse_nul(found)
         return found
 
-    def parse_query(self, raw: bytes) -> Any:
+    def parse_query(self, raw: str) -> Any:
         if not raw and self.query is None:
             return None
         return _query(self.query, raw)
@@ -184,13 +184,9 @@ def endpoints_of(modules: Iterable[ModuleType]) -> list[Endpoint]:
     return found
 
 
-def _query(kind: type[msgspec.Struct] | None, raw: bytes) -> Any:
+def _query(kind: type[msgspec.Struct] | None, raw: str) -> Any:
     try:
-        pairs = (
-            []
-            if not raw
-            else parse_qsl(raw.decode("ascii"), keep_blank_values=True, strict_parsing=True, errors="strict")
-        )
+        pairs = [] if not raw else parse_qsl(raw, keep_blank_values=True, strict_parsing=True, errors="strict")
     except ValueError as error:
         raise InvalidInput("The query string cannot be read.", code="bad_query", hint="Write ?name=value.") from error
     values = dict(pairs)

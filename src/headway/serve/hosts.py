@@ -10,7 +10,7 @@ from headway.settings import ServerSettings
 
 __all__ = ["Hosts"]
 
-_LOOPBACK = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _EVERYWHERE = ("0.0.0.0", "::")
 
 
@@ -25,27 +25,27 @@ class Hosts:
         self._loopback = settings.loopback
         self._any_address = settings.host in _EVERYWHERE
         own = f"[{settings.host}]" if ":" in settings.host else settings.host
-        more = {name.lower().encode() for name in settings.hosts}
-        self._names = frozenset(more | {own.encode()} | (_LOOPBACK if self._loopback else set()))
-        self._known: dict[bytes, bool] = {}
+        more = {name.lower() for name in settings.hosts}
+        self._names = frozenset(more | {own} | (_LOOPBACK if self._loopback else set()))
+        self._known: dict[str, bool] = {}
 
-    def check(self, headers: Mapping[bytes, bytes]) -> bool:
+    def check(self, headers: Mapping[str, str]) -> bool:
         """Refuses what is not addressed to us or comes from another site; True: from this machine, to this machine."""
-        host = headers.get(b"host", b"")
+        host = headers.get("host", "")
         here = self._known.get(host)
         if here is None:
             here = self._look(host)
-        origin = headers.get(b"origin")
-        if origin is not None and origin.partition(b"://")[2] != host:
+        origin = headers.get("origin")
+        if origin is not None and origin.partition("://")[2] != host:
             raise _foreign()
-        site = headers.get(b"sec-fetch-site")
-        if site is not None and site not in (b"same-origin", b"none"):
+        site = headers.get("sec-fetch-site")
+        if site is not None and site not in ("same-origin", "none"):
             raise _foreign()
         return here
 
-    def _look(self, host: bytes) -> bool:
+    def _look(self, host: str) -> bool:
         name = host.lower()
-        bare, colon, port = name.rpartition(b":")
+        bare, colon, port = name.rpartition(":")
         if colon and port.isdigit():
             name = bare
         if name not in self._names and not (self._any_address and _is_address(name)):
@@ -61,9 +61,9 @@ class Hosts:
         return here
 
 
-def _is_address(name: bytes) -> bool:
+def _is_address(name: str) -> bool:
     try:
-        ipaddress.ip_address(name.decode("ascii", "replace").strip("[]"))
+        ipaddress.ip_address(name.strip("[]"))
     except ValueError:
         return False
     return True

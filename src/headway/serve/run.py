@@ -125,12 +125,14 @@ def bind(settings: ServerSettings) -> socket.socket:
 class _Embedded(Granian):
     """Granian in our loop, on our socket."""
 
-    def __init__(self, app: Guard, listening: socket.socket, settings: ServerSettings) -> None:
+    def __init__(
+        self, app: Guard, listening: socket.socket, settings: ServerSettings, interface: Interfaces = Interfaces.RSGI
+    ) -> None:
         super().__init__(
             app,
             address=settings.host,
             port=listening.getsockname()[1],
-            interface=Interfaces.ASGINL,
+            interface=interface,
             http=HTTPModes.http1,
             http1_settings=HTTP1Settings(header_read_timeout=int(settings.read_timeout_s * 1000)),
             websockets=False,
