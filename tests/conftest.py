@@ -3,6 +3,7 @@
 - HOME and TMPDIR are this worker's own; HEADWAY_* is scrubbed from the environment.
 - Hypothesis is deterministic; `HYPOTHESIS_PROFILE=explore` looks further, with other examples on each run.
 - A test that leaves a child process, a listening port or a non-daemon thread behind fails, by name.
+- `model_cache` is the folder of models, fetched once per checkout and shared by all runs; HEADWAY_CACHE points at it.
 - `shared_data` is the folder of real data, or a skip; `need_tool` finds a program, or skips (fails where CI is set).
 - Servers bind port 0 and are asked for the port they got: a "free port" fixture would make two workers race for it.
 """
@@ -65,6 +66,29 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data: {folder} is not a folder (set HEADWAY_DATA to one that is)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def model_cache() -> Iterator[Path]:
+    """A cache with every known model in it, inside .venv; HEADWAY_CACHE names it from the first use on.
+
+    The models are fetched by whichever test comes first, in whichever worker: the others wait at the store's own lock.
+    A test that damages or removes a model makes a cache of its own.
+    """
+    from headway.encode import models
+    from headway.nouns.errors import Unavailable
+
+    cache = ROOT / ".venv" / "headway-cache"
+    try:
+        for name in models.KNOWN:
+            models.add(name, cache)
+    except Unavailable as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"{error}, and CI is set", pytrace=False)
+        pytest.skip(f"the models cannot be fetched: {error}")
+    os.environ["HEADWAY_CACHE"] = str(cache)
+    yield cache
+    os.environ.pop("HEADWAY_CACHE", None)
 
 
 @pytest.fixture(scope="session")

@@ -43,7 +43,8 @@ def codes(source: str) -> Iterator[str]:
         elif isinstance(node, ast.FunctionDef):
             named = [*zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
             if node.args.defaults:
-                named += zip(node.args.args[-len(node.args.defaults) :], node.args.defaults, strict=True)
+                arguments = [*node.args.posonlyargs, *node.args.args]
+                named += zip(arguments[-len(node.args.defaults) :], node.args.defaults, strict=True)
             for argument, default in named:
                 if argument.arg == "code":
                     yield from strings(default)

@@ -236,11 +236,12 @@ def test_the_policy_variable_overrides(value: str) -> None:
 
 
 def test_other_variables_are_read_and_foreign_ones_left_alone(tmp_path: Path) -> None:
-    found = parse("", HEADWAY_HOME=str(tmp_path), HEADWAY_DATA="x", HEADWAY_POLICY="", PATH="/bin")
-    assert (found.home, found.policy_override) == (tmp_path, None)
-    assert parse("", XDG_CACHE_HOME="/c", HOME="/h").home == Path("/c/headway")
-    assert parse("", HOME="/h").home == Path("/h/.cache/headway")
-    assert parse("").home == Path(".headway/cache")
+    found = parse("", HEADWAY_CACHE=str(tmp_path), HEADWAY_DATA="x", HEADWAY_POLICY="", PATH="/bin")
+    assert (found.cache, found.policy_override) == (tmp_path, None)
+    assert parse("", XDG_CACHE_HOME="/c", HOME="/h").cache == Path("/c/headway")
+    folder = "Library/Caches" if sys.platform == "darwin" else ".cache"
+    assert parse("", HOME="/h").cache == Path("/h") / folder / "headway"
+    assert parse("").cache == Path(".headway/cache")
     found = parse('[store]\nurl = "sqlite"\n', HEADWAY_STORE_URL="postgresql://u:pw@db/x")
     assert found.store.url == "postgresql://u:pw@db/x"
     assert not found.store.embedded

@@ -1,7 +1,8 @@
 """encode — turns text and typed state into numbers, always the same ones.
 
-Takes: texts, Situations.   Gives: vectors; `encoder("hashing")` an Encoder, `state.Features` a situation's vector.
-Never: looks at a reward, reads a file, opens a socket, depends on Python's own hash().
+Takes: texts, Situations.   Gives: vectors; `encoder("hashing")` an Encoder, `state.Features` a situation's vector;
+`models.folder("smollm2", cache)` the files of a model.
+Never: looks at a reward, fetches a model unasked, depends on Python's own hash().
 May import: nouns.
 """
 

@@ -77,7 +77,7 @@ def rows(
     if direct is None or fitted is None:
         raise UnknownName(
             f"{method!r} needs a reward model's estimates.",
-            code="model_missing",
+            code="estimates_missing",
             hint="Give direct and fitted, or use 'ips' or 'snips'.",
         )
     if method == "dm":

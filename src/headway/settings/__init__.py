@@ -10,7 +10,17 @@ May import: decide, reward, nouns.
 """
 
 from headway.settings.example import example
-from headway.settings.read import FILE, KEYS, VARIABLES, config, config_hash, load, parse, project_directory
+from headway.settings.read import (
+    FILE,
+    KEYS,
+    VARIABLES,
+    cache_folder,
+    config,
+    config_hash,
+    load,
+    parse,
+    project_directory,
+)
 from headway.settings.schema import (
     MUTATIONS,
     STATE,
@@ -45,6 +55,7 @@ __all__ = [
     "TaskSettings",
     "Upstream",
     "WatchSettings",
+    "cache_folder",
     "config",
     "config_hash",
     "example",

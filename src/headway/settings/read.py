@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -30,7 +31,7 @@ from headway.settings.schema import (
 )
 from headway.settings.tasks import TASK_KEYS, task
 
-__all__ = ["FILE", "KEYS", "VARIABLES", "config", "config_hash", "load", "parse", "project_directory"]
+__all__ = ["FILE", "KEYS", "VARIABLES", "cache_folder", "config", "config_hash", "load", "parse", "project_directory"]
 
 FILE = "headway.toml"
 # Every key of the file, by table. docs/reference/settings.md has a heading for each.
@@ -46,7 +47,7 @@ KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "watch": ("interval_s", "window", "idle_s", "free_disk_mb", "free_memory_mb", "max_load"),
     }
 )  # fmt: skip
-VARIABLES = ("HEADWAY_POLICY", "HEADWAY_DIR", "HEADWAY_HOME", "HEADWAY_STORE_URL")
+VARIABLES = ("HEADWAY_POLICY", "HEADWAY_DIR", "HEADWAY_CACHE", "HEADWAY_STORE_URL")
 _PLACE = re.compile(r" ?\(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 _WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)\Z")
 
@@ -114,7 +115,7 @@ def parse(text: str, *, directory: Path, environ: Mapping[str, str], file: Path 
         watch=_watch(_section(root, "watch")),
         declared=bool(tasks),
         policy_override=override,
-        home=_home(directory, environ),
+        cache=cache_folder(directory, environ),
         keys=_secrets(tasks, upstreams, environ),
     )
 
@@ -248,13 +249,16 @@ def _variables(environ: Mapping[str, str]) -> tuple[str | None, str]:
     return policy or None, environ.get("HEADWAY_STORE_URL", "")
 
 
-def _home(directory: Path, environ: Mapping[str, str]) -> Path:
-    if environ.get("HEADWAY_HOME"):
-        return Path(environ["HEADWAY_HOME"])
+def cache_folder(directory: Path = Path(), environ: Mapping[str, str] | None = None) -> Path:
+    """Where models and caches of this user are kept: HEADWAY_CACHE, else the user's cache directory."""
+    environ = os.environ if environ is None else environ
+    if environ.get("HEADWAY_CACHE"):
+        return Path(environ["HEADWAY_CACHE"]).expanduser().absolute()
     if environ.get("XDG_CACHE_HOME"):
         return Path(environ["XDG_CACHE_HOME"]) / "headway"
     if environ.get("HOME"):
-        return Path(environ["HOME"]) / ".cache" / "headway"
+        home = Path(environ["HOME"])
+        return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "headway"
     return directory / ".headway" / "cache"  # nobody's home: a container, a service
 
 

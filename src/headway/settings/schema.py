@@ -253,7 +253,7 @@ class Settings:
     watch: WatchSettings = field(default_factory=WatchSettings)
     declared: bool = False  # whether any task is: then an unknown one is an error
     policy_override: str | None = None  # HEADWAY_POLICY: "off", "current" or a policy reference
-    home: Path = Path(".headway/cache")  # HEADWAY_HOME: where models and caches of this user are kept
+    cache: Path = Path(".headway/cache")  # HEADWAY_CACHE: where models and caches of this user are kept
     keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False, compare=False)
 
     def task(self, name: str) -> TaskSettings:
