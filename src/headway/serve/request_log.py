@@ -16,7 +16,18 @@ __all__ = ["RequestLog"]
 
 _LARGEST = 16_000_000
 _MOST_WAITING = 50_000
-_quoted = msgspec.json.encode
+_encoder = msgspec.json.Encoder()
+
+
+class _Line(msgspec.Struct, omit_defaults=True):
+    at: datetime
+    method: str
+    route: str
+    status: int
+    ms: float
+    bytes: int
+    key: str = ""
+    code: str = ""
 
 
 class RequestLog:
@@ -37,7 +48,12 @@ class RequestLog:
         lines, self._lines = self._lines, []
         if not lines or self.path is None:
             return
-        text = b"\n".join(_line(*each) for each in lines) + b"\n"
+        text = _encoder.encode_lines(
+            [
+                _Line(datetime.fromtimestamp(at, UTC), method, route, status, round(seconds * 1000, 3), size, key, code)
+                for at, method, route, status, seconds, size, key, code in lines
+            ]
+        )
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "ab") as file:
@@ -45,20 +61,3 @@ class RequestLog:
             full = file.tell() > _LARGEST
         if full:
             self.path.replace(self.path.with_suffix(".log.1"))
-
-
-def _line(at: float, method: str, route: str, status: int, seconds: float, size: int, key: str, code: str) -> bytes:
-    when = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    found: dict[str, object] = {
-        "at": when,
-        "method": method,
-        "route": route,
-        "status": status,
-        "ms": round(seconds * 1000, 3),
-        "bytes": size,
-    }
-    if key:
-        found["key"] = key
-    if code:
-        found["code"] = code
-    return _quoted(found)
