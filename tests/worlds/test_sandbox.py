@@ -234,7 +234,7 @@ def test_nothing_outlives_a_caller_that_is_killed(tmp_path: Path, wrapped: Sandb
         caller = subprocess.Popen(
             [
                 *(sys.executable, "-c"),
-                f"import sys; from headway.worlds.sandbox import *\nsandbox({name!r}).run(input(), limits=Limits(wall_s=99))",
+                f"from headway.worlds.sandbox import *\nsandbox({name!r}).run(input(), limits=Limits(wall_s=99))",
             ],
             stdin=subprocess.PIPE,
         )
