@@ -84,7 +84,7 @@ def log(session: Session, task: str | None, count: int) -> None:
                     "task": each.task,
                     "text": each.situation.text,
                     "action": each.action,
-                    "propensity": each.propensity,
+                    "propensity": each.propensity if each.propensity_known else None,
                     "policy": each.policy,
                     "source": each.source,
                     "status": outcome.status,

@@ -49,7 +49,7 @@ def _explained(session: Session, found: dict[str, Any]) -> None:
         "state": ", ".join(f"{name}={number(value)}" for name, value in found["state"].items()),
         "episode": "" if found["episode"] is None else f"{found['episode']}, step {found['step']}",
         "role": found["role"],
-        "action": f"{found['action']}, chosen with probability {found['propensity']:.4f}",
+        "action": f"{found['action']}, {_chosen(found['propensity'])}",
         "decided by": f"{found['policy']}: {found['why']}",
         "exploration": found["exploration"],
         "assigned to": found["assigned"],
@@ -80,6 +80,12 @@ def _explained(session: Session, found: dict[str, Any]) -> None:
             ],
             right=("value", "counts"),
         )
+
+
+def _chosen(propensity: float | None) -> str:
+    if propensity is None:
+        return "chosen elsewhere; with which probability is not known"
+    return f"chosen with probability {propensity:.4f}"
 
 
 def _outcome(found: dict[str, Any]) -> str:

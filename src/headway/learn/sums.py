@@ -22,9 +22,19 @@ _MOST_WEIGHT = 10.0
 
 
 def weight_of(row: Settled) -> float:
-    """How much a row counts in a held-out error: as if every candidate had been tried equally often, at most 10."""
+    """How much a row counts in a held-out error: as if every candidate had been tried equally often, at most 10.
+
+    A row whose propensity is not known counts once.
+    """
     decision = row.decision
+    if not decision.propensity_known:
+        return 1.0
     return min(1.0 / (len(decision.candidates) * max(decision.propensity, 1e-12)), _MOST_WEIGHT)
+
+
+def surely(rows: Sequence[Settled]) -> bool:
+    """Whether every reward is fully known."""
+    return all(row.weight == 1.0 for row in rows)
 
 
 def batches(rows: Iterable[Settled], size: int = BATCH) -> Iterator[list[Settled]]:
@@ -112,9 +122,10 @@ def gather(
         x = features.vectors([row.decision.situation for row in batch], encoder)
         rewards = np.array([row.reward for row in batch], dtype=np.float64)
         names = [row.decision.action for row in batch]
-        sums.add(x, names, rewards)
+        # Without weights the sums of features stay exact for longer; see headway.encode.state.
+        sums.add(x, names, rewards, None if surely(batch) else np.array([row.weight for row in batch]))
         if weighted is not None:
-            weighted.add(x, names, rewards, np.array([weight_of(row) for row in batch]))
+            weighted.add(x, names, rewards, np.array([weight_of(row) * row.weight for row in batch]))
         count += len(batch)
         if done is not None:
             done(count)

@@ -65,7 +65,8 @@ def tune_values(
             [_mask(row, index, masks) for row in batch]
         )  # [row, arm + 1]: how many candidates stand there
         reward = np.array([row.reward for row in batch], dtype=np.float64)
-        propensity = np.array([row.decision.propensity for row in batch])
+        # Where the propensity is not known there is no correction: the model's word alone counts.
+        propensity = np.array([row.decision.propensity or np.inf for row in batch])
         action = np.array([index.get(row.decision.action, unknown) for row in batch])
         q, _ = model.predict(x, np.arange(unknown + 1), False)
         targets = {

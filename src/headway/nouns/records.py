@@ -60,9 +60,9 @@ class Decision:
     id: str
     situation: Situation
     candidates: tuple[Candidate, ...]
-    probabilities: tuple[float, ...]
+    probabilities: tuple[float, ...]  # aligned with the candidates; empty: nobody knows (imported history)
     action: str
-    propensity: float
+    propensity: float  # 0.0 where it is not known: no choice that was made had probability 0
     policy: str  # the reference, "bandit@4f2a"
     policy_hash: str
     config_hash: str
@@ -80,6 +80,11 @@ class Decision:
     @property
     def task(self) -> str:
         return self.situation.task
+
+    @property
+    def propensity_known(self) -> bool:
+        """Whether evidence can rest on it: without the probability that it was made with, none can."""
+        return bool(self.probabilities)
 
     @property
     def index(self) -> int:
@@ -111,6 +116,7 @@ class Outcome:
     status: Status
     reward: float | None
     clipped: bool = False
+    weight: float = 1.0  # how surely the reward is known: below 1 where raters disagree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,3 +129,4 @@ class Settled:
     status: Status
     replaces: int | None = None
     signals: Mapping[str, float] = field(default_factory=dict)
+    weight: float = 1.0  # how much the row counts in learning; below 1 where raters disagree

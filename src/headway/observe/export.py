@@ -183,7 +183,7 @@ def _record(each: Decision) -> Record:
         ],
         "probabilities": list(each.probabilities),
         "action": each.action,
-        "propensity": each.propensity,
+        "propensity": each.propensity if each.propensity_known else None,
         "policy": each.policy,
         "policy_hash": each.policy_hash,
         "config_hash": each.config_hash,

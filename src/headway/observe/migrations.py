@@ -70,4 +70,23 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         CREATE INDEX jobs_by_state ON jobs (state, seq);
         """,
     ),
+    (
+        # Where imported decisions come from. `content` and `outcome` are hashes of what the row said, so that the same
+        # row again is known as such and a changed one is a conflict; `rest` is what only an export back needs.
+        "0004_imports",
+        """
+        CREATE TABLE imports (
+            id {serial}, file TEXT NOT NULL, sha256 TEXT NOT NULL, format TEXT NOT NULL, version TEXT NOT NULL,
+            at {int} NOT NULL, UNIQUE (file, sha256, format, version));
+        CREATE TABLE imported (
+            decision {bytes} PRIMARY KEY, import_id {int} NOT NULL, line {int} NOT NULL, origin TEXT NOT NULL,
+            content {bytes} NOT NULL, outcome {bytes} NOT NULL, rest TEXT);
+        CREATE INDEX imported_by_import ON imported (import_id, line);
+        """,
+    ),
+    (
+        # How surely a reward is known; empty: fully. See `Settled.weight`.
+        "0005_weights",
+        "ALTER TABLE settled ADD COLUMN weight {float}",
+    ),
 )

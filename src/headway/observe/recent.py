@@ -101,7 +101,8 @@ def recent(database: Database, query: Query, task: str, *, window: int, points: 
         bucket = trend[-1]
         bucket.upto, bucket.at, bucket.policy = total - len(rows) + place + 1, at / 1e6, ref
         bucket.decisions += 1
-        bucket.away += 1.0 - max(struct.unpack(f"<{len(blob) // 8}d", blob))
+        if blob:  # empty: imported history that does not say
+            bucket.away += 1.0 - max(struct.unpack(f"<{len(blob) // 8}d", blob))
         name = decode_candidates(body)[action].name
         parts = (actions.setdefault(name, Part(name)), policies.setdefault(policy, Part(policy)))
         for part in parts:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -65,8 +66,10 @@ def prove(
         GuardRule(name=name, tolerance=each.tolerance, better=each.direction) for name, each in settings.guards.items()
     ]
     after = plan.from_seq if plan else 0
-    rows = logged(project, settings, (ref, digest), (other, other_digest), after=after, progress=progress)
+    left: Counter[str] = Counter()
+    rows = logged(project, settings, (ref, digest), (other, other_digest), after=after, progress=progress, left=left)
     evidence = from_log(rows, about, guards=guards)
+    evidence = replace(evidence, counts={**evidence.counts, **left})
     verdict = gate.verdict(evidence, gate_rules(settings))
     project.ledger.keep_evidence(evidence.id, task, digest, msgspec.to_builtins(evidence), project.clock())
     return verdict
@@ -80,10 +83,14 @@ def logged(
     *,
     after: int = 0,
     progress: Progress | None = None,
+    left: Counter[str] | None = None,
 ) -> Iterator[Log]:
-    """The rows that may speak for the candidate, as chunks with both policies' probabilities."""
+    """The rows that may speak for the candidate, as chunks with both policies' probabilities.
+
+    `left` counts what may not: mined labels, and decisions whose propensity is not known.
+    """
     from headway.encode.fitting import fit
-    from headway.project.proving import chunks, unseen
+    from headway.project.proving import chunks, speaking, unseen
 
     task = settings.name
     body = project.servings.body(settings)
@@ -97,11 +104,21 @@ def logged(
 
     def rows(signals: bool) -> Iterator[Settled]:
         found = project.query.settled(task, after=after, signals=signals)
-        return unseen(found, upto=upto, parts=parts, after=after)
+        return speaking(unseen(found, upto=upto, parts=parts, after=after), counted)
 
+    counted: Counter[str] = Counter()
     pilot = [row.decision.situation for row, _ in zip(rows(False), range(2000), strict=False)]
     if not pilot:
+        if counted:
+            raise InvalidInput(
+                f"No settled decision of {task!r} can be evidence: {_listed(counted)}.",
+                code="propensity_unknown",
+                hint="A proof needs the probability that each decision was made with: let Headway decide, or import "
+                "it (--map propensity=COLUMN).",
+            )
         return
+    counted = Counter() if left is None else left
+    counted.clear()
     made = chunks(
         rows(bool(settings.guards)),
         arms=project.query.arms(task),
@@ -117,6 +134,10 @@ def logged(
         done += len(chunk)
         if progress is not None:
             progress("prove", done, None)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
 def plan(project: Project, task: str, *, uplift: float, power: float, register: bool, policy: str | None) -> Planned:

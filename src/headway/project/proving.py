@@ -7,6 +7,7 @@ the bundle's mark.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from headway.encode.state import Features
     from headway.nouns.protocols import Encoder
 
-__all__ = ["chunks", "unseen"]
+__all__ = ["chunks", "speaking", "unseen"]
 
 _CHUNK = 2000
 _CODES = {"rewarded": REWARDED, "failed": FAILED, "censored": CENSORED, "pending": PENDING}
@@ -34,6 +35,17 @@ def unseen(rows: Iterable[Settled], *, upto: int, parts: Sequence[str], after: i
     """Rows that a policy trained on `parts` up to row `upto` has never read; `after` skips a plan's pilot."""
     for row in rows:
         if row.seq > after and (row.seq > upto or part_of(row.decision) not in parts):
+            yield row
+
+
+def speaking(rows: Iterable[Settled], left: Counter[str]) -> Iterator[Settled]:
+    """Rows that evidence can rest on; `left` counts the others by what they lack."""
+    for row in rows:
+        if row.decision.source == "mined":
+            left["with a mined label"] += 1
+        elif not row.decision.propensity_known:
+            left["with unknown propensity"] += 1
+        else:
             yield row
 
 

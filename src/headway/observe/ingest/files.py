@@ -1,0 +1,225 @@
+"""A file into rows: JSON lines, CSV or Parquet, also gzipped; a line that is none is a Problem, never an exception.
+
+Strict where silence would lose data: NaN, a line that breaks off, a NUL, bytes that are not UTF-8 and lines over 32 MB
+are all said, with their number. Lenient where nothing is lost: a byte order mark, CRLF, empty lines.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import msgspec
+
+from headway.nouns.errors import InvalidInput, MissingExtra
+from headway.observe.ingest.fields import shown
+from headway.observe.ingest.records import Problem, Row
+
+__all__ = ["Kind", "digest_of", "kind_of", "rows_of"]
+
+Kind = Literal["jsonl", "csv", "parquet"]
+LONGEST = 32 << 20  # bytes of one line
+_BATCH = 2000
+_BOM = b"\xef\xbb\xbf"
+_decode = msgspec.json.Decoder().decode
+
+
+def kind_of(path: Path) -> Kind:
+    """What kind of file it is, by its name."""
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith((".parquet", ".pq")):
+        return "parquet"
+    return "csv" if name.endswith((".csv", ".tsv")) else "jsonl"
+
+
+def rows_of(path: Path, kind: Kind | None = None) -> Iterator[Row | Problem]:
+    """Every row of the file with its number, counted from 1 (in CSV the header is line 1)."""
+    read = {"jsonl": _json_lines, "csv": _csv_lines, "parquet": _parquet_rows}[kind or kind_of(path)]
+    return read(path)
+
+
+def digest_of(path: Path, told: Callable[[int], None] | None = None) -> str:
+    """SHA-256 of the file as it lies there."""
+    digest = hashlib.sha256()
+    with _translated(path), path.open("rb") as file:
+        done = 0
+        while block := file.read(1 << 20):
+            digest.update(block)
+            done += len(block)
+            if told is not None:
+                told(done)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, gzip.BadGzipFile):
+            raise
+        raise InvalidInput(
+            f"{str(path)!r} cannot be read: {error.strerror or error}.", code="bad_import_file", hint="Check the path."
+        ) from error
+
+
+def _open(path: Path) -> IO[bytes]:
+    with _translated(path):
+        with path.open("rb") as file:
+            zipped = file.read(2) == b"\x1f\x8b"
+        return gzip.open(path, "rb") if zipped else path.open("rb")  # type: ignore[return-value]  # GzipFile reads bytes
+
+
+def _broken(line: int, error: Exception) -> Problem:
+    return Problem(line, "", f"the compressed data cannot be read any further ({error}).", "Fetch the file again.")
+
+
+# -- JSON lines
+
+
+def _json_lines(path: Path) -> Iterator[Row | Problem]:
+    with _open(path) as file:
+        line = 0
+        while True:
+            line += 1
+            try:
+                raw = file.readline(LONGEST + 1)
+                if len(raw) > LONGEST:
+                    while raw and not raw.endswith(b"\n"):
+                        raw = file.readline(LONGEST)
+                    yield Problem(line, "", f"the line is longer than {LONGEST:,} bytes.", "Write one object per line.")
+                    continue
+            except (EOFError, OSError, zlib.error) as error:
+                yield _broken(line, error)
+                return
+            if not raw:
+                return
+            if line == 1:
+                if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    yield Problem(line, "", "the file is UTF-16.", "Save it as UTF-8.")
+                    return
+                raw = raw.removeprefix(_BOM)
+            raw = raw.strip(b" \t\r\n")
+            if raw:
+                yield _parsed(line, raw)
+
+
+def _parsed(line: int, raw: bytes) -> Row | Problem:
+    try:
+        found = _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        return Problem(line, "", f"{_start(raw)} is not JSON: {_why(raw, error)}", _cure(raw))
+    if not isinstance(found, dict):
+        return Problem(
+            line, "", f"{_start(raw)} is JSON, but not an object.", "Write one object {…} per line (jq -c '.[]' does)."
+        )
+    return line, found
+
+
+def _start(raw: bytes) -> str:
+    return shown(raw[:60].decode("utf-8", "replace"))
+
+
+def _why(raw: bytes, error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply."
+    if b"\0" in raw:
+        return "it holds a NUL byte."
+    try:
+        raw.decode()
+    except UnicodeDecodeError as wrong:
+        return f"byte {wrong.start} is not UTF-8."
+    if "truncated" in str(error):
+        return "it breaks off."
+    return f"{str(error).removeprefix('JSON is malformed: ').rstrip('.')}."
+
+
+def _cure(raw: bytes) -> str:
+    if any(word in raw for word in (b"NaN", b"Infinity")):
+        return "JSON has no NaN and no Infinity: write null where a value is not known."
+    if raw.startswith(b"["):
+        return "Write one object per line (jq -c '.[]' turns an array into lines)."
+    return "Correct the line, or leave it out; --on-error skip goes on and lists such lines."
+
+
+# -- CSV
+
+
+def _csv_lines(path: Path) -> Iterator[Row | Problem]:
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
+    with _open(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
+        tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
+        reader = csv.reader(file, delimiter="\t" if tabs else ",", strict=True)
+        header: list[str] | None = None
+        start = 1
+        while True:
+            try:
+                cells = next(reader, None)
+            except csv.Error as error:
+                yield Problem(start, "", f"the line is not CSV: {error}.", "Quote fields that hold commas or quotes.")
+                return  # where the next line begins is not known any more
+            except UnicodeDecodeError:
+                yield Problem(start, "", "the file is not UTF-8 from about here on.", "Save it as UTF-8.")
+                return
+            except (EOFError, OSError, zlib.error) as error:
+                yield _broken(start, error)
+                return
+            line, start = start, reader.line_num + 1
+            if cells is None:
+                return
+            if header is None:
+                header = [cell.strip() for cell in cells]
+                twice = {name for name in header if header.count(name) > 1}
+                if twice:
+                    yield Problem(line, "", f"the column {min(twice)!r} is there twice.", "Name each column once.")
+                    return
+            elif cells and len(cells) != len(header):
+                yield Problem(
+                    line,
+                    "",
+                    f"{len(cells)} fields, the header has {len(header)}.",
+                    "Quote fields that hold commas; leave a field empty where its value is not known.",
+                )
+            elif cells:
+                yield line, {name: cell for name, cell in zip(header, cells, strict=True) if cell != ""}
+
+
+# -- Parquet
+
+
+def _parquet_rows(path: Path) -> Iterator[Row | Problem]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise MissingExtra("Reading Parquet", "pyarrow", "parquet") from error
+    with _translated(path), path.open("rb") as file:
+        row = 0
+        try:
+            for batch in parquet.ParquetFile(file).iter_batches(batch_size=_BATCH):
+                for each in batch.to_pylist():
+                    row += 1
+                    yield row, {name: _plain(value) for name, value in each.items() if value is not None}
+        except (ArrowException, ValueError, OverflowError) as error:
+            yield Problem(row + 1, "", f"the file cannot be read as Parquet: {error}", "Check the file.")
+
+
+def _plain(value: Any) -> Any:
+    """Arrow's values as JSON has them."""
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value
