@@ -40,6 +40,8 @@ FAMILIES = [
     Family("bandit", {"model": "linear", "explore": "softmax", "prior": "pooled"}, 0.99),
     Family("bandit", {"model": "clusters", "explore": "epsilon", "clusters": 16}, 0.8),
     Family("bandit", {"model": "clusters", "explore": "greedy"}, 0.8),
+    Family("actor_critic", {"explore": "greedy", "epochs": 8}, 0.99),
+    Family("actor_critic", {"hidden": (32,), "activation": "tanh", "norm": False, "rate": 3e-3}, 0.9),
 ]
 
 

@@ -4,11 +4,13 @@
     trunk(x)                                                         # [row, out], x as `Features.vectors` gives it
     trunk.one(x[0])                                                  # [out], the same bits as that row
     Trunk.read(tensors, "q0", inputs=width, outputs=3)               # out of a bundle; what does not fit is Damaged
+    Trunk([w0, w1], [b0, b1], norms=[(gain, shift)])                 # LayerNorm before every activation
 
 Every layer but the last is followed by the activation. **Sums are exact**, as in `decide.bandit`: inputs are multiples
-of 2**-14, hidden activations are rounded to multiples of 2**-14 and cut at ±1024, and weights are rounded so that every
-product and partial sum fits into 53 bits. A row alone, the same row in a batch and the same row on another machine get
-equal bits, so replay is exact. The rounding costs about what float32 costs.
+of 2**-14, hidden activations are rounded (ReLU: to multiples of 2**-14, cut at 1024; tanh: to multiples of 2**-20), and
+weights are rounded so that every product and partial sum fits into 53 bits. A row alone, the same row in a batch and
+the same row on another machine get equal bits, so replay is exact. The rounding costs about what float32 costs.
+LayerNorm's own sums are not exact; they run along one row in a fixed order, and what follows is rounded.
 
 Not covered: gradients; those are `learn`'s.
 """
@@ -29,23 +31,34 @@ from headway.nouns.protocols import Floats
 __all__ = ["Activation", "Trunk"]
 
 Activation = Literal["relu", "tanh"]
+Norm = tuple[Floats, Floats]  # gain and shift, [out] each
 _HIDDEN_LIMIT = 1024.0
 _INPUT_BITS = round(math.log2(LIMIT / GRID))  # 17
-_HIDDEN_BITS = round(math.log2(_HIDDEN_LIMIT / GRID))  # 24
+_HIDDEN_GRID: dict[Activation, float] = {"relu": GRID, "tanh": 2.0**-20}
+_HIDDEN_BITS: dict[Activation, int] = {"relu": round(math.log2(_HIDDEN_LIMIT / GRID)), "tanh": 20}  # 24, 20
+_EPSILON = 1e-5  # of LayerNorm
 _MOST_LAYERS, _WIDEST = 8, 1 << 14
 
 
 class Trunk:
     """Immutable; safe from threads."""
 
-    __slots__ = ("_turned", "activation", "biases", "weights")
+    __slots__ = ("_turned", "activation", "biases", "norms", "weights")
 
-    def __init__(self, weights: Sequence[Floats], biases: Sequence[Floats], activation: Activation = "relu") -> None:
+    def __init__(
+        self,
+        weights: Sequence[Floats],
+        biases: Sequence[Floats],
+        activation: Activation = "relu",
+        norms: Sequence[Norm] = (),
+    ) -> None:
         self.activation = activation
-        self.weights = tuple(_exact(each, _HIDDEN_BITS if depth else _INPUT_BITS) for depth, each in enumerate(weights))
+        bits = _HIDDEN_BITS[activation]
+        self.weights = tuple(_exact(each, bits if depth else _INPUT_BITS) for depth, each in enumerate(weights))
         self.biases = tuple(np.array(each, dtype=np.float64) for each in biases)
+        self.norms = tuple((np.array(gain, np.float64), np.array(shift, np.float64)) for gain, shift in norms)
         self._turned = tuple(np.ascontiguousarray(each.T) for each in self.weights)
-        for each in (*self.weights, *self.biases, *self._turned):
+        for each in (*self.weights, *self.biases, *self._turned, *(one for pair in self.norms for one in pair)):
             each.flags.writeable = False
 
     def __call__(self, x: Floats) -> Floats:
@@ -54,7 +67,7 @@ class Trunk:
             x = x @ turned
             x += bias
             if depth < last:
-                self._activate(x)
+                self._activate(x, depth)
         return x
 
     def one(self, x: Floats) -> Floats:
@@ -64,25 +77,36 @@ class Trunk:
             x = weight.dot(x)
             x += bias
             if depth < last:
-                self._activate(x)
+                self._activate(x, depth)
         return x
 
-    def _activate(self, x: Floats) -> None:
+    def _activate(self, x: Floats, depth: int) -> None:
         """In place, onto the grid: 0 … 1024, or −1 … 1."""
+        if self.norms:
+            gain, shift = self.norms[depth]
+            width = x.shape[-1]
+            x -= x.sum(axis=-1, keepdims=True) / width
+            x *= 1.0 / np.sqrt((x * x).sum(axis=-1, keepdims=True) / width + _EPSILON)
+            x *= gain
+            x += shift
+        grid = _HIDDEN_GRID[self.activation]
         if self.activation == "tanh":
             np.tanh(x, out=x)
         else:
             np.maximum(x, 0.0, out=x)
             np.minimum(x, _HIDDEN_LIMIT, out=x)
-        x *= 1.0 / GRID
+        x *= 1.0 / grid
         np.rint(x, out=x)
-        x *= GRID
+        x *= grid
 
     @classmethod
     def read(
         cls, tensors: Mapping[str, Any], name: str, *, inputs: int, outputs: int, activation: object = "relu"
     ) -> Trunk:
-        """The network stored as `name.w0`, `name.b0`, `name.w1`, …; shapes, types and finiteness are checked."""
+        """The network stored as `name.w0`, `name.b0`, `name.w1`, …; shapes, types and finiteness are checked.
+
+        LayerNorm is there where `name.g0` (gain) is, with `name.s0` (shift), for every layer but the last.
+        """
         if activation not in get_args(Activation):
             raise _damaged(f"The bundle's activation is {activation!r:.40}", "bad_header")
         weights: list[Floats] = []
@@ -98,12 +122,21 @@ class Trunk:
         fits = fits and [each.shape for each in biases] == [(out,) for out, _ in shapes]
         if not fits or shapes[0][1] != inputs or shapes[-1][0] != outputs:
             raise _damaged(f"The network {name!r} has the shapes {shapes}, for {inputs} → {outputs}", "bad_tensor")
-        return cls(weights, biases, cast(Activation, activation))
+        norms: list[Norm] = []
+        for depth in range(len(weights) - 1 if f"{name}.g0" in tensors else 0):
+            pair = _tensor(tensors, f"{name}.g{depth}", 1), _tensor(tensors, f"{name}.s{depth}", 1)
+            if any(each.shape != biases[depth].shape for each in pair):
+                raise _damaged(f"The normalisation of layer {depth} of {name!r} does not fit it", "bad_tensor")
+            norms.append(pair)
+        return cls(weights, biases, cast(Activation, activation), norms)
 
     def tensors(self, name: str) -> dict[str, Floats]:
         """What `read` reads."""
         found = {f"{name}.w{depth}": np.array(each) for depth, each in enumerate(self.weights)}
-        return found | {f"{name}.b{depth}": np.array(each) for depth, each in enumerate(self.biases)}
+        found |= {f"{name}.b{depth}": np.array(each) for depth, each in enumerate(self.biases)}
+        for depth, (gain, shift) in enumerate(self.norms):
+            found |= {f"{name}.g{depth}": np.array(gain), f"{name}.s{depth}": np.array(shift)}
+        return found
 
 
 def _exact(weights: Floats, bits: int) -> Floats:

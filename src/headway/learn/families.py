@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headway.learn.actor_critic import ActorCriticLearner
 from headway.learn.bandit import BanditLearner
 from headway.nouns.errors import UnknownName, did_you_mean
 from headway.nouns.protocols import Encoder, Learner
 
 __all__ = ["FAMILIES", "ONLINE", "learner", "online_learner"]
 
-FAMILIES: dict[str, Callable[[Encoder | None], Learner]] = {"bandit": BanditLearner}
+FAMILIES: dict[str, Callable[[Encoder | None], Learner]] = {"bandit": BanditLearner, "actor_critic": ActorCriticLearner}
 ONLINE: dict[str, Callable[[Encoder | None], BanditLearner]] = {"bandit": BanditLearner}
 
 
