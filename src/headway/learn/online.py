@@ -2,12 +2,13 @@
 
     state = start(features, encoder, knobs)          # knows nothing yet
     state = state_from(policy)                       # goes on where a bundle stopped
-    update(state, row)                               # one settled decision; sign=-1 takes it back
+    update(state, row)                               # one settled decision, by its weight; sign=-1 takes it back
     state.policy                                     # a live view, changed by the next update: for one thread
     snapshot(state)                                  # Learned-like tensors of an immutable policy
 
-What is stored are sums: Σxxᵀ, Σxr and (n, Σr, Σr²) per arm. Features are multiples of 2**-14, so Σxxᵀ is exact in
-float64 (up to about two million rows of unit length) and a withdrawn row leaves no trace. `snapshot` computes from the
+What is stored are sums: Σxxᵀ, Σxr and (n, Σr, Σr²) per arm, each row by its weight (1, or less where raters disagree).
+Features are multiples of 2**-14 and weights of 2**-6, so Σxxᵀ is exact in float64 (up to about two million rows of unit
+length, 2**-6 of that with weights) and a withdrawn row leaves no trace. `snapshot` computes from the
 sums alone, so it does not depend on the order in which rows came.
 
 The live view is kept up by recursive least squares: with P the inverse and v = Px, each row changes the weights by
@@ -58,8 +59,9 @@ class State:
         self.seen = np.zeros(1)
         self.centroids: Floats = np.zeros((0, features.width))
         self._last: tuple[Situation, Floats] | None = None
-        self._waiting: list[tuple[int, Floats, float, float]] = []  # arm, features, reward, sign: not yet in the sums
-        self._rows: list[int] = [0] * len(self.arms)  # per arm, with those that wait
+        self._waiting: list[tuple[int, Floats, float, float]] = []  # arm, features, reward, weight: not yet in the sums
+        self._rows: list[float] = [0.0] * len(self.arms)  # weight per arm, with those that wait; exact
+        self._steps: list[int] = [0] * len(self.arms)  # rows since the arm's inverse was computed afresh
         self.policy: Bandit
         self._allot(len(self.arms))
 
@@ -102,7 +104,8 @@ class State:
         )
         self.seen[0] = self.totals[..., 0].sum()
         per_arm = self.totals[..., 0] if self.linear else self.totals[..., 0].sum(axis=0)
-        self._rows = [round(each) for each in per_arm.tolist()]
+        self._rows = per_arm.tolist()
+        self._steps = [0] * len(self.arms)
         if self.linear:
             self._renew(range(len(self.arms)))
             self.noise[0] = (max(self._error, 0.0) + _PRIOR_ROWS * self._spread) / (float(self.seen[0]) + _PRIOR_ROWS)
@@ -113,9 +116,9 @@ class State:
             self._last = (situation, self.features.vector(situation, self.encoder))
         return self._last[1]
 
-    def rows(self, name: str) -> int:
-        """How many rows an arm has."""
-        return self._rows[self.index[name]] if name in self.index else 0
+    def rows(self, name: str) -> float:
+        """How many rows an arm has, by weight."""
+        return self._rows[self.index[name]] if name in self.index else 0.0
 
     def place(self, name: str) -> int:
         """Where an arm stands; a new one is given a place."""
@@ -136,38 +139,40 @@ class State:
             by_arm.setdefault(each[0], []).append(each)
         for arm, mine in by_arm.items():
             x = np.concatenate([each[1] for each in mine]).reshape(len(mine), -1)
-            reward, sign = np.array([each[2] for each in mine]), np.array([each[3] for each in mine])
-            self.moments[arm] += x.T @ (x * sign[:, None])
-            self.targets[arm] += (reward * sign) @ x
-            self.totals[arm] += (sign.sum(), (sign * reward).sum(), (sign * reward * reward).sum())
+            reward, weight = np.array([each[2] for each in mine]), np.array([each[3] for each in mine])
+            self.moments[arm] += x.T @ (x * weight[:, None])
+            self.targets[arm] += (reward * weight) @ x
+            self.totals[arm] += (weight.sum(), (weight * reward).sum(), (weight * reward * reward).sum())
             if not self._rows[arm]:  # nothing is left of this arm but rounding errors of Σxr
                 self.moments[arm], self.targets[arm], self.totals[arm] = 0.0, 0.0, 0.0
 
-    def add_linear(self, arm: int, x: Floats, reward: float, sign: float) -> None:
-        self._waiting.append((arm, x, reward, sign))
-        self._rows[arm] = rows = self._rows[arm] + int(sign)
-        self.seen[0] = seen = float(self.seen[0]) + sign
-        if sign < 0.0 or rows % _REFRESH == 0:
+    def add_linear(self, arm: int, x: Floats, reward: float, weight: float) -> None:
+        """One row; a weight below 0 takes it back."""
+        self._waiting.append((arm, x, reward, weight))
+        self._rows[arm] = rows = self._rows[arm] + weight
+        self._steps[arm] += 1
+        self.seen[0] = seen = float(self.seen[0]) + weight
+        if weight < 0.0 or rows % _REFRESH == 0.0 or self._steps[arm] >= _REFRESH:
             self.flush()
             self._renew((arm,))
         elif seen <= _EARLY and int(seen) & (int(seen) - 1) == 0:
             self.flush()
             self._renew(range(len(self.arms)))
         else:
-            self._recurse(arm, x, reward, rows)
+            self._recurse(arm, x, reward, weight, rows)
             if len(self._waiting) >= _REFRESH:
                 self.flush()
         self._model.forget()
         self.noise[0] = (max(self._error, 0.0) + _PRIOR_ROWS * self._spread) / (seen + _PRIOR_ROWS) + 1e-9
 
-    def _recurse(self, arm: int, x: Floats, reward: float, rows: int) -> None:
+    def _recurse(self, arm: int, x: Floats, reward: float, weight: float, rows: float) -> None:
         """One step of recursive least squares; `covariance` less `_lately`ᵀ`_lately` is the true inverse."""
         covariance, weights, late = self.covariance[arm], self.weights[arm], self._late[arm]
         side = self._model.side(x, arm)
         if late:
             recent = self._lately[arm, :late]
             side -= recent.dot(x).dot(recent)
-        scale = 1.0 + float(x.dot(side))
+        scale = 1.0 / weight + float(x.dot(side))
         error = reward - float(weights.dot(x))
         weights += side * (error / scale)
         self._error += error * error / scale
@@ -200,7 +205,7 @@ class State:
     def _refresh(self, arm: int) -> None:
         """The arm's inverse and weights straight from the sums."""
         start, covariance = self.weights[len(self.arms)], self.covariance[arm]
-        self._late[arm] = 0
+        self._late[arm] = self._steps[arm] = 0
         if not self._rows[arm]:
             self.weights[arm], covariance[:] = start, self.covariance[len(self.arms)]
             return
@@ -208,15 +213,15 @@ class State:
         covariance[:] = 0.5 * (inverse + inverse.T)
         self.weights[arm] = start + covariance @ (self.targets[arm] - self.moments[arm] @ start)
 
-    def add_cluster(self, arm: int, x: Floats, reward: float, sign: float) -> None:
+    def add_cluster(self, arm: int, x: Floats, reward: float, weight: float) -> None:
         model = self.policy.model
         assert isinstance(model, Clusters)
         totals = self.totals[int(model.nearest(x[None, :])[0]), arm]
-        totals += sign * np.array([1.0, reward, reward * reward])
+        totals += weight * np.array([1.0, reward, reward * reward])
         if totals[0] == 0.0:
             totals[:] = 0.0
-        self.seen[0] += sign
-        self._rows[arm] += int(sign)
+        self.seen[0] += weight
+        self._rows[arm] += weight
         found = clusters_posterior(self.totals, self.shrink)
         model.means, model.stds = found["means"], found["stds"]
 
@@ -314,9 +319,9 @@ def update(state: State, row: Settled, sign: int = 1) -> None:
         )
     arm = state.place(name)
     if state.linear:
-        state.add_linear(arm, x, float(reward), float(sign))
+        state.add_linear(arm, x, float(reward), sign * row.weight)
     else:
-        state.add_cluster(arm, x, float(reward), float(sign))
+        state.add_cluster(arm, x, float(reward), sign * row.weight)
 
 
 def tensors_of(state: State) -> dict[str, Floats]:

@@ -158,12 +158,12 @@ class Query:
         """
         live = "" if corrections else f" AND {_LIVE}"
         sql = (
-            f"SELECT s.seq, s.reward, s.status, s.replaces, {DECISION_COLUMNS} FROM settled s "
+            f"SELECT s.seq, s.reward, s.status, s.replaces, s.weight, {DECISION_COLUMNS} FROM settled s "
             f"JOIN {DECISION_TABLES.replace('decisions d JOIN', 'decisions d ON d.seq = s.decision JOIN', 1)} "
             f"WHERE s.task_id = ?{live} AND s.seq > ? ORDER BY s.seq LIMIT ?"
         )
         for page in self._database.pages(sql, (self.name_id("task", task),), after=after):
-            values = self._values([row[5] for row in page]) if signals else {}
+            values = self._values([row[6] for row in page]) if signals else {}
             for row in page:
                 if upto is not None and row[0] > upto:
                     return
@@ -172,20 +172,26 @@ class Query:
                     reward=row[1],
                     status=STATUSES[row[2]],
                     replaces=row[3],
-                    decision=decision_from_row(row[4:]),
-                    signals=values.get(row[5], {}),
+                    weight=1.0 if row[4] is None else row[4],
+                    decision=decision_from_row(row[5:]),
+                    signals=values.get(row[6], {}),
                 )
 
     def settled_row(self, seq: int) -> Settled:
         """One row of the log, replaced or not."""
         tables = DECISION_TABLES.replace("decisions d JOIN", "decisions d ON d.seq = s.decision JOIN", 1)
         row = self._database.query(
-            f"SELECT s.seq, s.reward, s.status, s.replaces, {DECISION_COLUMNS} "
+            f"SELECT s.seq, s.reward, s.status, s.replaces, s.weight, {DECISION_COLUMNS} "
             f"FROM settled s JOIN {tables} WHERE s.seq = ?",
             (seq,),
         )[0]
         return Settled(
-            seq=row[0], reward=row[1], status=STATUSES[row[2]], replaces=row[3], decision=decision_from_row(row[4:])
+            seq=row[0],
+            reward=row[1],
+            status=STATUSES[row[2]],
+            replaces=row[3],
+            weight=1.0 if row[4] is None else row[4],
+            decision=decision_from_row(row[5:]),
         )
 
     def _values(self, subjects: Sequence[bytes]) -> dict[bytes, dict[str, float]]:
@@ -208,11 +214,15 @@ class Query:
     def outcome(self, decision: Decision) -> Outcome:
         """How a decision stands: the last row that settled it, or pending."""
         rows = self._database.query(
-            "SELECT reward, status, clipped FROM settled WHERE decision = ? ORDER BY seq DESC LIMIT 1", (decision.seq,)
+            "SELECT reward, status, clipped, weight FROM settled WHERE decision = ? ORDER BY seq DESC LIMIT 1",
+            (decision.seq,),
         )
         if not rows:
             return Outcome(status="pending", reward=None)
-        return Outcome(status=STATUSES[rows[0][1]], reward=rows[0][0], clipped=bool(rows[0][2]))
+        reward, status, clipped, weight = rows[0]
+        return Outcome(
+            status=STATUSES[status], reward=reward, clipped=bool(clipped), weight=1.0 if weight is None else weight
+        )
 
     def last_settled(self, task: str) -> int:
         rows = self._database.query("SELECT MAX(seq) FROM settled WHERE task_id = ?", (self.name_id("task", task),))
@@ -275,7 +285,7 @@ class Query:
         counts: dict[str, int] = {}
         for body, action, count in self._database.query(
             "SELECT c.body, d.action, COUNT(*) FROM decisions d JOIN candidate_sets c ON c.id = d.candidate_set_id "
-            "WHERE d.task_id = ? GROUP BY d.candidate_set_id, d.action",
+            "WHERE d.task_id = ? GROUP BY c.id, d.action",
             (task_id,),
         ):
             name = decode_candidates(body)[action].name

@@ -10,6 +10,7 @@ Water marks count the store's own sequence numbers, never ids or times: clients 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from headway.nouns.records import Outcome
@@ -17,9 +18,11 @@ from headway.observe.database import Connection, Database
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, microseconds
 
-__all__ = ["Judge", "settle"]
+__all__ = ["Agree", "Given", "Judge", "given", "settle"]
 
 Judge = Callable[[int, Mapping[str, float], float], Outcome]  # (decision seq, live signals, age in seconds)
+Given = tuple[int, str, str, float]  # a live signal: decision that drew, name, rater, value
+Agree = Callable[[Sequence[Given]], Mapping[int, tuple[Mapping[str, float], float]]]  # → values and weight per draw
 _PAGE = 1000
 _LIVE_SIGNAL = "g.withdrawn_by IS NULL AND g.value IS NOT NULL"
 
@@ -34,16 +37,21 @@ def settle(
     now: float,
     wait_s: float | None,
     again: bool = False,
+    agree: Agree | None = None,
 ) -> int:
     """Settle what can be settled; returns how many rows were written. The caller holds the project lock.
 
-    `again` looks at every settled decision once more (after the reward was redefined).
+    `again` looks at every settled decision once more (after the reward was redefined). `agree` makes one value of what
+    several raters said: it sees all live signals of the task, because every rating tells something about its rater.
     """
     task_id = query.name_id("task", task)
     if not task_id:
         return 0
-    settler = _Settler(database, task_id, judge, version, now)
-    written = settler.new_signals() + settler.early_signals()
+    settler = _Settler(database, task_id, judge, version, now, agree)
+    if agree is not None and settler.ratings_changed():
+        written = settler.new_signals() + settler.early_signals() + settler.rated()
+    else:
+        written = settler.new_signals() + settler.early_signals()
     if wait_s is not None:
         written += settler.expired(now - wait_s)
     if again:
@@ -52,7 +60,11 @@ def settle(
 
 
 class _Settler:
-    def __init__(self, database: Database, task_id: int, judge: Judge, version: str, now: float) -> None:
+    def __init__(
+        self, database: Database, task_id: int, judge: Judge, version: str, now: float, agree: Agree | None
+    ) -> None:
+        self._agree = agree
+        self._agreed: Mapping[int, tuple[Mapping[str, float], float]] | None = None
         self._database = database
         self._task_id = task_id
         self._judge = judge
@@ -121,6 +133,29 @@ class _Settler:
             written += self._write([row[0] for row in page], marks={})
         return written
 
+    # -- several raters
+
+    def ratings_changed(self) -> bool:
+        """Whether any signal came, was withdrawn or was deleted since the raters were last compared."""
+        last = self._database.query("SELECT MAX(seq) FROM signals")[0][0] or 0
+        return self._mark("agreed") != last
+
+    def rated(self) -> int:
+        """Every draw that has ratings once more: a rating changes what the rater's other ratings are worth."""
+        last = self._database.query("SELECT MAX(seq) FROM signals")[0][0] or 0
+        draws = sorted(self._agreement())
+        written = 0
+        for start in range(0, len(draws), _PAGE):
+            written += self._write(draws[start : start + _PAGE], marks={})
+        self._write([], marks={"agreed": last})
+        return written
+
+    def _agreement(self) -> Mapping[int, tuple[Mapping[str, float], float]]:
+        if self._agreed is None:
+            assert self._agree is not None
+            self._agreed = self._agree(_given(self._database, self._task_id, self._name))
+        return self._agreed
+
     # -- one page
 
     def _draws(self, subjects: Sequence[bytes]) -> list[int]:
@@ -147,8 +182,8 @@ class _Settler:
         with self._database.transaction() as connection:
             rows = self._changed(connection, judged)
             connection.executemany(
-                "INSERT INTO settled (task_id, decision, reward, status, version_id, clipped, replaces, at) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO settled (task_id, decision, reward, status, version_id, clipped, replaces, at, weight) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 rows,
             )
             for name, value in marks.items():
@@ -179,17 +214,18 @@ class _Settler:
             name = self._name(name_id)
             total, count = mine.get(name, (0.0, 0))
             mine[name] = (total + value, count + 1)
-        return [
-            (
-                seq,
-                self._judge(
-                    seq,
-                    {name: total / count for name, (total, count) in totals.get(seq, {}).items()},
-                    self._now - at / 1e6,
-                ),
-            )
-            for seq, at in sorted(ages)
-        ]
+        judged = []
+        for seq, at in sorted(ages):
+            values = {name: total / count for name, (total, count) in totals.get(seq, {}).items()}
+            weight = 1.0
+            if values and self._agree is not None:
+                agreed, weight = self._agreement().get(seq, ({}, 1.0))
+                values |= agreed
+            outcome = self._judge(seq, values, self._now - at / 1e6)
+            if weight != 1.0 and outcome.status == "rewarded":
+                outcome = replace(outcome, weight=weight)
+            judged.append((seq, outcome))
+        return judged
 
     def _changed(self, connection: Connection, judged: Iterable[tuple[int, Outcome]]) -> list[tuple[Any, ...]]:
         """Rows for the outcomes that differ from what stands. A decision that settled stays settled: signals that are
@@ -200,7 +236,8 @@ class _Settler:
         for start in range(0, len(judged), _PAGE):
             seqs = [seq for seq, _ in judged[start : start + _PAGE]]
             for decision, *rest in connection.execute(
-                f"SELECT decision, seq, reward, status FROM settled WHERE decision IN ({_marks(seqs)}) ORDER BY seq",
+                f"SELECT decision, seq, reward, status, COALESCE(weight, 1.0) FROM settled "
+                f"WHERE decision IN ({_marks(seqs)}) ORDER BY seq",
                 seqs,
             ):
                 known[decision] = tuple(rest)
@@ -210,7 +247,7 @@ class _Settler:
             before = known.get(seq)
             if before is None and outcome.status == "pending":
                 continue
-            if before is not None and before[1:3] == (outcome.reward, status):
+            if before is not None and before[1:4] == (outcome.reward, status, outcome.weight):
                 continue
             replaces = None if before is None else before[0]
             rows.append(
@@ -223,6 +260,7 @@ class _Settler:
                     int(outcome.clipped),
                     replaces,
                     microseconds(self._now),
+                    None if outcome.weight == 1.0 else outcome.weight,
                 )
             )
         return rows
@@ -243,6 +281,53 @@ class _Settler:
         if known is None:
             known = self._names[name_id] = self._database.query("SELECT name FROM names WHERE id = ?", (name_id,))[0][0]
         return known
+
+
+def given(database: Database, query: Query, task: str) -> list[Given]:
+    """Every live signal of a task, by the decision that drew."""
+    names: dict[int, str] = {}
+
+    def name(identifier: int) -> str:
+        found = names.get(identifier)
+        if found is None:
+            found = names[identifier] = database.query("SELECT name FROM names WHERE id = ?", (identifier,))[0][0]
+        return found
+
+    return _given(database, query.name_id("task", task), name)
+
+
+def _given(database: Database, task_id: int, name_of: Callable[[int], str]) -> list[Given]:
+    """Live signals by draw, as in `_judged`: its own, those of the decisions that repeat it, of its episode."""
+    columns = "SELECT g.seq, g.name_id, g.rater_id, g.value"
+    found: list[Given] = []
+    for joined in (
+        "d.seq FROM signals g JOIN decisions d ON d.id = g.subject WHERE d.draw IS NULL",
+        "d.seq FROM signals g JOIN decisions f ON f.id = g.subject JOIN decisions d ON d.id = f.draw WHERE 1 = 1",
+    ):
+        pages = database.pages(
+            f"{columns}, {joined} AND d.task_id = ? AND {_LIVE_SIGNAL} AND g.seq > ? ORDER BY g.seq LIMIT ?",
+            (task_id,),
+            after=0,
+        )
+        for page in pages:
+            found += [(draw, name_of(name), name_of(rater), value) for _, name, rater, value, draw in page]
+    pages = database.pages(
+        f"{columns}, g.subject FROM signals g JOIN episodes e ON e.id = g.subject WHERE e.task_id = ? "
+        f"AND {_LIVE_SIGNAL} AND g.seq > ? ORDER BY g.seq LIMIT ?",
+        (task_id,),
+        after=0,
+        size=_PAGE,
+    )
+    for page in pages:
+        episodes = sorted({row[4] for row in page})
+        draws: dict[bytes, list[int]] = {}
+        for episode, draw in database.query(
+            f"SELECT episode, seq FROM decisions WHERE episode IN ({_marks(episodes)}) AND draw IS NULL", episodes
+        ):
+            draws.setdefault(episode, []).append(draw)
+        for _, name, rater, value, episode in page:
+            found += [(draw, name_of(name), name_of(rater), value) for draw in draws.get(episode, ())]
+    return found
 
 
 def _marks(values: Sequence[object]) -> str:

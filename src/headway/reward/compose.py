@@ -9,7 +9,8 @@ Additive: the sum of weight · t(value). Multiplicative: the product of (1 - wei
 signal of 1 or a weight of 0 changes nothing, and a weight of 1 counts in full. A signal that counts but is not required
 and is missing contributes 0 to the sum, 1 to the product.
 A safety flag settles at once, at the low end of the range: no later signal can make it a positive.
-Not covered: several raters (the values that come in are already one number per signal) and replies' tokens.
+Several raters come in as one number per signal: their mean, or with `consensus` what `raters` makes of them.
+Not covered: replies' tokens.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ Combine = Literal["additive", "multiplicative"]
 COMBINES: tuple[Combine, ...] = ("additive", "multiplicative")
 Worth = float | Literal["exclude"]
 
+CONSENSUS: Final = "raters-1"  # the model behind `consensus`; another one is another reward version
 _PENDING: Final = Outcome(status="pending", reward=None)
 
 
@@ -46,10 +48,11 @@ class Rewards:
 
     __slots__ = (
         "_additive", "_censored", "_failed", "_flagged", "_function", "_high", "_low", "_others", "_required",
-        "_reward_after_s", "_signals", "_steps", "_terms", "version",
+        "_reward_after_s", "_signals", "_steps", "_terms", "consensus", "version",
     )  # fmt: skip
 
     version: str
+    consensus: bool  # several raters are weighed against each other before their ratings count
 
     def __init__(
         self,
@@ -64,7 +67,9 @@ class Rewards:
         on_censored: Worth,
         reward_after_s: float,
         version: str,
+        consensus: bool = False,
     ) -> None:
+        self.consensus = consensus
         self._low, self._high = range
         self._terms = dict(terms)
         self._function = function
@@ -94,6 +99,7 @@ class Rewards:
         on_failure: float | str | None = None,
         on_censored: float | str = "exclude",
         reward_after_s: float = 86400.0,
+        consensus: bool = False,
         directory: Path | None = None,
     ) -> Rewards:
         """Rewards from plain values.
@@ -127,6 +133,7 @@ class Rewards:
             "on_failure": failed,
             "on_censored": censored,
             "reward_after_s": float(reward_after_s),
+            **({"consensus": CONSENSUS} if consensus else {}),
         }
         text = json.dumps(definition, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
         return cls(
@@ -140,6 +147,7 @@ class Rewards:
             on_censored=censored,
             reward_after_s=float(reward_after_s),
             version=hashlib.sha256(text.encode()).hexdigest()[:12],
+            consensus=consensus,
         )
 
     @property
@@ -155,6 +163,18 @@ class Rewards:
     @property
     def range(self) -> tuple[float, float]:
         return self._low, self._high
+
+    def worth(self, name: str) -> float:
+        """How strongly a step of one in this signal moves the reward; 1 where a function or a product decides that."""
+        found = self._terms.get(name)
+        if found is None or not self._additive:
+            return 1.0
+        return abs(found.weight) * (0.5 if found.transform == "stars" else 1.0)
+
+    def rated(self, name: str) -> bool:
+        """Whether the signal looks like a person's: stars or thumbs."""
+        found = self._terms.get(name)
+        return found is not None and found.transform in ("stars", "thumbs")
 
     def check(self, name: str, value: float) -> float:
         """The value of a signal as a float, or an InvalidInput: call it at the door, before anything is stored."""
