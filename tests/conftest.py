@@ -5,6 +5,8 @@
 - A test that leaves a child process, a listening port or a non-daemon thread behind fails, by name.
 - `model_cache` is the folder of models, fetched once per checkout and shared by all runs; HEADWAY_CACHE points at it.
 - `shared_data` is the folder of real data, or a skip; `need_tool` finds a program, or skips (fails where CI is set).
+- `engine` runs a test once on SQLite and once on a real PostgreSQL server, `place` is its store there; what only one of
+  them has is marked `@pytest.mark.engines("sqlite", why="…")`.
 - Servers bind port 0 and are asked for the port they got: a "free port" fixture would make two workers race for it.
 """
 
@@ -18,12 +20,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from multiprocessing import resource_tracker
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
+
+if TYPE_CHECKING:
+    from tests.postgres import Server
 
 ROOT = Path(__file__).resolve().parent.parent
 GRACE_S = 2.0  # how long something that is already ending may take to end
@@ -47,6 +54,13 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     tempfile.tempdir = None  # it was cached before TMPDIR moved
     set_hypothesis_home_dir(home / "hypothesis")
+    config.addinivalue_line("markers", "engines(*names, why): the databases that a test is about; both by default")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "engine" in metafunc.fixturenames:
+        mark = metafunc.definition.get_closest_marker("engines")
+        metafunc.parametrize("engine", mark.args if mark else ("sqlite", "postgresql"), indirect=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -108,6 +122,42 @@ def need_tool() -> Callable[..., str]:
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A real PostgreSQL server of this worker's own; a skip where none can be started (a failure under CI)."""
+    from tests.postgres import NotThere, Server
+
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(Server.started())
+        except NotThere as error:
+            if os.environ.get("CI"):
+                pytest.fail(f"no PostgreSQL, and CI is set: {error}", pytrace=False)
+            pytest.skip(f"no PostgreSQL: {error}")
+        yield server
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest) -> str:
+    """ "sqlite" or "postgresql": every test that asks for it runs on both."""
+    return str(request.param)
+
+
+@pytest.fixture
+def place(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Path | str:
+    """Where `open_database` finds this test's own store."""
+    if engine == "sqlite":
+        return tmp_path / "headway.db"
+    url: str = request.getfixturevalue("postgres").store()
+    return url
+
+
+@pytest.fixture
+def environ(engine: str, request: pytest.FixtureRequest) -> dict[str, str]:
+    """The environment of a project on this engine: `headway.open(folder, environ=environ)`."""
+    return {} if engine == "sqlite" else {"HEADWAY_STORE_URL": request.getfixturevalue("postgres").store()}
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""A real SQLite store in the test's own folder."""
+"""A real store of the test's own, on both engines."""
 
 from __future__ import annotations
 
@@ -52,21 +52,27 @@ class Ground:
     writer: Writer
     store: Store
     query: Query
-    folder: Path
+    place: Path | str
+
+    @property
+    def folder(self) -> Path:
+        assert isinstance(self.place, Path), "only SQLite is a file"
+        return self.place.parent
 
     def add(self, *decisions: Decision, opening: bool = False) -> list[Decision]:
         return self.store.add(decisions, CONFIGS, opening=[opening] * len(decisions))
 
 
-def lay(folder: Path) -> Ground:
-    database = open_database(folder / "headway.db")
+def lay(place: Path | str) -> Ground:
+    """`place` as text may also be the path of a file: for child processes."""
+    database = open_database(place if str(place).startswith("postgresql:") else Path(place))
     writer = Writer(database)
-    return Ground(database, writer, Store(database, writer), Query(database), folder)
+    return Ground(database, writer, Store(database, writer), Query(database), place)
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Ground]:
-    laid = lay(tmp_path)
+def ground(place: Path | str) -> Iterator[Ground]:
+    laid = lay(place)
     yield laid
     laid.writer.close()
     laid.database.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import select
@@ -14,6 +15,7 @@ import sys
 import threading
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from headway.nouns.errors import Busy, Damaged, HeadwayError, Unavailable
@@ -30,7 +32,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from tests.observe.conftest import lay, make
 from headway.nouns.records import Signal
-ground = lay(Path(sys.argv[1]))
+ground = lay(sys.argv[1])
 how_many = int(sys.argv[3])
 print("ready", flush=True)
 while how_many:
@@ -47,9 +49,9 @@ while how_many:
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def start(folder: Path, how_many: int) -> subprocess.Popen[str]:
+def start(place: Path | str, how_many: int) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(folder), str(ROOT), str(how_many)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", WRITER, str(place), str(ROOT), str(how_many)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "ready\n"
     return process
@@ -61,10 +63,10 @@ def acknowledged(process: subprocess.Popen[str]) -> list[str]:
     return [line.strip() for line in said if line.endswith("\n")]
 
 
-def kill_at_random(folder: Path, times: int, seed: int) -> None:
+def kill_at_random(place: Path | str, times: int, seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(times):
-        process = start(folder, 10**9)
+        process = start(place, 10**9)
         # Wait for a random number of acknowledgements, then a random part of one more write.
         os.set_blocking(process.stdout.fileno(), False)
         seen = b""
@@ -78,44 +80,48 @@ def kill_at_random(folder: Path, times: int, seed: int) -> None:
         os.set_blocking(process.stdout.fileno(), True)
         said = (seen + process.stdout.buffer.read()).decode().splitlines(keepends=True)
         process.stdout.close()
-        check_all_there(folder, [line.strip() for line in said if line.endswith("\n")])
+        check_all_there(place, [line.strip() for line in said if line.endswith("\n")])
 
 
-def check_all_there(folder: Path, ids: list[str]) -> None:
-    """Read with plain sqlite3, as another program would."""
-    connection = sqlite3.connect(folder / "headway.db")
-    try:
+def check_all_there(place: Path | str, ids: list[str]) -> None:
+    """Read with the plain driver, as another program would."""
+    if isinstance(place, str):
+        connection, mark = psycopg.connect(place, autocommit=True), "%s"
+    else:
+        connection, mark = sqlite3.connect(place), "?"
         assert connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
+    decisions = f"SELECT COUNT(*) FROM decisions WHERE id = {mark}"
+    signals = f"SELECT COUNT(*) FROM signals WHERE subject = {mark}"
+    with contextlib.closing(connection):
         for each in ids:
             raw = bytes.fromhex(each[4:])
-            assert connection.execute("SELECT COUNT(*) FROM decisions WHERE id = ?", (raw,)).fetchone() == (1,), each
-            assert connection.execute("SELECT COUNT(*) FROM signals WHERE subject = ?", (raw,)).fetchone() == (1,), each
-    finally:
-        connection.close()
+            assert connection.execute(decisions, (raw,)).fetchone() == (1,), each
+            assert connection.execute(signals, (raw,)).fetchone() == (1,), each
 
 
-def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path):
-    kill_at_random(tmp_path, times=15, seed=1)
+def test_a_killed_writer_loses_nothing_that_it_acknowledged(place, engine):
+    kill_at_random(place, times=15 if engine == "sqlite" else 5, seed=1)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_two_hundred_killed_writers_lose_nothing(tmp_path):
-    kill_at_random(tmp_path, times=200, seed=2)
+def test_two_hundred_killed_writers_lose_nothing(place):
+    kill_at_random(place, times=200, seed=2)
 
 
-def test_two_processes_write_at_once_and_lose_and_duplicate_nothing(tmp_path):
-    both = [start(tmp_path, 1500) for _ in range(2)]
+def test_two_processes_write_at_once_and_lose_and_duplicate_nothing(place, engine):
+    each_writes = 1500 if engine == "sqlite" else 400
+    both = [start(place, each_writes) for _ in range(2)]
     ids = [each for process in both for each in acknowledged(process)]
     assert [process.wait() for process in both] == [0, 0]
-    assert len(set(ids)) == 3000
-    check_all_there(tmp_path, ids)
+    assert len(set(ids)) == 2 * each_writes
+    check_all_there(place, ids)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_two_processes_write_twenty_thousand_decisions(tmp_path):
-    both = [start(tmp_path, 10_000) for _ in range(2)]
+def test_two_processes_write_twenty_thousand_decisions(place):
+    both = [start(place, 10_000) for _ in range(2)]
     readers = [threading.Thread(target=lambda p=p: p.said.extend(acknowledged(p))) for p in both]
     for process, reader in zip(both, readers, strict=True):
         process.said = []
@@ -125,17 +131,17 @@ def test_two_processes_write_twenty_thousand_decisions(tmp_path):
     ids = [each for process in both for each in process.said]
     assert [process.wait() for process in both] == [0, 0]
     assert len(set(ids)) == 20_000
-    check_all_there(tmp_path, ids)
+    check_all_there(place, ids)
 
 
-def shares_of_four(folder: Path, seconds: float) -> list[int]:
+def shares_of_four(place: Path | str, seconds: float) -> list[int]:
     script = WRITER.replace("while how_many:", "until = time.monotonic() + how_many\nwhile time.monotonic() < until:")
     script = "import time\n" + script.replace("    how_many -= 1\n", "").replace(
         "int(sys.argv[3])", "float(sys.argv[3])"
     )
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", script, str(folder), str(ROOT), str(seconds)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", script, str(place), str(ROOT), str(seconds)], stdout=subprocess.PIPE, text=True
         )
         for _ in range(4)
     ]
@@ -153,15 +159,15 @@ def shares_of_four(folder: Path, seconds: float) -> list[int]:
     return counts
 
 
-def test_no_writer_of_four_starves(tmp_path):
-    counts = shares_of_four(tmp_path, 2.0)
+def test_no_writer_of_four_starves(place):
+    counts = shares_of_four(place, 2.0)
     assert min(counts) >= 0.10 * sum(counts), counts  # a tenth here, where the runs are short; see the slow test
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_no_writer_of_four_gets_less_than_fifteen_percent(tmp_path):
-    counts = shares_of_four(tmp_path, 10.0)
+def test_no_writer_of_four_gets_less_than_fifteen_percent(place):
+    counts = shares_of_four(place, 10.0)
     assert min(counts) >= 0.15 * sum(counts), counts
 
 
@@ -179,7 +185,7 @@ def test_threads_share_commits_and_lose_nothing(ground, decision):
     for thread in threads:
         thread.join()
     ids = [each.id for mine in made for each in mine]
-    check_all_there(ground.folder, ids)
+    check_all_there(ground.place, ids)
     assert ground.query.counts("route").decisions == 800
 
 
@@ -195,7 +201,7 @@ def test_an_event_loop_writes_through_futures(ground, decision):
     ids = asyncio.run(many())
     for each in ids:
         ground.store.signal([Signal(subject=each, name="solved", value=1.0, at=1.0)])
-    check_all_there(ground.folder, ids)
+    check_all_there(ground.place, ids)
 
 
 def test_a_fork_writes_with_connections_of_its_own(ground, decision):
@@ -212,6 +218,7 @@ def test_a_fork_writes_with_connections_of_its_own(ground, decision):
     assert ground.query.counts("route").decisions == 3
 
 
+@pytest.mark.engines("sqlite", why="max_page_count is SQLite's")
 def test_a_full_disk_is_said_and_nothing_is_half_written(ground, decision):
     ground.add(decision())
     with ground.database.transaction() as connection:
@@ -232,7 +239,7 @@ def test_a_really_full_file_system_loses_nothing(tmp_path, decision):
     if mounted.returncode:
         pytest.skip("this machine does not allow mounts")
     try:
-        ground = lay(tmp_path)
+        ground = lay(tmp_path / "headway.db")
         stored = []
         with pytest.raises(HeadwayError) as error:
             for _ in range(10_000):
@@ -255,16 +262,16 @@ def test_a_damaged_file_is_named_as_such(tmp_path):
     assert "headway doctor" in error.value.hint
 
 
-def test_a_store_from_the_future_is_refused(ground):
+def test_a_store_from_the_future_is_refused(ground, place):
     with ground.database.transaction() as connection:
         connection.execute("INSERT INTO migrations VALUES ('9999_later', 0)")
     with pytest.raises(Damaged) as error:
-        open_database(ground.folder / "headway.db")
+        open_database(place)
     assert error.value.code == "store_too_new"
 
 
-def test_opening_twice_migrates_once(ground):
-    again = open_database(ground.folder / "headway.db")
+def test_opening_twice_migrates_once(ground, place):
+    again = open_database(place)
     names = [row[0] for row in again.query("SELECT name FROM migrations ORDER BY name")]
     again.close()
     assert names == [name for name, _ in MIGRATIONS]

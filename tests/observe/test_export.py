@@ -20,14 +20,14 @@ from headway.project import Project
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Any:
+def project(tmp_path: Path, environ: dict[str, str]) -> Any:
     now = [1_000_000.0]
 
     def clock() -> float:
         now[0] += 1.0
         return now[0]
 
-    with Project(tmp_path / "project", clock=clock, seed=1) as project:
+    with Project(tmp_path / "project", environ=environ, clock=clock, seed=1) as project:
         for at in range(30):
             task = "route" if at % 3 else "other"
             source: Any = "synthetic" if at % 2 else "real"
@@ -188,8 +188,8 @@ def test_a_missing_package_is_named(project: Project, tmp_path: Path, monkeypatc
     assert not list(tmp_path.glob("x*"))
 
 
-def test_an_empty_store_gives_an_empty_file_with_a_manifest(tmp_path: Path) -> None:
-    with headway.open(tmp_path / "new") as project:
+def test_an_empty_store_gives_an_empty_file_with_a_manifest(tmp_path: Path, environ: dict[str, str]) -> None:
+    with headway.open(tmp_path / "new", environ=environ) as project:
         for kind in ("jsonl", "csv"):
             assert write(project, tmp_path / f"none.{kind}", format=kind)["decisions"] == 0
     assert (tmp_path / "none.jsonl").read_text("utf-8") == ""
@@ -250,8 +250,8 @@ def test_rewards_are_counted_by_role_source_action_and_rater(project: Project) -
     assert set(found.raters) == {("ann", "reward"), ("unnamed", "cost")}
 
 
-def test_the_ends_of_the_range_fall_into_the_first_and_the_last_bin(tmp_path: Path) -> None:
-    with headway.open(tmp_path / "ends") as project:
+def test_the_ends_of_the_range_fall_into_the_first_and_the_last_bin(tmp_path: Path, environ: dict[str, str]) -> None:
+    with headway.open(tmp_path / "ends", environ=environ) as project:
         for reward in (-1.0, 1.0, -1.0, 1.0, 1.0):
             project.signal(project.decide("route", "x", ["a", "b"]).id, reward=reward)
         project.settle("route")

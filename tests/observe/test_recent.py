@@ -13,8 +13,8 @@ from headway.project import Project
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    found = Project(tmp_path, environ={}, seed=3)
+def project(tmp_path: Path, environ: dict[str, str]) -> Project:
+    found = Project(tmp_path, environ=environ, seed=3)
     random = Random(3)
     for number in range(130):
         pick = found.decide("route", f"ask {number}", ["small", "large"])
@@ -53,16 +53,16 @@ def test_buckets_end_with_the_newest_decision_and_only_the_oldest_may_be_smaller
     assert [(each.upto, each.decisions) for each in few.trend] == [(110, 20), (130, 20)]
 
 
-def test_nothing_is_summed_up_to_nothing(tmp_path: Path) -> None:
-    with Project(tmp_path, environ={}) as project:
+def test_nothing_is_summed_up_to_nothing(tmp_path: Path, environ: dict[str, str]) -> None:
+    with Project(tmp_path, environ=environ) as project:
         found = recent(project.database, project.query, "route", window=100, points=10)
     assert (found.total, found.trend, found.actions, found.signals) == (0, [], [], [])
     assert Mean().value is None
     assert Mean().interval is None
 
 
-def test_a_withdrawn_signal_is_not_summed(tmp_path: Path) -> None:
-    with Project(tmp_path, environ={}) as project:
+def test_a_withdrawn_signal_is_not_summed(tmp_path: Path, environ: dict[str, str]) -> None:
+    with Project(tmp_path, environ=environ) as project:
         pick = project.decide("route", "ask", ["small", "large"])
         project.signal(pick.id, reward=1.0)
         project.withdraw(pick.id, "reward")

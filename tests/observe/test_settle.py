@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headway.nouns.ids import episode_id
 from headway.nouns.records import Outcome, Signal
 from headway.observe.experience import PARTS, Recorded, part_of
@@ -153,6 +155,7 @@ def test_parts_are_fixed_by_group_and_learners_never_see_prove(ground, decision)
     assert all(abs(shares[name] - share) < 0.14 for name, share in PARTS.items())
 
 
+@pytest.mark.engines("sqlite", why="steps of its virtual machine can be counted")
 def test_settling_a_page_costs_the_same_in_a_large_store(ground, decision):
     """Counted in SQLite's own steps, so that it does not depend on the machine."""
     costs = []

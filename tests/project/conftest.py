@@ -24,14 +24,14 @@ def play(project: Project, n: int = 1200, seed: int = 7, task: str = "route") ->
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[..., Project]]:
+def opened(tmp_path: Path, environ: dict[str, str]) -> Iterator[Callable[..., Project]]:
     """`opened(toml)` opens the project in this test's folder; all are closed afterwards."""
     projects = []
 
     def open_one(toml: str = "", **more: object) -> Project:
         if toml:
             (tmp_path / "headway.toml").write_text(toml)
-        projects.append(headway.open(tmp_path, **{"environ": {}, "seed": 3, **more}))
+        projects.append(headway.open(tmp_path, **{"environ": environ, "seed": 3, **more}))
         return projects[-1]
 
     yield open_one

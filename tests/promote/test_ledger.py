@@ -16,8 +16,8 @@ from headway.promote.ledger import Entry, Ledger
 
 
 @pytest.fixture
-def ledger(tmp_path):
-    database = open_database(tmp_path / "headway.db")
+def ledger(place):
+    database = open_database(place)
     yield Ledger(database, Query(database))
     database.close()
 

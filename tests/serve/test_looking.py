@@ -20,7 +20,7 @@ def test_learning_is_a_job_for_a_worker_and_without_one_unavailable(served: Call
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "worker_missing")
     assert "headway watch" in answer.json()["error"]["hint"]
     assert running.client.get("/v1/jobs").json() == {"jobs": []}
-    with running.open() as project, at_work(project.home), stream(running) as listening:
+    with running.open() as project, at_work(project.database), stream(running) as listening:
         answer = running.client.post("/v1/tasks/route/learn", json={"family": "bandit", "seed": 3})
         assert answer.status_code == 202
         number = answer.json()["job"]

@@ -16,6 +16,7 @@ from headway.cli.verb import Session, verb
 from headway.nouns.errors import HeadwayError
 
 if TYPE_CHECKING:
+    from headway.observe.database import Database
     from headway.project import Project
     from headway.settings import Settings
 
@@ -145,17 +146,23 @@ def _project(folder: Path) -> Iterator[Check]:
             problems = project.database.check()
         except HeadwayError as error:
             problems = [error.message]
-        size = project.database.path.stat().st_size
         yield Check(
             name="store",
             ok=not problems,
-            found="; ".join(problems)[:300] or f"sound, {size:,} bytes",
-            cure="Restore .headway/headway.db from a backup.",
+            found="; ".join(problems)[:300] or f"sound, {_store(project.database)}",
+            cure="Restore .headway/headway.db from a backup."
+            if project.settings.store.embedded
+            else "Restore the database from a backup (pg_restore), or move its sequences past the rows.",
         )
         if problems:
             return
         yield _bundles(project)
         yield from _current(project)
+
+
+def _store(database: Database) -> str:
+    where = database.server() if database.engine == "sqlite" else f"{database.server()} at {database.name}"
+    return f"{where}, {database.size():,} bytes"
 
 
 def _bundles(project: Project) -> Check:

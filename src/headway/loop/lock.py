@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from headway.nouns.errors import Conflict
+from headway.observe.database import Database
 
-__all__ = ["held", "holder"]
+__all__ = ["alone", "held", "holder"]
 
 
 @contextmanager
@@ -44,6 +45,19 @@ def held(path: Path, what: str) -> Iterator[Callable[[Mapping[str, Any]], None]]
         yield note
     finally:
         os.close(handle)
+
+
+@contextmanager
+def alone(database: Database, what: str) -> Iterator[None]:
+    """Holds the lock that all machines share which share the store; on the embedded one the file above is enough."""
+    with database.lock("loop", wait=False) as mine:
+        if not mine:
+            raise Conflict(
+                f"`{what}` is running already for {database.name}, from another folder or machine.",
+                code="already_running",
+                hint="One loop learns for all who share a store. Stop the other one, or use another store.",
+            )
+        yield
 
 
 def holder(path: Path) -> dict[str, Any] | None:

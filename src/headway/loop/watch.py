@@ -26,7 +26,7 @@ from typing import Any, Self
 
 from headway.loop import pages
 from headway.loop.cycle import Done, cycle
-from headway.loop.lock import held
+from headway.loop.lock import alone, held
 from headway.loop.standing import Due, Marks, due, standing
 from headway.loop.when import Machine, machine, not_now
 from headway.nouns.errors import Conflict, HeadwayError
@@ -99,9 +99,10 @@ class Watch:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         with ExitStack() as stack:
             stack.enter_context(held(home / LOCK, "headway watch"))
-            stack.enter_context(at_work(home))
             self._open()
             stack.callback(self._close)  # not `project.close`: the project is opened anew when its settings change
+            stack.enter_context(alone(self.project.database, "headway watch"))
+            stack.enter_context(at_work(self.project.database))
             self._remember()
             self._stack = stack.pop_all()
         return self

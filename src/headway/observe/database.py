@@ -1,98 +1,98 @@
-"""Connections, transactions and the dialect. The only file that knows which database this is.
+"""What every store can do, whichever database holds it: read, write all or nothing, lock, migrate.
 
-Every write transaction, checkpoint included, runs under an exclusive `flock` beside the file: SQLite's own busy timeout
-starves some of several writers, the lock is fair enough to share the disk, and one lock over commit *and* checkpoint
-rules out the WAL-reset race of SQLite before 3.51.3. Not covered: network file systems, whose locks lie.
+    open_database(Path(".headway/headway.db"))                        # SQLite: `sqlite.py`
+    open_database("postgresql://headway@db.example.com/headway")      # PostgreSQL: `postgres.py`
+
+SQL elsewhere is written once, for both: `?` marks values, JSON is plain text, RETURNING instead of a last row id, no
+scalar MIN and MAX, every selected column grouped or counted. What the two say differently has a method here. On both,
+one write transaction runs at a time over all processes and machines, so that numbers become visible in their order.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
-import sqlite3
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-from headway.nouns.errors import Damaged, HeadwayError, Unavailable
+from headway.nouns.errors import Damaged
 from headway.observe.migrations import MIGRATIONS
 
-__all__ = ["Connection", "Database", "Durability", "open_database"]
+__all__ = ["Connection", "Cursor", "Database", "Durability", "Engine", "Table", "open_database"]
 
 Durability = Literal["power", "process"]
-Connection = sqlite3.Connection
+Engine = Literal["sqlite", "postgresql"]
 Row = tuple[Any, ...]
-
-_TYPES = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB", "int": "INTEGER", "float": "REAL"}
-_abandoned: list[object] = []  # connections that a fork copied: closing one in the child would be undefined
+_MIGRATIONS_TABLE = "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, at {int} NOT NULL)"
 
 
-def open_database(path: Path, durability: Durability = "power") -> Database:
-    """The database at `path`, created and migrated as needed."""
-    database = Database(path, durability)
-    database.migrate()
+class Cursor(Protocol):
+    """What a statement gave: the part that both drivers have."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """Where statements run inside a write transaction."""
+
+    def execute(self, sql: str, values: Sequence[Any] = ..., /) -> Cursor: ...
+
+    def executemany(self, sql: str, values: Iterable[Sequence[Any]], /) -> Cursor: ...
+
+
+class Table(NamedTuple):
+    """A table of the store: its columns in order, and those that make its primary key."""
+
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    numbered: bool  # the key is counted up by the database
+
+
+def open_database(place: Path | str, durability: Durability = "power") -> Database:
+    """The store at a path (SQLite) or a URL (PostgreSQL), created and migrated as needed."""
+    database: Database
+    if isinstance(place, Path):
+        from headway.observe.sqlite import SQLite
+
+        database = SQLite(place, durability)
+    else:
+        from headway.observe.postgres import Postgres
+
+        database = Postgres(place, durability)
+    try:
+        database.migrate()
+    except BaseException:
+        database.close()
+        raise
     return database
 
 
-class Database:
-    """One SQLite file in WAL mode: a reader per thread, one writer at a time over all processes."""
+class Database(ABC):
+    """One store. Safe to use from threads, and after a fork."""
 
-    def __init__(self, path: Path, durability: Durability) -> None:
-        self.path = path
-        self._synchronous = {"power": "FULL", "process": "NORMAL"}[durability]
-        self._start()
-
-    def _start(self) -> None:
-        self._pid = os.getpid()
-        self._readers = threading.local()
-        self._open: list[Connection] = []
-        self._writer: Connection | None = None
-        self._writing = threading.RLock()
-        self._lock_file: int | None = None
-
-    def _check_fork(self) -> None:
-        if os.getpid() != self._pid:
-            _abandoned.extend([self._open, self._writer, self._readers])
-            self._start()
-
-    def _connect(self) -> Connection:
-        with translated(self.path):
-            connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30.0)
-            try:
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.execute(f"PRAGMA synchronous={self._synchronous}")
-                connection.execute("PRAGMA cache_size=-8192")
-                connection.execute("PRAGMA secure_delete=ON")
-            except BaseException:
-                connection.close()
-                raise
-        self._open.append(connection)
-        return connection
+    engine: ClassVar[Engine]
+    name: str  # where it is, for people; never with a password
+    _types: ClassVar[Mapping[str, str]]  # what migrations call serial, bytes, int and float
 
     # -- reading
 
-    def reader(self) -> Connection:
-        """This thread's own read-only connection."""
-        self._check_fork()
-        connection: Connection | None = getattr(self._readers, "connection", None)
-        if connection is None:
-            connection = self._connect()
-            connection.execute("PRAGMA query_only=ON")
-            self._readers.connection = connection
-        return connection
-
+    @abstractmethod
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """All rows at once; for small answers."""
-        with translated(self.path):
-            return self.reader().execute(sql, values).fetchall()
 
     def pages(self, sql: str, values: Sequence[Any], *, after: int, size: int = 5000) -> Iterator[list[Row]]:
         """Keyset pages: `sql` ends in `… > ? ORDER BY … LIMIT ?` and its first column is the key.
 
-        Each page is a read of its own, so that a slow consumer never pins the write-ahead log.
+        Each page is a read of its own, so that a slow consumer never pins a snapshot.
         """
         while rows := self.query(sql, (*values, after, size)):
             yield rows
@@ -100,116 +100,87 @@ class Database:
                 return
             after = rows[-1][0]
 
+    @abstractmethod
     def version(self) -> int:
-        """Changes whenever another connection has committed (4 µs): cheap enough to poll."""
-        return int(self.query("PRAGMA data_version")[0][0])
+        """Another number whenever something may have been committed since: cheap enough to poll."""
 
     # -- writing
 
-    @contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Connection]:
         """All or nothing, durable on return. Re-entrant use is a bug of ours and fails."""
-        self._check_fork()
-        with self._writing, translated(self.path):
-            connection = self._writer or self._connect()
-            self._writer = connection
-            assert not connection.in_transaction, "nested write transaction"
-            with self._locked():
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield connection
-                    connection.execute("COMMIT")
-                except BaseException:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-                    raise
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        if self._lock_file is None:
-            self._lock_file = os.open(self.path.with_name("store.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock_file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+    @abstractmethod
+    def lock(self, name: str, *, shared: bool = False, wait: bool = True) -> AbstractContextManager[bool]:
+        """Holds the store's lock of that name, over all who share the store; gives False if it may not wait.
+
+        It ends with its holder, however that ends. Not re-entrant.
+        """
 
     def migrate(self) -> None:
-        """Apply the steps that this file has not seen; refuse a file from the future."""
+        """Apply the steps that this store has not seen; refuse a store from the future."""
+        if self._applied() == {name for name, _ in MIGRATIONS}:
+            return
         with self.transaction() as connection:
-            connection.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, at INTEGER NOT NULL)")
+            for statement in self._statements(_MIGRATIONS_TABLE):
+                connection.execute(statement)
             done = {name for (name,) in connection.execute("SELECT name FROM migrations")}
             newer = done - {name for name, _ in MIGRATIONS}
             if newer:
                 raise Damaged(
-                    f"{self.path} was written by a newer Headway (migration {min(newer)!r}).",
+                    f"{self.name} was written by a newer Headway (migration {min(newer)!r}).",
                     code="store_too_new",
-                    hint="Upgrade headway, or open another directory.",
+                    hint="Upgrade headway, or open another store.",
                 )
             for name, script in MIGRATIONS:
                 if name not in done:
-                    for statement in script.format(**_TYPES).split(";"):
-                        if statement.strip():
-                            connection.execute(statement)
+                    for statement in self._statements(script):
+                        connection.execute(statement)
                     connection.execute("INSERT INTO migrations VALUES (?, ?)", (name, int(time.time() * 1e6)))
 
-    def check(self) -> list[str]:
-        """What SQLite's own quick check finds; empty when all is well."""
-        rows = self.query("PRAGMA quick_check(20)")
-        return [str(row[0]) for row in rows if row[0] != "ok"]
+    def _statements(self, script: str) -> list[str]:
+        return [each for each in script.format(**self._types).split(";") if each.strip()]
 
+    def _applied(self) -> set[str]:
+        """The migrations that are there already, where a read can tell before a write has to."""
+        return set()
+
+    @abstractmethod
     def close(self) -> None:
-        if os.getpid() != self._pid:
-            return
-        with self._writing:
-            for connection in self._open:
-                connection.close()
-            self._open.clear()
-            self._writer = None
-            self._readers = threading.local()
-            if self._lock_file is not None:
-                os.close(self._lock_file)
-                self._lock_file = None
+        """Let go of connections and locks; the next use opens them anew."""
 
+    # -- what the engines say differently
 
-class translated:  # noqa: N801 — reads as a verb at the call, and a class costs 2 µs less than a generator
-    """Turns the driver's exceptions into ours; what the caller raised passes through."""
+    @abstractmethod
+    def whole(self, expression: str) -> str:
+        """SQL for a number without its fraction: towards zero."""
 
-    __slots__ = ("_path",)
+    # -- looking after it
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    @abstractmethod
+    def check(self) -> list[str]:
+        """What is wrong with the store; empty when all is well."""
 
-    def __enter__(self) -> None:
-        return None
+    @abstractmethod
+    def server(self) -> str:
+        """Which program holds it, with its version."""
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, sqlite3.Error):
-            raise self._ours(error) from error
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes on disk."""
 
-    def _ours(self, error: sqlite3.Error) -> HeadwayError:
-        message = str(error)
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_FULL or "disk is full" in message:
-            return Unavailable(
-                f"The disk that holds {self._path} is full; nothing of this write was stored.",
-                code="disk_full",
-                hint="Free some space and try again; what was acknowledged before is safe.",
-            )
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            return Damaged(
-                f"{self._path} is not a readable store: {message}.",
-                code="store_damaged",
-                hint="Run `headway doctor`; restore the file from a backup or move it away to start afresh.",
-            )
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return Unavailable(
-                f"{self._path} is locked by another program: {message}.",
-                code="store_locked",
-                hint="Close programs that hold the file open (a database browser, a backup) and try again.",
-            )
-        return Unavailable(
-            f"{self._path} could not be used: {message}.",
-            code="store_unavailable",
-            hint="Check that the directory exists, is writable and is not on a network file system.",
-        )
+    @abstractmethod
+    def tables(self) -> dict[str, Table]:
+        """Every table of the store by name."""
+
+    @abstractmethod
+    def counter(self, connection: Connection, table: str) -> int:
+        """The last number that a numbered table gave out."""
+
+    @abstractmethod
+    def advance(self, connection: Connection, table: str, number: int) -> None:
+        """Let a numbered table go on counting after this number."""
+
+    @abstractmethod
+    def fill(self, connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Insert many rows as they are, keys included."""

@@ -76,13 +76,13 @@ def distribution(database: Database, query: Query, task: str, *, low: float, hig
     for role, source, body, action, status, bin_, count, rewards, total, square, least, most, clipped in database.query(
         "SELECT r.name, d.source, c.body, d.action, COALESCE(s.status, 0), "
         # a bin of the range [low, high]; the highest reward belongs to the last bin
-        "CASE WHEN s.reward IS NULL THEN NULL ELSE MIN(?, MAX(0, CAST((s.reward - ?) / ? AS INTEGER))) END AS bin, "
-        "COUNT(*), COUNT(s.reward), TOTAL(s.reward), TOTAL(s.reward * s.reward), MIN(s.reward), MAX(s.reward), "
-        "TOTAL(COALESCE(s.clipped, 0)) "
+        f"CASE WHEN s.reward IS NULL THEN NULL ELSE {database.whole('(s.reward - ?) / ?')} END AS bin, "
+        "COUNT(*), COUNT(s.reward), SUM(s.reward), SUM(s.reward * s.reward), MIN(s.reward), MAX(s.reward), "
+        "SUM(COALESCE(s.clipped, 0)) "
         "FROM decisions d JOIN names r ON r.id = d.role_id JOIN candidate_sets c ON c.id = d.candidate_set_id "
         f"LEFT JOIN settled s ON s.decision = d.seq AND {_LIVE} WHERE d.task_id = ? AND d.draw IS NULL "
-        "GROUP BY d.role_id, d.source, d.candidate_set_id, d.action, COALESCE(s.status, 0), bin",
-        (BINS - 1, low, width, task_id),
+        "GROUP BY r.id, d.source, c.id, d.action, COALESCE(s.status, 0), bin",
+        (low, width, task_id),
     ):
         keys = {"role": role or "none", "source": SOURCES[source], "action": decode_candidates(body)[action].name}
         for spread in (whole, *(groups[kind].setdefault(name, Spread()) for kind, name in keys.items())):
@@ -95,7 +95,7 @@ def distribution(database: Database, query: Query, task: str, *, low: float, hig
                 spread.total += total
                 spread.square += square
                 spread.low, spread.high = min(spread.low, least), max(spread.high, most)
-                spread.bins[bin_] += rewards
+                spread.bins[min(BINS - 1, max(0, bin_))] += rewards
     return Distribution(
         whole=whole,
         groups={kind: dict(sorted(found.items())) for kind, found in groups.items()},
@@ -108,10 +108,10 @@ def _raters(database: Database, task_id: int) -> dict[tuple[str, str], Spread]:
     """Live signals on decisions of the task, by who gave them."""
     found: dict[tuple[str, str], Spread] = {}
     for rater, name, count, total, square, least, most in database.query(
-        "SELECT r.name, n.name, COUNT(*), TOTAL(g.value), TOTAL(g.value * g.value), MIN(g.value), MAX(g.value) "
+        "SELECT r.name, n.name, COUNT(*), SUM(g.value), SUM(g.value * g.value), MIN(g.value), MAX(g.value) "
         "FROM signals g JOIN decisions d ON d.id = g.subject JOIN names n ON n.id = g.name_id "
         "JOIN names r ON r.id = g.rater_id WHERE d.task_id = ? AND g.withdrawn_by IS NULL AND g.value IS NOT NULL "
-        "GROUP BY g.rater_id, g.name_id ORDER BY r.name, n.name",
+        "GROUP BY r.id, n.id ORDER BY r.name, n.name",
         (task_id,),
     ):
         found[rater or "unnamed", name] = Spread(n=count, total=total, square=square, low=least, high=most)

@@ -11,11 +11,9 @@ is told by a lock that it holds while it lives (`at_work`, `worker_there`): a ki
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from headway.nouns.errors import Conflict, UnknownName
@@ -25,6 +23,7 @@ from headway.observe.rows import dumps, loads, microseconds
 __all__ = ["Job", "JobState", "Jobs", "at_work", "worker_there"]
 
 JobState = Literal["queued", "running", "done", "failed"]
+_WORKING = "run/worker"
 _COLUMNS = "seq, kind, body, key, state, worker, done, total, result, at, ended"
 
 
@@ -173,27 +172,13 @@ def _job(row: tuple[Any, ...]) -> Job:
 
 
 @contextmanager
-def at_work(home: Path) -> Iterator[None]:
+def at_work(database: Database) -> Iterator[None]:
     """Held by a worker while it lives. Several may hold it."""
-    with _lock_file(home).open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_SH)
+    with database.lock(_WORKING, shared=True):
         yield
 
 
-def worker_there(home: Path) -> bool:
-    """Whether any worker of this project is alive."""
-    path = _lock_file(home)
-    if not path.exists():
-        return False
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
-def _lock_file(home: Path) -> Path:
-    folder = home / "run"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder / "worker.lock"
+def worker_there(database: Database) -> bool:
+    """Whether any worker of this store is alive."""
+    with database.lock(_WORKING, wait=False) as nobody:
+        return not nobody

@@ -273,12 +273,13 @@ class Store:
                 code="nothing_to_withdraw",
                 hint="`headway explain` lists the signals of a decision.",
             )
-        cursor = connection.execute(
-            "INSERT INTO signals (subject, name_id, value, label, rater_id, at, key) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (seq,) = connection.execute(
+            "INSERT INTO signals (subject, name_id, value, label, rater_id, at, key) VALUES (?, ?, ?, ?, ?, ?, ?) "
+            "RETURNING seq",
             (subject, name_id, signal.value, signal.label or None, rater_id, microseconds(signal.at), key),
-        )
+        ).fetchone()
         if live is not None:
-            connection.execute("UPDATE signals SET withdrawn_by = ? WHERE seq = ?", (cursor.lastrowid, live[0]))
+            connection.execute("UPDATE signals SET withdrawn_by = ? WHERE seq = ?", (seq, live[0]))
         return 1
 
     # -- episodes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,7 +52,8 @@ class Deciding:
         self.clock = clock
         self.settings: Settings = load(folder, environ)
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.database = open_database(self.home / "headway.db", self.settings.store.durability)
+        store = self.settings.store
+        self.database = open_database(self.home / "headway.db" if store.embedded else store.url, store.durability)
         self.query = Query(self.database)
         self.registry = Registry(self.home / "policies")
         self.ledger = Ledger(self.database, self.query)
@@ -340,9 +340,8 @@ class Deciding:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """One settler, learner or folder at a time per project, over all processes. Not re-entrant."""
-        with (self.home / "project.lock").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        """One settler, learner or folder at a time per store, over all processes and machines. Not re-entrant."""
+        with self.database.lock("project"):
             yield
 
     # -- small parts

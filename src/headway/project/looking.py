@@ -170,7 +170,12 @@ def status(project: Project) -> dict[str, Any]:
                 "evidence": latest,
             }
         )
-    return {"folder": str(project.folder), "store_bytes": project.database.path.stat().st_size, "tasks": tasks}
+    database = project.database
+    return {
+        "folder": str(project.folder),
+        "store": {"engine": database.engine, "name": database.name, "bytes": database.size()},
+        "tasks": tasks,
+    }
 
 
 def judged(project: Project, identifier: str) -> dict[str, Any]:

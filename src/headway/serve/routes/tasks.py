@@ -116,7 +116,7 @@ def job(call: Call) -> JobAnswer:
 
 def need_worker(call: Call) -> None:
     """503 `worker_missing` unless a worker of this project is alive: the server itself never trains."""
-    if not worker_there(call.server.project.home):
+    if not worker_there(call.server.project.database):
         raise Unavailable("This needs a worker, and none is running.", code="worker_missing", hint=START_WORKER)
 
 

