@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 
 import pytest
 
+from headway.nouns.ids import decision_id
 from tests.serve.conftest import ASK, Running
 
 
@@ -108,6 +110,17 @@ def test_a_batch_of_signals_says_how_many_were_new(server: Running) -> None:
     assert server.client.post("/v1/signals", json=body).status_code == 404
     with server.open() as project:
         assert {each.value for each in project.query.signals(ids[0], live=True)} == {1.0}
+
+
+def test_an_early_signal_waits_for_its_decision(server: Running) -> None:
+    mine = decision_id(time.time())
+    path = f"/v1/decisions/{mine}/signals"
+    assert server.client.post(path, json={"reward": 1.0}).status_code == 404
+    assert server.client.post(path, params={"early": "true"}, json={"reward": 1.0}).status_code == 204
+    body = {"signals": [{"subject": mine, "signals": {"solved": True}}], "early": True}
+    assert server.client.post("/v1/signals", json=body).json() == {"new": 1}
+    assert server.decide(id=mine).status_code == 201
+    assert server.client.get(f"/v1/decisions/{mine}").json()["outcome"]["reward"] == 1.0
 
 
 def test_an_episode_takes_signals_and_ends(server: Running) -> None:

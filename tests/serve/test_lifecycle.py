@@ -18,6 +18,8 @@ import httpx
 import pytest
 
 import headway
+from headway.client import Client
+from headway.nouns.errors import GateRefused
 from tests.project.conftest import play
 from tests.serve.conftest import ASK, Running
 
@@ -247,6 +249,11 @@ def test_promoting_and_rolling_back_over_http(tmp_path: Path) -> None:
     running = Running(tmp_path)
     refused = running.client.post(f"/v1/policies/{ref}/promote", json={}, headers=running.token)
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "gate_refused")
+    assert all(refused.json()["error"]["reasons"])
+    token = running.token["authorization"].removeprefix("Bearer ")
+    with Client(running.url, token) as remote, pytest.raises(GateRefused) as again:
+        remote.promote(ref)
+    assert list(again.value.reasons) == refused.json()["error"]["reasons"]
     header = running.client.get(f"/v1/policies/{ref}").json()
     assert (header["family"], header["task"]) == ("bandit", "route")
     canary = running.client.post(f"/v1/policies/{ref}/canary", json={"share": 0.2}, headers=running.token)

@@ -18,7 +18,7 @@ WAYS = (
     "ok", "huge", "lying-length", "huge-event", "forever", "forever-quiet", "comments", "never-closes", "silent",
     "redirect", "odd-headers",
 )  # fmt: skip
-EACH = "timeout_s = 0.5"
+EACH = "timeout_s = 1.5"
 MORE = "[server]\nmax_body_bytes = 100000\nmax_batch_bytes = 100000\n"
 
 

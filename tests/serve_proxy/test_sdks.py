@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import httpx
 import openai
 import pytest
 from pydantic import BaseModel
@@ -32,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, running_upstream: Upstream)
     folder = tmp_path_factory.mktemp("sdks")
     more = "\n".join(
         f'[upstreams.{name}]\nurl = "{running_upstream.url(how)}"\nmodel = "m"\n[tasks.{name}]\nactions = ["{name}"]\n'
-        for name, how in (("broken", "error-later"), ("endless", "forever"), ("down", "status-500"))
+        for name, how in (("broken", "error-later"), ("endless", "forever"), ("down", "status-500"), ("mute", "silent"))
     )
     (folder / "headway.toml").write_text(settings(running_upstream, {"small": "ok", "large": "ok"}, more=more))
     running = Proxy(folder, {})
@@ -156,6 +157,12 @@ def test_openai_async_leaves_in_the_middle(server: Proxy, upstream: Upstream) ->
             await stream.close()
 
     asyncio.run(leave())
+    assert upstream.gone.wait(10)
+
+
+def test_a_client_that_does_not_wait_for_a_whole_answer_ends_the_call(server: Proxy, upstream: Upstream) -> None:
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{server.url}/v1/chat/completions", json={"model": "headway/mute", "messages": ASK}, timeout=0.5)
     assert upstream.gone.wait(10)
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import http.server
+import queue
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from opentelemetry import trace
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -20,7 +24,7 @@ import headway
 from headway.serve.app import application
 from headway.serve.spans import traceparent_of
 from headway.serve.upstreams import upstreams_of
-from tests.serve_proxy.conftest import ASK, settings
+from tests.serve_proxy.conftest import ASK, Proxy, settings
 from tests.serve_proxy.inside import Inside
 from tests.serve_proxy.upstream import USAGE, Upstream
 
@@ -117,11 +121,10 @@ def test_a_streamed_call_ends_its_span_with_the_stream(
 
 def test_decisions_of_any_door_are_spans(tmp_path: Path, upstream: Upstream, exporter: InMemorySpanExporter) -> None:
     async def work(client: httpx.AsyncClient) -> str:
-        await client.post("/v1/chat/completions", json=ASK)  # spans begin with the first request for a model
         return str((await client.post("/v1/decisions", json={"task": "route", "text": "hi"})).json()["id"])
 
     identifier = run(tmp_path, settings(upstream, {"small": "ok", "large": "ok"}, more="[server]\notel = true"), work)
-    _, span = named(exporter, "decide route")
+    (span,) = named(exporter, "decide route")
     assert span.attributes is not None
     assert span.attributes["headway.decision"] == identifier
     assert span.attributes["headway.propensity"] == 0.5
@@ -141,6 +144,47 @@ def test_nothing_is_a_span_unless_settings_say_so(
         decision = project.query.decision(identifier)
     assert (kept.label, kept.value) == (PARENT, 1.0)  # the trace is kept all the same
     assert "traceparent" not in decision.situation.state
+
+
+def test_a_server_exports_over_otlp_to_where_the_environment_says(tmp_path: Path) -> None:
+    came: queue.Queue[tuple[str, bytes]] = queue.Queue()
+
+    class Collector(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            came.put((self.path, self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    (tmp_path / "headway.toml").write_text("[server]\notel = true\n")
+    with http.server.HTTPServer(("127.0.0.1", 0), Collector) as collector:
+        listening = threading.Thread(target=collector.serve_forever)
+        listening.start()
+        address = f"http://127.0.0.1:{collector.server_address[1]}"
+        server = Proxy(
+            tmp_path,
+            {
+                "OTEL_EXPORTER_OTLP_ENDPOINT": address,
+                "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
+                "OTEL_BSP_SCHEDULE_DELAY": "50",
+            },
+        )
+        try:
+            ask = {"task": "route", "text": "hi", "candidates": ["a", "b"]}
+            identifier = server.client.post("/v1/decisions", json=ask).json()["id"]
+            path, body = came.get(timeout=30)
+        finally:
+            server.stop()
+            collector.shutdown()
+            listening.join()
+    assert path == "/v1/traces"
+    (resource,) = ExportTraceServiceRequest.FromString(body).resource_spans
+    (span,) = resource.scope_spans[0].spans
+    assert span.name == "decide route"
+    assert identifier in str(span.attributes)
 
 
 def test_a_server_without_opentelemetry_loads_none() -> None:

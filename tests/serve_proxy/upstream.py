@@ -123,7 +123,7 @@ class Upstream:
             "gzip": lambda: _whole(writer, 200, b"\x1f\x8b", b"content-encoding: gzip\r\n"),
             "huge": lambda: _whole(writer, 200, b'{"id":"' + b"x" * 300_000 + b'"}'),
             "lying-length": lambda: _head(writer, 200, b"content-length: 1000000000\r\n"),
-            "silent": lambda: reader.read(),
+            "silent": lambda: self._until_gone(reader),
         }
         if how in simple:
             return bool(await simple[how]())
@@ -134,6 +134,10 @@ class Upstream:
             return await _whole(writer, 200, speaker(body, model, how).encode(), extra)
         await _head(writer, 200, b"content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n")
         return await self._stream(how, speaker(body, model, how, stream=True), reader, writer)
+
+    async def _until_gone(self, reader: asyncio.StreamReader) -> None:
+        await reader.read()
+        self.gone.set()
 
     async def _stream(
         self, how: str, events: list[str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter

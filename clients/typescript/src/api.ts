@@ -117,6 +117,7 @@ export interface ErrorDetail {
   code: string;
   message: string;
   hint?: string;
+  reasons?: string[];
 }
 
 export interface EstimateAnswer {
@@ -346,6 +347,8 @@ export interface SettingsAnswer {
 
 export interface SignalBatch {
   signals: SignalItem[];
+  /** Decisions may still be on their way; their signals wait for them. */
+  early?: boolean;
 }
 
 /** Signals about one decision or episode. */
@@ -472,7 +475,7 @@ export interface Routes {
   /** Who decided, why, with which probabilities, and how it went. */
   "GET /v1/decisions/{decision}": { path: { decision: string }; query: Empty; body: undefined; answer: Record<string, unknown> };
   /** Named numbers about a decision; null takes one back. `Idempotency-Key` makes a repeat count once. */
-  "POST /v1/decisions/{decision}/signals": { path: { decision: string }; query: Empty; body: Record<string, boolean | number | null>; answer: void };
+  "POST /v1/decisions/{decision}/signals": { path: { decision: string }; query: { early?: boolean }; body: Record<string, boolean | number | null>; answer: void };
   /** What happens, as server-sent events: hello, decisions, signals, ledger, progress, missed, stopping. */
   "GET /v1/events": { path: Empty; query: Empty; body: undefined; answer: string };
   /** What was proven, newest first. */

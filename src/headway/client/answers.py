@@ -87,12 +87,13 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], *, now: datet
     try:
         detail = json.loads(body)["error"]
         code, message, hint = str(detail["code"]), str(detail["message"]), str(detail.get("hint", ""))
+        reasons = tuple(str(each) for each in detail.get("reasons", ())) or (message,)
     except (ValueError, KeyError, TypeError):  # somebody else answered: a proxy, or not Headway at all
         code, message = "not_headway", f"The server answered {status} with something that is not Headway's."
-        hint = "Check the address: it is that of `headway serve`, without a path."
+        hint, reasons = "Check the address: it is that of `headway serve`, without a path.", (message,)
     error: HeadwayError
     if code == "gate_refused":
-        error = GateRefused(message, reasons=(message,), hint=hint)
+        error = GateRefused(message, reasons=reasons, hint=hint)
     elif status == 429:
         error = Busy(message, code=code, hint=hint, retry_after_s=retry_after_s(headers, now=now) or 1.0)
     elif status == 501:

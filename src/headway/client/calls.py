@@ -70,7 +70,7 @@ def decide_many(asks: Iterable[Ask]) -> Call[list[Decided]]:
     return Call(method="POST", path="/v1/decisions/batch", body=_encoded(body), read=read)
 
 
-def signals(values: Mapping[str, Signals], *, key: str = "", label: str = "") -> Call[int]:
+def signals(values: Mapping[str, Signals], *, key: str = "", label: str = "", early: bool = False) -> Call[int]:
     items = []
     for subject, given in values.items():
         item: dict[str, Any] = {"subject": _subject(subject), "signals": dict(given)}
@@ -81,9 +81,8 @@ def signals(values: Mapping[str, Signals], *, key: str = "", label: str = "") ->
         if used:
             item["key"] = used
         items.append(item)
-    return Call(
-        method="POST", path="/v1/signals", body=_encoded({"signals": items}), read=lambda answer: int(answer["new"])
-    )
+    body = {"signals": items, "early": True} if early else {"signals": items}
+    return Call(method="POST", path="/v1/signals", body=_encoded(body), read=lambda answer: int(answer["new"]))
 
 
 def end_episode(task: str, episode: str, ending: Ending) -> Call[None]:

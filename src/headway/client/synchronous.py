@@ -84,10 +84,20 @@ class Client:
     # -- signal
 
     def signal(
-        self, subject: str, signals: Signals | None = None, *, key: str = "", label: str = "", **named: float | None
+        self,
+        subject: str,
+        signals: Signals | None = None,
+        *,
+        key: str = "",
+        label: str = "",
+        early: bool = False,
+        **named: float | None,
     ) -> int:
-        """Say how a decision or an episode went; None takes a signal back. Returns how many were new."""
-        return self._send(calls.signals({subject: calls.named(signals, named)}, key=key, label=label))
+        """Say how a decision or an episode went; None takes a signal back. Returns how many were new.
+
+        `early`: the decision may still be on its way; its signals wait for it.
+        """
+        return self._send(calls.signals({subject: calls.named(signals, named)}, key=key, label=label, early=early))
 
     def signals(self, values: Mapping[str, Signals]) -> int:
         """Signals about up to 1,000 decisions or episodes, by id: all are stored, or none. Gives how many were new."""

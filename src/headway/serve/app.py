@@ -14,6 +14,7 @@ from headway.serve.guard import Guard
 from headway.serve.hosts import Hosts
 from headway.serve.routes import compat, decisions, evidence, looking, policies, recent, signals, tasks
 from headway.serve.routing import Routes
+from headway.serve.spans import spans_of
 from headway.serve.state import Server
 from headway.settings import ServerSettings
 
@@ -37,5 +38,6 @@ def application(project: Project, settings: ServerSettings, *, log_requests: boo
     """The RSGI application over an open project."""
     server = Server(project, settings, log_requests=log_requests)
     server.document = document()
+    spans_of(server)  # decisions and signals are spans from the first one on
     routes = Routes([*endpoints(), *endpoints_of((page,))])  # the page's files are no part of the API
     return Guard(server, routes, Hosts(settings))

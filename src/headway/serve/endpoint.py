@@ -107,6 +107,11 @@ class Endpoint:
     decode: Callable[[bytes], Any] = field(repr=False, default=bytes)
 
     @property
+    def proxied(self) -> bool:
+        """Whether somebody else does the work, who is told when the client goes away."""
+        return self.takes is msgspec.Raw
+
+    @property
     def name(self) -> str:
         return self.run.__name__
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from headway.nouns.errors import Busy, HeadwayError
+from headway.nouns.errors import Busy, GateRefused, HeadwayError
 
 __all__ = ["ErrorBody", "ErrorDetail", "Refused", "problem"]
 
@@ -21,6 +21,7 @@ class ErrorDetail(msgspec.Struct, frozen=True):
     code: str
     message: str
     hint: str = ""
+    reasons: list[str] | msgspec.UnsetType = msgspec.UNSET  # of `gate_refused`: one sentence each
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
@@ -45,7 +46,8 @@ def problem(error: BaseException) -> tuple[int, bytes, dict[str, str]]:
     """Status, body and extra headers for an exception; what we did not foresee is a 500 that says nothing."""
     headers: dict[str, str] = {}
     if isinstance(error, HeadwayError):
-        status, detail = error.status, ErrorDetail(error.code, error.message, error.hint)
+        reasons = list(error.reasons) if isinstance(error, GateRefused) else msgspec.UNSET
+        status, detail = error.status, ErrorDetail(error.code, error.message, error.hint, reasons)
         if isinstance(error, Busy):
             headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
         if isinstance(error, Refused):

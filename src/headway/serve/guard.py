@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
-from typing import Protocol
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from typing import Any, Protocol
 
 from granian._granian import RSGIProtocolClosed as ProtocolClosed
 from granian._granian import RSGIProtocolError as ProtocolError
@@ -157,7 +157,8 @@ class Guard:
         seen.read = True
         call = Call(server, caller.name, caller.scopes, params, endpoint.parse_query(scope.query_string), headers)
         values = (call,) if endpoint.takes is None else (call, endpoint.body(raw))
-        found = await (server.in_thread(endpoint.run, *values) if endpoint.blocking else endpoint.run(*values))
+        work = server.in_thread(endpoint.run, *values) if endpoint.blocking else endpoint.run(*values)
+        found = await (_while_here(work, wire) if endpoint.proxied else work)
         if isinstance(found, Stream):
             return found
         if isinstance(found, Reply):
@@ -264,6 +265,21 @@ def _no_scope(scope: str, caller: Caller) -> Refused:
             {"www-authenticate": "Bearer"},
         )
     return Refused(403, "wrong_scope", f"The key {caller.name!r} may not do this.", f"It needs the scope {scope!r}.")
+
+
+async def _while_here(work: Coroutine[Any, Any, Any], wire: Wire) -> Any:
+    """What `work` gives; it is cancelled when its client goes away."""
+    doing, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(wire))
+    try:
+        await asyncio.wait({doing, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            raise ClientGone
+        return doing.result()
+    finally:
+        gone.cancel()
+        if not doing.done():
+            doing.cancel()
+            await asyncio.gather(doing, return_exceptions=True)
 
 
 async def _stream(answer: Stream, wire: Wire) -> None:

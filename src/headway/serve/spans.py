@@ -1,6 +1,6 @@
 """Decisions, upstream calls and signals as OpenTelemetry spans, where `[server] otel = true`.
 
-- `decide TASK`: one per decision, whichever door it came through, once the first request for a model has come.
+- `decide TASK`: one per decision, whichever door it came through.
 - `chat MODEL`: one per upstream call, under the client's `traceparent`, with the gen_ai attributes (semantic
   conventions 1.37) and Headway's own under `headway.*`.
 - `evaluate NAME`: one per signal, linked to its decision's span, as gen_ai.evaluation.*.
@@ -77,9 +77,7 @@ class Spans:
     """Makes the spans of a server."""
 
     def __init__(self, provider: TracerProvider) -> None:
-        from headway.serve.app import VERSION
-
-        self._tracer = provider.get_tracer("headway", VERSION)
+        self._tracer = provider.get_tracer("headway")
         self._decided: OrderedDict[str, SpanContext] = OrderedDict()  # whose signals can be linked
 
     def call(self, provider: str, operation: str, upstream: Upstream, decision: Decision, parent: str) -> CallSpan:

@@ -15,7 +15,6 @@ from headway.nouns.ids import parse_decision_id
 from headway.serve.conversations import Asked, Body, Conversation, asked_of, body_of, plain
 from headway.serve.endpoint import Call, Reply, Stream
 from headway.serve.errors import ErrorBody, problem
-from headway.serve.spans import spans_of
 from headway.serve.upstreams import AT_FAULT, Slot, UpstreamFailed, Upstreams, upstreams_of
 from headway.serve.upstreams_calls import Failed, Routing, opened, passed_on, request_id
 from headway.serve.upstreams_relay import RATER, Relay
@@ -50,7 +49,6 @@ async def _answered(call: Call, raw: bytes, wire: Wire, query: str) -> Reply | S
         )
     asked, conversation = asked_of(call, body), wire.read(body)
     upstreams = upstreams_of(call.server)
-    spans_of(call.server)  # before the first decision, so that it is a span too
     routing = None
     if model.startswith(PREFIX):
         routing = _routing(call, wire, upstreams, body, asked, conversation, model.removeprefix(PREFIX), query)

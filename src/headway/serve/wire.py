@@ -103,6 +103,9 @@ class SignalItem(strict):
 
 class SignalBatch(strict):
     signals: Annotated[list[SignalItem], Meta(min_length=1, max_length=1000)]
+    early: Annotated[bool, Meta(description="Decisions may still be on their way; their signals wait for them.")] = (
+        False
+    )
 
 
 class SignalsAnswer(msgspec.Struct, frozen=True):

@@ -14,10 +14,25 @@ from headway.serve.wire import SignalBatch, Signals, SignalsAnswer
 _MOST_KEY = 200
 
 
-@endpoint("POST", "/v1/decisions/{decision}/signals", takes=Signals, errors=(404, 409), scope="signal", hot=True)
+class EarlyQuery(strict):
+    """`early=true`: the decision may still be on its way; its signals wait for it."""
+
+    early: bool = False
+
+
+@endpoint(
+    "POST",
+    "/v1/decisions/{decision}/signals",
+    takes=Signals,
+    query=EarlyQuery,
+    errors=(404, 409),
+    scope="signal",
+    hot=True,
+)
 async def signal(call: Call, body: Mapping[str, float | None]) -> None:
     """Named numbers about a decision; null takes one back. `Idempotency-Key` makes a repeat count once."""
-    await _store(call, _rows(call, call.params["decision"], body, key=_idempotency(call)))
+    query: EarlyQuery = call.query
+    await _store(call, _rows(call, call.params["decision"], body, key=_idempotency(call)), early=query.early)
 
 
 @endpoint("POST", "/v1/signals", takes=SignalBatch, gives=SignalsAnswer, errors=(404, 409), scope="signal", batch=True)
@@ -26,7 +41,7 @@ async def signal_many(call: Call, body: SignalBatch) -> SignalsAnswer:
     rows: list[Signal] = []
     for each in body.signals:
         rows += _rows(call, each.subject, each.signals, label=each.label, key=each.key)
-    return SignalsAnswer(await _store(call, rows))
+    return SignalsAnswer(await _store(call, rows, early=body.early))
 
 
 @endpoint("POST", "/v1/tasks/{task}/episodes/{episode}/signals", takes=Signals, errors=(404, 409), scope="signal")
@@ -73,8 +88,8 @@ def _rows(
     return rows
 
 
-async def _store(call: Call, rows: list[Signal]) -> int:
-    found = await asyncio.wrap_future(call.server.project.submit_signals(rows))
+async def _store(call: Call, rows: list[Signal], *, early: bool = False) -> int:
+    found = await asyncio.wrap_future(call.server.project.submit_signals(rows, early=early))
     call.server.metrics.count("signals", "all", len(rows))
     return int(found[0] if isinstance(found, tuple) else found)
 
