@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from headway.cli.data_copy import copy
+from headway.cli.data_import import import_, leaks, mine, show_leaks, transform
 from headway.cli.output import number
 from headway.cli.verb import Session, Verbs, task_argument, verb
 from headway.nouns.errors import InvalidInput, UnknownName
@@ -17,9 +19,9 @@ from headway.nouns.records import SOURCES
 __all__ = ["data"]
 
 
-@click.group("data", cls=Verbs, examples=("headway data stats", "headway data export --out route.jsonl --task route"))
+@click.group("data", cls=Verbs, examples=("headway data stats", "headway data import training-buffer.jsonl"))
 def data() -> None:
-    """Count, list and export what was recorded."""
+    """Count, list, export and import what was recorded."""
 
 
 @verb("stats", "headway data stats", "headway data stats route --json")
@@ -28,7 +30,10 @@ def stats(session: Session, task: str | None) -> None:
     """How many decisions, signals and outcomes there are, by source and action."""
     import msgspec
 
+    from headway.project.leaking import document
+
     found: dict[str, Any] = {}
+    leaky: dict[str, Any] = {}
     with session.project() as project:
         if task is not None:
             project.settings.task(task)
@@ -37,7 +42,14 @@ def stats(session: Session, task: str | None) -> None:
                 project.settle(name)
             found[name] = project.query.counts(name)
             session.synthetic(project, name)
-    session.out.document({"tasks": {name: msgspec.to_builtins(counts) for name, counts in found.items()}})
+            with suppress(UnknownName):
+                leaky[name] = project.leaks(name)
+    session.out.document(
+        {
+            "tasks": {name: msgspec.to_builtins(counts) for name, counts in found.items()},
+            "leaks": {name: document(each) for name, each in leaky.items()},
+        }
+    )
     if not found:
         session.out.line("Nothing was recorded yet.")
         session.next('headway decide route "Summarise this page" --candidates small,large')
@@ -62,6 +74,8 @@ def stats(session: Session, task: str | None) -> None:
                 shown = list(shares.items())[:20]
                 more = f", and {len(shares) - 20:,} more" if len(shares) > 20 else ""
                 session.out.line(f"{name} by {what}: {', '.join(f'{key} {count:,}' for key, count in shown)}{more}")
+    for each in leaky.values():
+        show_leaks(session, each)
     session.next(f"headway rewards analyze {next(iter(found))}")
 
 
@@ -126,7 +140,12 @@ def log(session: Session, task: str | None, count: int) -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE", help="To this file."
 )
-@click.option("--format", "kind", type=click.Choice(["jsonl", "parquet", "csv"]), help="By the file's name by default.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["jsonl", "parquet", "csv", "sage-routing"]),
+    help="By the file's name by default.",
+)
 @click.option("--task", "tasks", multiple=True, metavar="TASK", help="Only this task; repeat for several.")
 @click.option("--since", metavar="TIME", help="From this time on, for example 2026-06-01 or 2026-06-01T12:00:00Z.")
 @click.option("--until", metavar="TIME", help="Before this time.")
@@ -178,11 +197,13 @@ def export(
     if made_up:
         session.out.note(f"synthetic data: {made_up:,} of these decisions come from a sample world, not from users.")
     session.out.line(f"{out}  {manifest['decisions']:,} decisions, {manifest['bytes']:,} bytes, {kind}.")
+    for why, count in manifest["left_out"].items():
+        session.out.note(f"left out: {count:,} decisions ({why}), which this format cannot say.")
     session.out.line(f"{out}.manifest.json  counts by source, filters, reward versions, SHA-256.")
     session.next("headway data stats")
 
 
-for each in (stats, log, export):
+for each in (stats, log, export, import_, mine, transform, leaks, copy):
     data.add_command(each)
 
 

@@ -158,6 +158,7 @@ def _project(folder: Path) -> Iterator[Check]:
             return
         yield _bundles(project)
         yield from _current(project)
+        yield from _leaks(project)
 
 
 def _store(database: Database) -> str:
@@ -193,6 +194,18 @@ def _current(project: Project) -> Iterator[Check]:
             )
         else:
             yield Check(name=f"current of {task}", ok=True, found=f"{serving.ref} loads and can decide")
+
+
+def _leaks(project: Project) -> Iterator[Check]:
+    """Fields that give outcomes away: nothing is broken, learning leaves them out."""
+    for task in project.tasks():
+        try:
+            found = project.leaks(task)
+        except HeadwayError:
+            continue  # recorded once, no longer declared
+        if found.found:
+            what = "; ".join(each.message for each in found.found)
+            yield Check(name=f"leaks of {task}", ok=None, found=f"{what[:280]}: left out when learning")
 
 
 def _extras() -> Iterator[Check]:

@@ -46,7 +46,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "explain": ("explain", "Who made a decision, why, with which probabilities, and how it went."),
         "plan": ("plan", "How many decisions a proof needs, before they are collected."),
         "report": ("report", "The latest verdict on a task, on one page."),
-        "data": ("data", "Count, list and export what was recorded."),
+        "data": ("data", "Count, list, export and import what was recorded."),
         "rewards": ("rewards", "Look at rewards, and derive them again after a change."),
         "keys": ("keys", "Make, replace and revoke the keys that callers of the server need."),
         "serve": ("serve", "Answer decisions and signals over HTTP, each durably logged."),

@@ -210,6 +210,7 @@ _EXAMPLE: Mapping[str, str] = {
     "state variable": "task_complexity_score=0.7",
     "knob": "ridge=3.0",
     "weight": "solved=1.0",
+    "column": "action=model",
 }
 
 

@@ -34,7 +34,7 @@ from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, de
 
 __all__ = ["FORMATS", "Format", "Wanted", "export", "records"]
 
-Format = Literal["jsonl", "parquet", "csv"]
+Format = Literal["jsonl", "parquet", "csv", "sage-routing"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 MANIFEST_FORMAT = 1
 _PAGE = 1000
@@ -76,8 +76,9 @@ def export(
         )
     counts: dict[str, Counter[str]] = {name: Counter() for name in ("source", "task", "status", "reward_version")}
     total, first, last = 0, None, None
+    left_out: Counter[str] = Counter()
     try:
-        with _whole(path) as scratch, _writer(scratch, format) as write:
+        with _whole(path) as scratch, _writer(scratch, format, database, left_out) as write:
             for page in _pages(records(database, query, wanted)):
                 write(page)
                 total += len(page)
@@ -94,7 +95,8 @@ def export(
             "file_format": format,
             "bytes": path.stat().st_size,
             "sha256": _sha256(path),
-            "decisions": total,
+            "decisions": total - left_out.total(),
+            "left_out": dict(sorted(left_out.items())),  # what the format cannot say; the other counts include it
             "first_at": first,
             "last_at": last,
             **{f"by_{name}": dict(sorted(counter.items())) for name, counter in counts.items()},
@@ -279,10 +281,15 @@ def _whole(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _writer(path: Path, format: Format) -> Iterator[Write]:
+def _writer(path: Path, format: Format, database: Database, left_out: Counter[str]) -> Iterator[Write]:
     if format == "parquet":
         with _parquet(path) as write:
             yield write
+    elif format == "sage-routing":
+        from headway.observe.export_sage import writer
+
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield writer(file, database, left_out)
     elif format in ("jsonl", "csv"):
         with path.open("w", encoding="utf-8", newline="") as file:
             yield _jsonl(file) if format == "jsonl" else _csv(file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.ids import episode_id, id_bytes, is_episode
@@ -25,7 +25,9 @@ from headway.observe.rows import (
 )
 from headway.observe.writer import Writer
 
-__all__ = ["Store"]
+__all__ = ["Hand", "Store"]
+
+_T = TypeVar("_T")
 
 _INSERT_DECISION = (
     "INSERT INTO decisions (id, task_id, episode, step, at, text, state, candidate_set_id, probabilities, action, "
@@ -90,24 +92,28 @@ class Store:
     def _adding(
         self, decisions: Sequence[Decision], configs: Mapping[str, str], opening: Sequence[bool]
     ) -> Callable[[Connection], tuple[list[Decision], dict[Any, int]]]:
-        prepared = [
-            _Prepared(each, id_bytes(each.id), encode_candidates(each.candidates), dumps(each.situation.state))
-            for each in decisions
-        ]
-        plain = len(decisions) > 1 and all(each.situation.episode is None for each in decisions)
+        prepared = _prepared(decisions)
 
         def work(connection: Connection) -> tuple[list[Decision], dict[Any, int]]:
             intern = self._names.session(connection)
-            if plain:
-                return self._insert_many(connection, intern, prepared, configs), intern.found
-            flags = opening or [False] * len(prepared)
-            stored = [
-                self._insert(connection, intern, each, configs, first)
-                for each, first in zip(prepared, flags, strict=True)
-            ]
-            return stored, intern.found
+            return self._put_decisions(connection, intern, prepared, configs, opening), intern.found
 
         return work
+
+    def _put_decisions(
+        self,
+        connection: Connection,
+        intern: Names.Session,
+        prepared: Sequence[_Prepared],
+        configs: Mapping[str, str],
+        opening: Sequence[bool] = (),
+    ) -> list[Decision]:
+        if len(prepared) > 1 and all(each.decision.situation.episode is None for each in prepared):
+            return self._insert_many(connection, intern, prepared, configs)
+        flags = opening or [False] * len(prepared)
+        return [
+            self._insert(connection, intern, each, configs, first) for each, first in zip(prepared, flags, strict=True)
+        ]
 
     def _insert(
         self,
@@ -282,6 +288,19 @@ class Store:
             connection.execute("UPDATE signals SET withdrawn_by = ? WHERE seq = ?", (seq, live[0]))
         return 1
 
+    # -- several at once
+
+    def together(self, work: Callable[[Hand], _T]) -> _T:
+        """Decisions, signals and rows of other tables in one transaction: all of it or nothing."""
+
+        def run(connection: Connection) -> tuple[_T, dict[Any, int]]:
+            hand = Hand(self, connection, self._names.session(connection))
+            return work(hand), hand.intern.found
+
+        result, found = self._writer.write(run)
+        self._names.keep(found)
+        return result
+
     # -- episodes
 
     def end_episode(self, task: str, name: str, ending: Ending, at: float, *, key: str | None = None) -> None:
@@ -304,6 +323,21 @@ class Store:
         self._writer.write(work)
 
 
+class Hand:
+    """What `together` hands out: it writes inside that one transaction."""
+
+    __slots__ = ("_store", "connection", "intern")
+
+    def __init__(self, store: Store, connection: Connection, intern: Names.Session) -> None:
+        self._store, self.connection, self.intern = store, connection, intern
+
+    def add(self, decisions: Sequence[Decision], configs: Mapping[str, str]) -> list[Decision]:
+        return self._store._put_decisions(self.connection, self.intern, _prepared(decisions), configs)
+
+    def signal(self, signal: Signal) -> int:
+        return self._store._put_signal(self.connection, self.intern, signal, id_bytes(signal.subject), False)
+
+
 class _Prepared(NamedTuple):
     """A decision with everything that can be computed outside the transaction."""
 
@@ -311,6 +345,13 @@ class _Prepared(NamedTuple):
     raw: bytes
     candidates: tuple[bytes, str]
     state: str
+
+
+def _prepared(decisions: Sequence[Decision]) -> list[_Prepared]:
+    return [
+        _Prepared(each, id_bytes(each.id), encode_candidates(each.candidates), dumps(each.situation.state))
+        for each in decisions
+    ]
 
 
 def _row(

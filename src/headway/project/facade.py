@@ -13,8 +13,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
 
 from headway.nouns.evidence import Verdict
 from headway.nouns.ids import parse_decision_id
@@ -24,6 +25,9 @@ from headway.project.inputs import Offer
 from headway.promote.ledger import Entry
 
 if TYPE_CHECKING:
+    from headway.project.importing import Imported, Importing
+    from headway.project.practising import Practised
+    from headway.prove.leaks import Leaks
     from headway.prove.power import Planned
 
 __all__ = ["Project"]
@@ -43,12 +47,42 @@ class Project(Deciding):
         family: str | None = None,
         seed: int | None = None,
         progress: Progress | None = None,
+        trust: Sequence[str] = (),
+        mined: bool = False,
         **knobs: Any,
     ) -> str:
-        """Learn a candidate from what has settled; returns its reference, `bandit@4f2a`."""
+        """Learn a candidate from what has settled; returns its reference, `bandit@4f2a`.
+
+        Fields that give the outcome away are left out of it (`leaks`), but for those in `trust`: you know that they
+        were there before the outcome. Mined labels count only if asked for (`mined`).
+        """
         from headway.project import learning
 
-        return learning.learn(self, task, family=family, seed=seed, progress=progress, knobs=knobs)
+        return learning.learn(
+            self, task, family=family, seed=seed, progress=progress, knobs=knobs, trust=trust, mined=mined
+        )
+
+    def practise(
+        self,
+        world: str,
+        *,
+        task: str | None = None,
+        steps: int | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+        target: float | None = None,
+        resume: bool = False,
+        settings: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+        **knobs: Any,
+    ) -> Practised:
+        """Learn a candidate in a world: a name of ours, or any Gymnasium id. `settings` are the world's own."""
+        from headway.project import practising
+
+        return practising.practise(
+            self, world, task=task, steps=steps, seed=seed, device=device, target=target, resume=resume,
+            settings=settings or {}, knobs=knobs, progress=progress,
+        )  # fmt: skip
 
     def due(self, task: str) -> int:
         """Newly settled decisions that are still missing before a retraining is due; 0: it is due."""
@@ -126,6 +160,26 @@ class Project(Deciding):
         from headway.project import learning
 
         return learning.fold(self, task)
+
+    # -- history from elsewhere
+
+    def import_file(self, path: Path | str, **options: Unpack[Importing]) -> Imported:
+        """Bring in somebody else's history, idempotently; what the file does not say stays unknown.
+
+        project.import_file("training-buffer.jsonl")                        # the format by its looks
+        project.import_file("log.csv", task="route", columns={"action": "model", "reward": "score", "propensity": "p"})
+        project.import_file("log.jsonl", dry_run=True)                      # only the report
+        """
+        from headway.project import importing
+
+        return importing.import_file(self, Path(path), **options)
+
+    def leaks(self, task: str, *, mined: bool = False) -> Leaks:
+        """Which fields of the settled decisions give the outcome away, and what else would flatter a policy."""
+        from headway.project import leaking
+
+        self.settle(task)
+        return leaking.check(self, task, mined=mined)
 
     # -- look
 

@@ -90,6 +90,7 @@ def logged(
     `left` counts what may not: mined labels, and decisions whose propensity is not known.
     """
     from headway.encode.fitting import fit
+    from headway.observe.experience import without
     from headway.project.proving import chunks, speaking, unseen
 
     task = settings.name
@@ -107,7 +108,9 @@ def logged(
         return speaking(unseen(found, upto=upto, parts=parts, after=after), counted)
 
     counted: Counter[str] = Counter()
-    pilot = [row.decision.situation for row, _ in zip(rows(False), range(2000), strict=False)]
+    # Fields that the candidate was not trained on because they give the outcome away have no place in the reward model.
+    leaky = trained.get("left_out", ())
+    pilot = [without(row, leaky).decision.situation for row, _ in zip(rows(False), range(2000), strict=False)]
     if not pilot:
         if counted:
             raise InvalidInput(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -33,8 +33,12 @@ def learn(
     seed: int | None,
     progress: Progress | None,
     knobs: Mapping[str, Any],
+    trust: Sequence[str] = (),
+    mined: bool = False,
 ) -> str:
+    """A candidate. Fields that give the outcome away are left out, unless they are trusted; mined labels likewise."""
     from headway.learn.families import learner
+    from headway.project.leaking import check
 
     settings = project.settings.task(task)
     family = family or settings.family
@@ -42,9 +46,13 @@ def learn(
     teach = learner(family, encoder=encoder)
     project.settle(task)
     upto = project.query.last_settled(task)
-    experience = Recorded(project.query, task, upto=upto)
+    leaky = check(project, task, parts=LEARNED_PARTS, mined=mined).fields
+    left_out = [each for each in leaky if each not in trust and each.removesuffix(":numbers") not in trust]
+    experience = Recorded(project.query, task, upto=upto, left_out=left_out, mined=mined)
     seed = settings.seed if seed is None else seed
     learned = teach.learn(experience, {**_knobs(settings), **knobs}, seed, progress)
+    if left_out:
+        learned = replace(learned, trained_on={**learned.trained_on, "left_out": left_out})
     header = _header(settings, learned, encoder.version, seed, upto, LEARNED_PARTS, parent=None)
     ref = project.registry.add(header, learned.tensors)
     digest = project.registry.find(str(ref))

@@ -37,9 +37,10 @@ _LINE = ("request", "response", "messages", "error", "timestamp", "created", "id
 _CONVERSATION = ("conversation_id", "session_id", "thread_id")
 
 
-def reply(text: str) -> Candidate:
+def reply(text: str, model: str = "") -> Candidate:
     """A reply as something that was chosen: its words are its description, their hash its name."""
-    return Candidate(f"reply-{hashlib.sha256(text.encode()).hexdigest()[:12]}", {"text": text})
+    features: dict[str, Value] = {"text": text, "model": model} if model else {"text": text}
+    return Candidate(f"reply-{hashlib.sha256(text.encode()).hexdigest()[:12]}", features)
 
 
 def looks_like_interaction(row: dict[str, Any]) -> bool:
@@ -51,7 +52,7 @@ def read_interaction(line: int, row: dict[str, Any], _: Options) -> Record:
     prompt, answer = text_of(row, "prompt"), text_of(row, "response", optional=True)
     told = _signals(row, ("reward", "rating"), at)
     failed = () if answer else (Told(name="failed", value=1.0, label="no response", at=at),)
-    candidate = reply(answer)
+    candidate = reply(answer, name_of(row, "model", optional=True))
     return Record(
         line=line,
         origin=name_of(row, "id", optional=True),
@@ -61,7 +62,6 @@ def read_interaction(line: int, row: dict[str, Any], _: Options) -> Record:
         role=name_of(row, "role", optional=True),
         episode=_conversation(row),
         at=at,
-        policy=name_of(row, "model", optional=True),
         signals=(*told, *failed),
         ignored=tuple(fields_left(row, _TURN)),
     )
@@ -87,7 +87,7 @@ def read_chat(line: int, row: dict[str, Any], options: Options) -> Record:
     if not turns:
         raise Wrong("messages", "messages holds no turn before the reply, expected at least one.")
     model = name_of(answer, "model", optional=True) or name_of(request, "model", optional=True)
-    candidate = reply(words)
+    candidate = reply(words, model)
     if options.columns.get("action") == "model":
         if not model:
             raise Wrong("model", "neither request nor response names a model.", "Leave out --map action=model.")
@@ -108,7 +108,6 @@ def read_chat(line: int, row: dict[str, Any], options: Options) -> Record:
         state=state,
         episode=_conversation(row) or _conversation(object_of(row, "metadata", optional=True)),
         at=at,
-        policy=model,
         signals=tuple(told),
         schema="request and response" if request else "fine-tuning",
         ignored=tuple(fields_left(row, (*_LINE, *_CONVERSATION))),

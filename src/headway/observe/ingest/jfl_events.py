@@ -83,6 +83,7 @@ def looks_like_event(row: dict[str, Any]) -> bool:
 def read_events(rows: Iterable[Row | Problem], _: Options) -> Iterator[Record | Skipped | Problem]:
     """Scored evaluations and reviews as they come; a flow once it completes, fails, or the file ends."""
     flows: dict[tuple[str, str], tuple[int, Record]] = {}
+    last = 0.0
     for each in rows:
         if isinstance(each, Problem):
             yield each
@@ -92,6 +93,7 @@ def read_events(rows: Iterable[Row | Problem], _: Options) -> Iterator[Record | 
             kind = name_of(row, "type")
             at = moment(row, "ts")
             assert at is not None
+            last = max(last, at)
             late = [key for key, (_, flow) in flows.items() if flow.at is not None and at - flow.at > _FLOW_S]
             if len(flows) >= _OPEN:
                 late.append(next(iter(flows)))
@@ -117,8 +119,11 @@ def read_events(rows: Iterable[Row | Problem], _: Options) -> Iterator[Record | 
                 yield Skipped(line, f"{kind} {why}")
         except Wrong as wrong:
             yield Problem(line, wrong.field, wrong.message, wrong.cure)
-    for _line, flow in flows.values():
-        yield flow
+    for line, flow in flows.values():
+        if flow.at is not None and last - flow.at > _FLOW_S:
+            yield flow
+        else:
+            yield Skipped(line, "a flow that is still running: import again once the events tell how it ended")
 
 
 def _scored(line: int, row: dict[str, Any], kind: str, at: float) -> Record:

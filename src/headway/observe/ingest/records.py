@@ -41,7 +41,6 @@ class Record:
     step: int | None = None
     at: float | None = None
     probabilities: tuple[float, ...] | None = None
-    policy: str = ""
     source: Source = "imported"
     signals: tuple[Told, ...] = ()
     ending: Ending | None = None  # the episode ends with this decision
@@ -49,6 +48,7 @@ class Record:
     ignored: tuple[str, ...] = ()  # fields that have no place in a record
     id: str = ""  # only our own exports keep the id that the decision had
     task: str = ""  # likewise
+    policy: str = ""  # likewise
     rest: str | None = None  # the line itself, where an export back to the format needs it
 
     def labels(self) -> dict[str, float]:

@@ -137,7 +137,7 @@ def read_journal(rows: Iterable[Row | Problem], options: Options) -> Iterator[Re
         except Wrong as wrong:
             yield Problem(line, wrong.field, wrong.message, wrong.cure)
     for held in waiting.values():
-        yield held.record
+        yield Skipped(held.record.line, "a decision that waits for its step: import again once the journal has it")
 
 
 def _agent(row: dict[str, Any]) -> str:
@@ -145,7 +145,7 @@ def _agent(row: dict[str, Any]) -> str:
 
 
 def _decision(line: int, row: dict[str, Any], session: str, task: str, agent: str) -> Record:
-    left = fields_left(row, (*_COMMON, *_CHOSEN, *_PRIMARY, *_FALLBACK, "policy_source", "probabilities", "propensity"))
+    left = fields_left(row, (*_COMMON, *_CHOSEN, *_PRIMARY, *_FALLBACK, "propensity"))
     chosen = _first(row, _CHOSEN)
     if not chosen:
         raise Wrong("model_chosen", "model_chosen is missing, expected the model that was routed to.")
@@ -161,7 +161,6 @@ def _decision(line: int, row: dict[str, Any], session: str, task: str, agent: st
         episode=f"{session}/{task}" if task else None,
         at=moment(row, "timestamp", optional=True),
         probabilities=_probabilities(row, candidates, chosen),
-        policy=name_of(row, "policy_source", optional=True),
         source=_extra(row),
         signals=outcomes,
         ignored=tuple(left),

@@ -1,0 +1,40 @@
+"""Numbers that a text tells: found where they may give an outcome away, and masked where they do.
+
+spoken("delta=-0.2740")        # ((-0.274, 0.00005),): the value, and half a unit of its last digit
+masked("delta=-0.2740")        # "delta=#"
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["masked", "spoken"]
+
+_NUMBER = re.compile(r"(?<![\w.])[+\-−]?\d{1,12}(?:\.\d{1,12})?%?(?!\w|\.\d)")
+_LONGEST, _MOST = 20_000, 64
+
+
+def spoken(text: str) -> tuple[tuple[float, float], ...]:
+    """Measurements in a text: numbers with two decimals, a percent sign, or a sign and a decimal. 3 and 10 are none."""
+    found = []
+    for match in _NUMBER.finditer(text[:_LONGEST]):
+        value = _measured(match)
+        if value is not None:
+            found.append(value)
+    return tuple(found[:_MOST])
+
+
+def masked(text: str) -> str:
+    """The text with `#` in place of every measurement."""
+    return _NUMBER.sub(lambda match: match[0] if _measured(match) is None else "#", text)
+
+
+def _measured(match: re.Match[str]) -> tuple[float, float] | None:
+    word = match[0].replace("−", "-")
+    percent = word.endswith("%")
+    word = word.removesuffix("%")
+    decimals = len(word.partition(".")[2])
+    if decimals + 2 * percent + (word[0] in "+-") < 2:
+        return None
+    scale = 0.01 if percent else 1.0
+    return float(word) * scale, 0.5 * 10.0**-decimals * scale * (1.0 + 1e-9)

@@ -1,0 +1,268 @@
+"""Importing: a file of somebody else's history through the readers into the store, with a report that adds up.
+
+Two passes. The first reads every line, so that a file with a bad line is refused before anything of it is stored, and
+watches for leaks; the second stores, a thousand rows at a time. With `on_error="skip"` bad lines are listed and the
+rest goes in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+from headway.nouns.errors import HeadwayError, InvalidInput
+from headway.nouns.protocols import Progress
+from headway.nouns.records import Situation
+from headway.observe.ingest.files import digest_of, kind_of
+from headway.observe.ingest.formats import VERSION, Format, Item, detect, format_of, read
+from headway.observe.ingest.keeping import BATCH, Clash, Keeper, Origin
+from headway.observe.ingest.records import Options, Problem, Record, Skipped
+from headway.reward.presets import PRESETS
+
+if TYPE_CHECKING:
+    from headway.project.facade import Project
+    from headway.prove.leaks import Leaks, Watch
+    from headway.reward.compose import Rewards
+
+__all__ = ["Imported", "Importing", "import_file"]
+
+OnError = Literal["stop", "skip"]
+_LISTED = 100  # problems and conflicts that a report names; all are counted
+
+
+class Importing(TypedDict, total=False):
+    """How to import."""
+
+    format: str  # "auto", or one of headway.observe.ingest.FORMATS
+    task: str | None  # the format's own by default
+    columns: Mapping[str, str]  # our name → theirs
+    candidates: Iterable[str]
+    dry_run: bool
+    on_error: OnError
+    progress: Progress | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Imported:
+    """What became of a file. `read` = stored + already + late + conflicts + rejected + skipped."""
+
+    file: str
+    format: str
+    sha256: str
+    tasks: tuple[str, ...] = ()
+    label: str = ""  # the signal that the format calls its reward
+    dry_run: bool = False
+    read: int = 0
+    stored: int = 0  # new decisions; under dry_run: those that would be
+    already: int = 0
+    late: int = 0  # known decisions whose outcome has come since
+    conflicts: int = 0
+    rejected: int = 0
+    skipped: int = 0  # lines that hold no decision
+    labelled: int = 0  # records that carry the format's label
+    undated: int = 0
+    unknown_propensity: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)  # of all records, by today's reward: they sum to them
+    sources: Counter[str] = field(default_factory=Counter)
+    schemas: Counter[str] = field(default_factory=Counter)
+    why_skipped: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)  # fields that a record has no place for
+    problems: list[Problem] = field(default_factory=list)
+    clashes: list[Clash] = field(default_factory=list)
+    leaks: Leaks | None = None
+
+    @property
+    def records(self) -> int:
+        return self.read - self.rejected - self.skipped
+
+
+def import_file(
+    project: Project,
+    path: Path,
+    *,
+    format: str = "auto",
+    task: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    candidates: Iterable[str] = (),
+    dry_run: bool = False,
+    on_error: OnError = "stop",
+    progress: Progress | None = None,
+) -> Imported:
+    found = _format(path, format, columns)
+    digest = digest_of(path)
+    run = _Run(project, path, found, task, Options(columns=columns or {}, candidates=tuple(candidates), name=path.stem))
+    report = Imported(file=path.name, format=found.name, sha256=digest, label=found.label, dry_run=dry_run)
+    run.check(report, on_error, progress)
+    keeper = run.keeper(digest)
+    run.store(report, keeper, progress, write=not dry_run)
+    return report
+
+
+def _format(path: Path, name: str, columns: Mapping[str, str] | None) -> Format:
+    if name != "auto":
+        return format_of(name)
+    if columns and set(columns) != {"action"}:
+        return format_of("columns")
+    if kind_of(path) == "jsonl" or not columns:
+        return detect(path)
+    return format_of("columns")
+
+
+class _Run:
+    """One file on its way in."""
+
+    def __init__(self, project: Project, path: Path, format: Format, task: str | None, options: Options) -> None:
+        self._project, self._path, self._format, self._options = project, path, format, options
+        self._task = task or format.task
+        self._forced = task
+        if not self._task and format.name != "headway":
+            raise InvalidInput(
+                f"{path.name} does not say which task its decisions belong to.",
+                code="task_missing",
+                hint="Name it with --task.",
+            )
+        self._rewards: dict[str, Rewards] = {}
+        if self._task:
+            self._reward(self._task)
+        self._now = project.clock()
+        self._synthetic = project.settings.store.synthetic  # nothing in a synthetic store can say that it is real
+
+    def keeper(self, digest: str) -> Keeper:
+        origin = Origin(
+            file=self._path.name,
+            sha256=digest,
+            format=self._format.name,
+            version=VERSION,
+            task=self._task,
+            at=self._now,
+        )
+        project = self._project
+        return Keeper(project.database, project.query, project._store, origin)
+
+    def check(self, report: Imported, on_error: OnError, progress: Progress | None) -> None:
+        """Read everything once: count it, watch for leaks, and stop at the first bad line if that is the rule."""
+        from headway.prove.leaks import Watch
+
+        watch = Watch()
+        first: Problem | None = None
+        tasks: set[str] = set()
+        for item in self._items():
+            report.read += 1
+            if isinstance(item, Problem):
+                first = first or item
+                report.rejected += 1
+                if len(report.problems) < _LISTED:
+                    report.problems.append(item)
+            elif isinstance(item, Skipped):
+                report.skipped += 1
+                report.why_skipped[item.why] += 1
+            else:
+                tasks.add(self._task_of(item))
+                self._count(item, report, watch)
+            if progress is not None and report.read % 10_000 == 0:
+                progress("check", report.read, None)
+        if first is not None and on_error == "stop" and not report.dry_run:
+            error = first.error(report.file, "row" if kind_of(self._path) == "parquet" else "line")
+            more = f" {report.rejected - 1:,} more lines are wrong." if report.rejected > 1 else ""
+            error.message += f"{more} Nothing was stored."
+            error.args = (error.message,)
+            error.hint = f"{error.hint} `--on-error skip` imports the others and lists these.".strip()
+            raise error
+        report.tasks = tuple(sorted(tasks))
+        report.leaks = watch.leaks()
+
+    def store(self, report: Imported, keeper: Keeper, progress: Progress | None, *, write: bool) -> None:
+        done, fates = 0, Counter[str]()
+        for batch in _batches(item for item in self._items() if isinstance(item, Record)):
+            kept = keeper.keep(batch) if write else keeper.look(batch)
+            fates.update(kept.fates)
+            report.clashes += kept.clashes[: max(0, _LISTED - len(report.clashes))]
+            done += len(batch)
+            if progress is not None:
+                progress("import" if write else "compare", done, report.records)
+        report.stored, report.already = fates["new"], fates["same"]
+        report.late, report.conflicts = fates["late"], fates["conflict"]
+
+    # -- one record
+
+    def _items(self) -> Iterator[Item]:
+        for item in read(self._path, self._format, self._options):
+            if not isinstance(item, Record):
+                yield item
+                continue
+            problem = self._refused(item)
+            if problem is not None:
+                yield problem
+                continue
+            if self._forced and item.task:
+                item = replace(item, task="")
+            yield replace(item, source="synthetic") if self._synthetic else item
+
+    def _refused(self, item: Record) -> Problem | None:
+        """Signals that the task's reward cannot take, and tasks that are not declared."""
+        try:
+            rewards = self._reward(self._task_of(item))
+            for told in item.signals:
+                rewards.check(told.name, told.value)
+        except HeadwayError as error:
+            return Problem(item.line, "signals", error.message, error.hint)
+        return None
+
+    def _task_of(self, item: Record) -> str:
+        return self._forced or item.task or self._task
+
+    def _reward(self, task: str) -> Rewards:
+        found = self._rewards.get(task)
+        if found is None:
+            self._project.settings.task(task)
+            found = self._rewards[task] = self._project.rewards(task)
+        return found
+
+    def _count(self, item: Record, report: Imported, watch: Watch) -> None:
+        labels = item.labels()
+        rewards = self._reward(self._task_of(item))
+        report.statuses[self._status(item, labels, rewards)] += 1
+        report.sources[item.source] += 1
+        report.labelled += report.label in labels
+        report.undated += item.at is None
+        report.unknown_propensity += item.probabilities is None
+        if item.schema:
+            report.schemas[item.schema] += 1
+        report.ignored.update(item.ignored)
+        counted = {name: value for name, value in labels.items() if name == report.label or name in rewards.signals}
+        told_at = min((each.at for each in item.signals if each.at is not None and each.name in counted), default=None)
+        watch.add(
+            Situation(task=self._task_of(item), text=item.text, state=item.state),
+            next(each for each in item.candidates if each.name == item.action),
+            counted,
+            part=self._part(item),
+            at=item.at,
+            told_at=told_at,
+        )
+
+    def _status(self, item: Record, labels: Mapping[str, float], rewards: Rewards) -> str:
+        """What the record will settle as, by today's reward."""
+        reward = self._project.settings.task(self._task_of(item)).reward
+        if isinstance(reward, str) and reward not in PRESETS:
+            return "decided by a function"
+        age = 0.0 if item.at is None else max(0.0, self._now - item.at)
+        return rewards.outcome(labels, age_s=age).status
+
+    def _part(self, item: Record) -> str:
+        from headway.observe.experience import part_of_group
+
+        return part_of_group(self._task_of(item), item.episode, item.text, item.state)
+
+
+def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
+    batch: list[Record] = []
+    for each in records:
+        batch.append(each)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,69 @@
+"""Leak checks over what is stored: which fields give outcomes away, before anything is learned from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from headway.nouns.records import Decision, Settled
+from headway.observe.experience import part_of
+
+if TYPE_CHECKING:
+    from headway.project.facade import Project
+    from headway.prove.leaks import Leaks
+
+__all__ = ["check", "counted_labels", "document"]
+
+_MOST = 20_000  # rows that are read, in windows spread over all
+_WINDOWS = 10
+
+
+def check(project: Project, task: str, *, parts: Sequence[str] = (), mined: bool = False) -> Leaks:
+    """The leaks among the settled decisions of a task; `parts` narrows it to what a learner may read."""
+    from headway.prove.leaks import Watch
+
+    watch = Watch()
+    counted = project.rewards(task).signals
+    for row in _spread(project, task):
+        part = part_of(row.decision)
+        if (parts and part not in parts) or (row.decision.source == "mined" and not mined):
+            continue
+        labels = counted_labels(row.signals, counted)
+        if row.reward is not None:
+            labels["reward"] = row.reward
+        watch.add(row.decision.situation, _taken(row.decision), labels, part=part, at=row.decision.at)
+    return watch.leaks()
+
+
+def counted_labels(signals: Mapping[str, float], counted: frozenset[str]) -> dict[str, float]:
+    """The signals that a reward is made of; all of them where a function decides."""
+    return {name: value for name, value in signals.items() if not counted or name in counted}
+
+
+def _taken(decision: Decision) -> Any:
+    return decision.candidates[decision.index]
+
+
+def _spread(project: Project, task: str) -> Iterator[Settled]:
+    """All settled rows, or windows of them spread evenly where there are many."""
+    last = project.query.last_settled(task)
+    if last <= _MOST:
+        yield from project.query.settled(task, upto=last, signals=True)
+        return
+    size = _MOST // _WINDOWS
+    for window in range(_WINDOWS):
+        start = window * (last - size) // (_WINDOWS - 1)
+        yield from project.query.settled(task, after=start, upto=start + size, signals=True)
+
+
+def document(leaks: Leaks) -> dict[str, Any]:
+    """The leaks as plain values, for --json and reports."""
+    return {
+        **{name: getattr(leaks, name) for name in _COUNTS},
+        "fields": list(leaks.fields),
+        "found": [{**asdict(each), "message": each.message} for each in leaks.found],
+    }
+
+
+_COUNTS = ("rows", "looked_at", "labelled", "flagged", "backwards", "twins", "exact_twins")

@@ -1,0 +1,171 @@
+"""Whether columns agree with a label more often than chance lets them: the tests behind `leaks`.
+
+Each takes (row, value, label) triples of the rows that have both, and gives the leak and the rows that show it, or
+None. `chance` is what independent columns with the same values would show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["Found", "Kind", "Leak", "base_of", "categories", "contained", "numeric", "said"]
+
+Kind = Literal["equals", "affine", "contains", "determines", "text", "dated"]
+_LEAST = 5  # rows with the field and a label
+_SURE = -5.0  # log10 of the chance of so much agreement
+_FEW = 12  # different values of a label that has few
+_SHIFTS = 10  # other rows' labels that a row is compared with, to know what chance does
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leak:
+    """A field that tells the label. `field` is what training leaves out; `where` is the exact place."""
+
+    field: str
+    where: str
+    kind: Kind
+    label: str
+    hits: int
+    rows: int
+
+    @property
+    def message(self) -> str:
+        what = {
+            "equals": "is the label",
+            "affine": "is the label, scaled and shifted",
+            "contains": "contains the label",
+            "determines": "always goes with one value of the label",
+            "text": "holds the label in words",
+            "dated": "is later than the outcome",
+        }[self.kind]
+        return f"{self.where} {what} ({self.label}) in {self.hits:,} of {self.rows:,} rows"
+
+
+def base_of(where: str) -> str:
+    """The field that a place belongs to: recent_deltas[-1] → recent_deltas."""
+    return where.partition("[")[0]
+
+
+Found = tuple[Leak, set[int]]
+Triples = Sequence[tuple[int, Any, float]]
+
+
+def _key(value: float) -> float:
+    """Values that are the same number after a detour over text or float32."""
+    return float(f"{value:.9g}")
+
+
+def _close(x: float, y: float) -> bool:
+    return abs(x - y) <= 1e-9 * max(1.0, abs(y))
+
+
+def _enough(label_values: Sequence[float]) -> float:
+    """The share of agreement that is asked for: nearly all of a label with few values, half of any other."""
+    return 0.98 if len({_key(each) for each in label_values}) <= _FEW else 0.5
+
+
+def numeric(where: str, label: str, pairs: Triples) -> Found | None:
+    """A number that is the label, or the label scaled and shifted."""
+    n = len(pairs)
+    xs, ys = Counter(_key(x) for _, x, _ in pairs), Counter(_key(y) for _, _, y in pairs)
+    if n < _LEAST or len(xs) < 2 or len(ys) < 2:
+        return None
+    hits = {place for place, x, y in pairs if _close(x, y)}
+    chance = sum(count * ys[value] for value, count in xs.items()) / n**2
+    if len(hits) >= n * _enough([y for _, _, y in pairs]) and _unlikely(len(hits), n, chance):
+        return Leak(field=base_of(where), where=where, kind="equals", label=label, hits=len(hits), rows=n), hits
+    # Each x has one y and each y one x: how many other orders of the same labels are there?
+    if abs(_correlation(pairs)) >= 1.0 - 1e-9 and _orders(ys.values()) >= -_SURE:
+        every = {place for place, _, _ in pairs}
+        return Leak(field=base_of(where), where=where, kind="affine", label=label, hits=n, rows=n), every
+    if n >= 30 and min(len(xs), len(ys)) > _FEW and abs(_correlation(pairs)) >= 0.9999:
+        every = {place for place, _, _ in pairs}
+        return Leak(field=base_of(where), where=where, kind="affine", label=label, hits=n, rows=n), every
+    return None
+
+
+def contained(where: str, label: str, pairs: Triples) -> Found | None:
+    """Lists that hold the label of their row."""
+    return _told("contains", f"{where}[]", label, pairs, _holds)
+
+
+def said(where: str, label: str, pairs: Triples) -> Found | None:
+    """Texts that tell the label of their row; the values are what `nouns.words.spoken` gives."""
+    return _told("text", where, label, pairs, _says)
+
+
+def _told(
+    kind: Literal["contains", "text"],
+    where: str,
+    label: str,
+    pairs: Triples,
+    holds: Callable[[Any, float], bool],
+) -> Found | None:
+    """Values that hold the label of their own row much more often than those of other rows."""
+    n = len(pairs)
+    if n < _LEAST or len({_key(y) for _, _, y in pairs}) < 2:
+        return None
+    hits = {place for place, x, y in pairs if holds(x, y)}
+    least = 0.3 * n if kind == "text" else n * _enough([y for _, _, y in pairs])
+    if len(hits) < max(_LEAST, least):
+        return None
+    shifts = [k * max(1, n // (_SHIFTS + 1)) for k in range(1, _SHIFTS + 1) if k * max(1, n // (_SHIFTS + 1)) < n]
+    others = sum(1 for k in shifts for i in range(n) if holds(pairs[i][1], pairs[(i + k) % n][2]))
+    chance = (others + 1) / (len(shifts) * n + 2)
+    if not _unlikely(len(hits), n, chance):
+        return None
+    return Leak(field=base_of(where), where=where, kind=kind, label=label, hits=len(hits), rows=n), hits
+
+
+def _holds(values: tuple[float, ...], label: float) -> bool:
+    return any(_close(each, label) for each in values)
+
+
+def _says(values: tuple[tuple[float, float], ...], label: float) -> bool:
+    return any(abs(value - label) <= half for value, half in values)
+
+
+def categories(where: str, label: str, pairs: Triples) -> Found | None:
+    """A few words that each go with one value of the label."""
+    n = len(pairs)
+    values: dict[str, set[float]] = {}
+    for _, word, y in pairs:
+        values.setdefault(word, set()).add(_key(y))
+    ys = Counter(_key(y) for _, _, y in pairs)
+    if n < _LEAST or not 2 <= len(values) <= n / 5 or len(ys) < 2 or any(len(each) > 1 for each in values.values()):
+        return None
+    same = sum((count / n) ** 2 for count in ys.values())
+    if (n - len(values)) * math.log10(same) > _SURE:
+        return None
+    every = {place for place, _, _ in pairs}
+    return Leak(field=base_of(where), where=where, kind="determines", label=label, hits=n, rows=n), every
+
+
+# -- chance
+
+
+def _unlikely(hits: int, n: int, chance: float) -> bool:
+    """Whether independent columns agree so often less than once in 100,000 times (a bound on the binomial tail)."""
+    if chance >= 1.0:
+        return False
+    ways = math.lgamma(n + 1) - math.lgamma(hits + 1) - math.lgamma(n - hits + 1)
+    return (ways + hits * math.log(max(chance, 1e-300))) / math.log(10.0) <= _SURE
+
+
+def _orders(counts: Iterable[int]) -> float:
+    """log10 of the number of orders in which labels with these counts can stand."""
+    counts = list(counts)
+    return (math.lgamma(sum(counts) + 1) - sum(math.lgamma(each + 1) for each in counts)) / math.log(10.0)
+
+
+def _correlation(pairs: Sequence[tuple[int, float, float]]) -> float:
+    n = len(pairs)
+    mean_x, mean_y = math.fsum(x for _, x, _ in pairs) / n, math.fsum(y for _, _, y in pairs) / n
+    xx = math.fsum((x - mean_x) ** 2 for _, x, _ in pairs)
+    yy = math.fsum((y - mean_y) ** 2 for _, _, y in pairs)
+    xy = math.fsum((x - mean_x) * (y - mean_y) for _, x, y in pairs)
+    return xy / math.sqrt(xx * yy) if xx > 0.0 and yy > 0.0 else 0.0

@@ -1,0 +1,257 @@
+"""Does the situation give the outcome away? Fields that equal, contain or follow from the label, on a sample of rows.
+
+    watch = Watch()
+    watch.add(situation, action, {"reward": 0.3}, part="train", at=…, told_at=…)
+    watch.leaks()                                # Leaks(found=(Leak(field="recent_deltas", kind="equals", …),), …)
+
+A field is called leaky where it agrees with the label far more often than its values would by chance: the probability
+of so much agreement between independent columns is below 1e-5, and the agreement itself is nearly complete
+(98%) for labels of a few values, half for others. A strong predictor is therefore no leak; a perfect one is.
+
+- `equals`: a number, the head or the tail of a list is the label;
+- `affine`: it is a·label + b, also rounded;
+- `contains`: the label is one of a list's numbers;
+- `determines`: each of a few words always goes with one value of the label;
+- `text`: the label stands in the text, as many digits of it as are shown there;
+- `dated`: a time in the state is later than the outcome.
+
+Why it lives here and not in `observe`: importing, learning and `doctor` all reach it through `project`, and judging
+without changing anything is what this room is for. Not covered: leaks that take several fields together to see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from headway.nouns.records import Candidate, Situation
+from headway.nouns.words import spoken
+from headway.prove.agreement import Found, Kind, Leak, categories, contained, numeric, said
+
+__all__ = ["Leak", "Leaks", "Twins", "Watch", "normalised"]
+
+_MOST = 5000  # rows that are looked at; beyond, every other one is dropped
+_TIME_NAME = re.compile(r"(?:^|[_.\-])(?:at|ts|time|date|timestamp|datetime)\Z|(?:At|Time|Date)\Z", re.ASCII)
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
+_WORDS = re.compile(r"[^\w]+")
+_TWINS = 200_000  # different texts that are followed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaks:
+    """What was found. `flagged` of `labelled` rows have at least one leaky value."""
+
+    found: tuple[Leak, ...] = ()
+    rows: int = 0
+    looked_at: int = 0
+    labelled: int = 0
+    flagged: int = 0
+    backwards: int = 0  # outcomes dated before their decision
+    twins: int = 0  # rows kept for proving whose text, spelled alike, is also trained on
+    exact_twins: int = 0  # of these, letter by letter
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """What training has to leave out: a field, or (`text:numbers`) the numbers in a text."""
+        return tuple(sorted({f"{each.field}:numbers" if each.kind == "text" else each.field for each in self.found}))
+
+
+def normalised(text: str) -> str:
+    """A text without what two copies of it differ in: case, spaces, punctuation."""
+    return _WORDS.sub(" ", text.casefold()).strip()
+
+
+@dataclass(slots=True)
+class _Row:
+    numbers: dict[str, float] = field(default_factory=dict)
+    lists: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    spoken: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)  # value and half its last digit
+    times: dict[str, float] = field(default_factory=dict)
+    labels: Mapping[str, float] = field(default_factory=dict)
+    told_at: float | None = None
+
+
+class Twins:
+    """Texts on both sides of the split, followed over all rows in bounded memory."""
+
+    def __init__(self) -> None:
+        self._near: dict[int, list[int]] = {}  # hash → rows trained on, rows proved with
+        self._exact: dict[int, list[int]] = {}
+
+    def add(self, text: str, part: str) -> None:
+        if not text or not part:
+            return
+        side = 1 if part == "prove" else 0
+        for table, key in ((self._near, normalised(text)), (self._exact, text)):
+            number = int.from_bytes(hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).digest(), "big")
+            counts = table.get(number)
+            if counts is None:
+                if len(table) >= _TWINS:
+                    continue
+                counts = table[number] = [0, 0]
+            counts[side] += 1
+
+    def counts(self) -> tuple[int, int]:
+        """Rows kept for proving that have a near twin, and an exact one, among those trained on."""
+        near, exact = (
+            sum(proved for trained, proved in table.values() if trained) for table in (self._near, self._exact)
+        )
+        return near, exact
+
+
+class Watch:
+    """Follows rows as they pass; `leaks()` may be asked at any time."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most, self._stride = most, 1
+        self._rows: list[_Row] = []
+        self._seen = 0
+        self._backwards = 0
+        self.twins = Twins()
+
+    def add(
+        self,
+        situation: Situation,
+        action: Candidate | None,
+        labels: Mapping[str, float],
+        *,
+        part: str = "",
+        at: float | None = None,
+        told_at: float | None = None,
+    ) -> None:
+        """One row; `labels` are the signals that count, and the reward. `part`: the side of the split it is on."""
+        self.twins.add(situation.text, part)
+        if at is not None and told_at is not None and told_at < at - 1e-3:
+            self._backwards += 1
+        self._seen += 1
+        if (self._seen - 1) % self._stride:
+            return
+        self._rows.append(_row(situation, action, labels, told_at))
+        if len(self._rows) >= 2 * self._most:
+            self._rows = self._rows[::2]
+            self._stride *= 2
+
+    def leaks(self) -> Leaks:
+        """What the rows so far give away."""
+        names = sorted({name for row in self._rows for name in row.labels})
+        found: list[Leak] = []
+        flagged: set[int] = set()
+        for label in names:
+            rows = [(place, row) for place, row in enumerate(self._rows) if label in row.labels]
+            for leak, hit in _of_label(label, rows):
+                found.append(leak)
+                flagged.update(hit)
+        dated, late = _dated(self._rows)
+        found += dated
+        flagged |= late
+        near, exact = self.twins.counts()
+        return Leaks(
+            found=tuple(_strongest(found)),
+            rows=self._seen,
+            looked_at=len(self._rows),
+            labelled=sum(1 for row in self._rows if row.labels),
+            flagged=sum(1 for place in flagged if self._rows[place].labels),
+            backwards=self._backwards,
+            twins=near,
+            exact_twins=exact,
+        )
+
+
+# -- one row
+
+
+def _row(situation: Situation, action: Candidate | None, labels: Mapping[str, float], told_at: float | None) -> _Row:
+    row = _Row(labels=dict(labels), told_at=told_at)
+    _take(row, "", situation.state)
+    if action is not None:
+        _take(row, "action.", action.features)
+    if situation.text:
+        row.spoken["text"] = spoken(situation.text)
+    return row
+
+
+def _take(row: _Row, prefix: str, values: Mapping[str, object]) -> None:
+    for name, value in values.items():
+        place = f"{prefix}{name}"
+        if isinstance(value, str):
+            if len(value) <= 40:
+                row.words[place] = value
+            row.spoken[place] = spoken(value)
+        elif isinstance(value, (bool, int, float)):
+            row.numbers[place] = float(value)
+        elif isinstance(value, Sequence) and len(value):
+            row.numbers[f"{place}[0]"], row.numbers[f"{place}[-1]"] = float(value[0]), float(value[-1])
+            row.lists[place] = tuple(map(float, value[:512]))
+        moment = _moment(name, value)
+        if moment is not None:
+            row.times[place] = moment
+
+
+def _moment(name: str, value: object) -> float | None:
+    """The time that a value tells: an ISO text, or seconds or milliseconds under a name that means a time."""
+    if isinstance(value, str):
+        if not _ISO.match(value):
+            return None
+        try:
+            read = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not _TIME_NAME.search(name):
+        return None
+    if 1e9 <= value < 1e10:
+        return float(value)
+    return value / 1000.0 if 1e12 <= value < 1e13 else None
+
+
+# -- one label
+
+
+def _of_label(label: str, rows: Sequence[tuple[int, _Row]]) -> Iterable[Found]:
+    """Every place of the rows that gives this label away."""
+    tests: tuple[tuple[str, Callable[[str, str, Any], Found | None]], ...] = (
+        ("numbers", numeric),
+        ("lists", contained),
+        ("spoken", said),
+        ("words", categories),
+    )
+    for kind, test in tests:
+        table = [(place, getattr(row, kind), row.labels[label]) for place, row in rows]
+        for where in sorted({name for _, values, _ in table for name in values}):
+            found = test(where, label, [(place, values[where], y) for place, values, y in table if where in values])
+            # What an action is was known when it was chosen, and its reward may well follow from it.
+            if found is not None and not (where.startswith("action.") and found[0].kind in ("affine", "determines")):
+                yield found
+
+
+def _dated(rows: Sequence[_Row]) -> tuple[list[Leak], set[int]]:
+    """Times in the state that are later than the outcome."""
+    found, late = [], set[int]()
+    for where in sorted({name for row in rows for name in row.times}):
+        timed = [(place, row) for place, row in enumerate(rows) if where in row.times and row.told_at is not None]
+        hits = {place for place, row in timed if row.told_at is not None and row.times[where] > row.told_at + 1e-3}
+        if hits and len(hits) >= 0.2 * len(timed):
+            found.append(Leak(field=where, where=where, kind="dated", label="time", hits=len(hits), rows=len(timed)))
+            late |= hits
+    return found, late
+
+
+def _strongest(found: Iterable[Leak]) -> list[Leak]:
+    """One leak per field and label: the most exact statement about it."""
+    order: tuple[Kind, ...] = ("equals", "affine", "contains", "determines", "text", "dated")
+    best: dict[tuple[str, str], Leak] = {}
+    for each in found:
+        key = (each.field, each.label)
+        rank = (-each.hits / max(each.rows, 1), order.index(each.kind), each.where != f"{each.field}[-1]")
+        if key not in best or rank < _rank(best[key], order):
+            best[key] = each
+    return [best[key] for key in sorted(best)]
+
+
+def _rank(each: Leak, order: tuple[Kind, ...]) -> tuple[float, int, bool]:
+    return (-each.hits / max(each.rows, 1), order.index(each.kind), each.where != f"{each.field}[-1]")
