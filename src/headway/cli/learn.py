@@ -1,35 +1,66 @@
-"""`headway learn`: a candidate from what has settled."""
+"""`headway learn`: a candidate from what has settled, or from practice in a world."""
 
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import click
 
 from headway.cli.output import number
 from headway.cli.verb import Session, pairs, task_argument, typed, verb
 from headway.nouns.checkpoint import Header
+from headway.nouns.errors import InvalidInput, MissingExtra
 
 __all__ = ["learn"]
 
 NOT_DUE = 3
 
 
-@verb("learn", "headway learn route", "headway learn route --check && headway learn route")
-@task_argument()
+@verb("learn", "headway learn route", "headway learn --world cartpole --seed 7")
+@task_argument(required=False)
 @click.option("--family", help="How the policy is built and learned; each kind of task has a default.")
 @click.option("--seed", type=int, help="Makes random choices in learning reproducible.")
 @click.option(
     "--set", "knobs", multiple=True, metavar="KNOB=VALUE", help="A knob of the family, for example ridge=3.0."
 )
+@click.option("--trust", multiple=True, metavar="FIELD", help="Use this field although it looks leaky.")
+@click.option("--mined", is_flag=True, help="Read rows with mined labels too; they are left out by default.")
 @click.option("--check", is_flag=True, help="Only say whether it would train: exit status 0 if it is due, 3 if not.")
+@click.option(
+    "--world", metavar="WORLD", help="Practise instead: cartpole, acrobot, lunarlander, prompts, any Gymnasium id."
+)
+@click.option("--steps", type=click.IntRange(1), help="With --world: how many steps to practise at most.")
+@click.option("--target", type=float, help="With --world: stop at this mean return; nan: never stop early.")
+@click.option("--device", type=click.Choice(["cpu", "cuda", "mps"]), default="cpu", help="With --world: where.")
+@click.option("--resume", is_flag=True, help="With --world: go on from the last snapshot of this world and seed.")
 def learn(
-    session: Session, task: str, family: str | None, seed: int | None, knobs: tuple[str, ...], check: bool
+    session: Session,
+    task: str | None,
+    family: str | None,
+    seed: int | None,
+    knobs: tuple[str, ...],
+    check: bool,
+    mined: bool,
+    trust: tuple[str, ...],
+    world: str | None,
+    **practice: Any,
 ) -> int:
     """Learn a candidate policy from what has settled.
 
-    The candidate decides nothing until it is proven and promoted.
+    The candidate decides nothing until it is proven and promoted. With --world it practises there instead, by PPO.
     """
+    settings: dict[str, Any] = {name: typed(value) for name, value in pairs(knobs, "knob").items()}
+    if world is not None:
+        return _practise(session, world, task, seed, settings, check=check, family=family, **practice)
+    if task is None or practice["steps"] or practice["resume"] or practice["target"] is not None:
+        raise InvalidInput(
+            "There is neither a task nor a world to learn from."
+            if task is None
+            else "Steps, a target and resuming are for practice in a world.",
+            code="nothing_named",
+            hint="Name a task (headway learn route) or a world (headway learn --world cartpole).",
+        )
     with session.project() as project:
         if check:
             missing = project.due(task)
@@ -41,9 +72,8 @@ def learn(
             session.next(f"headway learn {task}")
             return 0
         begun = time.perf_counter()
-        settings = {name: typed(value) for name, value in pairs(knobs, "knob").items()}
         with session.out.progress() as progress:
-            ref = project.learn(task, family=family, seed=seed, progress=progress, **settings)
+            ref = project.learn(task, family=family, seed=seed, progress=progress, trust=trust, mined=mined, **settings)
         taken = time.perf_counter() - begun
         header = project.registry.header(project.registry.find(ref))
         made_up = session.synthetic(project, task)
@@ -62,6 +92,8 @@ def learn(
         }
     )
     session.out.line(f"{ref}  learned from {count:,} decisions in {taken:.1f} s, seed {header.seed}.", style="bold")
+    for each in header.trained_on.get("left_out", ()):
+        session.out.note(f"left out: {each} gives the outcome away (headway data leaks {task} shows how).")
     values = values_of(ref, header)
     if values:
         session.out.line("On the rows kept for tuning (no evidence: `prove` has rows of its own):")
@@ -75,3 +107,79 @@ def values_of(ref: str, header: Header) -> list[tuple[str, float]]:
     own = [(ref, header.metrics["tune_value"])] if "tune_value" in header.metrics else []
     others = [(name.replace("_", " "), value) for name, value in header.baselines.items()]
     return own + [(name, value) for name, value in others if not name.startswith("error ")]
+
+
+def _practise(
+    session: Session,
+    world: str,
+    task: str | None,
+    seed: int | None,
+    knobs: dict[str, Any],
+    *,
+    check: bool,
+    family: str | None,
+    steps: int | None,
+    target: float | None,
+    device: str,
+    resume: bool,
+) -> int:
+    if check or family not in (None, "actor_critic"):
+        raise InvalidInput(
+            "In a world the family actor_critic practises, and it is always due.",
+            code="nothing_named",
+            hint="Leave --check and --family away.",
+        )
+    begun = time.perf_counter()
+    seed = 0 if seed is None else seed
+    with session.project(create=True) as project:
+        try:
+            with session.out.progress() as progress:
+                done = project.practise(
+                    world, task=task, steps=steps, seed=seed, device=device, target=target, resume=resume,
+                    progress=progress, **knobs,
+                )  # fmt: skip
+        except KeyboardInterrupt:
+            session.next(f"headway learn --world {world} --seed {seed} --resume")
+            raise
+    taken = time.perf_counter() - begun
+    plot: str | None = None
+    missing = ""
+    path = session.folder / f"{done.task}-curve.png"
+    if done.curve:
+        try:
+            from headway.cli.picture import curve_picture
+
+            curve_picture(path, done.world, done.curve, done.target)
+            plot = str(path)
+        except MissingExtra as error:
+            missing = str(error)
+    session.out.document(
+        {
+            "world": done.world,
+            "task": done.task,
+            "policy": done.policy,
+            "steps": done.steps,
+            "resumed_from": done.resumed_from,
+            "seed": done.seed,
+            "device": done.device,
+            "target": done.target,
+            "reached": done.reached,
+            "mean_return": done.mean_return,
+            "episodes": done.episodes,
+            "curve": [list(each) for each in done.curve],
+            "seconds": taken,
+            "plot": plot,
+        }
+    )
+    session.out.line(
+        f"{done.policy}  practised {done.steps - done.resumed_from:,} steps in {done.world}, {taken:.1f} s, "
+        f"seed {done.seed}.",
+        style="bold",
+    )
+    if done.target is not None:
+        word = "reached" if done.reached else "not reached"
+        session.out.line(f"Target {done.target:g}: {word} (mean of 20 greedy episodes, looked at as it learned).")
+    session.out.line(f"Mean return {done.mean_return:.1f} in {done.episodes} greedy episodes that were not looked at.")
+    session.out.line(f"Plot: {plot}" if plot else f"No plot: {missing or 'nothing was evaluated'}")
+    session.next(f"headway learn --world {world} --seed {seed} --steps {2 * done.steps} --target nan --resume")
+    return 0

@@ -244,17 +244,18 @@ def _check(policy: ActorCritic, given: Experiences) -> None:
 def learned(fitted: Fitted, *, arms: Sequence[str] = (), explore: str = "policy") -> Learned:
     """What `promote` stores of a practised policy: the network with the world's scales as its features."""
     stage, settings = fitted.stage, fitted.settings
-    width = stage.inputs
-    features = Features(
-        vectors_of=(("observation", width),),
-        means=tuple(stage.scales.means().tolist()),
-        scales=tuple(stage.scales.deviations().tolist()),
-    )
+    features = getattr(stage.envs, "features", None)
+    if features is None or settings.normalise_observations:
+        features = Features(
+            vectors_of=(("observation", stage.inputs),),
+            means=tuple(stage.scales.means().tolist()),
+            scales=tuple(stage.scales.deviations().tolist()),
+        )
     tensors: dict[str, Any] = fitted.engine.tensors()
     for name in ("policy.w0", "value.w0"):
         # The features put a constant first; the network that practised has biases and no such input.
         tensors[name] = np.concatenate([np.zeros((len(tensors[name]), 1)), tensors[name]], axis=1)
-    names = list(arms) or [str(each) for each in range(stage.actions.outputs)]
+    names = list(arms) or list(getattr(stage.envs, "action_names", None) or map(str, range(stage.actions.outputs)))
     last = fitted.last.stats if fitted.last is not None else None
     metrics = {"steps": float(fitted.steps)}
     if fitted.curve:

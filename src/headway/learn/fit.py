@@ -33,7 +33,21 @@ from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.protocols import Progress
 from headway.worlds.environments import Environments
 
-__all__ = ["Fitted", "Point", "Practice", "Rows", "Updated", "practise", "rows_of", "settings_of", "update"]
+__all__ = [
+    "Fitted",
+    "Point",
+    "Practice",
+    "Rows",
+    "Updated",
+    "judged",
+    "practise",
+    "restore",
+    "rows_of",
+    "settings_of",
+    "snapshot",
+    "standardised",
+    "update",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +78,7 @@ class Practice:
     normalise_observations: bool = True
     normalise_rewards: bool = True
     target: float | None = None  # stop once this mean return of greedy episodes is reached
-    evaluate_every: int = 2048
+    evaluate_every: int = 2048  # steps; 0: never
     episodes: int = 20
 
     @property
@@ -279,15 +293,13 @@ def practise(
             fitted.last = update(engine, rows, settings, rng)
             if progress is not None:
                 progress("steps", min(fitted.steps, settings.steps), settings.steps)
-            if (
-                settings.target is not None
-                and fitted.steps // settings.evaluate_every > judged // settings.evaluate_every
-            ):
+            every = settings.evaluate_every
+            if every and (fitted.steps // every > judged // every or fitted.steps >= settings.steps):
                 judged = fitted.steps
                 trial = trial or make(settings.episodes)
                 returns = evaluate(trial, engine, stage, episodes=settings.episodes, seed=seed + 1_000_003)
                 fitted.curve.append(Point(fitted.steps, float(np.mean(returns)), len(returns)))
-                fitted.reached = fitted.curve[-1].mean >= settings.target
+                fitted.reached = settings.target is not None and fitted.curve[-1].mean >= settings.target
             if watch is not None and watch(fitted):
                 break
         return fitted
@@ -295,3 +307,47 @@ def practise(
         envs.close()
         if trial is not None:
             trial.close()
+
+
+def judged(make: Callable[[int], Environments], fitted: Fitted, *, episodes: int, seed: int) -> Point:
+    """The mean return of greedy episodes that no decision to stop has looked at."""
+    envs = make(episodes)
+    try:
+        returns = evaluate(envs, fitted.engine, fitted.stage, episodes=episodes, seed=seed)
+    finally:
+        envs.close()
+    return Point(fitted.steps, float(np.mean(returns)), len(returns))
+
+
+def snapshot(fitted: Fitted) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Arrays and JSON from which `restore` goes on."""
+    state, taken = fitted.engine.state()
+    scales = fitted.stage.scales
+    arrays = {
+        **fitted.engine.tensors(),
+        **state,
+        "observations.mean": scales.observations.mean,
+        "observations.variance": scales.observations.variance,
+        "rewards.variance": scales.rewards.variance,
+        "rewards.mean": scales.rewards.mean,
+    }
+    told = {
+        "steps": fitted.steps,
+        "taken": taken,
+        "counts": [scales.observations.count, scales.rewards.count],
+        "curve": [[each.steps, each.mean, each.episodes] for each in fitted.curve],
+    }
+    return arrays, told
+
+
+def restore(fitted: Fitted, arrays: Mapping[str, Any], told: Mapping[str, Any]) -> None:
+    """Goes on from a snapshot; KeyError or ValueError where it does not fit."""
+    if not all(np.isfinite(each).all() for each in arrays.values()):
+        raise ValueError("it holds numbers that are not finite")
+    fitted.engine.load(arrays, int(told["taken"]))
+    observations, rewards = fitted.stage.scales.observations, fitted.stage.scales.rewards
+    for running, name, count in ((observations, "observations", 0), (rewards, "rewards", 1)):
+        running.mean, running.variance = arrays[f"{name}.mean"], arrays[f"{name}.variance"]
+        running.count = float(told["counts"][count])
+    fitted.steps = int(told["steps"])
+    fitted.curve = [Point(int(steps), float(mean), int(count)) for steps, mean, count in told["curve"]]

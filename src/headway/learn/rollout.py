@@ -116,13 +116,16 @@ class Rollout:
 
 
 def actions_of(space: Any) -> Actions:
-    """The heads for an action space: Discrete, MultiDiscrete or Box; anything else is refused."""
-    kind = type(space).__name__
-    if kind == "Discrete" and not int(getattr(space, "start", 0)):
-        return Actions("categorical", (int(space.n),))
-    if kind == "MultiDiscrete" and np.ndim(space.nvec) == 1 and not np.any(getattr(space, "start", 0)):
-        return Actions("categorical", tuple(int(each) for each in space.nvec))
-    if kind == "Box" and np.issubdtype(space.dtype, np.floating) and space.shape:
+    """The heads for an action space: Discrete, MultiDiscrete or Box; anything else is refused.
+
+    A space is told by what it has (`n`, `nvec`, or `low` and `high`), so that a world need not import gymnasium.
+    """
+    if not np.any(getattr(space, "start", 0)):
+        if np.ndim(getattr(space, "nvec", 0)) == 1:
+            return Actions("categorical", tuple(int(each) for each in space.nvec))
+        if _whole(space):
+            return Actions("categorical", (int(space.n),))
+    if hasattr(space, "low") and hasattr(space, "high") and np.issubdtype(space.dtype, np.floating) and space.shape:
         low, high = (tuple(float(each) for each in np.ravel(bound)) for bound in (space.low, space.high))
         return Actions("gaussian", (len(low),), low, high)
     raise InvalidInput(
@@ -134,15 +137,24 @@ def actions_of(space: Any) -> Actions:
 
 def inputs_of(space: Any) -> int:
     """How wide an observation is: a Box flattened, or a Discrete one as one-hot; anything else is refused."""
-    kind = type(space).__name__
-    if kind == "Box" and space.shape is not None:
-        return int(np.prod(space.shape)) or 1
-    if kind == "Discrete":
+    if _whole(space):
         return int(space.n)
+    if getattr(space, "shape", None) is not None and not hasattr(space, "n") and not hasattr(space, "nvec"):
+        return int(np.prod(space.shape)) or 1
     raise InvalidInput(
         f"A policy cannot see {space!r:.120}.",
         code="bad_space",
         hint="Observations may be a Box or Discrete; wrap others with gymnasium.wrappers.FlattenObservation.",
+    )
+
+
+def _whole(space: Any) -> bool:
+    """Discrete: one of n, from 0."""
+    count = getattr(space, "n", None)
+    return (
+        isinstance(count, int | np.integer)
+        and not getattr(space, "shape", ())
+        and not np.any(getattr(space, "start", 0))
     )
 
 
@@ -155,7 +167,7 @@ class Stage:
         self.envs = envs
         self.actions = actions_of(envs.single_action_space)
         self.inputs = inputs_of(envs.single_observation_space)
-        self._discrete = type(envs.single_observation_space).__name__ == "Discrete"
+        self._discrete = _whole(envs.single_observation_space)
         self.scales = Scales(
             Running.of(self.inputs),
             normalise_observations=normalise_observations and not self._discrete,

@@ -39,7 +39,7 @@ def available(device: str) -> str:
     if not there.get(device, False):
         raise InvalidInput(
             f"There is no device {device!r} here.",
-            code="device_missing",
+            code="bad_device",
             hint="Here there is: " + ", ".join(name for name, found in there.items() if found) + ".",
         )
     return device

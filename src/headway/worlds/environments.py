@@ -38,7 +38,9 @@ _BOOKKEEPING = {"PassiveEnvChecker", "OrderEnforcing", "TimeLimit"}
 class Environments(Protocol):
     """What a rollout needs: gymnasium's VectorEnv, or anything with this shape.
 
-    Optional: `action_masks() -> bool [copy, action]`, what is allowed now; `action_names`, what choices are called.
+    Optional: `action_masks() -> bool [copy, action]`, what is allowed now; `action_names`, what choices are called;
+    `features`, where an observation is the vector that these `encode.state.Features` make of a situation, without the
+    constant in front: a policy that practised there then decides on situations.
     """
 
     num_envs: int

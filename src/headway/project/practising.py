@@ -1,0 +1,246 @@
+"""Practising: a candidate from a world instead of from a log, with snapshots on the way.
+
+A snapshot is `.headway/work/<world>-<seed>/`: run.json and weights.safetensors, written whole or not at all. It is no
+policy: it cannot be served, and it may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.nouns.checkpoint import Header
+from headway.nouns.errors import Conflict, Damaged, UnknownName
+from headway.nouns.protocols import Progress
+from headway.project.learning import who_is_it
+from headway.promote.bundle import specs
+from headway.promote.ledger import Entry
+
+if TYPE_CHECKING:
+    from headway.learn.fit import Fitted, Practice
+    from headway.project.facade import Project
+
+__all__ = ["Practised", "practise"]
+
+_EVERY_S = 20.0
+_KINDS = {("categorical", True): "choice", ("categorical", False): "factored"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Practised:
+    """What practising in a world gave. `curve` is (steps, mean return of greedy episodes)."""
+
+    policy: str
+    world: str
+    task: str
+    steps: int
+    seed: int
+    device: str
+    reached: bool
+    target: float | None
+    mean_return: float
+    episodes: int
+    curve: tuple[tuple[int, float], ...]
+    resumed_from: int
+
+
+def practise(
+    project: Project,
+    world: str,
+    *,
+    task: str | None,
+    steps: int | None,
+    seed: int,
+    device: str,
+    target: float | None,
+    resume: bool,
+    settings: Mapping[str, Any],
+    knobs: Mapping[str, Any],
+    progress: Progress | None,
+) -> Practised:
+    from headway.learn import fit
+    from headway.learn.actor_critic import learned
+    from headway.learn.presets import engine_on, preset
+    from headway.worlds.environments import identify
+    from headway.worlds.registry import PRACTICE, practice
+
+    if task is not None:
+        project.settings.task(task)  # a name that is not there says so before anything is learned
+    known = world if world in PRACTICE else identify(world)
+    base = preset(known)
+    base = replace(
+        base, steps=steps or base.steps, target=base.target if target is None else target if target == target else None
+    )
+    base = replace(base, evaluate_every=max(2048, base.steps // 40))
+    how = fit.settings_of(knobs, base)
+    build = engine_on(device)
+    keeper = _Keeper(project.home / "work" / f"{_slug(world)}-{seed}", known, seed, how, device)
+    try:
+        fitted = fit.practise(
+            lambda count: practice(world, count=count, **settings),
+            how,
+            seed,
+            progress=progress,
+            watch=keeper.watch,
+            build=build,
+            resume=keeper.load if resume else None,
+        )
+    except KeyboardInterrupt:
+        keeper.save()
+        raise
+    keeper.save()
+    final = fit.judged(lambda count: practice(world, count=count, **settings), fitted, episodes=20, seed=seed + 7_919)
+    found = learned(fitted)
+    kind = _KINDS.get((fitted.stage.actions.kind, len(fitted.stage.actions.sizes) == 1), "box")
+    header = Header(
+        task=task or _slug(world),
+        family=found.family,
+        kind=kind,
+        encoder=str(dict(found.extra["features"])["encoder"]),
+        knobs=found.knobs,
+        tensors=specs(found.tensors),
+        parameters=sum(int(each.size) for each in found.tensors.values()),
+        trained_on={**found.trained_on, "world": known, "device": device, "upto": 0, "parts": []},
+        split={},
+        metrics={**found.metrics, "mean_return": final.mean},
+        baselines=found.baselines,
+        seed=seed,
+        versions=_versions(),
+        extra=found.extra,
+    )
+    ref = project.registry.add(header, found.tensors)
+    _note(project, header, str(ref), known)
+    return Practised(
+        policy=str(ref),
+        world=known,
+        task=header.task,
+        steps=fitted.steps,
+        seed=seed,
+        device=device,
+        reached=fitted.reached,
+        target=how.target,
+        mean_return=final.mean,
+        episodes=final.episodes,
+        curve=tuple((each.steps, each.mean) for each in fitted.curve),
+        resumed_from=keeper.began,
+    )
+
+
+def _note(project: Project, header: Header, ref: str, world: str) -> None:
+    """A candidate's row in the ledger, where the project has such a task."""
+    try:
+        project.settings.task(header.task)
+    except UnknownName:
+        return
+    digest = project.registry.find(ref)
+    if digest not in project.ledger.states(header.task):
+        project.ledger.append(
+            Entry(
+                task=header.task,
+                kind="candidate",
+                policy=ref,
+                policy_hash=digest,
+                who=who_is_it(""),
+                why=f"practised {int(header.metrics['steps']):,} steps in {world}",
+                detail={"world": world, "seed": header.seed, "upto": 0},
+                at=project.clock(),
+            )
+        )
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in ("headway", "numpy", "safetensors", "gymnasium"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found
+
+
+def _slug(world: str) -> str:
+    return re.sub(r"[^a-z0-9_.-]+", "-", world.lower()).strip("-.")[:64] or "world"
+
+
+class _Keeper:
+    """Writes a snapshot now and then, and reads one back."""
+
+    def __init__(self, folder: Path, world: str, seed: int, how: Practice, device: str) -> None:
+        self.folder, self.world, self.seed, self.how, self.device = folder, world, seed, how, device
+        self.began = 0
+        self._last = time.monotonic()
+        self._fitted: Fitted | None = None
+
+    def watch(self, fitted: Fitted) -> None:
+        self._fitted = fitted
+        if time.monotonic() - self._last >= _EVERY_S:
+            self.save()
+
+    def save(self) -> None:
+        if self._fitted is None:
+            return
+        from safetensors.numpy import save
+
+        from headway.learn.fit import snapshot
+
+        self._last = time.monotonic()
+        tensors, told = snapshot(self._fitted)
+        body = {**told, "world": self.world, "seed": self.seed, "device": self.device, "settings": asdict(self.how)}
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # The JSON names its weights: a reader that finds the one finds the other.
+        name = f"weights-{told['steps']}.safetensors"
+        _write(self.folder / name, bytes(save(tensors)))
+        _write(self.folder / "run.json", json.dumps({**body, "weights": name}).encode())
+        for each in self.folder.glob("weights-*.safetensors"):
+            if each.name != name:
+                each.unlink(missing_ok=True)
+
+    def load(self, fitted: Fitted) -> None:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        from headway.learn.fit import restore
+
+        path = self.folder / "run.json"
+        if not path.exists():
+            raise UnknownName(
+                f"There is no unfinished run of {self.world!r} with seed {self.seed}.",
+                code="nothing_to_resume",
+                hint="Leave --resume away to start one.",
+            )
+        try:
+            told = json.loads(path.read_bytes())
+            shape = {name: told["settings"][name] for name in ("hidden", "activation", "norm")}
+            mine = {"hidden": list(self.how.hidden), "activation": self.how.activation, "norm": self.how.norm}
+            if told["world"] != self.world or told["device"] != self.device or shape != mine:
+                raise Conflict(
+                    f"The run in {str(self.folder)!r} was of {told['world']!r} on {told['device']!r} with {shape}.",
+                    code="other_run",
+                    hint="Resume it with the same settings, or start anew without --resume.",
+                )
+            restore(fitted, load((self.folder / told["weights"]).read_bytes()), told)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            raise Damaged(
+                f"The snapshot in {str(self.folder)!r} cannot be used: {error}.",
+                code="damaged_snapshot",
+                hint="Delete that folder and start anew without --resume.",
+            ) from error
+        self.began = fitted.steps
+        self._fitted = fitted
+
+
+def _write(path: Path, body: bytes) -> None:
+    scratch = path.with_name(f".{path.name}.new")
+    with scratch.open("wb") as file:
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)

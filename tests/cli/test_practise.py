@@ -1,0 +1,89 @@
+"""`headway learn --world …`: practice, its bundle, its picture, going on, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headway
+from headway.decide.actor_critic import ActorCritic
+from headway.decide.build import build
+from tests.cli.terminal import headway as run
+
+pytest.importorskip("gymnasium", reason="gymnasium is in the extra 'worlds'")
+
+
+def asked(folder: Path, *words: str, code: int = 0) -> Any:
+    done = run("-C", str(folder), "learn", *words, "--json")
+    assert done.code == code, done.out + done.err
+    return done.json
+
+
+def test_practice_gives_a_bundle_a_curve_and_a_picture_and_can_go_on(tmp_path: Path) -> None:
+    found = asked(tmp_path, "--world", "cartpole", "--steps", "4096", "--seed", "3", "--target", "nan")
+    assert found["world"] == "CartPole-v1"
+    assert found["steps"] >= 4096
+    assert found["target"] is None
+    assert len(found["curve"]) >= 1
+    assert Path(found["plot"]).stat().st_size > 10_000
+    with headway.open(tmp_path) as project:
+        digest = project.registry.find(found["policy"])
+        header, tensors = project.registry.load(digest, task="cartpole")
+        policy = build(header.family, header.knobs, tensors, header.extra)
+        assert isinstance(policy, ActorCritic)
+        assert policy.arms == ("0", "1")
+        assert header.trained_on["world"] == "CartPole-v1"
+        assert found["policy"] in [entry.policy for entry in project.ledger.entries("cartpole")]
+    again = asked(tmp_path, "--world", "cartpole", "--steps", "8192", "--seed", "3", "--target", "nan", "--resume")
+    assert again["resumed_from"] == found["steps"]
+    assert again["steps"] >= 8192
+    assert again["curve"][: len(found["curve"])] == found["curve"]
+    other = asked(
+        tmp_path, "--world", "cartpole", "--steps", "99999", "--seed", "3", "--resume", "--set", "norm=true", code=1
+    )
+    assert other["error"]["code"] == "other_run"
+    (tmp_path / ".headway" / "work" / "cartpole-3" / "run.json").write_text("{}", "utf-8")
+    damaged = asked(tmp_path, "--world", "cartpole", "--steps", "99999", "--seed", "3", "--resume", code=1)
+    assert damaged["error"]["code"] == "damaged_snapshot"
+
+
+def test_the_same_seed_gives_the_same_policy(tmp_path: Path) -> None:
+    one, other = (
+        asked(folder, "--world", "cartpole", "--steps", "2048", "--seed", "5")
+        for folder in (_made(tmp_path / "one"), _made(tmp_path / "other"))
+    )
+    assert one["policy"] == other["policy"]
+    assert one["curve"] == other["curve"]
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def test_real_numbers_are_practised_too(tmp_path: Path) -> None:
+    found = asked(tmp_path, "--world", "Pendulum-v1", "--steps", "2048", "--set", "horizon=64")
+    assert found["task"] == "pendulum-v1"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "hint"),
+    [
+        (("--world", "cartpol"), "unknown_world", "cartpole"),
+        (("--world", "nowhere.to.be.found:Id-v0"), "unknown_world", "module:Id"),
+        (("--world", "cartpole", "--resume"), "nothing_to_resume", "--resume"),
+        (("--world", "cartpole", "--set", "epoch=3"), "unknown_key", "epochs"),
+        (("--world", "cartpole", "--check"), "nothing_named", "--check"),
+        (("--world", "cartpole", "--family", "bandit"), "nothing_named", "--family"),
+        ((), "nothing_named", "--world"),
+        (("route", "--steps", "5"), "nothing_named", "--world"),
+        (("--world", "cartpole", "--set", "rate=-1"), "bad_knob", "rates"),
+        (("--world", "cartpole", "--device", "mps"), "bad_device", "cpu"),
+    ],
+)
+def test_what_cannot_be_practised_is_refused(tmp_path: Path, words: tuple[str, ...], code: str, hint: str) -> None:
+    found = asked(tmp_path, *words, code=1)
+    assert found["error"]["code"] == code
+    assert hint in found["error"]["hint"]
