@@ -54,13 +54,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     tempfile.tempdir = None  # it was cached before TMPDIR moved
     set_hypothesis_home_dir(home / "hypothesis")
-    config.addinivalue_line("markers", "engines(*names, why): the databases that a test is about; both by default")
+    config.addinivalue_line(
+        "markers", "engines(*names, why, slow): the databases that a test runs on, both by default; `slow`: one of them"
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "engine" in metafunc.fixturenames:
         mark = metafunc.definition.get_closest_marker("engines")
-        metafunc.parametrize("engine", mark.args if mark else ("sqlite", "postgresql"), indirect=True)
+        names = mark.args if mark and mark.args else ("sqlite", "postgresql")
+        slow = mark.kwargs.get("slow") if mark else None
+        chosen = [pytest.param(name, marks=pytest.mark.slow) if name == slow else name for name in names]
+        metafunc.parametrize("engine", chosen, indirect=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

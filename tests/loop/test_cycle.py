@@ -184,12 +184,17 @@ def test_a_second_watch_says_who_holds_the_project(tmp_path, watching):
     assert f"process {__import__('os').getpid()}" in error.value.message
 
 
+def _worked_on(folder):
+    with headway.open(folder, environ={}) as project:
+        return worker_there(project.database)
+
+
 def test_a_watch_is_the_worker_that_the_server_looks_for(tmp_path, watching):
-    assert not worker_there(tmp_path / ".headway")
+    assert not _worked_on(tmp_path)
     watch = watching(ASK)
-    assert worker_there(tmp_path / ".headway")
+    assert _worked_on(tmp_path)
     watch.__exit__(None, None, None)
-    assert not worker_there(tmp_path / ".headway")
+    assert not _worked_on(tmp_path)
 
 
 def test_learning_that_the_server_was_asked_for_is_done(tmp_path, watching):

@@ -227,6 +227,7 @@ def test_a_canary_shares_the_traffic_with_exact_propensities(learned):
     assert error.value.code == "bad_share"
 
 
+@pytest.mark.engines(slow="postgresql", why="thousands of decisions; it is about the proof")
 def test_a_canary_that_is_proven_worse_is_retired_by_itself(opened):
     project = opened(
         '[tasks.route]\nactions = ["good", "bad"]\ngate = "off"\n'
@@ -248,6 +249,7 @@ def test_a_canary_that_is_proven_worse_is_retired_by_itself(opened):
     assert project.decide("route", "x").assigned == ""
 
 
+@pytest.mark.engines(slow="postgresql", why="thousands of decisions; it is about the proof")
 def test_a_current_policy_that_is_proven_worse_is_rolled_back_by_itself(opened):
     project = opened(
         '[tasks.route]\nactions = ["good", "bad"]\ngate = "off"\nexplore = { kind = "epsilon", value = 0.3 }\n'
@@ -265,6 +267,7 @@ def test_a_current_policy_that_is_proven_worse_is_rolled_back_by_itself(opened):
     assert project.guard("route") is None
 
 
+@pytest.mark.engines(slow="postgresql", why="thousands of decisions; it is about the proof")
 def test_a_plan_fixes_the_horizon_before_the_test_is_looked_at(opened):
     project = opened()
     play(project, n=600)

@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any
 
-from headway.nouns.errors import HeadwayError, InvalidSettings, MissingExtra, Unavailable
+from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, MissingExtra, Unavailable
 from headway.observe.database import Connection, Database, Durability, Row, Table
 from headway.observe.postgres_driver import Link, ours, shown
 
@@ -331,6 +331,14 @@ class Postgres(Database):
 
     def fill(self, connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
         assert isinstance(connection, Link)
+        for row in rows:
+            for column, value in zip(columns, row, strict=True):
+                if isinstance(value, str) and "\0" in value:
+                    raise InvalidInput(
+                        f"{column} of {table} {row[0]!r} holds a NUL, which PostgreSQL cannot store.",
+                        code="not_storable",
+                        hint="Remove the character from that row first.",
+                    )
         with connection.raw.cursor().copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)
