@@ -67,6 +67,7 @@ def read_journal(line: int, row: dict[str, Any], _: Options) -> Record | Skipped
         candidates=(candidate,),
         state={"journal": session} if session else {},
         role=name_of(row, "agent_id", optional=True),
+        episode=f"{session} {str(row['ts'])[:10]}",  # a day's work lies on one side of a split
         at=at,
         source="mined",
         signals=(told,),

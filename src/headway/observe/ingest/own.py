@@ -34,6 +34,8 @@ def looks_like_export(row: dict[str, Any]) -> bool:
 
 
 def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
+    if isinstance(row.get("signals"), str):  # a CSV: its cells are guarded from spreadsheets by an apostrophe
+        row = {name: _unguarded(value) for name, value in row.items()}
     try:
         identifier = parse_decision_id(name_of(row, "id"))
     except InvalidInput as error:
@@ -79,6 +81,11 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
     )
 
 
+def _unguarded(value: Any) -> Any:
+    guarded = isinstance(value, str) and value[:1] == "'" and value[1:2] in ("=", "+", "-", "@", "\t", "\r")
+    return value[1:] if guarded else value
+
+
 def _decoded(row: dict[str, Any], field: str, missing: Any) -> Any:
     """CSV and Parquet keep structures as JSON text."""
     found = row.get(field)
@@ -86,7 +93,7 @@ def _decoded(row: dict[str, Any], field: str, missing: Any) -> Any:
         return missing
     if isinstance(found, str):
         try:
-            return msgspec.json.decode(found.removeprefix("'"))  # an apostrophe guards CSV cells from spreadsheets
+            return msgspec.json.decode(found)
         except (msgspec.DecodeError, RecursionError):
             raise Wrong(field, f"{field} is {shown(found)}, expected JSON.") from None
     return found

@@ -1,0 +1,476 @@
+"""History from elsewhere: the report adds up, nothing is invented, nothing is half-written, nothing is there twice."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headway.nouns.errors import HeadwayError, InvalidInput
+from headway.observe.ingest.formats import FORMATS
+from headway.project import Project
+from headway.project.importing import Imported
+
+JFL = '[tasks.next-action]\nkind = "ranking"\nfamily = "bandit"\nreward = { composite_delta = 1.0 }\n'
+INTERACTION = {"timestamp": "2026-05-22T10:32:01Z", "prompt": "Why?", "response": "Because.", "reward": 0.5}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    with Project(folder) as opened:
+        yield opened
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return path
+
+
+def adds_up(report: Imported) -> bool:
+    parts = (report.stored, report.already, report.late, report.conflicts, report.rejected, report.skipped)
+    return report.read == sum(parts) and report.records == sum(report.statuses.values()) == sum(report.sources.values())
+
+
+def stored(project: Project) -> int:
+    return int(project.database.query("SELECT COUNT(*) FROM decisions")[0][0])
+
+
+def test_the_real_buffer_both_shapes_ten_labels_nine_of_them_leaking(shared_data: Path, tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text(JFL, "utf-8")
+    with Project(tmp_path) as project:
+        report = project.import_file(shared_data / "jfl" / "training-buffer.jsonl")
+        assert (report.read, report.labelled, dict(report.schemas)) == (31, 10, {"round": 10, "review": 21})
+        assert report.leaks is not None
+        assert (report.leaks.flagged, report.leaks.labelled) == (9, 10)
+        assert [each.message for each in report.leaks.found] == [
+            "recent_deltas[-1] is the label (composite_delta) in 9 of 9 rows"
+        ]
+        assert (report.stored, report.conflicts) == (30, 1), "one review id stands there twice, with different scores"
+        assert report.clashes[0].line == 28
+        assert adds_up(report)
+        again = project.import_file(shared_data / "jfl" / "training-buffer.jsonl")
+        assert (again.stored, again.already, again.conflicts) == (0, 30, 1)
+        assert project.leaks("next-action").fields == ("recent_deltas",)
+
+
+def test_history_without_propensities_is_learned_from_and_proves_nothing(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    rows = [
+        {"text": f"ask {n}", "action": rng.choice(["small", "large"]), "reward": rng.random(), "id": n}
+        for n in range(300)
+    ]
+    with Project(tmp_path) as project:
+        report = project.import_file(
+            lines(tmp_path / "log.jsonl", rows),
+            task="route",
+            columns={"propensity": "unknown"},
+            candidates=("small", "large"),
+        )
+        assert (report.stored, report.unknown_propensity) == (300, 300)
+        ref = project.learn("route")
+        with pytest.raises(InvalidInput, match="with unknown propensity") as error:
+            project.prove(ref)
+        assert error.value.code == "propensity_unknown"
+
+
+def test_a_proof_counts_the_rows_that_it_had_to_leave_out(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    rows = []
+    for n in range(600):
+        action = rng.choice(["small", "large"])
+        row = {"text": f"ask {n}", "action": action, "reward": rng.random() * (action == "large"), "id": n}
+        rows.append({**row, "propensity": 0.5} if n % 3 else row)
+    with Project(tmp_path) as project:
+        path = lines(tmp_path / "log.jsonl", rows)
+        columns = {"propensity": "propensity"}
+        project.import_file(path, task="route", columns=columns, candidates=("small", "large"))
+        verdict = project.prove(project.learn("route"))
+        left = verdict.evidence.counts["with unknown propensity"]
+        assert 30 < left < 140, "a third of the part that is kept for proving"
+        assert not any(math.isnan(each.value) for each in verdict.evidence.values.values())
+
+
+def test_leaky_fields_are_left_out_of_learning_and_the_bundle_says_so(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    rows = []
+    for n in range(400):
+        reward = round(rng.random(), 3)
+        rows.append(
+            {"id": n, "text": f"case {n} ended {reward:.3f}", "action": rng.choice("ab"), "reward": reward,
+             "state_after": reward, "size": rng.randint(1, 9)}
+        )  # fmt: skip
+    with Project(tmp_path) as project:
+        columns = {"propensity": "unknown", "state.after": "state_after", "state.size": "size"}
+        path = lines(tmp_path / "log.jsonl", rows)
+        report = project.import_file(path, task="route", columns=columns, candidates="ab")
+        assert report.leaks is not None
+        assert report.leaks.fields == ("after", "text:numbers")
+        header = project.registry.header(project.registry.find(project.learn("route")))
+        assert header.trained_on["left_out"] == ["after", "text:numbers"]
+        assert header.extra["features"]["numbers"] == ["size"]
+        trusted = project.registry.header(project.registry.find(project.learn("route", trust=["after"])))
+        assert trusted.trained_on["left_out"] == ["text:numbers"]
+        assert trusted.extra["features"]["numbers"] == ["after", "size"]
+
+
+def test_mined_labels_are_read_only_when_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text(JFL, "utf-8")
+    entry = {"session": "s", "type": "fix", "title": "Mend it", "status": "complete"}
+    rows = [{**entry, "ts": f"2026-0{1 + n % 9}-{10 + n // 9}T00:00:00Z", "title": f"Mend {n}"} for n in range(90)]
+    with Project(tmp_path) as project:
+        report = project.import_file(lines(tmp_path / "journal.jsonl", rows))
+        assert dict(report.sources) == {"mined": 90}
+        with pytest.raises(InvalidInput) as error:
+            project.learn("next-action")
+        assert error.value.code == "nothing_to_learn"
+        header = project.registry.header(project.registry.find(project.learn("next-action", mined=True)))
+        assert set(header.trained_on["sources"]) == {"mined"}
+        assert project.leaks("next-action").labelled == 0
+
+
+def test_a_bad_line_stops_before_anything_is_stored(project: Project, tmp_path: Path) -> None:
+    rows = [{**INTERACTION, "prompt": f"{n}"} for n in range(2500)]
+    rows[2400]["reward"] = "four"
+    path = lines(tmp_path / "log.jsonl", rows)
+    with pytest.raises(InvalidInput) as error:
+        project.import_file(path)
+    assert "log.jsonl line 2401: reward is 'four', expected a number." in error.value.message
+    assert "Nothing was stored." in error.value.message
+    assert stored(project) == 0
+    report = project.import_file(path, on_error="skip")
+    assert (report.stored, report.rejected) == (2499, 1)
+    assert [(each.line, each.field) for each in report.problems] == [(2401, "reward")]
+    assert adds_up(report)
+
+
+def test_a_dry_run_reports_and_stores_nothing(project: Project, tmp_path: Path) -> None:
+    path = lines(tmp_path / "log.jsonl", [INTERACTION, {"prompt": 5, "response": "x"}, {**INTERACTION, "prompt": "B"}])
+    report = project.import_file(path, dry_run=True)
+    assert (report.stored, report.rejected, stored(project)) == (2, 1, 0)
+    assert adds_up(report)
+
+
+def test_a_log_that_grows_adds_what_is_new_and_rates_what_was_unrated(project: Project, tmp_path: Path) -> None:
+    path = lines(tmp_path / "log.jsonl", [{**INTERACTION, "reward": None}])
+    first = project.import_file(path)
+    assert (first.stored, first.labelled) == (1, 0)
+    grown = project.import_file(lines(path, [INTERACTION, {**INTERACTION, "prompt": "How?"}]))
+    assert (grown.stored, grown.late, grown.already) == (1, 1, 0)
+    project.settle("reply")
+    assert project.query.counts("reply").by_status["rewarded"] == 2
+
+
+def test_a_signal_that_the_task_cannot_take_is_a_problem_of_its_line(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text('[tasks.reply]\nkind = "reply"\nreward = { rating = "stars" }\n', "utf-8")
+    with Project(tmp_path) as project:
+        path = lines(tmp_path / "log.jsonl", [{**INTERACTION, "rating": 4}, {**INTERACTION, "rating": 9}])
+        with pytest.raises(InvalidInput, match=r"log.jsonl line 2"):
+            project.import_file(path)
+        with pytest.raises(HeadwayError) as error:
+            project.import_file(path, task="replies")
+        assert error.value.code == "unknown_task"
+
+
+def test_nothing_in_a_synthetic_store_can_say_that_it_is_real(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text("[store]\nsynthetic = true\n", "utf-8")
+    with Project(tmp_path) as project:
+        report = project.import_file(lines(tmp_path / "log.jsonl", [INTERACTION]))
+        assert dict(report.sources) == {"synthetic": 1}
+
+
+# -- there and back
+
+
+def sage_row(n: int) -> dict[str, Any]:
+    rng = random.Random(n)
+    used = rng.random() < 0.4
+    return {
+        "schema_version": "1", "session_id": f"s{n % 7}", "task_id": f"synth_coder_{n:06d}", "agent_role": "coder",
+        "timestamp": f"2025-12-0{1 + n % 9}T00:00:00.{n:06d}+00:00", "task_complexity_score": rng.random(),
+        "primary_failure_count": rng.randint(0, 4), "action_fallback": int(used), "primary_model": "qwen2.5-coder:1.5b",
+        "fallback_model": "größer:14b", "model_chosen": "größer:14b" if used else "qwen2.5-coder:1.5b",
+        "reward": rng.uniform(-1.0, 1.25), "terminal": True, "reward_version": "reward_v1",
+        "data_source": ["real", "synthetic", "unknown"][n % 3],
+        "state": {"task_complexity_score": 0.5, "files": ["a"], "nested": {"deep": None}, "verification_passed": True},
+    }  # fmt: skip
+
+
+def test_routing_rows_come_back_byte_for_byte(project: Project, tmp_path: Path) -> None:
+    from headway.observe.export import Wanted, export
+
+    path = tmp_path / "routing_v1.jsonl"
+    path.write_text("".join(json.dumps(sage_row(n), ensure_ascii=False) + "\n" for n in range(120)), "utf-8")
+    report = project.import_file(path)
+    assert (report.format, report.stored) == ("sage-routing", 120)
+    back = tmp_path / "back.jsonl"
+    manifest = export(project.database, project.query, back, Wanted(), format="sage-routing", now=project.clock())
+    assert back.read_bytes() == path.read_bytes()
+    assert (manifest["decisions"], manifest["left_out"]) == (120, {})
+
+
+def test_a_replaced_reward_comes_back_replaced_and_a_withdrawn_one_not_at_all(project: Project, tmp_path: Path) -> None:
+    from headway.observe.export import Wanted, export
+
+    project.import_file(lines(tmp_path / "rows.jsonl", [sage_row(1), sage_row(2), sage_row(3)]))
+    first, second, _ = project.query.decisions("route")
+    project.signal(first.id, reward=0.125)
+    project.withdraw(second.id, "reward")
+    back = tmp_path / "back.jsonl"
+    manifest = export(project.database, project.query, back, Wanted(), format="sage-routing", now=project.clock())
+    rows = [json.loads(line) for line in back.read_text("utf-8").splitlines()]
+    assert rows == [{**sage_row(1), "reward": 0.125}, sage_row(3)]
+    assert manifest["left_out"] == {"reward withdrawn": 1}
+
+
+def test_our_own_decisions_can_be_written_as_routing_rows_and_read_again(project: Project, tmp_path: Path) -> None:
+    from headway.observe.export import Wanted, export
+
+    for n in range(20):
+        pick = project.decide(
+            "route", f"{n}", ["small", "large"], state={"task_complexity_score": n / 20}, role="coder"
+        )
+        if n < 15:
+            project.signal(pick.id, reward=n / 20)
+    project.decide("route", "three", ["a", "b", "c"])
+    project.settle("route")
+    back = tmp_path / "route.jsonl"
+    manifest = export(project.database, project.query, back, Wanted(), format="sage-routing", now=project.clock())
+    assert (manifest["decisions"], manifest["left_out"]) == (15, {"no reward": 6})
+    with Project(tmp_path) as other:
+        assert other.import_file(back).stored == 15
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_our_own_export_is_imported_with_ids_probabilities_and_signals(
+    project: Project, tmp_path: Path, kind: Any
+) -> None:
+    from headway.observe.export import Wanted, export
+
+    for n in range(30):
+        pick = project.decide(
+            "route", f"=ask {n}", ["small", {"name": "large", "cost": 0.5}], state={"x": n, "v": [1, 2]}
+        )
+        project.signal(pick.id, {"solved": n / 30}, rater="bob", key=f"k{n}")
+        project.signal(pick.id, reward=0.5)
+    path = tmp_path / f"out.{kind}"
+    export(project.database, project.query, path, Wanted(), format=kind, now=project.clock())
+    with Project(tmp_path) as other:
+        report = other.import_file(path)
+        assert (report.format, report.stored, report.unknown_propensity) == ("headway", 30, 0)
+        theirs, ours = list(project.query.decisions("route")), list(other.query.decisions("route"))
+        assert [each.id for each in theirs] == [each.id for each in ours]
+        assert [each.probabilities for each in theirs] == [each.probabilities for each in ours]
+        assert [each.situation for each in theirs] == [each.situation for each in ours]
+
+        def told(opened: Project) -> list[Any]:
+            found = [opened.query.signals(each.id) for each in ours]
+            return [[(one.name, one.value, one.rater, one.key, one.at) for one in each] for each in found]
+
+        assert told(project) == told(other)
+    assert project.import_file(path).already == 30, "its own decisions are known to the project that made them"
+
+
+# -- killed
+
+
+def killed_import(folder: Path, path: Path, ready: Callable[[], bool]) -> bool:
+    """Starts an import in a process of its own and kills it once `ready`; whether it was still running then."""
+    code = "import sys; from pathlib import Path; from headway.project import Project\n"
+    code += "with Project(Path(sys.argv[1])) as p: p.import_file(sys.argv[2])\n"
+    process = subprocess.Popen([sys.executable, "-c", code, folder, path])
+    try:
+        while process.poll() is None and not ready():
+            time.sleep(0.002)
+        running = process.poll() is None
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.wait()
+    return running
+
+
+def kill_and_resume(folder: Path, path: Path, count: int, after: list[int]) -> None:
+    import sqlite3
+
+    database = folder / ".headway" / "headway.db"
+
+    def decisions() -> int:
+        if not database.exists():
+            return 0
+        connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
+        try:
+            return int(connection.execute("SELECT COUNT(*) FROM decisions").fetchone()[0])
+        except sqlite3.OperationalError:  # not migrated yet
+            return 0
+        finally:
+            connection.close()
+
+    for limit in after:
+        assert killed_import(folder, path, lambda limit=limit: decisions() >= limit), "it had ended already"
+        left = decisions()
+        assert limit <= left < count
+        assert left % 1000 == 0, "a batch is there whole or not at all"
+    with Project(folder) as project:
+        before = stored(project)
+        report = project.import_file(path)
+        assert (report.stored, report.already) == (count - before, before)
+        for table in ("decisions", "signals", "imported"):
+            assert project.database.query(f"SELECT COUNT(*) FROM {table}") == [(count,)]
+        texts = project.database.query("SELECT COUNT(DISTINCT text) FROM decisions")
+        assert texts == [(count,)]
+
+
+def test_an_import_that_is_killed_is_finished_by_the_next_one(tmp_path: Path) -> None:
+    path = lines(tmp_path / "log.jsonl", [{**INTERACTION, "prompt": f"{n}"} for n in range(6000)])
+    folder = tmp_path / "project"
+    folder.mkdir()
+    kill_and_resume(folder, path, 6000, [1000])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_large_import_killed_five_times_loses_nothing_and_adds_nothing_twice(tmp_path: Path) -> None:
+    path = lines(tmp_path / "log.jsonl", [{**INTERACTION, "prompt": f"{n}"} for n in range(150_000)])
+    folder = tmp_path / "project"
+    folder.mkdir()
+    kill_and_resume(folder, path, 150_000, [1000, 20_000, 60_000, 90_000, 130_000])
+
+
+# -- files as they are found
+
+GOOD = json.dumps(INTERACTION).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (GOOD + b"\n" + GOOD[:40] + b"\n", "line 2: .* it breaks off"),
+        (GOOD + b"\n" + GOOD[:40], "line 2: .* it breaks off"),
+        (b'{"prompt": "a", "response": "b", "reward": NaN}', "line 1: .* is not JSON"),
+        (b'{"prompt": "a", "response": "b", "reward": Infinity}', "line 1: .* is not JSON"),
+        (b'{"prompt": "a", "response": "b", "reward": 1e999}', "line 1"),
+        (GOOD + b"\n\xff\xfe{}\n", "line 2: .* not UTF-8"),
+        (GOOD + b'\n{"prompt": "a\x00b", "response": "c"}\n', "line 2: .* NUL"),
+        (GOOD + b'\n{"prompt": "a\\u0000b", "response": "c"}\n', "line 2: prompt holds a NUL"),
+        (GOOD + b'\n{"prompt": "\\ud800", "response": "c"}\n', "line 2"),
+        (GOOD + b"\n[1, 2]\n", "line 2: .* not an object"),
+        (GOOD + b'\n{"prompt": ' + b"[" * 50_000 + b"]" * 50_000 + b"}\n", "line 2: .* (nested|expected a text)"),
+        (GOOD + b'\n{"prompt": [], "response": {}}\n', "line 2: prompt"),
+        (
+            GOOD + b'\n{"prompt": "a", "response": "b", "timestamp": "yesterday"}\n',
+            "line 2: timestamp .* expected a time",
+        ),
+        (GOOD + b'\n{"prompt": "' + b"x" * 1_000_001 + b'", "response": "b"}\n', "line 2: prompt has 1,000,001"),
+        ("\ufeff[]".encode("utf-16"), "line 1: the file is UTF-16"),
+        (b"not json at all", "line 1: .* is not JSON"),
+        (b"", "in no format|nothing"),
+    ],
+)
+def test_a_broken_file_is_a_clear_error_with_its_line(
+    project: Project, tmp_path: Path, content: bytes, says: str
+) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match=rf"(?s){says}") as error:
+        project.import_file(path)
+    assert error.value.hint
+    assert stored(project) == 0
+
+
+def test_a_line_of_forty_megabytes_is_refused_and_the_next_one_read(project: Project, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(GOOD + b'\n{"prompt": "' + b"x" * (40 << 20) + b'"}\n' + GOOD.replace(b"Why", b"How") + b"\n")
+    report = project.import_file(path, on_error="skip")
+    assert (report.stored, [each.line for each in report.problems]) == (2, [2])
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xef\xbb\xbf" + GOOD, GOOD.replace(b", ", b",\t") + b"\r\n\r\n", b"\n\n  \n" + GOOD]
+)
+def test_marks_carriage_returns_and_empty_lines_do_no_harm(project: Project, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(content)
+    assert project.import_file(path).stored == 1
+
+
+def test_gzip_is_read_and_a_broken_one_says_so(project: Project, tmp_path: Path) -> None:
+    packed = gzip.compress(b"\n".join(GOOD.replace(b"Why", b"%d" % n) for n in range(5000)))
+    path = tmp_path / "log.jsonl.gz"
+    path.write_bytes(packed)
+    assert project.import_file(path).stored == 5000
+    path.write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(InvalidInput, match=r"line \d+: the compressed data cannot be read any further"):
+        project.import_file(path)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        project.import_file(tmp_path / "nowhere.jsonl")
+
+
+HOSTILE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just("2026-01-01T00:00:00Z"),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+SHAPES: dict[str, list[dict[str, Any]]] = {
+    "jfl-buffer": [{"id": "a", "ts": "2026-01-01", "agent": "x", "state": {}, "action": {"type": "fix"}, "reward": {}}],
+    "jfl-journal": [{"ts": "2026-01-01", "session": "s", "type": "fix", "title": "t", "score_delta": 1}],
+    "jfl-events": [{"ts": "2026-01-01", "type": "eval:scored", "data": {"delta": 1, "branch": "b"}}],
+    "sage-routing": [sage_row(1)],
+    "sage-journal": [{"type": "TRAJECTORY_STEP", "task_id": "t", "action": {"model_chosen": "m"}, "reward": 1,
+                      "state": {}}],
+    "interactions": [INTERACTION],
+    "openai-chat": [{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}],
+    "mutations": [{"state": [1.0], "action": 1, "reward": 0, "next_state": [1.0], "done": True, "log_prob": -1,
+                   "value": 0}],
+    "columns": [{"text": "a", "action": "b", "reward": 1, "propensity": 1.0, "at": 5, "step": 1, "episode": "e"}],
+    "headway": [{"id": "dec_" + "0" * 12 + "7" + "0" * 19, "task": "t", "at": 1, "candidates": ["a"], "action": "a",
+                 "probabilities": [1.0], "signals": [{"name": "reward", "value": 1}]}],
+}  # fmt: skip
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+@pytest.mark.parametrize("name", FORMATS)
+def test_any_change_of_any_field_is_read_or_refused_with_its_line(
+    project: Project, tmp_path: Path, name: str, data: Any
+) -> None:
+    rows = [json.loads(json.dumps(row)) for row in SHAPES[name] * 2]
+    for row in rows:
+        for field in data.draw(st.lists(st.sampled_from(list(row)), max_size=3)):
+            row[field] = data.draw(HOSTILE)
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows), "utf-8", errors="surrogatepass")
+    report = project.import_file(path, format=name, task="t", on_error="skip", dry_run=True)
+    assert adds_up(report)
+    assert all(each.line in (1, 2) and each.message for each in report.problems)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=st.binary(max_size=400)
+    | st.lists(st.sampled_from([GOOD, b"{", b"\x00", b"}", b"\n", b'"', b"\xff"])).map(b"".join)
+)
+@pytest.mark.parametrize("suffix", ["log.jsonl", "log.csv", "log.jsonl.gz"])
+def test_arbitrary_bytes_never_end_in_a_traceback(
+    project: Project, tmp_path: Path, suffix: str, content: bytes
+) -> None:
+    path = tmp_path / suffix
+    path.write_bytes(content)
+    code = ""
+    try:
+        assert adds_up(project.import_file(path, on_error="skip", dry_run=True, task="t"))
+    except HeadwayError as error:
+        code = error.code
+    assert code in ("", "bad_import", "bad_mapping", "unknown_format", "bad_import_file")
