@@ -240,9 +240,10 @@ def test_the_first_composite_reward_is_reproduced_exactly() -> None:
     assert rewarded(rewards, trajectory_reward=0.6, verification_passed=0.0) == pytest.approx(0.45)
     assert rewarded(rewards, trajectory_reward=0.6) == pytest.approx(0.6)
     assert rewarded(rewards, timeout=1.0) == -1.0
-    assert rewarded(rewards, trajectory_reward=0.5, retries=3.0) == pytest.approx(0.2)
+    assert rewarded(rewards, trajectory_reward=0.5, retries=3.0) == pytest.approx(0.4)
     assert rewarded(rewards, terminal_failure=1.0, verification_passed=0.0) == pytest.approx(-0.35)
-    assert rewarded(rewards, timeout=1.0, retries=30.0) == -2.0
+    assert rewarded(rewards, timeout=1.0, retries=30.0) == pytest.approx(-1.1)
+    assert rewarded(rewards, trajectory_reward=-1.5, timeout=1.0) == -2.0
     assert rewarded(rewards, trajectory_reward=9.0) == 2.0
     assert rewards.outcome({"mood": 1.0}, age_s=0.0).status == "pending"
 

@@ -31,6 +31,7 @@ import numpy as np
 from headway.nouns.errors import Damaged, InvalidInput
 from headway.nouns.protocols import Encoder, Floats
 from headway.nouns.records import Situation
+from headway.nouns.redacted import MARK, without
 
 __all__ = ["GRID", "LIMIT", "SUMMARY", "Features", "summarise"]
 
@@ -183,6 +184,8 @@ class Features:
                 code="encoder_mismatch",
                 hint="Set `encoder` of the task to the one that the policy was learned with, or learn again.",
             )
+        if any(MARK in each for each in texts):  # nothing is learned from where a secret stood
+            texts = [without(each) for each in texts]
         return encoder.encode(texts)
 
     def _plain(self, situation: Situation) -> array[float]:

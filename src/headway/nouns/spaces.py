@@ -7,9 +7,12 @@ from typing import Literal
 
 from headway.nouns.records import Candidate
 
-__all__ = ["Choice", "Factored", "Kind", "Ranking", "Reply", "Space"]
+__all__ = ["MUTATIONS", "Choice", "Factored", "Kind", "Ranking", "Reply", "Space"]
 
 Kind = Literal["choice", "ranking", "factored", "reply"]
+
+# The five ways to change a prompt, in the order that action numbers mean.
+MUTATIONS = ("try-catch-style", "context-reduction", "expansion", "constraint-addition", "task-decomposition")
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def consider_many(project: Project, asks: Sequence[Ask]) -> list[Considered | He
                 found[place] = project.consider(ask.task, ask.text, ask.candidates, **ask.details)
                 continue
             offered = project.offers.candidates(ask.task, ask.candidates, settings.actions)
-            situation = situation_of(ask.task, ask.text, ask.details)
+            situation = situation_of(ask.task, ask.text, ask.details, project.redact)
             if (identifier := ask.details.get("id")) is not None:
                 parse_decision_id(identifier)
         except HeadwayError as error:

@@ -18,7 +18,8 @@ from headway.nouns.protocols import Clock
 from headway.nouns.records import Decision, Ending, Outcome, Signal, Source
 from headway.observe.database import open_database
 from headway.observe.query import Query
-from headway.observe.settle import settle
+from headway.observe.redact import Redactor
+from headway.observe.settle import Agree, settle
 from headway.observe.store import Store
 from headway.observe.writer import Writer
 from headway.project.inputs import Details, Offer, Offers, checked_name, checked_source, situation_of
@@ -60,7 +61,8 @@ class Deciding:
         self.servings = Servings(self.settings, self.registry, self.ledger, self.database)
         self._writer = Writer(self.database, self.settings.store.queue)
         self._store = Store(self.database, self._writer)
-        self.offers = Offers()
+        self.redact = Redactor(store.redact)
+        self.offers = Offers(self.redact)
         self._rewards: dict[str, Rewards] = {}
         self._tasks: dict[str, str] = {}  # decision id → task, of the latest decisions
         self._seeds = None if seed is None else _Seeds(seed)
@@ -115,7 +117,7 @@ class Deciding:
         """The decision that `decide` would store, not stored yet; whose; and whether it opens a sticky episode."""
         settings = self.settings.task(task)
         offered = self.offers.candidates(task, candidates, settings.actions)
-        situation = situation_of(task, text, details)
+        situation = situation_of(task, text, details, self.redact)
         episode, identifier = situation.episode, details.get("id")
         serving = self.servings.of(settings)
         now = round(self.clock() * 1e6) / 1e6  # as the store keeps it
@@ -171,9 +173,9 @@ class Deciding:
         now = self.clock()
         identifier = details.get("id")
         made = recorded(
-            situation_of(task, text, details),
+            situation_of(task, text, details, self.redact),
             self.offers.candidates(task, candidates, self.settings.task(task).actions),
-            action=action,
+            action=self.redact(action),
             propensity=propensity,
             probabilities=None if probabilities is None else tuple(probabilities),
             policy=policy,
@@ -268,7 +270,7 @@ class Deciding:
                 subject=subject,
                 name=checked_name("signal", name),
                 value=check(name, value) if rewards is None else rewards.check(name, value),
-                label=label,
+                label=self.redact(label),
                 rater=rater,
                 key=key,
                 at=when,
@@ -311,6 +313,7 @@ class Deciding:
                 now=self.clock(),
                 wait_s=settings.reward_after_s,
                 again=again,
+                agree=self._agreeing(rewards) if rewards.consensus else None,
             )
 
     def rescore(self, task: str) -> int:
@@ -323,12 +326,18 @@ class Deciding:
         self.settle(found.task)
         return self.query.outcome(found)
 
+    def _agreeing(self, rewards: Rewards) -> Agree:
+        from headway.reward.agree import agreeing  # numpy, and only where a task asks for it
+
+        return lambda given: agreeing(rewards, given)
+
     # -- closing
 
     def close(self) -> None:
         """Commit what is queued and let go of the files."""
         self._writer.close()
         self.database.close()
+        self.servings.close()
 
     def __enter__(self) -> Self:
         return self

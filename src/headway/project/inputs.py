@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.records import SOURCES, Candidate, Situation, Source, State, Value
+from headway.observe.redact import Redactor
 
 __all__ = [
     "Details",
@@ -38,13 +39,14 @@ class Details(TypedDict, total=False):
     source: Source
 
 
-def situation_of(task: str, text: str, details: Details) -> Situation:
-    """What the policy will see, checked."""
+def situation_of(task: str, text: str, details: Details, redact: Redactor) -> Situation:
+    """What the policy will see, checked and redacted: nothing behind this door has seen a secret."""
     episode = details.get("episode")
+    state = checked_state(details.get("state"))
     return Situation(
         task=task,
-        text=checked_text(text),
-        state=checked_state(details.get("state")),
+        text=redact(checked_text(text)),
+        state=redact.state(state) if state else state,
         episode=None if episode is None else checked_name("episode", episode),
         step=_step(details.get("step")),
         role=details.get("role", ""),
@@ -54,7 +56,8 @@ def situation_of(task: str, text: str, details: Details) -> Situation:
 class Offers:
     """Turns what a caller offers into candidates; equal offers give the same tuple, which later rooms intern."""
 
-    def __init__(self) -> None:
+    def __init__(self, redact: Redactor) -> None:
+        self._redact = redact
         self._known: dict[tuple[object, ...], tuple[Candidate, ...]] = {}
 
     def candidates(self, task: str, offers: Iterable[Offer] | None, declared: Sequence[str]) -> tuple[Candidate, ...]:
@@ -63,9 +66,9 @@ class Offers:
         try:
             known = self._known.get(key)
         except TypeError:  # described candidates are dictionaries
-            return _checked(task, names, declared)
+            return self._redact.candidates(_checked(task, names, declared))
         if known is None:
-            known = _checked(task, names, declared)
+            known = self._redact.candidates(_checked(task, names, declared))
             if len(self._known) > 4096:
                 self._known.clear()
             self._known[key] = known

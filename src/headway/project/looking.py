@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns.errors import HeadwayError, InvalidInput
@@ -41,10 +42,10 @@ def explain(project: Project, identifier: str) -> dict[str, Any]:
         "draw": decision.draw_id or decision.id,
         "assigned": decision.assigned,
         "action": decision.action,
-        "propensity": decision.propensity,
+        "propensity": decision.propensity if decision.propensity_known else None,
         "candidates": [
             {"name": each.name, "probability": probability}
-            for each, probability in zip(decision.candidates, decision.probabilities, strict=True)
+            for each, probability in zip_longest(decision.candidates, decision.probabilities)
         ],
         "signals": [asdict(each) for each in signals],
         "outcome": {"status": outcome.status, "reward": outcome.reward, "clipped": outcome.clipped},
@@ -92,7 +93,8 @@ def replay(project: Project, identifier: str) -> dict[str, Any]:
 def _asked_again(project: Project, decision: Decision) -> tuple[Acted | None, str]:
     """The same question to the same policy under the configuration of that time, or what of it is gone."""
     if decision.exploration == "elsewhere":
-        return None, "the decision was made elsewhere; only its probabilities were recorded"
+        known = "only its probabilities were" if decision.propensity_known else "not even its probabilities were"
+        return None, f"the decision was made elsewhere; {known} recorded"
     source = decision
     if decision.draw_id:
         drawn = project.query.find(decision.draw_id)
@@ -122,7 +124,7 @@ def rank(
 ) -> list[dict[str, Any]]:
     settings = project.settings.task(task)
     offered = project.offers.candidates(task, candidates, settings.actions)
-    situation = Situation(task=task, text=checked_text(text), state=checked_state(state), role=role)
+    situation = Situation(task=task, text=project.redact(checked_text(text)), state=checked_state(state), role=role)
     ref, digest = project.servings.resolve(settings, policy or "current")
     pipeline = project.servings.pipeline(task, project.servings.body(settings), ref, digest)
     opinion = pipeline.distribution(situation, offered, 0).opinion

@@ -269,7 +269,7 @@ def _named(
     reward: str, directory: Path | None
 ) -> tuple[Callable[[Decision | None, Mapping[str, float]], float], dict[str, str], tuple[str, ...]]:
     if reward in PRESETS:
-        return PRESETS[reward], {"preset": reward}, PRESET_SIGNALS[reward]
+        return PRESETS[reward], {"preset": reward, "revision": "2"}, PRESET_SIGNALS[reward]
     if not functions.is_name(reward):
         expected = f'a table of signals, "module:function" or a preset. {did_you_mean(reward, PRESETS)}'
         raise _wrong("reward", reward, expected)

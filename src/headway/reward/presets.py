@@ -1,9 +1,10 @@
 """Rewards that go by a name: `reward = "reward_v1"` in headway.toml.
 
-`reward_v1`: trajectory_reward, +0.25 if verification_passed, -0.15 if it failed, -1.0 for a timeout, -0.10 per retry,
--0.2 for a terminal failure; clipped to ±2. The composite reward of SAGE routing rows, reproduced exactly.
-`reward_v2`: the same, minus 20 per US dollar (`cost_usd`) and 0.01 per second (`latency_s`): a cent costs what two
-retries cost, ten seconds what one retry costs.
+`reward_v1`: trajectory_reward, +0.25 if verification_passed, -0.15 if it failed, -1.0 for a timeout, -0.10 if there
+were retries (once, however many: its rows say that there were some, not how many), -0.2 for a terminal failure; clipped
+to ±2. The composite reward of SAGE routing rows, reproduced exactly.
+`reward_v2`: the same, minus 20 per US dollar (`cost_usd`) and 0.01 per second (`latency_s`): a cent costs twice what
+retries cost, ten seconds what they cost.
 
 A signal that is missing contributes nothing: an unverified run is neither +0.25 nor -0.15.
 """
@@ -28,7 +29,8 @@ def _sum(signals: Mapping[str, float]) -> float:
         total += 0.25 if passed >= 0.5 else -0.15
     if signals.get("timeout", 0.0) > 0.0:
         total -= 1.0
-    total -= 0.10 * signals.get("retries", 0.0)
+    if signals.get("retries", 0.0) > 0.0:
+        total -= 0.10
     if signals.get("terminal_failure", 0.0) > 0.0:
         total -= 0.2
     return total

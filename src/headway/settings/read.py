@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from headway.nouns.checkpoint import PolicyRef
@@ -21,6 +21,7 @@ from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.settings.fields import Table
 from headway.settings.schema import (
     EncoderEndpoint,
+    Redaction,
     ServerSettings,
     Settings,
     StoreSettings,
@@ -43,7 +44,7 @@ KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "host", "port", "workers", "hosts", "max_body_bytes", "max_batch_bytes", "read_timeout_s", "stop_timeout_s",
             "rate_per_s", "otel",
         ),
-        "store": ("url", "durability", "queue", "synthetic"),
+        "store": ("url", "durability", "queue", "synthetic", "redact", "keep_days"),
         "watch": ("interval_s", "window", "idle_s", "free_disk_mb", "free_memory_mb", "max_load"),
     }
 )  # fmt: skip
@@ -207,7 +208,18 @@ def _store(table: Table, override: str) -> StoreSettings:
         durability=table.one_of("durability", ("power", "process"), "power"),
         queue=table.whole("queue", 10_000, low=1, high=10_000_000),
         synthetic=table.flag("synthetic", False),
+        redact=_redact(table),
+        keep_days=table.number("keep_days", 0.0, low=0),
     )
+
+
+def _redact(table: Table) -> tuple[Redaction, ...]:
+    known: tuple[Redaction, ...] = get_args(Redaction)
+    found = table.words_list("redact", ("secrets",))
+    for each in found:
+        if each not in known:
+            raise table.error("redact", f"a list of {', '.join(known)}", each, did_you_mean(each, known))
+    return tuple(each for each in known if each in found)
 
 
 def _watch(table: Table) -> WatchSettings:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did_you_mean
-from headway.nouns.spaces import Kind
+from headway.nouns.spaces import MUTATIONS, Kind
 from headway.reward.compose import Combine, Rewards, Worth
 from headway.reward.signals import Term
 
@@ -24,6 +24,7 @@ __all__ = [
     "Exploration",
     "Explore",
     "GuardRule",
+    "Redaction",
     "Role",
     "Rule",
     "ServerSettings",
@@ -37,6 +38,7 @@ __all__ = [
 
 Exploration = Literal["epsilon", "softmax", "squarecb", "thompson", "none"]
 Durability = Literal["power", "process"]
+Redaction = Literal["secrets", "email", "phone", "card"]
 
 # The first family of a kind is its default.
 FAMILIES: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
@@ -47,7 +49,6 @@ FAMILIES: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
         "factored": ("recurrent",),
     }
 )
-MUTATIONS = ("try-catch-style", "context-reduction", "expansion", "constraint-addition", "task-decomposition")
 
 # State that every rule may use without declaring it, beside what is read off the situation (text_length, role, step).
 STATE = ("task_complexity_score", "primary_failure_count")
@@ -105,6 +106,8 @@ class EncoderEndpoint:
     url: str
     model: str
     key_env: str = ""
+    width: int = 1536
+    timeout_s: float = 30.0
 
 
 def _reward() -> Mapping[str, Term]:
@@ -127,6 +130,7 @@ class TaskSettings:
     on_failure: Worth = -1.0
     on_censored: Worth = "exclude"
     reward_after_s: float = 86_400.0
+    consensus: bool = False  # several raters are weighed against each other
     # who decides where no policy does, and below the confidence floor
     rules: tuple[Rule, ...] = ()
     fallback: str = ""
@@ -217,6 +221,8 @@ class StoreSettings:
     durability: Durability = "power"
     queue: int = 10_000  # writes that may wait; more are refused with 429
     synthetic: bool = False  # everything decided here is made up, whichever door it comes through
+    redact: tuple[Redaction, ...] = ("secrets",)  # what is taken out of texts before they are decided on and stored
+    keep_days: float = 0.0  # what is older is deleted by the loop; 0: kept
 
     @property
     def embedded(self) -> bool:
@@ -286,6 +292,7 @@ class Settings:
             on_failure=task.on_failure,
             on_censored=task.on_censored,
             reward_after_s=task.reward_after_s,
+            consensus=task.consensus,
             directory=self.directory,
         )
 

@@ -32,9 +32,9 @@ __all__ = ["ENCODERS", "EXPLORATION_VALUES", "LEARNERS", "TASK_KEYS", "task"]
 
 TASK_KEYS = (
     "kind", "actions", "family", "reward", "combine", "required", "range", "on_failure", "on_censored",
-    "reward_after_s", "rules", "fallback", "state", "roles", "encoder", "explore", "floor", "confidence_floor",
-    "sticky", "episode_timeout_s", "online", "costs", "cost_weight", "seed", "retrain_after", "promote", "canary",
-    "gate", "margin", "guards", "world", "model", "learner",
+    "reward_after_s", "consensus", "rules", "fallback", "state", "roles", "encoder", "explore", "floor",
+    "confidence_floor", "sticky", "episode_timeout_s", "online", "costs", "cost_weight", "seed", "retrain_after",
+    "promote", "canary", "gate", "margin", "guards", "world", "model", "learner",
 )  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 ENCODERS = ("hashing", "wordllama", "minilm")
@@ -94,6 +94,7 @@ def task(name: str, table: Table) -> TaskSettings:
         on_failure=_worth(table, "on_failure", low, low, high),
         on_censored=_worth(table, "on_censored", "exclude", low, high),
         reward_after_s=table.number("reward_after_s", 86_400.0, low=0, above=True),
+        consensus=table.flag("consensus", False),
         rules=_rules(table, actions, state),
         fallback=_action(table, "fallback", table.text("fallback", ""), actions),
         state=state,
@@ -273,10 +274,16 @@ def _roles(table: Table, actions: tuple[str, ...], state: tuple[str, ...]) -> Ma
 def _encoder(table: Table) -> str | EncoderEndpoint:
     value = table.raw("encoder") if "encoder" in table else "hashing"
     if isinstance(value, Mapping):
-        row = table.inner(("encoder",), value, ("url", "model", "key_env"))
+        row = table.inner(("encoder",), value, ("url", "model", "key_env", "width", "timeout_s"))
         if "model" not in row:
             raise row.missing("model", "the name of an embedding model")
-        return EncoderEndpoint(url=row.url("url"), model=row.text("model", ""), key_env=row.variable("key_env"))
+        return EncoderEndpoint(
+            url=row.url("url"),
+            model=row.text("model", ""),
+            key_env=row.variable("key_env"),
+            width=row.whole("width", 1536, low=1, high=16_384),
+            timeout_s=row.number("timeout_s", 30.0, low=0, high=600, above=True),
+        )
     return table.one_of("encoder", ENCODERS, "hashing")
 
 

@@ -1,0 +1,99 @@
+"""A planted secret, through every door: no byte of it is stored, cached, learned from or given back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headway.nouns.errors import InvalidSettings
+from headway.project import Project
+from headway.project.considering import Ask, consider_many
+from tests.observe.test_redact import KEYS, TOKENS
+
+Opened = Callable[..., Project]
+SECRETS = [KEYS["openai project"], KEYS["aws"], KEYS["headway"], TOKENS["json web token"]]
+
+
+def tables(project: Project) -> str:
+    """Everything that the store holds, as one text, whichever database it is."""
+    found = []
+    for name, columns in {
+        "decisions": "text, state",
+        "candidate_sets": "body",
+        "signals": "label, key",
+        "names": "kind, name",
+        "episodes": "name",
+        "configs": "body",
+        "jobs": "body, result",
+        "ledger": "why, detail",
+        "evidence": "body",
+    }.items():
+        found += [str(row) for row in project.database.query(f"SELECT {columns} FROM {name}")]
+    return "\n".join(found)
+
+
+def plant(project: Project, secret: str) -> list[str]:
+    """Through every door that texts come in by; the decisions' ids."""
+    first = project.decide("route", f"use {secret} please", ["small", "large"], state={"note": secret, "n": 1})
+    described = [{"name": "small", "why": secret}, {"name": f"with {secret}", "cost": 2.0}]
+    second = project.decide("route", "which?", described)
+    third = project.record("route", f"{secret}", ["small", secret], action=secret, propensity=0.5)
+    for each in (first, second, third):
+        project.signal(each.id, reward=1.0, label=f"saw {secret}")
+    asks = [Ask("route", f"{n} {secret}", ["small", "large"]) for n in range(3)]
+    stored = project.submit([each for each in consider_many(project, asks) if isinstance(each, tuple)]).result()
+    return [first.id, second.id, third.id, *(each.id for each in stored)]
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=["openai", "aws", "headway", "token"])
+def test_no_byte_of_a_planted_secret_is_stored(opened: Opened, tmp_path: Path, secret: str) -> None:
+    project = opened()
+    ids = plant(project, secret)
+    project.settle("route")
+    assert secret not in tables(project)
+    assert "[redacted:" in tables(project)
+    for name in [each for each in tmp_path.rglob("*") if each.is_file()]:
+        assert secret.encode() not in name.read_bytes(), name
+    for each in ids:
+        assert secret not in str(project.explain(each))
+
+
+def test_replay_is_exact_on_what_was_redacted(opened: Opened) -> None:
+    project = opened()
+    for each in plant(project, SECRETS[0]):
+        replayed = project.replay(each)
+        assert replayed["exact"] is True or "elsewhere" in replayed["gone"]
+
+
+def test_the_same_request_again_is_the_same_decision(opened: Opened) -> None:
+    project = opened()
+    asked = {"candidates": ["small", "large"], "id": "dec_0197c1f2a3b47000a1b2c3d4e5f60718"}
+    first = project.decide("route", f"use {SECRETS[0]}", **asked)
+    assert project.decide("route", f"use {SECRETS[0]}", **asked) == first
+
+
+def test_it_can_be_turned_off_and_asked_to_take_out_more(opened: Opened) -> None:
+    project = opened("[store]\nredact = []\n")
+    assert SECRETS[0] in project.decide("route", SECRETS[0], ["a", "b"]).situation.text
+    project = opened('[store]\nredact = ["secrets", "email"]\n')
+    assert project.decide("route", "write to ann@example.com", ["a", "b"]).situation.text == "write to [redacted:email]"
+
+
+def test_an_unknown_kind_is_an_error_with_the_nearest_one(opened: Opened) -> None:
+    with pytest.raises(InvalidSettings, match="redact") as caught:
+        opened('[store]\nredact = ["emails"]\n')
+    assert "email" in caught.value.hint
+
+
+def test_the_encoder_does_not_see_the_marks(opened: Opened) -> None:
+    from headway.encode import encoder
+    from headway.encode.fitting import fit
+    from headway.nouns.records import Situation
+
+    words = encoder("hashing")
+    features = fit([Situation(task="route", text=f"word {n}") for n in range(30)], words)
+    with_mark = features.vector(Situation(task="route", text="use [redacted:api-key] now"), words)
+    without = features.vector(Situation(task="route", text="use                    now"), words)
+    assert with_mark[1 : 1 + features.text_width].tolist() == without[1 : 1 + features.text_width].tolist()
