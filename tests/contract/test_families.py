@@ -40,6 +40,10 @@ FAMILIES = [
     Family("bandit", {"model": "linear", "explore": "softmax", "prior": "pooled"}, 0.99),
     Family("bandit", {"model": "clusters", "explore": "epsilon", "clusters": 16}, 0.8),
     Family("bandit", {"model": "clusters", "explore": "greedy"}, 0.8),
+    Family("cql", {"steps": 600}, 0.99),
+    Family("cql", {"steps": 400, "members": 3, "pessimism": 1.0, "alpha": 0.1, "explore": "softmax"}, 0.9),
+    Family("clone", {"steps": 100}, 0.0),  # this log was made at random: there is nothing to copy
+    Family("clone", {"steps": 100, "explore": "policy", "hidden": (16,)}, 0.0),
     Family("actor_critic", {"explore": "greedy", "epochs": 8}, 0.99),
     Family("actor_critic", {"hidden": (32,), "activation": "tanh", "norm": False, "rate": 3e-3}, 0.9),
 ]

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from headway.decide import explore
 from headway.decide.acting import Explorer
+from headway.decide.prices import prices
 from headway.encode.state import GRID, LIMIT, Features
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Floats, Opinion, Opinions
@@ -242,7 +243,7 @@ class Bandit:
             columns = self.columns(candidates)
             mean = self.model.means_of(x, columns)
             if self.cost_weight:
-                mean -= self.cost_weight * self._prices(candidates)
+                mean -= self.cost_weight * prices(candidates, self.costs)
             scores = mean.tolist()
             acting = explore.squarecb_row(scores, self._gamma()) if kind == "squarecb" else explore.greedy_row(scores)
             return Opinion(np.array(acting), self._sure(x, columns, scores), None, mean)
@@ -293,7 +294,7 @@ class Bandit:
         kind = self.explorer.kind
         mean, spread = self.model.predict(x, self.columns(candidates), std or confidence or kind == "thompson")
         if self.cost_weight:
-            mean -= self.cost_weight * self._prices(candidates)
+            mean -= self.cost_weight * prices(candidates, self.costs)
         sure = confidences(mean, spread) if confidence and spread is not None else None
         match kind:
             case "thompson":
@@ -326,15 +327,3 @@ class Bandit:
         if isinstance(candidates, tuple):
             self._last = (candidates, known[0])
         return known[0]
-
-    def _prices(self, candidates: Sequence[Candidate]) -> Floats:
-        found = [self.costs.get(each.name, _own_cost(each)) for each in candidates]
-        told = [cost for cost in found if cost is not None]
-        known = told or list(self.costs.values())
-        usual = sum(known) / len(known) if known else 0.0
-        return np.array([usual if cost is None else cost for cost in found])
-
-
-def _own_cost(candidate: Candidate) -> float | None:
-    cost = candidate.features.get("cost") if candidate.features else None
-    return float(cost) if isinstance(cost, int | float) and math.isfinite(cost) else None

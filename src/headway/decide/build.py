@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import actor_critic
+from headway.decide import actor_critic, clone, q_network
 from headway.decide.acting import Explorer, explorer
 from headway.decide.bandit import Bandit, Clusters, Linear, Model, rounded
 from headway.decide.baselines import baseline
@@ -136,5 +136,7 @@ def _explorer(knobs: Mapping[str, Any]) -> Explorer:
 
 FAMILIES: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any], Encoder | None], Policy]] = {
     "bandit": _bandit,
+    "clone": clone.read,
+    "cql": q_network.read,
     "actor_critic": actor_critic.read,
 }

@@ -70,6 +70,14 @@ class Trunk:
                 self._activate(x, depth)
         return x
 
+    def hidden(self, x: Floats) -> Floats:
+        """[row, last hidden]: what the last layer sees."""
+        for depth, (turned, bias) in enumerate(zip(self._turned[:-1], self.biases[:-1], strict=True)):
+            x = x @ turned
+            x += bias
+            self._activate(x, depth)
+        return x
+
     def one(self, x: Floats) -> Floats:
         """[out] of one row [in]."""
         last = len(self.weights) - 1

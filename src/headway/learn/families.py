@@ -9,12 +9,19 @@ from collections.abc import Callable
 
 from headway.learn.actor_critic import ActorCriticLearner
 from headway.learn.bandit import BanditLearner
+from headway.learn.clone import CloneLearner
+from headway.learn.cql import CQLLearner
 from headway.nouns.errors import UnknownName, did_you_mean
 from headway.nouns.protocols import Encoder, Learner
 
 __all__ = ["FAMILIES", "ONLINE", "learner", "online_learner"]
 
-FAMILIES: dict[str, Callable[[Encoder | None], Learner]] = {"bandit": BanditLearner, "actor_critic": ActorCriticLearner}
+FAMILIES: dict[str, Callable[[Encoder | None], Learner]] = {
+    "bandit": BanditLearner,
+    "clone": CloneLearner,
+    "cql": CQLLearner,
+    "actor_critic": ActorCriticLearner,
+}
 ONLINE: dict[str, Callable[[Encoder | None], BanditLearner]] = {"bandit": BanditLearner}
 
 

@@ -1,0 +1,163 @@
+"""Logged decisions as steps of episodes: what was seen, done and earned, and what was seen next.
+
+    log = gather(experience, "train", features, encoder, arms, gamma=0.99, most=200_000)
+    log.x[log.next[i]]                   # what followed row i; −1: nothing did, the episode was over
+
+A row's successor is the next decision of its episode. A row without an episode stands alone and ends there. The last
+row of an episode that was **terminated** ends it: nothing comes after. The last row of one that was **truncated**, or
+that nobody has ended yet, goes on unseen: its future cannot be known, so with `gamma` above 0 the row is left out (and
+counted), while its situation still serves as the successor of the row before it. The same holds for rows without a
+reward. With `gamma` 0 nothing but the reward matters, and every row that has one counts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.encode.state import Features
+from headway.nouns.errors import InvalidInput
+from headway.nouns.protocols import Encoder, Experience, Floats
+from headway.nouns.records import Ending, Settled
+
+__all__ = ["Singles", "Transitions", "count", "gather", "look"]
+
+Singles = NDArray[np.float32]
+_CHUNK = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transitions:
+    """Situations [row], and of the `usable` ones what was done and earned."""
+
+    x: Singles  # [row, width]: also of rows that only follow another
+    action: NDArray[np.int64]
+    reward: Singles
+    weight: Singles  # how much a row counts: 1, or less where raters disagree
+    propensity: Floats
+    offered: NDArray[np.bool_]  # [row, arm]
+    next: NDArray[np.int64]  # [row]; −1: nothing followed
+    usable: NDArray[np.int64]  # rows to learn from
+    left_out: int  # rows with a reward whose future is not known
+
+    def __len__(self) -> int:
+        return len(self.usable)
+
+
+def look(
+    experience: Experience, add: Callable[[Any], None], most: int, counts: dict[str, Any]
+) -> tuple[list[str], float, float]:
+    """One pass over the train part: `add` sees each situation; gives the arms, and mean and deviation of rewards."""
+    names: set[str] = set()
+    rewards: deque[float] = deque(maxlen=most)
+    for row in experience.part("train"):
+        count(row, counts)
+        if row.reward is None:
+            continue
+        if not np.isfinite(row.reward):
+            raise InvalidInput(f"The reward of row {row.seq} is {row.reward!r}.", code="not_finite", hint="Rescore it.")
+        add(row.decision.situation)
+        names.add(row.decision.action)
+        rewards.append(row.reward)
+    if not names:
+        raise InvalidInput(
+            "There is no decision with a reward in the train part.",
+            code="nothing_to_learn",
+            hint="Send signals for the decisions that were made, or wait until they settle.",
+        )
+    found = np.array(rewards)
+    return sorted(names), float(found.mean()), float(found.std())
+
+
+def count(row: Settled, counts: dict[str, Any]) -> None:
+    """Notes a row's source, status and place."""
+    for table, name in ((counts["sources"], row.decision.source), (counts["statuses"], row.status)):
+        table[name] = table.get(name, 0) + 1
+    counts["first"] = row.seq if counts["first"] is None else min(counts["first"], row.seq)
+    counts["last"] = row.seq if counts["last"] is None else max(counts["last"], row.seq)
+
+
+def gather(
+    experience: Experience,
+    part: str,
+    features: Features,
+    encoder: Encoder | None,
+    arms: Sequence[str],
+    *,
+    gamma: float,
+    most: int,
+) -> Transitions:
+    """The newest `most` rows of a part."""
+    rows = list(deque(experience.part(part), maxlen=most))
+    index = {name: place for place, name in enumerate(arms)}
+    offered = np.zeros((len(rows), len(arms)), dtype=np.bool_)
+    masks: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+    for place, row in enumerate(rows):
+        names = tuple([each.name for each in row.decision.candidates])
+        mask = masks.get(names)
+        if mask is None:
+            mask = masks[names] = np.array([arm in names for arm in arms], dtype=np.bool_)
+        offered[place] = mask
+    after, known = _successors(rows, _endings(experience)) if gamma > 0.0 else _alone(rows)
+    paid = np.array([row.reward is not None and row.decision.action in index for row in rows], dtype=np.bool_)
+    usable = paid & known
+    return Transitions(
+        x=_vectors(rows, features, encoder),
+        action=np.array([index.get(row.decision.action, 0) for row in rows], dtype=np.int64),
+        reward=np.array([row.reward or 0.0 for row in rows], dtype=np.float32),
+        weight=np.array([row.weight for row in rows], dtype=np.float32),
+        propensity=np.array([row.decision.propensity for row in rows], dtype=np.float64),
+        offered=offered,
+        next=after,
+        usable=np.flatnonzero(usable),
+        left_out=int((paid & ~known).sum()),
+    )
+
+
+def _alone(rows: Sequence[Settled]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    return np.full(len(rows), -1, dtype=np.int64), np.ones(len(rows), dtype=np.bool_)
+
+
+def _endings(experience: Experience) -> Mapping[str, Ending]:
+    """How episodes ended, where the experience knows; an episode that it does not name is still going on."""
+    ask = getattr(experience, "endings", None)
+    return {} if ask is None else cast(Mapping[str, Ending], ask())
+
+
+def _successors(rows: Sequence[Settled], endings: Mapping[str, Ending]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The next row of the same episode (−1: none), and whether what comes after is known."""
+    after, known = _alone(rows)
+    episodes: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        episode = row.decision.situation.episode
+        if episode is not None:
+            episodes.setdefault(episode, []).append(place)
+    for episode, places in episodes.items():
+        places.sort(key=lambda place: _order(rows[place]))
+        for one, other in pairwise(places):
+            steps = rows[one].decision.situation.step, rows[other].decision.situation.step
+            if None not in steps and cast(int, steps[1]) != cast(int, steps[0]) + 1:
+                known[one] = False  # a step between them is missing
+            else:
+                after[one] = other
+        known[places[-1]] = endings.get(episode) == "terminated"
+    return after, known
+
+
+def _order(row: Settled) -> tuple[int, float, int]:
+    step = row.decision.situation.step
+    return (-1 if step is None else step, row.decision.at, row.seq)
+
+
+def _vectors(rows: Iterable[Settled], features: Features, encoder: Encoder | None) -> Singles:
+    situations = [row.decision.situation for row in rows]
+    found = np.empty((len(situations), features.width), np.float32)
+    for begin in range(0, len(situations), _CHUNK):
+        found[begin : begin + _CHUNK] = features.vectors(situations[begin : begin + _CHUNK], encoder)
+    return found
