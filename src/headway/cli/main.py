@@ -56,6 +56,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "completion": ("completion", "The script that teaches your shell to complete headway."),
     },
 }
+        "generate": ("generate", "Continue a text, or answer in a conversation, with a local language model."),
+        "worker": ("worker", "Hold local language models for a project, for the server and whoever else asks."),
 
 
 class Headway(click.Group):

@@ -19,11 +19,13 @@ __all__ = ["up"]
 def up(session: Session, host: str | None, port: int | None, demo: bool, no_watch: bool) -> int:
     """Start everything: the server, the loop that learns, and the page.
 
-    Makes the project if there is none. Ctrl-C stops everything; what was acknowledged is kept.
+    Where a task is answered by a local language model, also the worker that holds it. Makes the project if there is
+    none. Ctrl-C stops everything; what was acknowledged is kept.
     """
     from headway.loop.supervisor import Supervisor
 
     session.folder.mkdir(parents=True, exist_ok=True)
+    worker = False
     if demo:
         from headway.loop.demo import prepare
 
@@ -31,7 +33,8 @@ def up(session: Session, host: str | None, port: int | None, demo: bool, no_watc
     else:
         from headway.settings import load
 
-        load(session.folder)  # what is wrong with headway.toml is said here, not in a child's log
+        settings = load(session.folder)  # what is wrong with headway.toml is said here, not in a child's log
+        worker = any(each.kind == "reply" or each.model for each in settings.tasks.values())
 
     def say(line: str) -> None:
         session.out.line(line)
@@ -49,7 +52,9 @@ def up(session: Session, host: str | None, port: int | None, demo: bool, no_watc
             say(f"  {each}")
         say("Ctrl-C stops everything.")
 
-    supervisor = Supervisor(session.folder, say=say, ready=ready, host=host, port=port, watch=not no_watch, demo=demo)
+    supervisor = Supervisor(
+        session.folder, say=say, ready=ready, host=host, port=port, watch=not no_watch, worker=worker, demo=demo
+    )
     status = supervisor.run()
     say("Stopped.")
     return status

@@ -1,4 +1,5 @@
-"""`headway up`: a small process that keeps a server and a loop alive, and ends them with itself.
+"""`headway up`: a small process that keeps a server and a loop alive, and a language worker where a task needs one, and
+ends them with itself.
 
 It loads no numpy, no web framework and no torch, holds `.headway/run/up.lock`, and shares nothing with its children but
 a pipe that tells them when it is gone. A crash of the loop leaves the server alone, and the other way round; whoever
@@ -47,6 +48,7 @@ class Supervisor:
         host: str | None = None,
         port: int | None = None,
         watch: bool = True,
+        worker: bool = False,
         demo: bool = False,
     ) -> None:
         self.folder = folder
@@ -57,6 +59,7 @@ class Supervisor:
         self._host = [] if host is None else ["--host", host]
         self._port = port
         self._watch = watch
+        self._worker = worker
         self._demo = demo
         self._stopping = False
         self._children: list[Child] = []
@@ -109,6 +112,8 @@ class Supervisor:
         if self._watch:
             nice = ["--nice", "0"] if self._demo else []  # whoever watches a demo waits for the loop
             others.append(self._child("loop", ["headway.loop", str(self.folder), *nice], pipe))
+        if self._worker:
+            others.append(self._child("worker", ["headway.loop.work", str(self.folder)], pipe))
         if self._demo:
             arguments = ["headway.loop.traffic", str(self.folder), "--url", self.url]
             others.append(self._child("demo", arguments, pipe))

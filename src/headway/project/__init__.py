@@ -2,7 +2,7 @@
 
 Takes: what a caller says.   Gives: records, verdicts, reports.
 Never: does maths, speaks SQL, knows HTTP or a terminal.
-May import: settings, promote, learn, prove, decide, reward, worlds, observe, encode, nouns.
+May import: settings, promote, learn, prove, decide, reward, worlds, observe, encode, client, nouns.
 """
 
 from headway.project.facade import Project

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from headway.nouns.evidence import Verdict
 from headway.nouns.ids import parse_decision_id
-from headway.nouns.protocols import Progress
+from headway.nouns.protocols import Generator, Progress
 from headway.project.deciding import Deciding
 from headway.project.inputs import Offer
 from headway.promote.ledger import Entry
@@ -180,6 +180,12 @@ class Project(Deciding):
 
         self.settle(task)
         return leaking.check(self, task, mined=mined)
+
+    def generator(self, model: str | Path, *, here: bool = False) -> Generator:
+        """A local language model: in the project's worker (`headway worker`), or loaded into this process, `here`."""
+        from headway.project import generating
+
+        return generating.generator(self, model, here=here)
 
     # -- look
 

@@ -14,7 +14,7 @@ WINDOW = 256
 VOCABULARY = 260  # 256 bytes, and four special tokens
 
 
-def tokenizer() -> Any:
+def tokenizer(*, endless: bool = False) -> Any:
     """One token per byte: every character that is not ASCII takes several."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -24,14 +24,14 @@ def tokenizer() -> Any:
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     made.decoder = decoders.ByteLevel()
     made.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"])
-    found = PreTrainedTokenizerFast(
-        tokenizer_object=made, eos_token="<|im_end|>", bos_token="<|im_start|>", pad_token="<|pad|>"
-    )
+    ends = {} if endless else {"eos_token": "<|im_end|>"}
+    found = PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<|im_start|>", pad_token="<|pad|>", **ends)
     found.chat_template = TEMPLATE
     return found
 
 
-def make(folder: Path, family: str, *, seed: int = 0) -> Path:
+def make(folder: Path, family: str, *, window: int = WINDOW, endless: bool = False) -> Path:
+    """Saves a random model; an endless one has no token that ends a reply."""
     import torch
     import transformers
 
@@ -42,8 +42,8 @@ def make(folder: Path, family: str, *, seed: int = 0) -> Path:
         "num_hidden_layers": 2,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
-        "max_position_embeddings": WINDOW,
-        "eos_token_id": 258,
+        "max_position_embeddings": window,
+        "eos_token_id": None if endless else 258,
         "bos_token_id": 257,
         "pad_token_id": 259,
         "initializer_range": 0.3,  # far from uniform, so that a wrong place in the cache shows
@@ -66,8 +66,8 @@ def make(folder: Path, family: str, *, seed: int = 0) -> Path:
             bos_token_id=257,
         )
         config.initializer_range = 0.3
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     network = transformers.AutoModelForCausalLM.from_config(config)
     network.save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
+    tokenizer(endless=endless).save_pretrained(folder)
     return folder

@@ -28,7 +28,7 @@ except ImportError as error:
 
 from headway.decide.language.batch import Batch, Request
 from headway.decide.language.model import LanguageModel
-from headway.decide.language.where import Where, where
+from headway.decide.language.where import Where, give_back, use_threads, where
 
-__all__ = ["Batch", "LanguageModel", "Request", "Where", "where"]
+__all__ = ["Batch", "LanguageModel", "Request", "Where", "give_back", "use_threads", "where"]
 del _torch, _transformers

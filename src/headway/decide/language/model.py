@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as messages
 
 from headway.decide.language.batch import Batch, Request
 from headway.decide.language.cache import RowCache
@@ -59,6 +60,9 @@ class LanguageModel:
         at = where(device, dtype)
         _looks_whole(folder)
         options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+        speech: Any = messages
+        bars = speech.is_progress_bar_enabled()
+        speech.disable_progress_bar()  # the terminal is not ours
         try:
             config = AutoConfig.from_pretrained(folder, **options)
             _supported(config, folder)
@@ -68,6 +72,9 @@ class LanguageModel:
             raise
         except Exception as error:  # a foreign folder: whatever its readers raise, it cannot be used
             raise _unusable(folder, error) from error
+        finally:
+            if bars:
+                speech.enable_progress_bar()
         return cls(network.to(at.device), tokenizer, name=name or folder.name, at=at, folder=folder)
 
     @property

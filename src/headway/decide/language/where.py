@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from dataclasses import dataclass
 
 import torch
 
 from headway.nouns.errors import InvalidInput, Unavailable, did_you_mean
 
-__all__ = ["DEVICES", "DTYPES", "Where", "where"]
+__all__ = ["DEVICES", "DTYPES", "Where", "give_back", "use_threads", "where"]
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -51,3 +53,19 @@ def where(device: str = "auto", dtype: str = "auto") -> Where:
             f"{dtype} on a CPU can end the process and is slower.", code="bad_dtype", hint="Use float32 there."
         )
     return Where(torch.device(device), DTYPES[dtype], 8 << 30 if kind == "cuda" else 2 << 30)
+
+
+def use_threads(count: int) -> None:
+    """How many cores one product may use; 0: as torch and OMP_NUM_THREADS have it."""
+    if count:
+        torch.set_num_threads(count)
+
+
+def give_back() -> None:
+    """Memory of models that are gone goes back to the system, where it would otherwise be kept for the next one."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if sys.platform.startswith("linux"):
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's; musl has none
+        if trim is not None:
+            trim(0)
