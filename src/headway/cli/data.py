@@ -11,6 +11,7 @@ import click
 
 from headway.cli.data_copy import copy
 from headway.cli.data_import import import_, leaks, mine, show_leaks, transform
+from headway.cli.data_synth import synth
 from headway.cli.output import number
 from headway.cli.verb import Session, Verbs, task_argument, verb
 from headway.nouns.errors import InvalidInput, UnknownName
@@ -203,7 +204,7 @@ def export(
     session.next("headway data stats")
 
 
-for each in (stats, log, export, import_, mine, transform, leaks, copy):
+for each in (stats, log, export, import_, mine, transform, leaks, copy, synth):
     data.add_command(each)
 
 

@@ -44,20 +44,26 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "More": {
         "explain": ("explain", "Who made a decision, why, with which probabilities, and how it went."),
+        "compare": (
+            "compare",
+            "A policy beside the rules: what the log says and, with --tasks, what asking both says.",
+        ),
+        "verify": ("compare", "Check a run pack: every byte by its hash, every number by computing it again."),
         "plan": ("plan", "How many decisions a proof needs, before they are collected."),
         "report": ("report", "The latest verdict on a task, on one page."),
         "data": ("data", "Count, list, export and import what was recorded."),
         "rewards": ("rewards", "Look at rewards, and derive them again after a change."),
+        "models": ("models", "Fetch, list and remove models; once here, they work offline."),
         "keys": ("keys", "Make, replace and revoke the keys that callers of the server need."),
         "serve": ("serve", "Answer decisions and signals over HTTP, each durably logged."),
         "watch": ("watch", "Learn, prove, and promote or wait, whenever enough has come in."),
+        "generate": ("generate", "Continue a text, or answer in a conversation, with a local language model."),
+        "worker": ("worker", "Hold local language models for a project, for the server and whoever else asks."),
         "mcp": ("mcp", "Offer the project to a coding agent as tools."),
         "hook": ("hook", "Turn a coding agent's hook into signals: tests passed, change kept or reverted."),
         "completion": ("completion", "The script that teaches your shell to complete headway."),
     },
 }
-        "generate": ("generate", "Continue a text, or answer in a conversation, with a local language model."),
-        "worker": ("worker", "Hold local language models for a project, for the server and whoever else asks."),
 
 
 class Headway(click.Group):

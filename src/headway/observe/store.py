@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.ids import episode_id, id_bytes, is_episode
-from headway.nouns.records import SOURCES, Decision, Ending, Signal
+from headway.nouns.records import Decision, Ending, Signal
 from headway.observe.database import Connection, Database
+from headway.observe.inserting import INSERT, MANY, TOGETHER, Prepared, ready, row_of, stamped
 from headway.observe.names import Names
 from headway.observe.rows import (
     DECISION_COLUMNS,
     DECISION_TABLES,
     decision_from_row,
-    dumps,
-    encode_candidates,
     microseconds,
-    pack,
     request_of,
-    signed,
 )
 from headway.observe.writer import Writer
 
@@ -29,17 +25,6 @@ __all__ = ["Hand", "Store"]
 
 _T = TypeVar("_T")
 
-_INSERT_DECISION = (
-    "INSERT INTO decisions (id, task_id, episode, step, at, text, state, candidate_set_id, probabilities, action, "
-    "propensity, policy_id, seed, config_id, exploration_id, source, role_id, key_id, draw, assigned_id, state_seq) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
-)
-# Several rows in one statement: the interpreter's lock is let go of once per statement, and a busy event loop keeps a
-# writer waiting for it each time.
-_TOGETHER = (64, 16, 4, 1)
-_HEAD, _, _TAIL = _INSERT_DECISION.partition("VALUES ")
-_ROW, _, _TAIL = _TAIL.partition(" ON CONFLICT")
-_MANY = {size: f"{_HEAD}VALUES {', '.join([_ROW] * size)} ON CONFLICT{_TAIL}" for size in _TOGETHER}
 _FIND_DECISION = f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.id = ?"
 
 
@@ -55,6 +40,7 @@ class Store:
         self._database = database
         self._writer = writer
         self._names = Names()
+        writer.opening = self._names.check
 
     # -- decisions
 
@@ -92,7 +78,7 @@ class Store:
     def _adding(
         self, decisions: Sequence[Decision], configs: Mapping[str, str], opening: Sequence[bool]
     ) -> Callable[[Connection], tuple[list[Decision], dict[Any, int]]]:
-        prepared = _prepared(decisions)
+        prepared = ready(decisions)
 
         def work(connection: Connection) -> tuple[list[Decision], dict[Any, int]]:
             intern = self._names.session(connection)
@@ -104,7 +90,7 @@ class Store:
         self,
         connection: Connection,
         intern: Names.Session,
-        prepared: Sequence[_Prepared],
+        prepared: Sequence[Prepared],
         configs: Mapping[str, str],
         opening: Sequence[bool] = (),
     ) -> list[Decision]:
@@ -119,7 +105,7 @@ class Store:
         self,
         connection: Connection,
         intern: Names.Session,
-        prepared: _Prepared,
+        prepared: Prepared,
         configs: Mapping[str, str],
         opening: bool,
     ) -> Decision:
@@ -129,24 +115,22 @@ class Store:
             episode, step, earlier = self._enter_episode(connection, intern, decision, opening)
             if earlier is not None:
                 return earlier
-        row = connection.execute(
-            f"{_INSERT_DECISION} RETURNING seq", _row(intern, prepared, configs, episode, step)
-        ).fetchone()
+        row = connection.execute(f"{INSERT} RETURNING seq", row_of(intern, prepared, configs, episode, step)).fetchone()
         if row is None:
             return self._same_request(connection, decision, prepared.raw)
-        return _stamped(decision, row[0], step)
+        return stamped(decision, row[0], step)
 
     def _insert_many(
-        self, connection: Connection, intern: Names.Session, prepared: Sequence[_Prepared], configs: Mapping[str, str]
+        self, connection: Connection, intern: Names.Session, prepared: Sequence[Prepared], configs: Mapping[str, str]
     ) -> list[Decision]:
         """A batch without episodes in one statement; if an id was there already, each one is compared."""
         shared: dict[Any, tuple[int, ...]] = {}
-        rows = [_row(intern, each, configs, None, each.decision.situation.step, shared) for each in prepared]
+        rows = [row_of(intern, each, configs, None, each.decision.situation.step, shared) for each in prepared]
         new, place = 0, 0
-        for size in _TOGETHER:
+        for size in TOGETHER:
             while len(rows) - place >= size:
                 values = [value for row in rows[place : place + size] for value in row]
-                new += connection.execute(_MANY[size], values).rowcount
+                new += connection.execute(MANY[size], values).rowcount
                 place += size
         if new < len(rows):
             return [self._same_request(connection, each.decision, each.raw) for each in prepared]
@@ -154,7 +138,7 @@ class Store:
         last = connection.execute("SELECT seq FROM decisions WHERE id = ?", (prepared[-1].raw,)).fetchone()[0]
         first = last - len(rows) + 1
         return [
-            _stamped(each.decision, first + place, each.decision.situation.step) for place, each in enumerate(prepared)
+            stamped(each.decision, first + place, each.decision.situation.step) for place, each in enumerate(prepared)
         ]
 
     def _same_request(self, connection: Connection, decision: Decision, raw: bytes) -> Decision:
@@ -332,82 +316,7 @@ class Hand:
         self._store, self.connection, self.intern = store, connection, intern
 
     def add(self, decisions: Sequence[Decision], configs: Mapping[str, str]) -> list[Decision]:
-        return self._store._put_decisions(self.connection, self.intern, _prepared(decisions), configs)
+        return self._store._put_decisions(self.connection, self.intern, ready(decisions), configs)
 
     def signal(self, signal: Signal) -> int:
         return self._store._put_signal(self.connection, self.intern, signal, id_bytes(signal.subject), False)
-
-
-class _Prepared(NamedTuple):
-    """A decision with everything that can be computed outside the transaction."""
-
-    decision: Decision
-    raw: bytes
-    candidates: tuple[bytes, str]
-    state: str
-
-
-def _prepared(decisions: Sequence[Decision]) -> list[_Prepared]:
-    return [
-        _Prepared(each, id_bytes(each.id), encode_candidates(each.candidates), dumps(each.situation.state))
-        for each in decisions
-    ]
-
-
-def _row(
-    intern: Names.Session,
-    prepared: _Prepared,
-    configs: Mapping[str, str],
-    episode: bytes | None,
-    step: int | None,
-    shared: dict[Any, tuple[int, ...]] | None = None,
-) -> tuple[Any, ...]:
-    """The row of a decision; `shared` keeps the ids that the decisions of one batch have in common."""
-    decision = prepared.decision
-    situation = decision.situation
-    what = (situation.task, decision.policy_hash, decision.policy, decision.config_hash, decision.exploration)
-    whose = (what, situation.role, decision.key)
-    ids = None if shared is None else shared.get(whose)
-    if ids is None:
-        ids = (
-            intern.name("task", situation.task),
-            intern.policy(decision.policy, decision.policy_hash),
-            intern.config(decision.config_hash, configs[decision.config_hash]),
-            intern.name("exploration", decision.exploration),
-            intern.name("role", situation.role),
-            intern.name("key", decision.key),
-        )
-        if shared is not None:
-            shared[whose] = ids
-    task, policy, config, exploration, role, key = ids
-    return (
-        prepared.raw,
-        task,
-        episode,
-        step,
-        microseconds(decision.at),
-        situation.text,
-        prepared.state,
-        intern.candidate_set(*prepared.candidates),
-        pack(decision.probabilities),
-        decision.index,
-        decision.propensity,
-        policy,
-        signed(decision.seed),
-        config,
-        exploration,
-        SOURCES.index(decision.source),
-        role,
-        key,
-        id_bytes(decision.draw_id) if decision.draw_id else None,
-        intern.name("assigned", decision.assigned) if decision.assigned else None,
-        decision.state_seq,
-    )
-
-
-def _stamped(decision: Decision, seq: int, step: int | None) -> Decision:
-    """The decision with the number that the store gave it: the one field that is filled in after the fact."""
-    if step != decision.situation.step:
-        decision = replace(decision, situation=replace(decision.situation, step=step))
-    object.__setattr__(decision, "seq", seq)  # a copy of the whole record would cost 9 µs
-    return decision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +21,54 @@ from headway.promote.ledger import Entry
 
 if TYPE_CHECKING:
     from headway.project.facade import Project
+    from headway.prove.about import About
+    from headway.prove.guards import GuardRule
     from headway.prove.log import Log
     from headway.prove.power import Planned
     from headway.settings import TaskSettings
 
-__all__ = ["Live", "candidate_of", "gate_rules", "live", "logged", "plan", "prove", "registered", "stored_evidence"]
+__all__ = [
+    "Examined",
+    "Live",
+    "candidate_of",
+    "examine",
+    "gate_rules",
+    "live",
+    "logged",
+    "plan",
+    "prove",
+    "registered",
+    "stored_evidence",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A verdict, with what it was computed with."""
+
+    verdict: Verdict
+    about: About
+    guards: tuple[GuardRule, ...]
+    rules: gate.Rules
+    left: Mapping[str, int]
 
 
 def prove(
     project: Project, policy: str | None, *, against: str, task: str | None, progress: Progress | None
 ) -> Verdict:
+    return examine(project, policy, against=against, task=task, progress=progress).verdict
+
+
+def examine(
+    project: Project,
+    policy: str | None,
+    *,
+    against: str,
+    task: str | None,
+    progress: Progress | None = None,
+    see: Callable[[Log], None] | None = None,
+) -> Examined:
+    """`prove`, and everything that its numbers follow from; `see` is shown each chunk of rows."""
     from headway.prove.evidence import About, from_log
     from headway.prove.guards import GuardRule
 
@@ -68,11 +106,19 @@ def prove(
     after = plan.from_seq if plan else 0
     left: Counter[str] = Counter()
     rows = logged(project, settings, (ref, digest), (other, other_digest), after=after, progress=progress, left=left)
-    evidence = from_log(rows, about, guards=guards)
+    evidence = from_log(_shown(rows, see), about, guards=guards)
     evidence = replace(evidence, counts={**evidence.counts, **left})
-    verdict = gate.verdict(evidence, gate_rules(settings))
+    rules = gate_rules(settings)
+    verdict = gate.verdict(evidence, rules)
     project.ledger.keep_evidence(evidence.id, task, digest, msgspec.to_builtins(evidence), project.clock())
-    return verdict
+    return Examined(verdict, about, tuple(guards), rules, dict(left))
+
+
+def _shown(rows: Iterator[Log], see: Callable[[Log], None] | None) -> Iterator[Log]:
+    for chunk in rows:
+        if see is not None:
+            see(chunk)
+        yield chunk
 
 
 def logged(

@@ -1,0 +1,85 @@
+"""A log as arrays to keep, and back: so that others can compute an evidence again from what it was computed from.
+
+    tensors, words = packed(chunks)      # numbers, and the names that some of them stand for
+    chunks = unpacked(tensors, words)    # the same rows in the same chunks: the same sums, digit for digit
+
+Not covered: where the rows came from. The arrays say what was logged, not that it happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.nouns.errors import InvalidInput
+from headway.prove.log import Log
+
+__all__ = ["packed", "unpacked"]
+
+_PLAIN = ("reward", "action", "logged", "target", "baseline", "features", "status", "settled_seq")
+_MAYBE = ("replayed", "decided_at", "settled_at")
+_LABELS = ("keys", "sources")
+Tensors = Mapping[str, NDArray[Any]]
+
+
+def packed(chunks: Iterable[Log]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The rows of all chunks as one array per column; labels as numbers, with their names among the words."""
+    found = [each for each in chunks if len(each)]
+    words: dict[str, Any] = {"rows": [len(each) for each in found], "arms": [], "labels": {}, "guards": []}
+    tensors: dict[str, NDArray[Any]] = {}
+    if not found:
+        return tensors, words
+    first = found[0]
+    words["arms"], words["guards"] = list(first.arms), list(first.guards)
+    for name in _PLAIN:
+        tensors[name] = np.concatenate([getattr(each, name) for each in found])
+    for name in _MAYBE:
+        if getattr(first, name) is not None:
+            tensors[name] = np.concatenate([getattr(each, name) for each in found])
+    for name in first.guards:
+        tensors[f"guard.{name}"] = np.concatenate([each.guards[name] for each in found])
+    labelled = {f"segment.{name}": [each.segments[name] for each in found] for name in first.segments}
+    labelled |= {name: [getattr(each, name) for each in found] for name in _LABELS if getattr(first, name) is not None}
+    for name, parts in labelled.items():
+        names, codes = np.unique(np.concatenate(parts), return_inverse=True)
+        words["labels"][name] = names.tolist()
+        tensors[name] = codes.astype(np.int32)
+    return {name: np.ascontiguousarray(each) for name, each in tensors.items()}, words
+
+
+def unpacked(tensors: Tensors, words: Mapping[str, Any]) -> Iterator[Log]:
+    """The chunks that were packed; what does not fit together is an InvalidInput."""
+    try:
+        lengths, arms = [int(each) for each in words["rows"]], tuple(str(each) for each in words["arms"])
+        if not lengths:
+            return
+        columns: dict[str, Any] = {name: tensors[name] for name in _PLAIN}
+        columns |= {name: tensors[name] for name in _MAYBE if name in tensors}
+        labels = {
+            name: np.asarray(names, dtype=np.str_)[tensors[name]] for name, names in dict(words["labels"]).items()
+        }
+        columns |= {name: labels[name] for name in _LABELS if name in labels}
+        segments = {name.removeprefix("segment."): each for name, each in labels.items() if name.startswith("segment.")}
+        whole = Log.of(
+            **columns,
+            arms=arms,
+            segments=segments,
+            guards={name: tensors[f"guard.{name}"] for name in words["guards"]},
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"The kept rows do not fit together: {error}.", code="bad_pack", hint="Make the pack again."
+        ) from error
+    if sum(lengths) != len(whole) or min(lengths) < 1:
+        raise InvalidInput(
+            f"The chunks add up to {sum(lengths)} rows and there are {len(whole)}.",
+            code="bad_pack",
+            hint="Make the pack again.",
+        )
+    start = 0
+    for length in lengths:
+        yield whole.rows(start, start + length)
+        start += length
