@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.protocols import Progress
 from headway.nouns.records import Situation
+from headway.observe.experience import part_of_group
 from headway.observe.ingest.files import digest_of, kind_of
 from headway.observe.ingest.formats import VERSION, Format, Item, detect, format_of, read
 from headway.observe.ingest.keeping import BATCH, Clash, Keeper, Origin
@@ -124,9 +125,9 @@ class _Run:
                 code="task_missing",
                 hint="Name it with --task.",
             )
-        self._rewards: dict[str, Rewards] = {}
+        self._rewards: dict[str, _Rule] = {}
         if self._task:
-            self._reward(self._task)
+            self._rule(self._task)
         self._now = project.clock()
         self._synthetic = project.settings.store.synthetic  # nothing in a synthetic store can say that it is real
 
@@ -204,9 +205,9 @@ class _Run:
     def _refused(self, item: Record) -> Problem | None:
         """Signals that the task's reward cannot take, and tasks that are not declared."""
         try:
-            rewards = self._reward(self._task_of(item))
+            check = self._rule(self._task_of(item)).rewards.check
             for told in item.signals:
-                rewards.check(told.name, told.value)
+                check(told.name, told.value)
         except HeadwayError as error:
             return Problem(item.line, "signals", error.message, error.hint)
         return None
@@ -214,47 +215,53 @@ class _Run:
     def _task_of(self, item: Record) -> str:
         return self._forced or item.task or self._task
 
-    def _reward(self, task: str) -> Rewards:
+    def _rule(self, task: str) -> _Rule:
         found = self._rewards.get(task)
         if found is None:
-            self._project.settings.task(task)
-            found = self._rewards[task] = self._project.rewards(task)
+            reward = self._project.settings.task(task).reward
+            rewards = self._project.rewards(task)
+            by_function = isinstance(reward, str) and reward not in PRESETS
+            counted = frozenset({self._format.label, *rewards.signals})
+            found = self._rewards[task] = _Rule(rewards, counted, by_function)
         return found
 
     def _count(self, item: Record, report: Imported, watch: Watch) -> None:
+        task = self._task_of(item)
+        rule = self._rule(task)
         labels = item.labels()
-        rewards = self._reward(self._task_of(item))
-        report.statuses[self._status(item, labels, rewards)] += 1
+        report.statuses[self._status(item, labels, rule)] += 1
         report.sources[item.source] += 1
         report.labelled += report.label in labels
         report.undated += item.at is None
         report.unknown_propensity += item.probabilities is None
         if item.schema:
             report.schemas[item.schema] += 1
-        report.ignored.update(item.ignored)
-        counted = {name: value for name, value in labels.items() if name == report.label or name in rewards.signals}
-        told_at = min((each.at for each in item.signals if each.at is not None and each.name in counted), default=None)
+        for name in item.ignored:
+            report.ignored[name] += 1
+        times = [each.at for each in item.signals if each.at is not None and each.name in rule.counted]
         watch.add(
-            Situation(task=self._task_of(item), text=item.text, state=item.state),
+            Situation(task=task, text=item.text, state=item.state),
             next(each for each in item.candidates if each.name == item.action),
-            counted,
-            part=self._part(item),
+            {name: value for name, value in labels.items() if name in rule.counted},
+            part=part_of_group(task, item.episode, item.text, item.state),
             at=item.at,
-            told_at=told_at,
+            told_at=min(times) if times else None,
         )
 
-    def _status(self, item: Record, labels: Mapping[str, float], rewards: Rewards) -> str:
+    def _status(self, item: Record, labels: Mapping[str, float], rule: _Rule) -> str:
         """What the record will settle as, by today's reward."""
-        reward = self._project.settings.task(self._task_of(item)).reward
-        if isinstance(reward, str) and reward not in PRESETS:
+        if rule.by_function:
             return "decided by a function"
         age = 0.0 if item.at is None else max(0.0, self._now - item.at)
-        return rewards.outcome(labels, age_s=age).status
+        return rule.rewards.outcome(labels, age_s=age).status
 
-    def _part(self, item: Record) -> str:
-        from headway.observe.experience import part_of_group
 
-        return part_of_group(self._task_of(item), item.episode, item.text, item.state)
+class _Rule(NamedTuple):
+    """What a task makes of signals."""
+
+    rewards: Rewards
+    counted: frozenset[str]  # signals that labels are made of
+    by_function: bool  # which needs the stored decision
 
 
 def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:

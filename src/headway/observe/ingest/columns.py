@@ -10,9 +10,11 @@ a table that is silent about it would be taken for one that knows.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
 from typing import Any
+
+import msgspec
 
 from headway.nouns.errors import InvalidInput, did_you_mean
 from headway.nouns.records import SOURCES, Candidate, Source
@@ -28,17 +30,16 @@ UNKNOWN = "unknown"
 
 
 def read_columns(rows: Iterable[Row | Problem], options: Options) -> Iterator[Record | Problem]:
-    mapping: dict[str, str] | None = None
-    sets: dict[tuple[str, ...], tuple[Candidate, ...]] = {}
+    plan: _Plan | None = None
     for each in rows:
         if isinstance(each, Problem):
             yield each
             continue
         line, row = each
-        if mapping is None:
-            mapping = _mapping(row, options)
+        if plan is None:
+            plan = _Plan(_mapping(row, options), options.candidates)
         try:
-            yield _record(line, row, mapping, options, sets)
+            yield plan.record(line, row)
         except Wrong as wrong:
             yield Problem(line, wrong.field, wrong.message, wrong.cure)
 
@@ -70,123 +71,153 @@ def _mapping(row: dict[str, Any], options: Options) -> dict[str, str]:
     return given
 
 
-def _record(
-    line: int,
-    row: dict[str, Any],
-    mapping: dict[str, str],
-    options: Options,
-    sets: dict[tuple[str, ...], tuple[Candidate, ...]],
-) -> Record:
-    told = {ours: row.get(theirs) for ours, theirs in mapping.items()}
-    named = {ours: f"{theirs} ({ours})" if ours != theirs else ours for ours, theirs in mapping.items()}
-    values = {named[ours]: value for ours, value in told.items()}
+class _Plan:
+    """Which column is what, worked out once for all rows."""
 
-    def name(ours: str, *, optional: bool = True) -> str:
-        return name_of(values, named[ours], optional=optional) if ours in named else ""
+    def __init__(self, mapping: Mapping[str, str], candidates: tuple[str, ...]) -> None:
+        self._column = dict(mapping)
+        # What a column is called in messages: theirs, and ours beside it where they differ.
+        self._called = {ours: ours if ours == theirs else f"{theirs} ({ours})" for ours, theirs in mapping.items()}
+        self._state = [(ours[6:], theirs) for ours, theirs in mapping.items() if ours.startswith("state.")]
+        self._signals = [
+            (ours.removeprefix("signal."), ours)
+            for ours in mapping
+            if ours in ("reward", "failed") or ours.startswith("signal.")
+        ]
+        self._used = frozenset(mapping.values())
+        self._given = candidates
+        self._sets: dict[tuple[str, ...], tuple[Candidate, ...]] = {}
 
-    def real(ours: str) -> float | None:
-        return number(values, named[ours], optional=True, words=True) if ours in named else None
+    def record(self, line: int, row: dict[str, Any]) -> Record:
+        action = self._text(row, "action")
+        if not 0 < len(action) <= 2000:
+            field = self._called["action"]
+            raise Wrong(field, f"{field} is {shown(action)}, expected 1 to 2,000 characters.")
+        left: list[str] = []
+        candidates = self._candidates(row, action)
+        values = {ours: row[theirs] for ours, theirs in self._state if row.get(theirs) is not None}
+        at = self._moment(row)
+        signals = []
+        for name, ours in self._signals:
+            value = self._number(row, ours)
+            if value is not None:
+                signals.append(Told(name=name, value=value, at=at))
+        return Record(
+            line=line,
+            origin=self._name(row, "id"),
+            action=action,
+            candidates=candidates,
+            text=self._text(row, "text"),
+            state=flat(values, "state", left=left, words=True) if values else {},
+            role=self._name(row, "role"),
+            episode=self._name(row, "episode") or None,
+            step=self._step(row),
+            at=at,
+            probabilities=self._probabilities(row, candidates, action),
+            source=_source(self._name(row, "source")),
+            signals=tuple(signals),
+            ignored=(*left, *(theirs for theirs in row if theirs not in self._used)),
+        )
 
-    action = _text(values, named["action"])
-    if not action or len(action) > 2000:
-        raise Wrong(named["action"], f"{named['action']} is {shown(told['action'])}, expected 1 to 2,000 characters.")
-    candidates = _candidates(told.get("candidates"), named.get("candidates", ""), action, options, sets)
-    left: list[str] = []
-    state = {ours[6:]: value for ours, value in told.items() if ours.startswith("state.") and value is not None}
-    at = moment(values, named["at"], optional=True) if "at" in named else None
-    signals = [("reward", real("reward")), ("failed", real("failed"))]
-    signals += [(ours[7:], real(ours)) for ours in mapping if ours.startswith("signal.")]
-    used = {*mapping.values()}
-    return Record(
-        line=line,
-        origin=name("id"),
-        action=action,
-        candidates=candidates,
-        text=_text(values, named["text"]) if "text" in named else "",
-        state=flat(state, "state", left=left, words=True),
-        role=name("role"),
-        episode=name("episode") or None,
-        step=integer(values, named["step"], words=True) if "step" in named else None,
-        at=at,
-        probabilities=_probabilities(told, mapping, named, candidates, action),
-        source=_source(name("source")),
-        signals=tuple(Told(name=each, value=value, at=at) for each, value in signals if value is not None),
-        ignored=(*left, *(str(theirs) for theirs in row if theirs not in used)),
-    )
+    def _get(self, row: dict[str, Any], ours: str) -> Any:
+        theirs = self._column.get(ours)
+        return None if theirs is None else row.get(theirs)
 
+    def _text(self, row: dict[str, Any], ours: str) -> str:
+        found = self._get(row, ours)
+        if found is None:
+            return ""
+        if isinstance(found, (int, float)) and not isinstance(found, bool):
+            found = str(found)
+        field = self._called[ours]
+        if not isinstance(found, str):
+            raise Wrong(field, f"{field} is {shown(found)}, expected a text.")
+        return checked_text(field, found)
 
-def _text(values: dict[str, Any], field: str) -> str:
-    found = values.get(field)
-    if found is None:
-        return ""
-    if isinstance(found, (int, float)) and not isinstance(found, bool):
-        found = str(found)
-    if not isinstance(found, str):
-        raise Wrong(field, f"{field} is {shown(found)}, expected a text.")
-    return checked_text(field, found)
+    def _name(self, row: dict[str, Any], ours: str) -> str:
+        found = self._get(row, ours)
+        if found is None:
+            return ""
+        field = self._called[ours]
+        return name_of({field: found}, field)
 
+    def _number(self, row: dict[str, Any], ours: str) -> float | None:
+        found = self._get(row, ours)
+        if found is None:
+            return None
+        if type(found) is float and isfinite(found):  # the usual case
+            return found
+        field = self._called[ours]
+        return number({field: found}, field, optional=True, words=True)
 
-def _candidates(
-    given: object, field: str, action: str, options: Options, sets: dict[tuple[str, ...], tuple[Candidate, ...]]
-) -> tuple[Candidate, ...]:
-    """What could be chosen: the row's word, else the caller's, else only what was chosen is known."""
-    if isinstance(given, str):
-        given = _listed(given, field)
-    if given is not None and not (isinstance(given, list) and all(isinstance(each, str) and each for each in given)):
-        raise Wrong(field, f"{field} is {shown(given)}, expected a list of names.")
-    names = tuple(given) if isinstance(given, list) else options.candidates or (action,)
-    if action not in names:
-        raise Wrong("action", f"{action!r} is not among the candidates {shown(list(names))}.", "Name every candidate.")
-    if len(set(names)) < len(names):
-        raise Wrong(field, f"{field} names a candidate twice: {shown(list(names))}.")
-    found = sets.get(names)
-    if found is None:
-        if len(sets) > 4096:
-            sets.clear()
-        found = sets[names] = tuple(Candidate(each) for each in names)
-    return found
+    def _moment(self, row: dict[str, Any]) -> float | None:
+        found = self._get(row, "at")
+        if found is None:
+            return None
+        field = self._called["at"]
+        return moment({field: found}, field, optional=True)
+
+    def _step(self, row: dict[str, Any]) -> int | None:
+        found = self._get(row, "step")
+        if found is None:
+            return None
+        field = self._called["step"]
+        return integer({field: found}, field, words=True)
+
+    def _candidates(self, row: dict[str, Any], action: str) -> tuple[Candidate, ...]:
+        """What could be chosen: the row's word, else the caller's, else only what was chosen is known."""
+        given = self._get(row, "candidates")
+        field = self._called.get("candidates", "")
+        if isinstance(given, str):
+            given = _listed(given, field)
+        if given is not None and not (isinstance(given, list) and all(isinstance(each, str) for each in given)):
+            raise Wrong(field, f"{field} is {shown(given)}, expected a list of names.")
+        names = tuple(given) if given else self._given or (action,)
+        found = self._sets.get(names)
+        if found is None:
+            if "" in names or len(set(names)) < len(names):
+                raise Wrong(field, f"{field} is {shown(list(names))}, expected different names.")
+            if len(self._sets) > 4096:
+                self._sets.clear()
+            found = self._sets[names] = tuple(Candidate(each) for each in names)
+        if action not in names:
+            raise Wrong(
+                self._called["action"],
+                f"{action!r} is not among the candidates {shown(list(names))}.",
+                "Name them all.",
+            )
+        return found
+
+    def _probabilities(
+        self, row: dict[str, Any], candidates: tuple[Candidate, ...], action: str
+    ) -> tuple[float, ...] | None:
+        given = self._number(row, "propensity")
+        if given is None:
+            return None  # this row does not know; others may
+        field = self._called["propensity"]
+        if not 0.0 < given <= 1.0:
+            raise Wrong(
+                field,
+                f"{field} is {given!r}, expected above 0 and at most 1.",
+                "It is the probability with which this action was chosen.",
+            )
+        if len(candidates) == 1 and given != 1.0:
+            raise Wrong(
+                field,
+                f"{field} is {given!r}, and only {action!r} is known to have been possible.",
+                "Say what could be chosen: --map candidates=COLUMN, or --candidates small,large.",
+            )
+        rest = (1.0 - given) / (len(candidates) - 1) if len(candidates) > 1 else 0.0
+        return tuple(given if each.name == action else rest for each in candidates)
 
 
 def _listed(text: str, field: str) -> object:
-    import msgspec
-
     if not text.lstrip().startswith("["):
         return [each.strip() for each in text.split("|")]
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         raise Wrong(field, f"{field} is {shown(text)}, which is neither a JSON list nor names between |.") from None
-
-
-def _probabilities(
-    told: dict[str, Any],
-    mapping: dict[str, str],
-    named: dict[str, str],
-    candidates: tuple[Candidate, ...],
-    action: str,
-) -> tuple[float, ...] | None:
-    if mapping["propensity"] == UNKNOWN and told["propensity"] is None:
-        return None
-    given = number({"propensity": told["propensity"]}, "propensity", optional=True, words=True)
-    if given is None:
-        return None  # this row does not know; others may
-    field = named["propensity"]
-    if not 0.0 < given <= 1.0:
-        raise Wrong(
-            field,
-            f"{field} is {given!r}, expected above 0 and at most 1.",
-            "It is the probability with which this action was chosen.",
-        )
-    if len(candidates) == 1 and given != 1.0:
-        raise Wrong(
-            field,
-            f"{field} is {given!r}, and only {action!r} is known to have been possible.",
-            "Say what could be chosen: --map candidates=COLUMN, or --candidates small,large.",
-        )
-    rest = (1.0 - given) / (len(candidates) - 1) if len(candidates) > 1 else 0.0
-    found = tuple(given if each.name == action else rest for each in candidates)
-    assert math.isclose(math.fsum(found), 1.0, abs_tol=1e-9)
-    return found
 
 
 def _source(said: str) -> Source:
