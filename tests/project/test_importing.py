@@ -192,6 +192,17 @@ def test_nothing_in_a_synthetic_store_can_say_that_it_is_real(tmp_path: Path) ->
         assert dict(report.sources) == {"synthetic": 1}
 
 
+def test_secrets_are_taken_out_on_the_way_in(project: Project, tmp_path: Path) -> None:
+    secret = "sk-proj-abcdefghijklmnop1234567890ABCD"
+    project.import_file(lines(tmp_path / "log.jsonl", [{**INTERACTION, "prompt": f"use {secret}", "response": secret}]))
+    project.import_file(lines(tmp_path / "rows.jsonl", [{**sage_row(1), "state": {"note": f"key {secret}"}}]))
+    for path in (project.home / "headway.db", project.home / "headway.db-wal"):
+        assert secret.encode() not in path.read_bytes()
+    (decision,) = project.query.decisions("reply")
+    assert "[redacted:" in decision.situation.text
+    assert project.import_file(tmp_path / "log.jsonl").already == 1
+
+
 # -- there and back
 
 

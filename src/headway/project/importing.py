@@ -7,11 +7,12 @@ rest goes in.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.protocols import Progress
@@ -24,6 +25,7 @@ from headway.observe.ingest.records import Options, Problem, Record, Skipped
 from headway.reward.presets import PRESETS
 
 if TYPE_CHECKING:
+    from headway.observe.redact import Redactor
     from headway.project.facade import Project
     from headway.prove.leaks import Leaks, Watch
     from headway.reward.compose import Rewards
@@ -198,9 +200,28 @@ class _Run:
             if problem is not None:
                 yield problem
                 continue
-            if self._forced and item.task:
-                item = replace(item, task="")
-            yield replace(item, source="synthetic") if self._synthetic else item
+            yield self._cleaned(item)
+
+    def _cleaned(self, item: Record) -> Record:
+        """The record as this project may keep it: without secrets, under the task and the source that it has here."""
+        redact = self._project.redact
+        changed: dict[str, Any] = {}
+        if (text := redact(item.text)) is not item.text:
+            changed["text"] = text
+        if item.state and (state := redact.state(item.state)) is not item.state:
+            changed["state"] = state
+        if (candidates := redact.candidates(item.candidates)) is not item.candidates:
+            names = [each.name for each in item.candidates]
+            changed |= {"candidates": candidates, "action": candidates[names.index(item.action)].name}
+        if any(each.label for each in item.signals):
+            changed["signals"] = tuple(replace(each, label=redact(each.label)) for each in item.signals)
+        if item.rest is not None:
+            changed["rest"] = _kept(redact, item.rest)
+        if self._forced and item.task:
+            changed["task"] = ""
+        if self._synthetic:
+            changed["source"] = "synthetic"
+        return replace(item, **changed) if changed else item
 
     def _refused(self, item: Record) -> Problem | None:
         """Signals that the task's reward cannot take, and tasks that are not declared."""
@@ -262,6 +283,18 @@ class _Rule(NamedTuple):
     rewards: Rewards
     counted: frozenset[str]  # signals that labels are made of
     by_function: bool  # which needs the stored decision
+
+
+def _kept(redact: Redactor, rest: str) -> str | None:
+    """The line for an export back; what had a secret where JSON cannot do without it is put together again instead."""
+    cleaned = redact(rest)
+    if cleaned == rest:
+        return rest
+    try:
+        json.loads(cleaned)
+    except ValueError:
+        return None
+    return cleaned
 
 
 def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
