@@ -196,7 +196,7 @@ class Query:
 
     def _values(self, subjects: Sequence[bytes]) -> dict[bytes, dict[str, float]]:
         """Live signal values per subject, averaged over raters."""
-        totals: dict[bytes, dict[str, tuple[float, int]]] = {}
+        given: dict[bytes, dict[str, list[float]]] = {}
         for start in range(0, len(subjects), 1000):
             chunk = subjects[start : start + 1000]
             rows = self._database.query(
@@ -206,10 +206,11 @@ class Query:
                 chunk,
             )
             for subject, name, value in rows:
-                mine = totals.setdefault(subject, {})
-                total, count = mine.get(name, (0.0, 0))
-                mine[name] = (total + value, count + 1)
-        return {subject: {name: t / c for name, (t, c) in mine.items()} for subject, mine in totals.items()}
+                given.setdefault(subject, {}).setdefault(name, []).append(value)
+        return {
+            subject: {name: sum(sorted(some)) / len(some) for name, some in sorted(mine.items())}
+            for subject, mine in given.items()
+        }
 
     def outcome(self, decision: Decision) -> Outcome:
         """How a decision stands: the last row that settled it, or pending."""

@@ -199,7 +199,7 @@ class _Settler:
             return []
         marks = _marks(draws)
         ages = self._database.query(f"SELECT seq, at FROM decisions WHERE seq IN ({marks})", draws)
-        totals: dict[int, dict[str, tuple[float, int]]] = {}
+        given: dict[int, dict[str, list[float]]] = {}
         # A draw is rewarded by its own signals, those of the decisions that repeat it, and those of its episode.
         for seq, name_id, value in self._database.query(
             f"SELECT d.seq, g.name_id, g.value FROM decisions d JOIN signals g ON g.subject = d.id "
@@ -210,13 +210,11 @@ class _Settler:
             f"WHERE d.seq IN ({marks}) AND {_LIVE_SIGNAL}",
             (*draws,) * 3,
         ):
-            mine = totals.setdefault(seq, {})
-            name = self._name(name_id)
-            total, count = mine.get(name, (0.0, 0))
-            mine[name] = (total + value, count + 1)
+            given.setdefault(seq, {}).setdefault(self._name(name_id), []).append(value)
         judged = []
         for seq, at in sorted(ages):
-            values = {name: total / count for name, (total, count) in totals.get(seq, {}).items()}
+            # In an order of our own: a database gives rows in any, and the last bit of a sum depends on it.
+            values = {name: sum(sorted(some)) / len(some) for name, some in sorted(given.get(seq, {}).items())}
             weight = 1.0
             if values and self._agree is not None:
                 agreed, weight = self._agreement().get(seq, ({}, 1.0))
