@@ -45,6 +45,11 @@ def _linears(network: Any) -> list[torch.nn.Module]:
     ]
 
 
+def _norms(network: Any) -> list[torch.nn.Module]:
+    layers = network.model.layers
+    return [each for layer in layers for each in (layer.input_layernorm, layer.post_attention_layernorm)]
+
+
 def _fused(*linears: torch.nn.Linear) -> torch.Tensor:
     """One matrix [in, out] of several linear layers; their weights [out, in] become views of it."""
     whole = torch.cat([each.weight.data.t() for each in linears], 1).contiguous()
@@ -72,6 +77,12 @@ class _Lean:
         config = network.config
         self.network = network
         self.layers = [_Layer(each) for each in network.model.layers]
+        for each in (network.model.embed_tokens, network.model.norm, *_norms(network)):
+            # What is left lies in the mapped file; a copy lets go of it, and of all the pages that were read. The data
+            # is replaced, not the parameter: a head that is tied to the embedding stays so.
+            each.weight.data = each.weight.data.clone()
+        for layer, own in zip(self.layers, network.model.layers, strict=True):
+            layer.before, layer.after = own.input_layernorm.weight, own.post_attention_layernorm.weight
         self.width = config.head_dim
         self.heads, self.keys = config.num_attention_heads, config.num_key_value_heads
         self.scale = network.model.layers[0].self_attn.scaling
