@@ -81,7 +81,7 @@ def import_(
 
 
 @verb("mine", "headway data mine .jfl/journal/*.jsonl", "headway data mine ../project --dry-run")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True), metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
 @click.option("--task", metavar="TASK", help="The task that the decisions belong to; next-action by default.")
 @click.option("--dry-run", is_flag=True, help="Only report; store nothing.")
 def mine(session: Session, paths: tuple[Path, ...], task: str | None, dry_run: bool) -> int:
