@@ -3,48 +3,110 @@
 encoder("hashing")                           # 128 buckets, cached
 encoder({"name": "hashing", "width": 256})
 encoder("hashing-1-w256")                    # by version, as a bundle's header names it
+encoder("minilm", models=cache)              # the text model of this cache folder
+encoder("wordllama")
+encoder({"url": "http://127.0.0.1:11434/v1", "model": "nomic-embed-text", "width": 768})
+
+Nothing is loaded and nothing is asked until the first text, or `load()`. What is missing then is an error that names
+the command; no encoder ever stands in for another.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from headway.encode.hashing import HashingEncoder
 from headway.encode.text import CachedEncoder
-from headway.nouns.errors import InvalidSettings, UnknownName, did_you_mean
+from headway.encode.vectors import DiskCache
+from headway.nouns.errors import InvalidSettings, Unavailable, UnknownName, did_you_mean
 from headway.nouns.protocols import Cache, Encoder
 
 __all__ = ["ENCODERS", "encoder"]
 
-ENCODERS = ("hashing",)
+ENCODERS = ("hashing", "wordllama", "minilm")
 _HASHING_VERSION = re.compile(r"hashing-1-w(\d{1,4})\Z")
+_VERSIONS = {"minilm-1-w384": "minilm", "wordllama-1-w256": "wordllama"}
 
 
-def encoder(spec: str | Mapping[str, Any] = "hashing", *, cache: Cache | None = None, cached: bool = True) -> Encoder:
-    """The encoder that a name, a table with `name`, or a version string asks for."""
+def encoder(
+    spec: str | Mapping[str, Any] = "hashing",
+    *,
+    cache: Cache | None = None,
+    cached: bool = True,
+    models: Path | None = None,
+    vectors: Path | None = None,
+    keys: Mapping[str, str] | None = None,
+) -> Encoder:
+    """The encoder that a name, a table with `name` or `url`, or a version string asks for.
+
+    `models` is the cache folder with the models, `keys` has the values of the variables that `key_env` names, and
+    `vectors` is a file in which slow encoders keep what they have encoded.
+    """
+    plain = _plain(spec, models, keys or {})
+    if not cached:
+        return plain
+    if vectors is not None and getattr(plain, "slow", False):
+        plain = CachedEncoder(plain, DiskCache(vectors))
+    return CachedEncoder(plain, cache)
+
+
+def _plain(spec: str | Mapping[str, Any], models: Path | None, keys: Mapping[str, str]) -> Encoder:
     if isinstance(spec, str):
         version = _HASHING_VERSION.match(spec)
         settings: dict[str, Any] = {"name": "hashing", "width": int(version[1])} if version else {"name": spec}
+        settings["name"] = _VERSIONS.get(spec, settings["name"])
     else:
         settings = dict(spec)
+    if "url" in settings:
+        return _endpoint(settings, keys)
     name = settings.pop("name", None)
-    if name != "hashing":
+    if name not in ENCODERS:
         raise UnknownName(
             f"There is no encoder {name!r}.", code="encoder_missing", hint=did_you_mean(str(name), ENCODERS)
         )
-    unknown = sorted(settings.keys() - {"width"})
+    _only(name, settings, ("width",) if name == "hashing" else ())
+    if name == "minilm":
+        from headway.encode.minilm import MinilmEncoder
+
+        if models is None:
+            raise Unavailable(
+                "The encoder 'minilm' was not told where models are.",
+                code="model_missing",
+                hint='Give the folder: encoder("minilm", models=settings.cache).',
+            )
+        return MinilmEncoder(models)
+    if name == "wordllama":
+        from headway.encode.wordllama import WordllamaEncoder
+
+        return WordllamaEncoder()
+    return HashingEncoder(_whole(settings.get("width", 128)))
+
+
+def _endpoint(settings: dict[str, Any], keys: Mapping[str, str]) -> Encoder:
+    from headway.encode.endpoint import EndpointEncoder
+
+    _only("endpoint", settings, ("url", "model", "key_env", "width", "batch", "timeout_s"))
+    if "width" in settings:
+        _whole(settings["width"])
+    return EndpointEncoder(**settings, key=keys.get(settings.get("key_env", ""), ""))
+
+
+def _only(name: str, settings: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    unknown = sorted(settings.keys() - set(known))
     if unknown:
         raise InvalidSettings(
-            f"The hashing encoder has no setting {unknown[0]!r}.",
+            f"The {name} encoder has no setting {unknown[0]!r}.",
             code="unknown_key",
-            hint=did_you_mean(unknown[0], ["width"]),
+            hint=did_you_mean(unknown[0], known),
         )
-    width = settings.get("width", 128)
+
+
+def _whole(width: object) -> int:
     if not isinstance(width, int) or isinstance(width, bool):
         raise InvalidSettings(
             f"width is {width!r}, not a whole number.", code="bad_encoder", hint="Use a power of two, for example 128."
         )
-    plain = HashingEncoder(width)
-    return CachedEncoder(plain, cache) if cached else plain
+    return width

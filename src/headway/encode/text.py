@@ -10,12 +10,13 @@ The key is blake2b of the encoder's version and the text, so another version nev
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from threading import Lock
 
 import numpy as np
 
+from headway.encode.vectors import DiskCache
 from headway.nouns.protocols import Cache, Encoder, Floats
 
 __all__ = ["CachedEncoder", "MemoryCache", "key"]
@@ -73,20 +74,48 @@ class CachedEncoder:
 
     def encode(self, texts: Sequence[str]) -> Floats:
         vectors = np.empty((len(texts), self.width))
-        missing: dict[bytes, list[int]] = {}
+        places: dict[bytes, list[int]] = {}
         for row, text in enumerate(texts):
-            name = key(self.version, text)
-            found = self._cache.get(name)
-            if found is None:
-                missing.setdefault(name, []).append(row)
+            places.setdefault(key(self.version, text), []).append(row)
+        missing: dict[bytes, list[int]] = {}
+        found = self._found(places)
+        for name, rows in places.items():
+            vector = found.get(name)
+            if vector is None or len(vector) != self.width:
+                missing[name] = rows
             else:
-                vectors[row] = found
+                vectors[rows] = vector
         if missing:
             fresh = self._encoder.encode([texts[rows[0]] for rows in missing.values()])
-            for (name, rows), vector in zip(missing.items(), fresh, strict=True):
-                self._cache.put(name, vector)
+            for rows, vector in zip(missing.values(), fresh, strict=True):
                 vectors[rows] = vector
+            self._keep(dict(zip(missing, fresh, strict=True)))
         return vectors
+
+    def _found(self, names: Mapping[bytes, object]) -> dict[bytes, Floats]:
+        if isinstance(self._cache, DiskCache):
+            return self._cache.get_many(names)
+        found = ((name, self._cache.get(name)) for name in names)
+        return {name: vector for name, vector in found if vector is not None}
+
+    def _keep(self, fresh: Mapping[bytes, Floats]) -> None:
+        if isinstance(self._cache, DiskCache):
+            self._cache.put_many(fresh)
+            return
+        for name, vector in fresh.items():
+            self._cache.put(name, vector)
+
+    def load(self) -> None:
+        """Loads what is behind it now, so that no decision waits for that; says what is missing."""
+        load = getattr(self._encoder, "load", None)
+        if load is not None:
+            load()
+
+    def close(self) -> None:
+        for each in (self._cache, self._encoder):
+            close = getattr(each, "close", None)
+            if close is not None:
+                close()
 
     def uncached(self) -> Encoder:
         """The encoder itself, for long streams that would only push useful vectors out."""

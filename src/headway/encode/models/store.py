@@ -29,9 +29,23 @@ from typing import Any
 from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
 from headway.nouns.protocols import Progress
 
-__all__ = ["MANIFEST", "Model", "check", "fits", "install", "installed", "locked", "look", "remove", "verify", "work"]
+__all__ = [
+    "MANIFEST",
+    "Model",
+    "Say",
+    "check",
+    "fits",
+    "install",
+    "installed",
+    "locked",
+    "look",
+    "remove",
+    "verify",
+    "work",
+]
 
 MANIFEST = "headway-model.json"
+Say = Callable[[str], None]  # one sentence for the user
 _FORMAT = 1
 _CHUNK = 1 << 20
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}\Z")
@@ -157,8 +171,8 @@ def installed(cache: Path) -> list[Model]:
 
 
 @contextmanager
-def locked(name: str, cache: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Only one process adds or removes a model at a time; the others wait, and say so through `waiting`."""
+def locked(name: str, cache: Path, say: Say | None = None) -> Iterator[None]:
+    """Only one process adds or removes a model at a time; the others wait, and say so."""
     with _disk(cache):
         folder = _models(cache) / ".locks"
         folder.mkdir(parents=True, exist_ok=True)
@@ -167,8 +181,8 @@ def locked(name: str, cache: Path, waiting: Callable[[], None] | None = None) ->
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if waiting is not None:
-                waiting()
+            if say is not None:
+                say(f"Another process is at work on the model {name!r}; waiting for it.")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
@@ -240,7 +254,7 @@ def install(
     return model
 
 
-def remove(name: str, cache: Path) -> Model:
+def remove(name: str, cache: Path, say: Say | None = None) -> Model:
     """Takes a model away; gives what it was."""
     model = look(name, cache)
     if model is None:
@@ -248,7 +262,7 @@ def remove(name: str, cache: Path) -> Model:
         raise UnknownName(
             f"There is no model {name!r} in {cache}.", code="model_missing", hint=did_you_mean(name, there)
         )
-    with locked(name, cache), work(name, cache) as folder:
+    with locked(name, cache, say), work(name, cache) as folder:
         try:
             model.folder.rename(folder / "old")
         except FileNotFoundError:

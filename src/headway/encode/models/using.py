@@ -9,7 +9,7 @@ from headway.encode.models import store
 from headway.encode.models.catalog import KNOWN, Recipe
 from headway.encode.models.folders import add_folder, is_path, usable
 from headway.encode.models.hub import add_from_hub
-from headway.encode.models.store import Model
+from headway.encode.models.store import Model, Say
 from headway.encode.models.wheels import fetch, take
 from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
 from headway.nouns.protocols import Progress
@@ -59,6 +59,7 @@ def add(
     revision: str = "",
     again: bool = False,
     progress: Progress | None = None,
+    say: Say | None = None,
 ) -> Model:
     """Adds a model and gives what is installed; one that is whole already is left as it is, unless `again`.
 
@@ -68,12 +69,12 @@ def add(
     """
     report = progress or _silent
     if is_path(target):
-        return add_folder(Path(target).expanduser(), name, cache, again=again, progress=report)
+        return add_folder(Path(target).expanduser(), name, cache, again=again, progress=report, say=say)
     target = str(target)
     recipe = KNOWN.get(target)
     if recipe is None:
         if "/" in target:
-            return add_from_hub(target, name, cache, revision=revision, again=again, progress=report)
+            return add_from_hub(target, name, cache, revision=revision, again=again, progress=report, say=say)
         raise UnknownName(
             f"There is no model {target!r}.",
             code="model_unknown",
@@ -85,12 +86,12 @@ def add(
         )
     if revision:
         raise InvalidInput(f"{target!r} has no revisions.", code="bad_model_name", hint="Leave --revision out.")
-    return _make(recipe, cache, again, report)
+    return _make(recipe, cache, again, report, say)
 
 
-def _make(recipe: Recipe, cache: Path, again: bool, progress: Progress) -> Model:
+def _make(recipe: Recipe, cache: Path, again: bool, progress: Progress, say: Say | None) -> Model:
     name = recipe.name
-    with store.locked(name, cache, lambda: progress(f"waiting for another process that adds {name}", 0, None)):
+    with store.locked(name, cache, say):
         model = store.look(name, cache)
         if model is not None and not again and model.recipe == recipe.number and not store.check(model, cache):
             return model

@@ -54,6 +54,9 @@ async def decide_many(call: Call, body: DecisionBatch) -> DecisionsAnswer:
     project = call.server.project
     asks = [_ask(call, each) for each in body.decisions]
     considered: list[Considered] = []
+    for task in {each.task for each in body.decisions} & project.servings.slow:
+        texts = [each.text for each in body.decisions if each.task == task]
+        await asyncio.to_thread(project.servings.prepare, project.settings.task(task), texts)
     for place in range(0, len(asks), _TOGETHER):
         for found in consider_many(project, asks[place : place + _TOGETHER]):
             if isinstance(found, HeadwayError):
@@ -85,6 +88,8 @@ def _ask(call: Call, body: DecisionRequest) -> Ask:
 async def _decided(call: Call, body: DecisionRequest) -> tuple[Decision, bool]:
     """The stored decision, and whether it is new."""
     ask, project = _ask(call, body), call.server.project
+    if body.task in project.servings.slow:  # the vectors are in the cache when the loop asks for them
+        await asyncio.to_thread(project.servings.prepare, project.settings.task(body.task), [body.text])
     if body.episode is None:
         return await call.server.grouping.add(ask)
     considered = project.consider(ask.task, ask.text, ask.candidates, **ask.details)
