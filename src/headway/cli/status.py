@@ -22,6 +22,8 @@ def status(session: Session) -> None:
         for row in found["tasks"]:
             session.synthetic(project, row["task"])
     session.out.document(found)
+    if found["store"]["engine"] == "postgresql":
+        session.out.line(f"The store is PostgreSQL: {found['store']['name']}, {found['store']['bytes']:,} bytes.")
     if not found["tasks"]:
         session.out.line("Nothing is declared and nothing was decided yet.")
         session.next('headway decide route "Summarise this page" --candidates small,large')

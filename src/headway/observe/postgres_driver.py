@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from headway.nouns.errors import Damaged, HeadwayError, InvalidInput, MissingExtra, Unavailable
 
@@ -165,16 +165,27 @@ def _reason(error: psycopg.Error, secret: str) -> str:
     return ((fatal or lines)[0] if lines else type(error).__name__).rstrip(".")
 
 
+class _Cure(NamedTuple):
+    part: str  # of what libpq says
+    code: str
+    hint: str
+
+
+_FULL = "Raise max_connections of the server, or stop some of its clients."
 _CURES = (
-    (
+    _Cure(
         "password authentication failed",
-        "store_refused",
-        "Check user and password in [store] url; a password may also lie in ~/.pgpass.",
+        code="store_refused",
+        hint="Check user and password in [store] url; a password may also lie in ~/.pgpass.",
     ),
-    ("no password supplied", "store_refused", "Put the password into HEADWAY_STORE_URL or ~/.pgpass."),
-    ("no pg_hba.conf entry", "store_refused", "The server does not let this machine or user in: see pg_hba.conf."),
-    ("role ", "store_refused", "Create the role: createuser NAME"),
-    ("does not exist", "store_missing", "Create the database: createdb NAME"),
-    ("too many", "store_busy", "Raise max_connections of the server, or stop some of its clients."),
-    ("remaining connection slots", "store_busy", "Raise max_connections of the server, or stop some of its clients."),
+    _Cure("no password supplied", code="store_refused", hint="Put the password into HEADWAY_STORE_URL or ~/.pgpass."),
+    _Cure(
+        "no pg_hba.conf entry",
+        code="store_refused",
+        hint="The server does not let this machine or user in: see its pg_hba.conf.",
+    ),
+    _Cure("role ", code="store_refused", hint="Create the role: createuser NAME"),
+    _Cure("does not exist", code="store_missing", hint="Create the database: createdb NAME"),
+    _Cure("too many", code="store_busy", hint=_FULL),
+    _Cure("remaining connection slots", code="store_busy", hint=_FULL),
 )

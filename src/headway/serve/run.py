@@ -82,9 +82,10 @@ def serve(
     )
     if settings.workers != 1:
         raise InvalidInput(
-            f"workers = {settings.workers}, but the embedded store serves one process.",
+            f"workers = {settings.workers}, but one `headway serve` is one process.",
             code="one_worker",
-            hint="Leave `workers` at 1: one process answers thousands of decisions a second.",
+            hint="Leave `workers` at 1: one process answers thousands of decisions a second. Several servers, each on a "
+            "port of its own behind a balancer, share a PostgreSQL store.",
         )
     try:
         listening = bind(settings)
