@@ -10,11 +10,13 @@ from typing import Any
 import click
 
 from headway.cli.data_copy import copy
+from headway.cli.data_delete import delete, retain
 from headway.cli.data_import import import_, leaks, mine, show_leaks, transform
 from headway.cli.data_synth import synth
 from headway.cli.output import number
+from headway.cli.times import moment
 from headway.cli.verb import Session, Verbs, task_argument, verb
-from headway.nouns.errors import InvalidInput, UnknownName
+from headway.nouns.errors import UnknownName
 from headway.nouns.records import SOURCES
 
 __all__ = ["data"]
@@ -204,21 +206,13 @@ def export(
     session.next("headway data stats")
 
 
-for each in (stats, log, export, import_, mine, transform, leaks, copy, synth):
+for each in (stats, log, export, import_, mine, transform, leaks, copy, synth, delete, retain):
     data.add_command(each)
 
 
 def _time(text: str | None) -> float | None:
     """An ISO time as seconds since 1970; a day or a time without a zone is UTC."""
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput(
-            f"{text[:60]!r} is not a time.", code="bad_time", hint="Write 2026-06-01 or 2026-06-01T12:00:00Z."
-        ) from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return None if text is None else moment(text)
 
 
 def _moment(at: float) -> str:

@@ -98,9 +98,9 @@ def _values(axes: Any, evidence: Evidence, truth: Mapping[str, float], policy: s
 
 
 def rewards_picture(
-    path: Path, task: str, edges: list[float], bins: Mapping[str, list[int]], *, synthetic: bool
+    path: Path, task: str, edges: list[float], bins: Mapping[str, list[int]], *, by: str = "action", synthetic: bool
 ) -> None:
-    """How often each reward comes, stacked by action."""
+    """How often each reward comes, stacked by action, role or source."""
     figure = _pyplot()(figsize=(8, 4.2), dpi=150, layout="constrained")
     axes = figure.subplots()
     width = edges[1] - edges[0]
@@ -115,7 +115,7 @@ def rewards_picture(
     axes.set_xlabel("reward")
     axes.set_ylabel("settled decisions")
     kind = " (synthetic data)" if synthetic else ""
-    axes.set_title(f"Rewards of {task} by action{kind}", loc="left", weight="bold")
+    axes.set_title(f"Rewards of {task} by {by}{kind}", loc="left", weight="bold")
     axes.legend(frameon=False)
     figure.savefig(path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,21 @@ def rewards() -> None:
 @verb("analyze", "headway rewards analyze route", "headway rewards analyze route --plot rewards.png")
 @task_argument()
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw them (.png, .svg or .pdf).")
-def analyze(session: Session, task: str, plot: Path | None) -> None:
-    """How rewards are spread: by role, source, action and rater; how many are missing or failed."""
+@click.option(
+    "--by",
+    type=click.Choice(["action", "role", "source"]),
+    default="action",
+    show_default=True,
+    help="Colours of the plot.",
+)
+def analyze(session: Session, task: str, plot: Path | None, by: str) -> None:
+    """How rewards are spread: by role, source, action and rater; how many are missing or failed.
+
+    Where several raters gave the same signal, they are compared: bias, noise and scale of each, and whether one of them
+    rates the wrong way round.
+    """
     from headway.observe.distribution import distribution
+    from headway.project.rating import raters
 
     with session.project() as project:
         settings = project.settings.task(task)
@@ -34,13 +47,15 @@ def analyze(session: Session, task: str, plot: Path | None) -> None:
         low, high = project.rewards(task).range
         version = project.rewards(task).version
         found = distribution(project.database, project.query, task, low=low, high=high)
+        compared = {name: each for name, each in raters(project, task).items() if each.compared}
+        consensus = project.rewards(task).consensus
         made_up = session.synthetic(project, task)
     whole = found.whole
     if plot is not None:
         from headway.cli.picture import rewards_picture
 
-        bins = {name: spread.bins for name, spread in found.groups["action"].items()}
-        rewards_picture(plot, task, list(found.edges), bins, synthetic=bool(made_up))
+        bins = {name: spread.bins for name, spread in found.groups[by].items()}
+        rewards_picture(plot, task, list(found.edges), bins, by=by, synthetic=bool(made_up))
     session.out.document(
         {
             "task": task,
@@ -53,6 +68,12 @@ def analyze(session: Session, task: str, plot: Path | None) -> None:
             },
             "by_rater": [
                 {"rater": rater, "signal": name, **_moments(each)} for (rater, name), each in found.raters.items()
+            ],
+            "consensus": consensus,
+            "raters": [
+                {"signal": name, "rater": rater or "unnamed", **asdict(each)}
+                for name, agreed in compared.items()
+                for rater, each in agreed.raters.items()
             ],
             "edges": list(found.edges),
             "plot": None if plot is None else str(plot),
@@ -89,11 +110,86 @@ def analyze(session: Session, task: str, plot: Path | None) -> None:
             ],
             right=("n", "mean", "std", "least", "most"),
         )
+    for name, agreed in compared.items():
+        session.out.line(f"Raters of {name!r} compared{'' if consensus else ' (consensus is off: their mean counts)'}:")
+        session.out.table(
+            ("rater", "ratings", "bias", "noise", "scale", "reversed"),
+            [
+                (
+                    rater or "unnamed",
+                    number(each.ratings),
+                    f"{each.bias:+.2f} ± {each.bias_std:.2f}",
+                    number(each.noise, 2),
+                    f"{each.scale:.2f} ± {each.scale_std:.2f}",
+                    f"{each.reversed:.0%}",
+                )
+                for rater, each in agreed.raters.items()
+            ],
+            right=("ratings", "bias", "noise", "scale", "reversed"),
+        )
     if plot is not None:
         session.out.line(f"Plot: {plot}")
         session.next(f"headway learn {task}")
     else:
         session.next(f"headway rewards analyze {task} --plot rewards.png")
+
+
+@verb("ask", "headway rewards ask reply -n 5", "headway rewards ask reply --signal rating --json")
+@task_argument()
+@click.option("-n", "count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many.")
+@click.option("--signal", "name", help="Which rating is asked for; the one that people give by default.")
+def ask(session: Session, task: str, count: int, name: str | None) -> None:
+    """Which decisions to ask people about next: those that one more rating tells most about.
+
+    By the uncertainty that a further rating takes away, times how undecided the policy was. The latest 10,000 decisions
+    are looked at.
+    """
+    from headway.project.rating import ask as questions
+
+    with session.project() as project:
+        project.settings.task(task)
+        found = questions(project, task, count=count, signal=name)
+        made_up = session.synthetic(project, task)
+    session.out.document(
+        {
+            "task": task,
+            "questions": [
+                {
+                    "decision": each.decision.id,
+                    "text": each.decision.situation.text,
+                    "action": each.decision.action,
+                    **{key: getattr(each, key) for key in _ASKED},
+                }
+                for each in found
+            ],
+            "synthetic": made_up,
+        }
+    )
+    if not found:
+        session.out.line("Nothing was decided yet.")
+        session.next(f'headway decide {task} "Summarise this page"')
+        return
+    session.out.table(
+        ("decision", "action", "ratings", "std", "then", "ask", "why", "text"),
+        [
+            (
+                each.decision.id,
+                each.decision.action,
+                number(each.ratings),
+                number(each.std, 2),
+                number(each.after, 2),
+                each.whom or "anybody",
+                each.why,
+                each.decision.situation.text[:40],
+            )
+            for each in found
+        ],
+        right=("ratings", "std", "then"),
+    )
+    session.next(f"headway signal {found[0].decision.id} {found[0].signal}=… --rater {found[0].whom or 'NAME'}")
+
+
+_ASKED = ("signal", "ratings", "std", "after", "relevance", "gain", "whom", "why")
 
 
 @verb("rescore", "headway rewards rescore route", "headway rewards rescore route --json")
@@ -115,7 +211,7 @@ def rescore(session: Session, task: str) -> None:
     session.next(f"headway learn {task}" if changed else f"headway rewards analyze {task}")
 
 
-for each in (analyze, rescore):
+for each in (analyze, ask, rescore):
     rewards.add_command(each)
 
 

@@ -170,6 +170,10 @@ class Database(ABC):
         """Bytes on disk."""
 
     @abstractmethod
+    def purge(self) -> list[str]:
+        """Take what was deleted off the disk; what may still hold some of it, in words, for people."""
+
+    @abstractmethod
     def tables(self) -> dict[str, Table]:
         """Every table of the store by name."""
 

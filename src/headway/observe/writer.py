@@ -53,6 +53,7 @@ class Writer:
     def __init__(self, database: Database, limit: int = 10_000) -> None:
         self._database = database
         self._limit = limit
+        self.opening: Callable[[Connection], None] | None = None  # runs first in every transaction
         self._start()
 
     def _start(self) -> None:
@@ -142,5 +143,7 @@ class Writer:
 
     def _commit(self, jobs: list[_Job[Any]]) -> None:
         with self._database.transaction() as connection:
+            if self.opening is not None:
+                self.opening(connection)
             for job in jobs:
                 job.result = job.work(connection)

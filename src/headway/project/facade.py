@@ -25,6 +25,8 @@ from headway.project.inputs import Offer
 from headway.promote.ledger import Entry
 
 if TYPE_CHECKING:
+    from headway.observe.erase import Doomed
+    from headway.project.erasing import Erased
     from headway.project.importing import Imported, Importing
     from headway.project.practising import Practised
     from headway.prove.leaks import Leaks
@@ -186,6 +188,18 @@ class Project(Deciding):
         from headway.project import generating
 
         return generating.generator(self, model, here=here)
+
+    # -- delete
+
+    def erase(self, wanted: Doomed, *, dry_run: bool = False, purge: bool = True) -> Erased:
+        """Delete decisions, or what one rater said, for good: it cannot be undone.
+
+        project.erase(Doomed(rater="ann"))
+        project.erase(Doomed(before=time.time() - 90 * 86_400, task="route"), dry_run=True)
+        """
+        from headway.project import erasing
+
+        return erasing.erase(self, wanted, dry_run=dry_run, purge=purge)
 
     # -- look
 

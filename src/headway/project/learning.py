@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headway.project.facade import Project
     from headway.settings import TaskSettings
 
-__all__ = ["LEARNED_PARTS", "due", "encoder_spec", "fold", "learn", "who_is_it"]
+__all__ = ["LEARNED_PARTS", "due", "encoder_spec", "fold", "header_of", "learn", "who_is_it"]
 
 LEARNED_PARTS = ("train", "tune")
 
@@ -53,7 +53,7 @@ def learn(
     learned = teach.learn(experience, {**_knobs(settings), **knobs}, seed, progress)
     if left_out:
         learned = replace(learned, trained_on={**learned.trained_on, "left_out": left_out})
-    header = _header(settings, learned, encoder.version, seed, upto, LEARNED_PARTS, parent=None)
+    header = header_of(settings, learned, encoder.version, seed, upto, LEARNED_PARTS, parent=None)
     ref = project.registry.add(header, learned.tensors)
     digest = project.registry.find(str(ref))
     if digest not in project.ledger.states(task):
@@ -107,7 +107,7 @@ def fold(project: Project, task: str) -> str | None:
         "folded_from": header.trained_on.get("folded_from", mark),
     }
     learned = teach.learned(state, trained)
-    new = _header(
+    new = header_of(
         settings,
         learned,
         header.encoder,
@@ -157,7 +157,7 @@ def _knobs(settings: TaskSettings) -> dict[str, Any]:
     return {"costs": dict(settings.costs), "cost_weight": settings.cost_weight, "explore": "greedy"}
 
 
-def _header(
+def header_of(
     settings: TaskSettings,
     learned: Learned,
     encoder: str,

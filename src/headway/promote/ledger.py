@@ -62,41 +62,46 @@ class Ledger:
     def append(self, entry: Entry) -> Entry:
         """Write one change; refused if another policy than `entry.expects` is current by now."""
         with self._database.transaction() as connection:
-            task_id = _task_id(connection, entry.task)
-            if entry.kind in ("promote", "rollback", "canary", "snapshot"):
-                row = connection.execute(
-                    "SELECT policy, policy_hash FROM ledger WHERE task_id = ? "
-                    "AND kind IN ('promote', 'rollback', 'snapshot') ORDER BY n DESC LIMIT 1",
-                    (task_id,),
-                ).fetchone()
-                current = row[1] if row else ""
-                if current != entry.expects:
-                    name = row[0] if row else "the built-in baseline"
-                    raise Conflict(
-                        f"{name} became current of {entry.task!r} in the meantime.",
-                        code="stale_evidence",
-                        hint=f"Prove it against the policy that is current now: headway prove {entry.task}",
-                    )
-            last = connection.execute("SELECT MAX(n) FROM ledger WHERE task_id = ?", (task_id,)).fetchone()[0] or 0
-            seq = connection.execute(
-                "INSERT INTO ledger "
-                "(task_id, n, kind, policy, policy_hash, expects, who, why, evidence_id, detail, at) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
-                (
-                    task_id,
-                    last + 1,
-                    entry.kind,
-                    entry.policy,
-                    entry.policy_hash,
-                    entry.expects,
-                    entry.who,
-                    entry.why,
-                    entry.evidence_id,
-                    dumps(entry.detail),
-                    microseconds(entry.at),
-                ),
-            ).fetchone()[0]
+            seq = self.write(connection, entry)
         return self.entries(entry.task, after=seq - 1)[0]
+
+    def write(self, connection: Connection, entry: Entry) -> int:
+        """The same inside a transaction of the caller's; the row's number."""
+        task_id = _task_id(connection, entry.task)
+        if entry.kind in ("promote", "rollback", "canary", "snapshot"):
+            row = connection.execute(
+                "SELECT policy, policy_hash FROM ledger WHERE task_id = ? "
+                "AND kind IN ('promote', 'rollback', 'snapshot') ORDER BY n DESC LIMIT 1",
+                (task_id,),
+            ).fetchone()
+            current = row[1] if row else ""
+            if current != entry.expects:
+                name = row[0] if row else "the built-in baseline"
+                raise Conflict(
+                    f"{name} became current of {entry.task!r} in the meantime.",
+                    code="stale_evidence",
+                    hint=f"Prove it against the policy that is current now: headway prove {entry.task}",
+                )
+        last = connection.execute("SELECT MAX(n) FROM ledger WHERE task_id = ?", (task_id,)).fetchone()[0] or 0
+        row = connection.execute(
+            "INSERT INTO ledger "
+            "(task_id, n, kind, policy, policy_hash, expects, who, why, evidence_id, detail, at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
+            (
+                task_id,
+                last + 1,
+                entry.kind,
+                entry.policy,
+                entry.policy_hash,
+                entry.expects,
+                entry.who,
+                entry.why,
+                entry.evidence_id,
+                dumps(entry.detail),
+                microseconds(entry.at),
+            ),
+        ).fetchone()
+        return int(row[0])
 
     def entries(self, task: str, *, after: int = 0) -> list[Entry]:
         rows = self._database.query(

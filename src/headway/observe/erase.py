@@ -1,0 +1,323 @@
+"""Deleting: decisions by age, episode or id, and what one rater said; with everything that hangs on them.
+
+    wanted = Doomed(before=now - 90 * 86_400)        # or episode="chat-7", rater="ann", decision="dec_…"
+    found = look(database, wanted)                   # what would go; nothing is changed
+    with database.transaction() as connection:
+        erase(connection, wanted, found)             # all of it or nothing
+
+With a decision go its signals, outcomes, provenance and, where nothing else uses them, its candidate set, its episode
+with the signals on it, and its raters' names. Decisions that repeat a deleted draw stay, without an outcome. Draws that
+lose some of their signals lose their outcome too, and the settling marks go back to before those signals, so that they
+settle afresh; a crash in between changes nothing about that.
+
+Not covered: what was exported, backed up or learned (`project.erase` lists the bundles), the ledger and evidence, which
+hold counts and no texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headway.nouns.errors import InvalidInput, UnknownName
+from headway.nouns.ids import episode_id, id_bytes
+from headway.nouns.records import Settled
+from headway.observe.database import Connection, Database
+from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, microseconds
+
+__all__ = ["ERASED", "Doomed", "Found", "erase", "look", "outcomes"]
+
+ERASED = "erased"  # the mark, under task 0, that counts deletions: whoever caches ids looks at it
+_SOME = 500  # bound values per statement
+_HARMLESS_JOBS = ("learn", "cycle")  # they hold names of tasks and policies, and no texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doomed:
+    """What is to go: exactly one of the first four, in one task or in all."""
+
+    before: float | None = None  # decisions made earlier than this
+    episode: str | None = None
+    rater: str | None = None
+    decision: str | None = None
+    task: str | None = None
+
+    def __post_init__(self) -> None:
+        named = [each for each in (self.before, self.episode, self.rater, self.decision) if each is not None]
+        if len(named) != 1:
+            raise InvalidInput(
+                f"{len(named)} things are named to delete by, expected one.",
+                code="bad_deletion",
+                hint="Name a time (before), an episode, a rater or a decision.",
+            )
+
+
+@dataclass(slots=True)
+class Found:
+    """What a deletion takes away, counted; `survivors` are draws that stay and lose some of their signals."""
+
+    decisions: int = 0
+    signals: int = 0
+    episodes: int = 0
+    outcomes: int = 0
+    where: str = "1 = 0"  # of the doomed decisions
+    values: tuple[Any, ...] = ()
+    rater_id: int = 0
+    task_id: int = 0  # 0: all
+    survivors: list[int] = field(default_factory=list)
+    tasks: list[str] = field(default_factory=list)  # that lose something
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.decisions or self.signals)
+
+
+def look(database: Database, wanted: Doomed) -> Found:
+    """What would go. Nothing is changed."""
+    query = database.query
+    found = Found()
+    if wanted.task is not None:
+        found.task_id = _name_id(database, "task", wanted.task)
+        if not found.task_id:
+            raise UnknownName(f"Nothing was recorded for the task {wanted.task!r}.", code="unknown_task")
+    if wanted.rater is not None:
+        _look_for_rater(database, wanted.rater, found)
+        return found
+    found.where, found.values = _where(database, wanted)
+    if found.task_id:
+        found.where, found.values = f"({found.where}) AND task_id = ?", (*found.values, found.task_id)
+    doomed = f"FROM decisions WHERE {found.where}"
+    found.decisions = int(query(f"SELECT COUNT(*) {doomed}", found.values)[0][0])
+    found.signals = int(
+        query(f"SELECT COUNT(*) FROM signals WHERE subject IN (SELECT id {doomed})", found.values)[0][0]
+    ) + sum(
+        int(query(f"SELECT COUNT(*) FROM signals WHERE {sql}", values)[0][0]) for sql, values in _loose(wanted, found)
+    )
+    found.outcomes = int(
+        query(f"SELECT COUNT(*) FROM settled WHERE decision IN (SELECT seq {doomed})", found.values)[0][0]
+    )
+    found.episodes = int(
+        query(
+            f"SELECT COUNT(*) FROM (SELECT DISTINCT episode {doomed} AND episode IS NOT NULL) AS touched "
+            f"WHERE NOT EXISTS (SELECT 1 FROM decisions o WHERE o.episode = touched.episode "
+            f"AND o.seq NOT IN (SELECT seq {doomed}))",
+            (*found.values, *found.values),
+        )[0][0]
+    )
+    found.survivors = [
+        int(row[0])
+        for row in query(
+            f"SELECT DISTINCT r.seq FROM decisions r WHERE r.draw IS NULL AND r.id IN (SELECT draw {doomed}) "
+            f"AND r.seq NOT IN (SELECT seq {doomed})",
+            (*found.values, *found.values),
+        )
+    ]
+    found.tasks = [
+        row[0]
+        for row in query(
+            f"SELECT name FROM names WHERE id IN (SELECT DISTINCT task_id {doomed}) ORDER BY name", found.values
+        )
+    ]
+    return found
+
+
+def _where(database: Database, wanted: Doomed) -> tuple[str, tuple[Any, ...]]:
+    if wanted.before is not None:
+        return "at < ?", (microseconds(wanted.before),)
+    if wanted.decision is not None:
+        raw = id_bytes(wanted.decision)
+        if not database.query("SELECT 1 FROM decisions WHERE id = ?", (raw,)):
+            raise UnknownName(
+                f"There is no decision {wanted.decision!r}.",
+                code="unknown_decision",
+                hint="`headway data log` lists the latest ones.",
+            )
+        return "id = ?", (raw,)
+    rows = database.query("SELECT id FROM episodes WHERE name = ?", (wanted.episode,))
+    if not rows:
+        raise UnknownName(
+            f"There is no episode {wanted.episode!r}.",
+            code="unknown_episode",
+            hint="Episodes go by the name that their first decision gave.",
+        )
+    return f"episode IN ({', '.join('?' * len(rows))})", tuple(bytes(row[0]) for row in rows)
+
+
+def _loose(wanted: Doomed, found: Found) -> list[tuple[str, tuple[Any, ...]]]:
+    """Conditions on signals that go though their decision does not: early ones that nothing followed, an episode's."""
+    if wanted.before is not None and not found.task_id:
+        nobody = (
+            "NOT EXISTS (SELECT 1 FROM decisions d WHERE d.id = signals.subject) "
+            "AND NOT EXISTS (SELECT 1 FROM episodes e WHERE e.id = signals.subject)"
+        )
+        return [(f"at < ? AND {nobody}", (microseconds(wanted.before),))]
+    if wanted.episode is not None:
+        if wanted.task is not None:
+            return [("subject = ?", (id_bytes(episode_id(wanted.task, wanted.episode)),))]
+        return [(f"subject IN ({', '.join('?' * len(found.values))})", found.values)]
+    return []
+
+
+def _look_for_rater(database: Database, rater: str, found: Found) -> None:
+    query = database.query
+    found.rater_id = _name_id(database, "rater", rater)
+    if not found.rater_id:
+        raise UnknownName(
+            f"There is no rater {rater!r}.", code="unknown_rater", hint="`headway rewards analyze` lists them."
+        )
+    found.signals = int(query(f"SELECT COUNT(*) FROM signals WHERE {_by_rater(found)}", _rater_values(found))[0][0])
+    said = f"SELECT subject FROM signals WHERE {_by_rater(found)}"
+    values = _rater_values(found)
+    found.survivors = [
+        int(row[0])
+        for row in query(
+            f"SELECT seq FROM decisions WHERE draw IS NULL AND id IN ({said}) UNION "
+            f"SELECT r.seq FROM decisions f JOIN decisions r ON r.id = f.draw WHERE f.id IN ({said}) UNION "
+            f"SELECT seq FROM decisions WHERE draw IS NULL AND episode IN ({said})",
+            values * 3,
+        )
+    ]
+    tasks = set()
+    for some in _slices(found.survivors):
+        tasks |= {
+            row[0]
+            for row in query(
+                "SELECT DISTINCT t.name FROM decisions d JOIN names t ON t.id = d.task_id "
+                f"WHERE d.seq IN ({', '.join('?' * len(some))})",
+                some,
+            )
+        }
+    found.tasks = sorted(tasks)
+
+
+def _by_rater(found: Found) -> str:
+    if not found.task_id:
+        return "rater_id = ?"
+    return (
+        "rater_id = ? AND (subject IN (SELECT id FROM decisions WHERE task_id = ?) "
+        "OR subject IN (SELECT id FROM episodes WHERE task_id = ?))"
+    )
+
+
+def _rater_values(found: Found) -> tuple[int, ...]:
+    return (found.rater_id,) if not found.task_id else (found.rater_id, found.task_id, found.task_id)
+
+
+def outcomes(database: Database, found: Found, task: str) -> Iterator[Settled]:
+    """Every row of the log of a task that goes, replaced ones too, in the log's order."""
+    tables = DECISION_TABLES.replace("decisions d JOIN", "decisions d ON d.seq = s.decision JOIN", 1)
+    columns = f"SELECT s.seq, s.reward, s.status, s.replaces, s.weight, {DECISION_COLUMNS} FROM settled s JOIN {tables}"
+    task_id = _name_id(database, "task", task)
+
+    def told(rows: Sequence[Sequence[Any]]) -> Iterator[Settled]:
+        for row in rows:
+            yield Settled(
+                seq=row[0],
+                reward=row[1],
+                status=STATUSES[row[2]],
+                replaces=row[3],
+                weight=1.0 if row[4] is None else row[4],
+                decision=decision_from_row(row[5:]),
+            )
+
+    inside = f"s.task_id = ? AND s.decision IN (SELECT seq FROM decisions WHERE {found.where})"
+    for page in database.pages(
+        f"{columns} WHERE {inside} AND s.seq > ? ORDER BY s.seq LIMIT ?", (task_id, *found.values), after=0
+    ):
+        yield from told(page)
+    for some in _slices(found.survivors):
+        marks = ", ".join("?" * len(some))
+        yield from told(
+            database.query(
+                f"{columns} WHERE s.task_id = ? AND s.decision IN ({marks}) ORDER BY s.seq", (task_id, *some)
+            )
+        )
+
+
+def erase(connection: Connection, wanted: Doomed, found: Found) -> dict[str, int]:
+    """Delete what `look` found, inside the caller's transaction; counts of rows that went, by table."""
+    execute = connection.execute
+    doomed = f"FROM decisions WHERE {found.where}"
+    gone = {"settled": 0, "signals": 0}
+    _rewind(connection, found)
+    gone["settled"] += execute(f"DELETE FROM settled WHERE decision IN (SELECT seq {doomed})", found.values).rowcount
+    for some in _slices(found.survivors):
+        gone["settled"] += execute(
+            f"DELETE FROM settled WHERE decision IN ({', '.join('?' * len(some))})", some
+        ).rowcount
+    gone["signals"] += execute(f"DELETE FROM signals WHERE subject IN (SELECT id {doomed})", found.values).rowcount
+    for sql, values in _loose(wanted, found):
+        gone["signals"] += execute(f"DELETE FROM signals WHERE {sql}", values).rowcount
+    if found.rater_id:
+        gone["signals"] += execute(f"DELETE FROM signals WHERE {_by_rater(found)}", _rater_values(found)).rowcount
+    gone["imported"] = execute(f"DELETE FROM imported WHERE decision IN (SELECT id {doomed})", found.values).rowcount
+    sets = [row[0] for row in execute(f"SELECT DISTINCT candidate_set_id {doomed}", found.values)]
+    gone["decisions"] = execute(f"DELETE {doomed}", found.values).rowcount
+    empty = "NOT EXISTS (SELECT 1 FROM decisions d WHERE d.episode = episodes.id)"
+    gone["signals"] += execute(f"DELETE FROM signals WHERE subject IN (SELECT id FROM episodes WHERE {empty})").rowcount
+    gone["episodes"] = execute(f"DELETE FROM episodes WHERE {empty}").rowcount
+    gone["candidate_sets"] = sum(
+        execute(
+            f"DELETE FROM candidate_sets WHERE id IN ({', '.join('?' * len(some))}) "
+            "AND id NOT IN (SELECT candidate_set_id FROM decisions)",
+            some,
+        ).rowcount
+        for some in _slices(sets)
+    )
+    gone["raters"] = execute(
+        "DELETE FROM names WHERE kind = 'rater' AND name <> '' AND id NOT IN (SELECT rater_id FROM signals)"
+    ).rowcount
+    execute("DELETE FROM imports WHERE id NOT IN (SELECT import_id FROM imported)")
+    if wanted.before is not None:
+        limit = microseconds(wanted.before)
+        gone["jobs"] = execute("DELETE FROM jobs WHERE ended IS NOT NULL AND at < ?", (limit,)).rowcount
+    else:
+        marks = ", ".join("?" * len(_HARMLESS_JOBS))
+        sql = f"DELETE FROM jobs WHERE ended IS NOT NULL AND kind NOT IN ({marks})"
+        gone["jobs"] = execute(sql, _HARMLESS_JOBS).rowcount
+    execute(
+        "INSERT INTO marks (task_id, name, value) VALUES (0, ?, 1) "
+        "ON CONFLICT (task_id, name) DO UPDATE SET value = marks.value + 1",
+        (ERASED,),
+    )
+    return gone
+
+
+def _rewind(connection: Connection, found: Found) -> None:
+    """Put the settling marks before what the survivors still have, and let raters be compared again."""
+    signals: dict[int, int] = {}
+    draws: dict[int, int] = {}
+    for some in _slices(found.survivors):
+        marks = ", ".join("?" * len(some))
+        for task, seq in connection.execute(
+            f"SELECT task_id, MIN(seq) FROM decisions WHERE seq IN ({marks}) GROUP BY task_id", some
+        ):
+            draws[task] = min(seq, draws.get(task, seq))
+        for task, seq in connection.execute(
+            f"SELECT d.task_id, MIN(g.seq) FROM decisions d JOIN signals g ON g.subject = d.id "
+            f"WHERE d.seq IN ({marks}) GROUP BY d.task_id UNION ALL "
+            f"SELECT d.task_id, MIN(g.seq) FROM decisions d JOIN decisions f ON f.draw = d.id "
+            f"JOIN signals g ON g.subject = f.id WHERE d.seq IN ({marks}) GROUP BY d.task_id UNION ALL "
+            f"SELECT d.task_id, MIN(g.seq) FROM decisions d JOIN signals g ON g.subject = d.episode "
+            f"WHERE d.seq IN ({marks}) GROUP BY d.task_id",
+            (*some, *some, *some),
+        ):
+            signals[task] = min(seq, signals.get(task, seq))
+    for name, before in (("signals", signals), ("expired", draws)):
+        for task, seq in before.items():
+            connection.execute(
+                "UPDATE marks SET value = ? WHERE task_id = ? AND name = ? AND value >= ?", (seq - 1, task, name, seq)
+            )
+    connection.execute("DELETE FROM marks WHERE name = 'agreed'")
+
+
+def _name_id(database: Database, kind: str, name: str) -> int:
+    """Not by `Query`, which remembers: names of raters may go."""
+    rows = database.query("SELECT id FROM names WHERE kind = ? AND name = ?", (kind, name))
+    return int(rows[0][0]) if rows else 0
+
+
+def _slices(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(values), _SOME):
+        yield values[start : start + _SOME]
