@@ -140,6 +140,23 @@ def test_mined_labels_are_read_only_when_asked_for(tmp_path: Path) -> None:
         header = project.registry.header(project.registry.find(project.learn("next-action", mined=True)))
         assert set(header.trained_on["sources"]) == {"mined"}
         assert project.leaks("next-action").labelled == 0
+        assert project.query.count_settled("next-action") == 0, "they make no retraining due"
+        assert project.due("next-action") == 50
+
+
+def test_mined_labels_are_reported_by_themselves(tmp_path: Path) -> None:
+    from headway.observe.distribution import distribution
+
+    (tmp_path / "headway.toml").write_text(JFL, "utf-8")
+    entry = {"session": "s", "type": "fix", "title": "Mend it", "status": "complete", "ts": "2026-01-01T00:00:00Z"}
+    with Project(tmp_path) as project:
+        project.import_file(lines(tmp_path / "journal.jsonl", [entry]))
+        pick = project.record("next-action", "", [{"name": "x", "type": "fix"}], action="x", propensity=1.0)
+        project.signal(pick.id, composite_delta=0.5)
+        project.settle("next-action")
+        found = distribution(project.database, project.query, "next-action", low=-1.0, high=1.0)
+        assert (found.whole.decisions, found.whole.mean) == (1, 0.5)
+        assert {name: each.mean for name, each in found.groups["source"].items()} == {"imported": 0.5, "mined": 0.015}
 
 
 def test_a_bad_line_stops_before_anything_is_stored(project: Project, tmp_path: Path) -> None:

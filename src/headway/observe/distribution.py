@@ -59,7 +59,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """All decisions of a task that drew for themselves; `raters` is about signals, by (rater, signal)."""
+    """All decisions of a task that drew for themselves; `raters` is about signals, by (rater, signal).
+
+    Mined labels are in the group of their source alone: they are never mixed with measured ones.
+    """
 
     whole: Spread
     groups: Mapping[str, Mapping[str, Spread]]  # "role", "source", "action" → name → spread
@@ -85,7 +88,10 @@ def distribution(database: Database, query: Query, task: str, *, low: float, hig
         (low, width, task_id),
     ):
         keys = {"role": role or "none", "source": SOURCES[source], "action": decode_candidates(body)[action].name}
-        for spread in (whole, *(groups[kind].setdefault(name, Spread()) for kind, name in keys.items())):
+        if SOURCES[source] == "mined":  # weak labels stand by themselves and count nowhere else
+            del keys["role"], keys["action"]
+        spreads = [groups[kind].setdefault(name, Spread()) for kind, name in keys.items()]
+        for spread in (*spreads, *([] if SOURCES[source] == "mined" else [whole])):
             spread.decisions += count
             name = STATUSES[status]
             setattr(spread, name, getattr(spread, name) + count)

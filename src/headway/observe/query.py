@@ -230,12 +230,16 @@ class Query:
         return int(rows[0][0] or 0)
 
     def count_settled(self, task: str, *, after: int = 0) -> int:
-        """Decisions that became settled after a mark; corrections of earlier ones do not count again."""
-        rows = self._database.query(
-            "SELECT COUNT(*) FROM settled WHERE task_id = ? AND seq > ? AND replaces IS NULL",
-            (self.name_id("task", task), after),
-        )
-        return int(rows[0][0])
+        """Decisions that became settled after a mark; corrections of earlier ones do not count again, mined ones never.
+
+        Where nothing was ever imported there are none of these, and the count needs no look at the decisions.
+        """
+        values: tuple[Any, ...] = (self.name_id("task", task), after)
+        sql = "SELECT COUNT(*) FROM settled s WHERE s.task_id = ? AND s.seq > ? AND s.replaces IS NULL"
+        if self._database.query("SELECT 1 FROM imports LIMIT 1"):
+            sql += " AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.seq = s.decision AND d.source = ?)"
+            values += (SOURCES.index("mined"),)
+        return int(self._database.query(sql, values)[0][0])
 
     # -- counts
 
