@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 from headway.encode.models import store
@@ -19,7 +20,9 @@ __all__ = ["add", "folder"]
 _log = logging.getLogger("headway.encode")
 
 
-def folder(name: str | Path, cache: Path, progress: Progress | None = None) -> Path:
+def folder(
+    name: str | Path, cache: Path, progress: Progress | None = None, *, known: Mapping[str, Recipe] = KNOWN
+) -> Path:
     """Where a model's files are: by its name in the cache, or by the path of a Hugging Face folder.
 
     folder("smollm2", settings.cache)
@@ -33,19 +36,19 @@ def folder(name: str | Path, cache: Path, progress: Progress | None = None) -> P
     name = str(name)
     model = store.look(name, cache)
     if model is None:
-        there = {*KNOWN, *(each.name for each in store.installed(cache))}
-        if name in KNOWN or "/" in name:
+        there = {*known, *(each.name for each in store.installed(cache))}
+        if name in known or "/" in name:
             hint = f"Add it with `headway models add {name}`."
         else:
             hint = f"{did_you_mean(name, there)} A folder is added with `headway models add ./folder --name {name}`."
         raise Unavailable(f"The model {name!r} is not on this machine.", code="model_missing", hint=hint)
     problem = store.check(model, cache)
     if problem:
-        if name not in KNOWN:
+        if name not in known:
             raise store.damaged(name, problem)
         _log.warning("model=%s damaged=%r making it again", name, problem)
         try:
-            model = add(name, cache, progress=progress)
+            model = add(name, cache, progress=progress, known=known)
         except HeadwayError as error:
             raise store.damaged(name, problem, f" Making it again failed: {error.message}") from error
     return model.folder
@@ -60,6 +63,7 @@ def add(
     again: bool = False,
     progress: Progress | None = None,
     say: Say | None = None,
+    known: Mapping[str, Recipe] = KNOWN,
 ) -> Model:
     """Adds a model and gives what is installed; one that is whole already is left as it is, unless `again`.
 
@@ -71,14 +75,14 @@ def add(
     if is_path(target):
         return add_folder(Path(target).expanduser(), name, cache, again=again, progress=report, say=say)
     target = str(target)
-    recipe = KNOWN.get(target)
+    recipe = known.get(target)
     if recipe is None:
         if "/" in target:
             return add_from_hub(target, name, cache, revision=revision, again=again, progress=report, say=say)
         raise UnknownName(
             f"There is no model {target!r}.",
             code="model_unknown",
-            hint=f"{did_you_mean(target, KNOWN)} Or give a folder (./{target}) or a hub name (organisation/{target}).",
+            hint=f"{did_you_mean(target, known)} Or give a folder (./{target}) or a hub name (organisation/{target}).",
         )
     if name and name != target:
         raise InvalidInput(
