@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.nouns.errors import HeadwayError
+from headway.observe.erase import Doomed
 from headway.project import Project
 
 TOML = """
@@ -45,6 +46,7 @@ OPERATIONS = st.lists(
         st.tuples(st.just("episode"), st.sampled_from(["e", "f"]), st.sampled_from([0.5, -2.0])),
         st.tuples(st.just("withdraw"), WHICH, NAMES, RATERS),
         st.tuples(st.just("end"), st.sampled_from(["e", "f"])),
+        st.tuples(st.just("erase"), st.sampled_from(["decision", "rater", "episode", "before"]), WHICH),
         st.tuples(st.just("wait"), st.sampled_from([1.0, 60.0])),
         st.tuples(st.just("settle"), st.sampled_from(["one", "two"])),
         st.tuples(st.just("rescore"), st.sampled_from(["one", "two"])),
@@ -106,6 +108,16 @@ class Side:
     def _end(self, episode: str) -> None:
         self.project.end_episode("two", f"{self.prefix}{episode}")
 
+    def _erase(self, by: str, which: int) -> Any:
+        wanted = {
+            "decision": {"decision": self.id(which)},
+            "rater": {"rater": ("ann", "bob")[which % 2]},
+            "episode": {"episode": f"{self.prefix}{'ef'[which % 2]}"},
+            "before": {"before": self.now - 90.0},
+        }[by]
+        gone = self.project.erase(Doomed(**wanted), purge=False)
+        return gone.decisions, gone.signals, gone.episodes, gone.outcomes
+
     def _wait(self, seconds: float) -> None:
         self.now += seconds
 
@@ -150,7 +162,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory, postgres: Any) -> Iterator[t
 _examples = itertools.count()
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(OPERATIONS)
 def test_any_history_gives_the_same_reward_table_on_both_engines(sides, operations):
     example = next(_examples)

@@ -90,10 +90,16 @@ class Server:
             self._drop_slow()
             try:
                 await self.in_thread(self.log.flush)
-                if self.changes.moved():
+                if await self._moved():
                     await self._look()
             except (HeadwayError, OSError) as error:  # a full disk must not end the watch
                 logger.warning("watch failed: %s", error)
+
+    async def _moved(self) -> bool:
+        """SQLite tells at once, and each thread for itself; a database server may be slow to answer, or be away."""
+        if self.project.database.engine == "sqlite":
+            return self.changes.moved()
+        return await self.in_thread(self.changes.moved)
 
     def _drop_slow(self) -> None:
         now = time.monotonic()

@@ -1,0 +1,42 @@
+"""Several machines, one PostgreSQL store: one of them learns for all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headway.loop.watch import Watch
+from headway.nouns.errors import Conflict
+from headway.observe.jobs import Jobs, worker_there
+from headway.project import Project
+from tests.loop.conftest import ASK, ROOMY, rewarded
+
+pytestmark = pytest.mark.engines("postgresql", why="an SQLite file is one machine's")
+
+
+def test_one_watch_learns_for_all_machines_and_another_is_refused(tmp_path: Path, environ: dict[str, str]) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for each in (here, there):
+        each.mkdir()
+        (each / "headway.toml").write_text(ASK, "utf-8")
+    with Project(there, environ=environ, seed=1, source="synthetic") as project:
+        assert not worker_there(project.database)
+        with Watch(here, environ=environ, machine=lambda _: ROOMY) as watch:
+            assert worker_there(project.database), "the server of another machine finds the worker"
+            with pytest.raises(Conflict) as error, Watch(there, environ=environ, machine=lambda _: ROOMY):
+                pass
+            assert error.value.code == "already_running"
+            rewarded(
+                project,
+                "route",
+                [(f"question {number}", {"small": 0.2, "large": 0.8}.__getitem__) for number in range(60)],
+            )
+            (looked,) = watch.look()
+            assert looked.done is not None
+            assert looked.done.learned
+            job = Jobs(project.database).add("learn", {"task": "route", "family": None, "seed": 5}, now=1.0)
+            watch._between()
+            assert Jobs(project.database).get(job.seq).state == "done"
+        assert [each.kind for each in project.ledger.entries("route")][:1] == ["candidate"]
+        assert not worker_there(project.database)
