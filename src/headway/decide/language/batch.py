@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import torch
 
 from headway.decide.language.cache import RowCache
-from headway.decide.language.sampling import Draw, Picked, draw_at, pick
+from headway.decide.language.sampling import Draw, Picked, pick
 from headway.decide.language.where import Where
 from headway.decide.language.wording import Spelling
 from headway.nouns.protocols import Completion, Delta, Prompt
@@ -67,9 +67,7 @@ class Request:
         return len(self.tokens) + self.prompt.max_tokens
 
     def draw(self) -> Draw:
-        prompt = self.prompt
-        u = 0.0 if prompt.temperature == 0 else draw_at(prompt.seed, len(self.made))
-        return Draw(prompt.temperature, prompt.top_p, u)
+        return Draw(self.prompt.temperature, self.prompt.top_p, self.prompt.seed, len(self.made))
 
     def take(self, picked: Picked, network: Network) -> Delta:
         """One more token; the delta carries the completion if it was the last."""

@@ -1,9 +1,14 @@
 """From logits to tokens: temperature, top-p, the draw, and both log-probabilities of what was drawn.
 
-A row's draw is a pure function of its logits, its settings and its number u in [0, 1): no generator is shared, so that
-what else runs in the batch changes nothing. The nucleus of top-p is the shortest list of most probable tokens whose
-probability reaches p, the token that reaches it included (Holtzman et al., "The Curious Case of Neural Text
-Degeneration", 2020).
+A draw is a pure function of the row's logits, its settings, its seed and its step: no generator is shared. It is the
+Gumbel-max draw: each token's log-probability plus a noise that depends on (seed, step, token) alone; the largest sum
+wins, which happens with exactly the token's probability. A rounding error can then change a reply only where two tokens
+tie within it; drawing from the cumulative distribution, an error anywhere moves every token after it. So a row says the
+same in any batch, and nearly always on any device.
+
+The nucleus of top-p is the shortest list of most probable tokens whose probability reaches p, the token that reaches it
+included (Holtzman et al., "The Curious Case of Neural Text Degeneration", 2020). Gumbel-max: Maddison et al., "A*
+Sampling", 2014. The noise is made by a keyed 32-bit hash (Ettinger, "lowbias32").
 """
 
 from __future__ import annotations
@@ -13,20 +18,22 @@ from dataclasses import dataclass
 
 import torch
 
-from headway.decide.explore import splitmix64, uniform
+from headway.decide.explore import splitmix64
 
-__all__ = ["Draw", "Picked", "draw_at", "pick"]
+__all__ = ["Draw", "Picked", "noise", "pick"]
 
 _FIRST = 256  # candidates for the nucleus that are sorted before the whole vocabulary is
+_WORD = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How one row draws its next token."""
+    """How one row draws its next token; temperature 0 is greedy."""
 
     temperature: float
     top_p: float
-    u: float
+    seed: int
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +43,6 @@ class Picked:
     token: int
     logprob_model: float
     logprob_acting: float
-
-
-def draw_at(seed: int, step: int) -> float:
-    """The number that the reply with this seed draws its token `step` with."""
-    return uniform(splitmix64(seed) ^ splitmix64(~step))
 
 
 def pick(logits: torch.Tensor, draws: Sequence[Draw]) -> list[Picked]:
@@ -61,42 +63,47 @@ def pick(logits: torch.Tensor, draws: Sequence[Draw]) -> list[Picked]:
         settings = [draws[row] for row in rows]
         temperature = part.new_tensor([each.temperature for each in settings])[:, None]
         logprobs = torch.log_softmax(part / temperature, -1)  # [row, vocabulary]
-        u = torch.tensor([each.u for each in settings], dtype=_wide(part), device=part.device)[:, None]
         if kind == "whole":
-            tokens[rows] = _drawn(logprobs.exp(), u)
+            ids = torch.arange(part.shape[-1], device=part.device).expand(len(rows), -1)
+            tokens[rows] = (logprobs + noise(settings, ids)).argmax(-1)
             acting[rows] = logprobs.gather(1, tokens[rows][:, None])[:, 0]
         else:
-            top_p = u.new_tensor([each.top_p for each in settings])[:, None]
-            tokens[rows], acting[rows] = _from_nucleus(logprobs, top_p, u)
+            top_p = part.new_tensor([each.top_p for each in settings])[:, None]
+            tokens[rows], acting[rows] = _from_nucleus(logprobs, top_p, settings)
     model = logits.gather(1, tokens[:, None])[:, 0] - torch.logsumexp(logits, -1)
     return [Picked(*each) for each in zip(tokens.tolist(), model.tolist(), acting.tolist(), strict=True)]
 
 
-def _wide(tensor: torch.Tensor) -> torch.dtype:
-    """For sums over a vocabulary: float64 where the device has it."""
-    return torch.float32 if tensor.device.type == "mps" else torch.float64
-
-
-def _drawn(probabilities: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
-    """The place at u of each row's cumulative distribution; never one of probability 0."""
-    reached = probabilities.cumsum(-1, dtype=u.dtype)
-    # The sum is one but for rounding, so u is a share of what it really is. u < 1 makes the product smaller than the
-    # sum in floating point too: the place found is one where the sum grew.
-    share = u.clamp(max=1 - torch.finfo(u.dtype).eps / 2)
-    return torch.searchsorted(reached, share * reached[:, -1:], right=True)[:, 0]
-
-
-def _from_nucleus(logprobs: torch.Tensor, top_p: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _from_nucleus(
+    logprobs: torch.Tensor, top_p: torch.Tensor, draws: Sequence[Draw]
+) -> tuple[torch.Tensor, torch.Tensor]:
     size = min(_FIRST, logprobs.shape[-1])
     best, ids = logprobs.topk(size, -1)
-    mass = best.exp().cumsum(-1, dtype=u.dtype)
+    mass = best.exp().cumsum(-1)
     if size < logprobs.shape[-1] and bool((mass[:, -1:] < top_p).any()):
         best, ids = logprobs.sort(-1, descending=True)
-        mass = best.exp().cumsum(-1, dtype=u.dtype)
-    before = torch.cat([torch.zeros_like(mass[:, :1]), mass[:, :-1]], -1)
-    inside = before < top_p  # up to and with the token that reaches p
-    kept = torch.where(inside, best.exp(), torch.zeros_like(best))
-    place = _drawn(kept, u)[:, None]
-    whole = kept.sum(-1, keepdim=True, dtype=u.dtype).log()
-    acting = best.gather(1, place) - whole
-    return ids.gather(1, place)[:, 0], acting[:, 0].float().clamp(max=0)
+        mass = best.exp().cumsum(-1)
+    inside = torch.cat([torch.zeros_like(mass[:, :1]), mass[:, :-1]], -1) < top_p  # with the token that reaches p
+    kept = best.masked_fill(~inside, -torch.inf)
+    place = (kept + noise(draws, ids)).argmax(-1, keepdim=True)
+    acting = kept.gather(1, place) - kept.logsumexp(-1, keepdim=True)
+    return ids.gather(1, place)[:, 0], acting[:, 0].clamp(max=0)
+
+
+def noise(draws: Sequence[Draw], ids: torch.Tensor) -> torch.Tensor:
+    """Standard Gumbel noise for tokens ids [row, token], the same on every device."""
+    words = [splitmix64(splitmix64(each.seed) ^ splitmix64(~each.step)) for each in draws]
+    keys = torch.tensor([[each & _WORD, each >> 32] for each in words], device=ids.device)  # [row, 2]
+    mixed = _mixed((_mixed(ids ^ keys[:, :1]) + keys[:, 1:]) & _WORD)
+    wide = torch.float32 if ids.device.type == "mps" else torch.float64
+    u = ((mixed.to(wide) + 0.5) * 2.0**-32).clamp(max=1 - torch.finfo(wide).eps)
+    return -(-u.log()).float().log()
+
+
+def _mixed(words: torch.Tensor) -> torch.Tensor:
+    """A well-mixing bijection of 32-bit words, held in int64."""
+    words = words ^ (words >> 16)
+    words = (words * 0x7FEB352D) & _WORD
+    words = words ^ (words >> 15)
+    words = (words * 0x846CA68B) & _WORD
+    return words ^ (words >> 16)
