@@ -36,6 +36,14 @@ def test_the_demo_keeps_out_of_a_real_project(tmp_path):
     assert not (tmp_path / "other" / "headway.toml").exists()
 
 
+def test_the_demo_keeps_out_of_a_shared_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADWAY_STORE_URL", "postgresql://127.0.0.1:9/shared")
+    with pytest.raises(Conflict) as error:
+        prepare(tmp_path / "new")
+    assert error.value.code == "not_a_demo"
+    assert not (tmp_path / "new" / "headway.toml").exists()
+
+
 def test_in_a_synthetic_store_nothing_can_pass_for_real(tmp_path):
     prepare(tmp_path)
     with headway.open(tmp_path, environ={}) as project:

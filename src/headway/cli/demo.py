@@ -43,6 +43,7 @@ def demo(session: Session, name: str, out: Path | None, n: int, seed: int) -> No
 
     Decides, signals, learns, proves, promotes, and compares the claim with the truth, which this world knows.
     """
+    from headway.loop.demo import own_store
     from headway.project import Project
     from headway.settings import FILE
     from headway.worlds.registry import asking
@@ -54,6 +55,7 @@ def demo(session: Session, name: str, out: Path | None, n: int, seed: int) -> No
             code="project_exists",
             hint=f"Name an empty folder: headway demo {name} --out demo",
         )
+    own_store(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE).write_text(SETTINGS, "utf-8")
     session.folder = folder

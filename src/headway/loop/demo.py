@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.nouns.errors import Conflict
+from headway.settings import load
 
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["MARK", "SETTINGS", "plant", "prepare"]
+__all__ = ["MARK", "SETTINGS", "own_store", "plant", "prepare"]
 
 MARK = "# Made by `headway up --demo`."
 SETTINGS = f"""\
@@ -56,10 +57,22 @@ def prepare(folder: Path) -> None:
         text = settings.read_text("utf-8", "replace")
         if not text.startswith(MARK):
             raise _not_here(f"{settings} is not the demo's")
+        own_store(folder)
         return
     if (folder / ".headway" / "headway.db").exists():
         raise _not_here(f"there is a project in {str(folder.resolve())!r} already")
+    own_store(folder)
     settings.write_text(SETTINGS, "utf-8")
+
+
+def own_store(folder: Path) -> None:
+    """What is made up never goes into a store that others share, whatever HEADWAY_STORE_URL says."""
+    if not load(folder).store.embedded:
+        raise Conflict(
+            "The demo does not mix with a shared store, and HEADWAY_STORE_URL names one.",
+            code="not_a_demo",
+            hint="Run it without the variable: env -u HEADWAY_STORE_URL headway …",
+        )
 
 
 def _not_here(why: str) -> Conflict:

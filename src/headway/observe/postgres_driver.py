@@ -64,7 +64,7 @@ def _numbered(sql: str) -> str:
             return f"${count}"
 
         found = _SQL_PIECES.sub(place, sql)
-        if len(_known) > 2000:  # lists of every length: forget rather than grow
+        if len(_known) > 500:  # lists of every length: forget rather than grow
             _known.clear()
         _known[sql] = found
     return found
