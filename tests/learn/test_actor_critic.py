@@ -233,6 +233,33 @@ def test_a_log_that_prefers_the_wrong_arm_still_teaches_the_right_one() -> None:
     assert found.baselines["behaviour"] < 0.25
 
 
+def test_a_row_of_unknown_propensity_teaches_the_model_and_corrects_nothing() -> None:
+    rows = identity("numbers", 60)
+    rows = [
+        replace(each, decision=replace(each.decision, propensity=0.0)) if place % 2 else each
+        for place, each in enumerate(rows)
+    ]
+    from headway.encode.fitting import fit
+
+    features = fit(each.decision.situation for each in rows)
+    log = gather(rows, features, None, list(ARMS), most=100, rng=np.random.default_rng(1))
+    q = crossfit(log)
+    changed = (doubly_robust(log, q) != q).any(axis=1)
+    assert np.array_equal(changed, np.arange(60) % 2 == 0)
+
+
+def test_rows_count_by_their_weight() -> None:
+    """What is wrong and hardly counts does not teach: half of the rows lie, at a tenth of a percent."""
+    rows = identity("numbers", 600)
+    lying = [replace(each, reward=-(each.reward or 0.0), weight=2**-10) for each in rows]
+    found = ActorCriticLearner().learn(
+        Log([each for pair in zip(rows, lying, strict=True) for each in pair]),
+        {"hidden": (32,), "rate": 3e-3, "explore": "greedy", "epochs": 10},
+        seed=1,
+    )
+    assert found.metrics["tune_value"] > 0.9
+
+
 def test_costs_are_taken_off_the_reward() -> None:
     rows = identity("numbers", 900)
     dear = {"hidden": (32,), "rate": 3e-3, "explore": "greedy", "cost_weight": 1.0, "costs": {"red": 5.0}}

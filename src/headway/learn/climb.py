@@ -52,6 +52,7 @@ def climb(
     scale = 1.0 / max(float(rewards[train.offered].std()), 1e-6)
     x, size = train.x.astype(np.float32), int(wanted["minibatch"])
     offered, rewards32 = train.offered, (rewards * scale).astype(np.float32)
+    counts = train.weight.astype(np.float32)
     value, best, kept = -np.inf, 0, network.theta.copy()
     for turn in range(int(wanted["epochs"])):
         order = rng.permutation(len(x))
@@ -60,9 +61,9 @@ def climb(
         ]
         for number, begin in enumerate(range(0, len(x), size)):
             mine = order[begin : begin + size]
-            _descend(network, x[mine], offered[mine], rewards32[mine], before[number], wanted)
+            _descend(network, x[mine], offered[mine], rewards32[mine], before[number], counts[mine], wanted)
             adam.step()
-        found = logged.value_of(_acting(network, held, wanted), held_rewards)
+        found = logged.value_of(_acting(network, held, wanted), held_rewards, held.weight)
         if found > value:
             value, best, kept = found, turn + 1, network.theta.copy()
         if progress is not None:
@@ -91,6 +92,7 @@ def _descend(
     offered: NDArray[np.bool_],
     rewards: NDArray[Any],
     before: NDArray[Any],
+    counts: NDArray[Any],
     wanted: Mapping[str, Any],
 ) -> None:
     """The gradient of one minibatch, summed over all arms of each row."""
@@ -98,12 +100,12 @@ def _descend(
     log = log_softmax(logits, offered)
     share, acting = np.exp(log), np.exp(before)
     worth = (acting * rewards).sum(axis=1)
-    weight = acting * offered
+    weight = acting * offered * counts[:, None]
     found = surrogate(log, before, rewards - worth[:, None], weight, wanted["clip"])
-    # `surrogate` divides by the weights' sum, which is the number of rows.
+    # `surrogate` divides by the weights' sum, which is that of the rows' own weights.
     d = found.d_new - share * found.d_new.sum(axis=1, keepdims=True)
     own = -(share * log).sum(axis=1, keepdims=True)
     d += (float(wanted["entropy"]) / len(x)) * share * (log + own)
-    _, d_values = value_loss(values[:, 0], worth, worth, None, None)
+    _, d_values = value_loss(values[:, 0], worth, worth, counts, None)
     d_values *= wanted["value"]
     network.backward(x, (d.astype(logits.dtype), d_values[:, None].astype(logits.dtype)))

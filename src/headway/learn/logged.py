@@ -11,7 +11,10 @@ For arm a of a row logged with action A, propensity μ and reward r (Dudík et a
 Whatever q is, Σ_a π(a)·r̂(a) has the mean reward of π as its mean where μ ≥ 1/cap, as long as q does not depend on the
 row's own reward: q is fitted on one half of the rows for the other half. The cap (50) trades bias for variance.
 
-Not covered: logs without propensities (a prompt for `prove --log`), rewards that come later than their decision.
+A row whose propensity is not known teaches q and corrects nothing: its r̂ is q alone, with q's bias. Rows count by their
+`weight` (less than 1 where raters disagree).
+
+Not covered: rewards that come later than their decision.
 """
 
 from __future__ import annotations
@@ -42,8 +45,9 @@ class Logged:
     x: Floats  # [row, width]
     action: NDArray[np.int64]
     reward: Floats
-    propensity: Floats
+    propensity: Floats  # 0 where it is not known
     offered: NDArray[np.bool_]  # [row, arm]
+    weight: Floats  # [row]
 
     def __len__(self) -> int:
         return len(self.x)
@@ -76,7 +80,7 @@ def gather(
             kept[place] = row
         seen += 1
     index = {name: place for place, name in enumerate(arms)}
-    kept = [row for row in kept if row.decision.action in index]
+    kept = [row for row in kept if row.decision.action in index and row.weight > 0.0]
     offered = np.zeros((len(kept), len(arms)), dtype=np.bool_)
     for place, row in enumerate(kept):
         for each in row.decision.candidates:
@@ -88,6 +92,7 @@ def gather(
         reward=np.array([float(row.reward or 0.0) - price(row.decision.action) for row in kept]),
         propensity=np.array([row.decision.propensity for row in kept]),
         offered=offered,
+        weight=np.array([row.weight for row in kept], dtype=np.float64),
     )
 
 
@@ -124,22 +129,23 @@ class Model:
 
 def fitted(log: Logged, part: NDArray[np.bool_] | None = None) -> Model:
     """The model of these rows."""
-    x, action, reward = log.x, log.action, log.reward
+    x, action, reward, weight = log.x, log.action, log.reward, log.weight
     if part is not None:
-        x, action, reward = x[part], action[part], reward[part]
+        x, action, reward, weight = x[part], action[part], reward[part], weight[part]
     count, width = log.offered.shape[1], log.x.shape[1]
-    pooled = float(reward.mean()) if len(reward) else 0.0
+    pooled = float(np.average(reward, weights=weight)) if weight.sum() > 0.0 else 0.0
     means = np.full(count, pooled)
     weights = np.zeros((width, count)) if width <= _WIDEST else None
     for arm in range(count):
         mine = action == arm
-        rows = int(mine.sum())
-        means[arm] = (float(reward[mine].sum()) + pooled) / (rows + 1.0)
-        if weights is not None and rows:
+        counts = weight[mine]
+        means[arm] = (float((counts * reward[mine]).sum()) + pooled) / (float(counts.sum()) + 1.0)
+        if weights is not None and mine.any():
             own = x[mine]
-            moments = own.T @ own
+            weighted = own * counts[:, None]
+            moments = own.T @ weighted
             moments[np.diag_indices(width)] += _RIDGE
-            weights[:, arm] = np.linalg.solve(moments, own.T @ (reward[mine] - means[arm]))
+            weights[:, arm] = np.linalg.solve(moments, weighted.T @ (reward[mine] - means[arm]))
     return Model(means, weights)
 
 
@@ -156,13 +162,14 @@ def doubly_robust(log: Logged, q: Floats) -> Floats:
     """[row, arm]: r̂ of every arm."""
     rows = np.arange(len(log))
     found = q.copy()
-    found[rows, log.action] += (log.reward - q[rows, log.action]) / np.maximum(log.propensity, 1.0 / _CAP)
+    known = log.propensity > 0.0
+    found[rows, log.action] += known * (log.reward - q[rows, log.action]) / np.maximum(log.propensity, 1.0 / _CAP)
     return found
 
 
-def value_of(target: Floats, rewards: Floats) -> float:
+def value_of(target: Floats, rewards: Floats, weight: Floats | None = None) -> float:
     """The mean reward of a policy [row, arm], given doubly robust rewards."""
-    return float((target * rewards).sum(axis=1).mean()) if len(target) else 0.0
+    return float(np.average((target * rewards).sum(axis=1), weights=weight)) if len(target) else 0.0
 
 
 def baselines_of(log: Logged, rewards: Floats, model: Model) -> Mapping[str, float]:
@@ -176,7 +183,7 @@ def baselines_of(log: Logged, rewards: Floats, model: Model) -> Mapping[str, flo
     constant[there] = 0.0
     constant[there, best] = 1.0
     return {
-        "behaviour": float(log.reward.mean()),
-        "uniform": value_of(uniform, rewards),
-        "constant_best": value_of(constant, rewards),
+        "behaviour": float(np.average(log.reward, weights=log.weight)),
+        "uniform": value_of(uniform, rewards, log.weight),
+        "constant_best": value_of(constant, rewards, log.weight),
     }

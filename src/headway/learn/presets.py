@@ -23,11 +23,10 @@ DEVICES = ("cpu", "cuda", "mps")
 PRESETS: Mapping[str, Practice] = MappingProxyType(
     {
         "CartPole-v1": Practice(
-            steps=100_000, envs=16, horizon=128, epochs=10, minibatch=256, rate=1e-3, entropy=0.0, target=475.0
+            steps=100_000, envs=16, horizon=32, epochs=10, minibatch=128, rate=1e-3, entropy=0.0, target=475.0
         ),
         "Acrobot-v1": Practice(
-            steps=200_000, envs=16, horizon=128, epochs=10, minibatch=256, rate=1e-3, lam=0.94, entropy=0.0,
-            target=-100.0,
+            steps=200_000, envs=8, horizon=32, epochs=6, minibatch=128, rate=1e-3, lam=0.94, target=-100.0
         ),
         "LunarLander-v3": Practice(
             steps=1_000_000, envs=16, horizon=128, epochs=10, minibatch=256, rate=1e-3, gamma=0.999, lam=0.98,
