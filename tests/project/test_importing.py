@@ -144,6 +144,35 @@ def test_mined_labels_are_read_only_when_asked_for(tmp_path: Path) -> None:
         assert project.due("next-action") == 50
 
 
+def test_a_live_policy_folds_no_mined_label_in(tmp_path: Path) -> None:
+    toml = (
+        '[tasks.route]\nactions = ["a", "b"]\nonline = "live"\ngate = "off"\n' + "reward = { composite_delta = 1.0 }\n"
+    )
+    (tmp_path / "headway.toml").write_text(toml, "utf-8")
+    entry = {"session": "s", "type": "fix", "status": "complete", "ts": "2026-01-01T00:00:00Z"}
+    with Project(tmp_path, seed=3) as project:
+        for n in range(80):
+            project.signal(project.decide("route", f"{n}").id, composite_delta=0.1)
+        project.promote(project.learn("route"))
+        project.fold("route")
+
+        def rows() -> float:
+            return float(
+                project.registry.header(project.servings.of(project.settings.task("route")).digest).metrics["rows"]
+            )
+
+        before = rows()
+        journal = [{**entry, "title": f"Mend {n}", "score_delta": 0.5} for n in range(30)]
+        project.import_file(lines(tmp_path / "journal.jsonl", journal), task="route")
+        project.settle("route")
+        assert project.query.counts("route").by_status["rewarded"] == 110
+        project.fold("route")
+        assert rows() == before
+        project.signal(project.decide("route", "more").id, composite_delta=0.1)
+        project.fold("route")
+        assert rows() == before + 1
+
+
 def test_mined_labels_are_reported_by_themselves(tmp_path: Path) -> None:
     from headway.observe.distribution import distribution
 

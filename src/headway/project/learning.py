@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.protocols import Learned, Progress
 from headway.nouns.records import Settled
-from headway.observe.experience import PARTS, Recorded, part_of
+from headway.observe.experience import PARTS, Recorded, part_of, without
 from headway.promote.bundle import specs
 from headway.promote.ledger import Entry
 
@@ -51,8 +51,9 @@ def learn(
     experience = Recorded(project.query, task, upto=upto, left_out=left_out, mined=mined)
     seed = settings.seed if seed is None else seed
     learned = teach.learn(experience, {**_knobs(settings), **knobs}, seed, progress)
-    if left_out:
-        learned = replace(learned, trained_on={**learned.trained_on, "left_out": left_out})
+    said = ({"left_out": left_out} if left_out else {}) | ({"mined": True} if mined else {})
+    if said:
+        learned = replace(learned, trained_on={**learned.trained_on, **said})
     header = header_of(settings, learned, encoder.version, seed, upto, LEARNED_PARTS, parent=None)
     ref = project.registry.add(header, learned.tensors)
     digest = project.registry.find(str(ref))
@@ -139,13 +140,15 @@ def _changes(project: Project, task: str, mark: int, header: Header) -> Iterator
     """Rows since the mark, and the rows that they replace taken back first, if the state has read those."""
     first_parts = header.trained_on.get("first_parts", header.trained_on["parts"])
     start = int(header.trained_on.get("folded_from", mark))
+    left_out, mined = header.trained_on.get("left_out", ()), header.trained_on.get("mined", False)
     for row in project.query.settled(task, after=mark, corrections=True):
-        if row.replaces is not None:
+        weak = row.decision.source == "mined" and not mined
+        if row.replaces is not None and not weak:
             before = project.query.settled_row(row.replaces)
             read = before.seq > start or part_of(before.decision) in first_parts
             if read and before.reward is not None:
-                yield replace(before, seq=row.seq), -1
-        yield row, 0 if row.reward is None else 1
+                yield replace(without(before, left_out), seq=row.seq), -1
+        yield without(row, left_out), 0 if row.reward is None or weak else 1
 
 
 def encoder_spec(project: Project, settings: TaskSettings) -> Any:
