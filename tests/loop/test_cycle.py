@@ -303,3 +303,14 @@ def test_the_same_reason_is_said_once(tmp_path, watching):
         watch.look()
     assert len(said) == 1
     assert "not now: the last decision is" in said[0]
+
+
+def test_what_is_older_than_keep_days_goes(tmp_path, watching):
+    watch = watching(f"{AUTO}[store]\nkeep_days = 30\n")
+    play(tmp_path, 20)
+    watch.look()
+    assert watch.project.query.counts("route").decisions == 20
+    later = watch._clock() + 31 * 86_400.0
+    watch._clock = watch.project.clock = lambda: later
+    watch.look()
+    assert watch.project.query.counts("route").decisions == 0

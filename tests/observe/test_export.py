@@ -90,6 +90,7 @@ def test_the_manifest_counts_and_hashes_the_file(project: Project, tmp_path: Pat
     assert manifest["bytes"] == path.stat().st_size
     assert manifest["by_source"] == {"real": 15, "synthetic": 15}
     assert manifest["by_task"] == {"other": 10, "route": 20}
+    assert manifest["by_role"] == {"coder": 24, "none": 6}
     assert manifest["by_status"] == {"pending": 10, "rewarded": 20}
     assert manifest["by_reward_version"] == {project.rewards("route").version: 20, "none": 10}
     assert path.stat().st_mode & 0o777 == 0o600
@@ -203,23 +204,30 @@ from headway.project import Project
 from headway.observe.export import Wanted, export
 with Project(Path(sys.argv[1])) as project:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    export(project.database, project.query, Path(sys.argv[2]), Wanted(), now=0.0)
+    export(project.database, project.query, Path(sys.argv[2]), Wanted(), now=0.0, format=sys.argv[3])
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-def test_memory_is_bounded(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("format", "most"), [("jsonl", 20e6), ("parquet", 90e6)])
+def test_memory_is_bounded(tmp_path: Path, format: str, most: float) -> None:
+    """Parquet also loads its library, and holds a row group of 8 MB; the whole file would be 150 MB of objects."""
     folder, size = tmp_path / "project", 8_000
     with Project(folder, seed=1) as project:
         for start in range(0, size, 1000):
             made = [project.consider("route", "words " * 500 + str(start + at), ["a", "b"]) for at in range(1000)]
             project.submit(made).result()
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, folder, tmp_path / "x.jsonl"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", CHILD, folder, tmp_path / "x", format], capture_output=True, text=True, check=True
     )
     grown = int(done.stdout) * (1 if sys.platform == "darwin" else 1024)
-    assert (tmp_path / "x.jsonl").stat().st_size > 24e6
-    assert grown < 20e6, "a page at a time, not the whole file"
+    if format == "jsonl":
+        assert (tmp_path / "x").stat().st_size > 24e6
+    else:
+        from pyarrow import parquet
+
+        assert parquet.ParquetFile(tmp_path / "x").metadata.num_row_groups == 3
+    assert grown < most, "a page at a time, not the whole file"
 
 
 def test_rewards_are_counted_by_role_source_action_and_rater(project: Project) -> None:

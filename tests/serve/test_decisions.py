@@ -154,3 +154,21 @@ def test_an_unknown_task_is_named_with_the_nearest_one(served: Callable[..., Run
     answer = running.decide(task="rout")
     assert answer.status_code == 404
     assert "Did you mean 'route'?" in answer.json()["error"]["hint"]
+
+
+def test_a_secret_that_a_client_sends_is_stored_nowhere(server: Running) -> None:
+    from tests.observe.test_redact import KEYS
+
+    secret = KEYS["openai"]
+    offered = ["small", {"name": "large", "features": {"note": secret}}]
+    asked = {"task": "route", "text": f"use {secret}", "state": {"note": secret}, "candidates": offered}
+    identifier = server.client.post("/v1/decisions", json=asked).json()["id"]
+    server.client.post("/v1/decisions/batch", json={"decisions": [asked, asked]})
+    server.client.post(f"/v1/decisions/{identifier}/signals", json={"reward": 1.0})
+    answered = server.client.get(f"/v1/decisions/{identifier}").text
+    assert secret not in answered
+    assert "[redacted:api-key]" in answered
+    with server.open() as project:
+        project.settle("route")
+        for name in (each for each in (project.home).rglob("*") if each.is_file()):
+            assert secret.encode() not in name.read_bytes(), name

@@ -33,6 +33,7 @@ from headway.nouns.errors import Conflict, HeadwayError
 from headway.nouns.protocols import Clock, Progress
 from headway.observe.jobs import Job, Jobs, at_work
 from headway.project import Project
+from headway.project.erasing import retain
 
 __all__ = ["LOCK", "WORKER", "Looked", "Stopped", "Watch"]
 
@@ -43,6 +44,7 @@ _LEASE_S = 60.0
 _TICK_S = 0.5  # how soon work that the server asks for is begun
 _FOLD_S = 1.0  # at most one snapshot of an online policy per second
 _TELL_S = 0.3
+_RETAIN_S = 3600.0
 _AGAIN_S, _LATEST_S = 30.0, 3600.0  # after a failed cycle: at first, and at most
 _PARTS = {"guard": (0, 20), "prove": (60, 95)}  # per cent of a cycle; learning lies between
 _INTERRUPTED = {"error": {"code": "interrupted", "message": "The worker ended during this.", "hint": ""}}
@@ -90,6 +92,7 @@ class Watch:
         self._environ = environ
         self._marks: dict[str, Marks] = {}
         self._folded = 0.0
+        self._retained = float("-inf")
         self._version = -1
         self._stack = ExitStack()
         self._wake = threading.Event()
@@ -141,6 +144,7 @@ class Watch:
     def look(self) -> list[Looked]:
         """Every task once, the one that waited longest first."""
         self._reopen_if_changed()
+        self._retain()
         found = []
         for task in sorted(self._tasks(), key=lambda name: self._marks.setdefault(name, Marks()).last):
             looked = self._look_at(task)
@@ -223,6 +227,21 @@ class Watch:
         self._say(str(looked))
 
     # -- what else there is to do
+
+    def _retain(self) -> None:
+        """Once an hour: what is older than `keep_days` goes."""
+        if self._clock() - self._retained < _RETAIN_S:
+            return
+        self._retained = self._clock()
+        try:
+            done = retain(self.project)
+        except (HeadwayError, OSError) as error:
+            logger.warning("what is too old was not deleted: %s", error)
+            self._say(f"what is older than keep_days was not deleted: {error}")
+            return
+        if done is not None:
+            told = f"; {', '.join(done.bundles)} had learned from them" if done.bundles else ""
+            self._say(f"deleted {done.decisions:,} decisions that were older than keep_days{told}")
 
     def _fold(self) -> None:
         """Online policies take in what has settled."""

@@ -39,10 +39,13 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 MANIFEST_FORMAT = 1
 _PAGE = 1000
 _MARKS = 500  # bound values per statement
+_GROUP_ROWS, _GROUP_BYTES = 20_000, 8_000_000  # of a Parquet row group, whichever comes first
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 _T = TypeVar("_T")
 Record = dict[str, Any]
+_Outcome = tuple[str, float | None, bool, float, str | None]  # status, reward, clipped, weight, reward version
+_NOTHING: _Outcome = ("pending", None, False, 1.0, None)
 Write = Callable[[Sequence[Record]], None]
 
 
@@ -74,7 +77,9 @@ def export(
         raise Conflict(
             f"{str(path)!r} exists already.", code="file_exists", hint="Choose another name, or overwrite it (--force)."
         )
-    counts: dict[str, Counter[str]] = {name: Counter() for name in ("source", "task", "status", "reward_version")}
+    counts: dict[str, Counter[str]] = {
+        name: Counter() for name in ("source", "task", "role", "status", "reward_version")
+    }
     total, first, last = 0, None, None
     left_out: Counter[str] = Counter()
     try:
@@ -138,12 +143,13 @@ def records(database: Database, query: Query, wanted: Wanted) -> Iterator[Record
         episodes = {each.situation.episode: _episode(each) for each in decisions if each.situation.episode is not None}
         signals = _signals(database, [*(each.id for each in decisions), *episodes.values()])
         for each in decisions:
-            status, reward, clipped, reward_version = outcomes.get(each.seq, ("pending", None, False, None))
+            status, reward, clipped, weight, reward_version = outcomes.get(each.seq, _NOTHING)
             of_episode = _episode(each) if each.situation.episode is not None else ""
             yield _record(each) | {
                 "status": "repeats" if each.draw_id else status,  # the draw settles for all that repeat it
                 "reward": reward,
                 "clipped": clipped,
+                "weight": weight,
                 "reward_version": reward_version,
                 "signals": signals.get(each.id, []),
                 "episode_signals": signals.get(of_episode, []),
@@ -206,17 +212,17 @@ def _episode(decision: Decision) -> str:
     return episode_id(decision.task, decision.situation.episode or "")
 
 
-def _outcomes(database: Database, seqs: Sequence[int]) -> dict[int, tuple[str, float | None, bool, str]]:
+def _outcomes(database: Database, seqs: Sequence[int]) -> dict[int, _Outcome]:
     """The outcome that stands, by decision."""
-    found: dict[int, tuple[str, float | None, bool, str]] = {}
+    found: dict[int, _Outcome] = {}
     for some in _slices(seqs):
         rows = database.query(
-            "SELECT s.decision, s.status, s.reward, s.clipped, v.name FROM settled s "
+            "SELECT s.decision, s.status, s.reward, s.clipped, COALESCE(s.weight, 1.0), v.name FROM settled s "
             f"JOIN names v ON v.id = s.version_id WHERE s.decision IN ({', '.join('?' * len(some))}) ORDER BY s.seq",
             some,
         )
-        for decision, status, reward, clipped, version in rows:
-            found[decision] = (STATUSES[status], reward, bool(clipped), version)
+        for decision, status, reward, clipped, weight, version in rows:
+            found[decision] = (STATUSES[status], reward, bool(clipped), weight, version)
     return found
 
 
@@ -336,6 +342,7 @@ def _parquet(path: Path) -> Iterator[Write]:
         "probabilities": arrow.list_(real),
         "propensity": real,
         "reward": real,
+        "weight": real,
         "clipped": arrow.bool_(),
         "seed": arrow.uint64(),
         "state_seq": arrow.int64(),
@@ -344,19 +351,29 @@ def _parquet(path: Path) -> Iterator[Write]:
     }
     schema = arrow.schema([(name, special.get(name, text)) for name in _COLUMNS])
     with parquet.ParquetWriter(path, schema, compression="zstd") as file:
+        waiting: list[Any] = []
+
+        def flush() -> None:
+            if waiting:
+                file.write_table(arrow.concat_tables(waiting))
+                waiting.clear()
 
         def write(page: Sequence[Record]) -> None:
             rows = [each | {name: dumps(each[name]) for name in ("state", "candidates")} for each in page]
-            file.write_table(arrow.Table.from_pylist(rows, schema=schema))
+            waiting.append(arrow.Table.from_pylist(rows, schema=schema))
+            if sum(map(len, waiting)) >= _GROUP_ROWS or sum(each.nbytes for each in waiting) >= _GROUP_BYTES:
+                flush()
 
         yield write
+        flush()
 
 
 _SIGNAL = ("name", "value", "label", "rater", "key", "at")
 _COLUMNS = (
     "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",
     "propensity", "policy", "policy_hash", "config_hash", "encoder", "exploration", "seed", "source", "draw",
-    "assigned", "state_seq", "key", "status", "reward", "clipped", "reward_version", "signals", "episode_signals",
+    "assigned", "state_seq", "key", "status", "reward", "clipped", "weight", "reward_version", "signals",
+    "episode_signals",
 )  # fmt: skip
 
 

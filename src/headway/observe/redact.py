@@ -70,15 +70,13 @@ _PRIVATE = re.compile(
 )
 _PRIVATE_END = re.compile(r"-----END (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _IN_URL = re.compile(r"://[^\s/:@\"'<>`$\{\[]{0,100}:([^\s/@\"'<>`$\{\[]{3,200})@[A-Za-z0-9\[]")
-_NAMED = re.compile(
-    r"""(?:
-      (?i:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)s?
-      [A-Za-z0-9_]{0,20}["']?\s{0,4}(?::|=>?|:=)\s{0,4}["'](?P<quoted>[^\s"'<>$\{\}\[\]()]{8,200})["']
-    | (?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)[A-Z0-9_]{0,40}
-      =(?P<bare>[^\s"'<>$\{\}\[\]()]{8,200})
-    )""",
-    re.VERBOSE,
+# A value that is assigned, and the end of what stands before it: the rare signs are looked for first.
+_ASSIGNED = re.compile(r"[:=](?:>|=)?\s{0,4}[\"']([^\s\"'<>$\{\}\[\]()]{8,200})[\"']|=([^\s\"'<>$\{\}\[\]()]{8,200})")
+_NAME = re.compile(
+    r"(?i:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)s?"
+    r"[A-Za-z0-9_]{0,20}[\"']?[ \t]{0,4}:?\Z"
 )
+_VARIABLE = re.compile(r"(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)[A-Z0-9_]{0,40}\Z")
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,24}(?![\w-])")
 _PHONE = re.compile(
     r"(?<![\w.+-])(?:\+[1-9][0-9]{0,2}[ .-]?(?:\(0?[0-9]{1,4}\)[ .-]?)?[0-9]{1,4}(?:[ .-]?[0-9]{2,4}){1,4}"
@@ -100,10 +98,10 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """The text, with a mark where something was."""
-        if len(text) < self._least or (not self._finders and _SUSPECT.search(text) is None):
+        if len(text) < self._least:
             return text
         found: list[Span] = []
-        if self._secrets and _SUSPECT.search(text) is not None:
+        if self._secrets and _SUSPECT.search(text) is not None and _may_hold(text):
             found += _secrets(text)
         for finder in self._finders:
             found += finder(text)
@@ -141,6 +139,13 @@ class Redactor:
         return Candidate(name, features)
 
 
+def _may_hold(text: str) -> bool:
+    """Whether any rule of `_secrets` could find something: a few cheap looks."""
+    if ":" in text or "=" in text or "earer" in text:
+        return True
+    return _RUN.search(text) is not None
+
+
 def _secrets(text: str) -> Iterator[Span]:
     if _RUN.search(text) is not None:
         for run in _RUNS.finditer(text):
@@ -154,10 +159,11 @@ def _secrets(text: str) -> Iterator[Span]:
             yield (*each.span(1 if each[1] else 2), "token")
     if "://" in text and "@" in text:
         yield from ((*each.span(1), "password") for each in _IN_URL.finditer(text))
-    if _NAMES.search(text) is not None:
-        for each in _NAMED.finditer(text):
-            group = "quoted" if each["quoted"] else "bare"
-            if _telling(each[group]):
+    if "=" in text or ":" in text:
+        for each in _ASSIGNED.finditer(text):
+            group, name = (1, _NAME) if each[1] else (2, _VARIABLE)
+            before = text[max(0, each.start() - 70) : each.start()]
+            if name.search(before) is not None and _telling(each[group]):
                 yield (*each.span(group), "password")
 
 
@@ -172,9 +178,6 @@ def _private_keys(text: str) -> Iterator[Span]:
         while start > end and (text[start - 1].isalnum() or text[start - 1] in "+/=\\ \t\r\n"):
             start -= 1
         yield start, first.end(), "private-key"
-
-
-_NAMES = re.compile(r"[Aa][Ss][Ss][WwPp]|[Pp][Ww][Dd]|[Ee][Cc][Rr][Ee][Tt]|[Oo][Kk][Ee][Nn]|[Kk][Ee][Yy]|redential")
 
 
 def _telling(value: str) -> bool:

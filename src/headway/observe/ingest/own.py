@@ -25,7 +25,7 @@ _USED = (
 )  # fmt: skip
 _DERIVED = (
     "policy_hash", "config_hash", "encoder", "exploration", "seed", "draw", "assigned", "state_seq", "key", "status",
-    "reward", "clipped", "reward_version",
+    "reward", "clipped", "weight", "reward_version",
 )  # fmt: skip
 
 

@@ -1,0 +1,92 @@
+"""Deleting, rating and asking from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import headway as library
+from tests.cli.terminal import headway
+
+TOML = '[tasks.reply]\nactions = ["short", "long"]\nreward = { rating = "stars" }\nconsensus = true\n'
+
+
+@pytest.fixture
+def rated(tmp_path: Path) -> Path:
+    folder = tmp_path / "rated"
+    folder.mkdir()
+    (folder / "headway.toml").write_text(TOML, "utf-8")
+    with library.open(folder, seed=4) as project:
+        for n in range(24):
+            pick = project.decide("reply", f"question {n}")
+            stars = 1.0 + n % 5
+            project.signal(pick.id, {"rating": stars}, rater="ann")
+            project.signal(pick.id, {"rating": min(5.0, stars + (n % 2))}, rater="bob")
+            project.signal(pick.id, {"rating": 6.0 - stars}, rater="eve")
+        project.decide("reply", "unrated")
+    return folder
+
+
+def test_a_rehearsal_says_what_would_go_and_the_command_that_does_it(rated: Path) -> None:
+    done = headway("data", "delete", "--rater", "eve", "--dry-run", "-C", rated)
+    assert done.code == 0, done.err
+    assert "Would delete 24 signals" in done.out
+    assert "data delete --rater eve" in done.out
+    with library.open(rated) as project:
+        assert project.query.counts("reply").signals == 72
+
+
+def test_without_yes_a_script_is_refused(rated: Path) -> None:
+    done = headway("data", "delete", "--rater", "eve", "-C", rated)
+    assert done.code != 0
+    assert "--yes" in done.err
+    with library.open(rated) as project:
+        assert project.query.counts("reply").signals == 72
+
+
+def test_with_yes_it_is_gone(rated: Path) -> None:
+    done = headway("data", "delete", "--rater", "eve", "--yes", "--json", "-C", rated)
+    assert done.code == 0, done.err
+    told = json.loads(done.out)
+    assert (told["signals"], told["raters"], told["remains"]) == (24, 1, [])
+    assert b"eve" not in (rated / ".headway" / "headway.db").read_bytes()
+
+
+def test_two_things_to_delete_by_are_one_too_many(rated: Path) -> None:
+    done = headway("data", "delete", "--rater", "eve", "--before", "2026-01-01", "--yes", "-C", rated)
+    assert done.code != 0
+    assert "expected one" in done.err
+
+
+def test_nothing_is_retained_away_unless_a_setting_says_so(rated: Path) -> None:
+    done = headway("data", "retain", "-C", rated)
+    assert (done.code, done.out.splitlines()[0]) == (0, "Nothing is said about how long to keep.")
+
+
+def test_the_analysis_compares_raters_and_finds_the_reversed_one(rated: Path) -> None:
+    told = json.loads(headway("rewards", "analyze", "reply", "--json", "-C", rated).out)
+    turned = {each["rater"]: each["reversed"] for each in told["raters"]}
+    assert turned["eve"] > 0.9
+    assert turned["ann"] < 0.5
+    assert told["consensus"] is True
+    shown = headway("rewards", "analyze", "reply", "-C", rated)
+    assert "Raters of 'rating' compared" in shown.out
+
+
+def test_a_plot_can_be_coloured_by_source(rated: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "rewards.svg"
+    done = headway("rewards", "analyze", "reply", "--plot", picture, "--by", "source", "-C", rated)
+    assert done.code == 0, done.err
+    assert picture.stat().st_size > 1000
+
+
+def test_what_nobody_rated_is_asked_about_first(rated: Path) -> None:
+    done = headway("rewards", "ask", "reply", "-n", 3, "-C", rated)
+    assert done.code == 0, done.err
+    assert "nobody has rated it" in done.out
+    told = json.loads(headway("rewards", "ask", "reply", "-n", 3, "--json", "-C", rated).out)
+    assert told["questions"][0]["text"] == "unrated"
+    assert len(told["questions"]) == 3
