@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -83,10 +83,9 @@ class Server:
                     shutil.rmtree(folder / "data", ignore_errors=True)
             if server is None:
                 raise NotThere(why)
-            yield server
+            with server._guarded():
+                yield server
         finally:
-            if server is not None:
-                server.stop()
             shutil.rmtree(folder, ignore_errors=True)
 
     @property
@@ -118,6 +117,24 @@ class Server:
         """As the server's owner."""
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(sql)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Stops the server in the end; should this process be killed, a shell does: the pipe between them closes."""
+        stop = 'exec 3<&0; (read _ <&3; "$0" -D "$1/data" -m immediate stop; rm -rf "$1") &'
+        guard = subprocess.Popen(
+            ["/bin/sh", "-c", stop, self.programs / "pg_ctl", self.folder],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            cwd="/", user=self._user, extra_groups=[] if self._user else None,
+        )  # fmt: skip
+        guard.wait()  # what it left in the background is nobody's child
+        assert guard.stdin is not None
+        try:
+            yield
+        finally:
+            with suppress(subprocess.SubprocessError):  # a test may have stopped it
+                self.stop()
+            guard.stdin.close()
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
