@@ -22,7 +22,6 @@ from headway.decide.explore import splitmix64
 
 __all__ = ["Draw", "Picked", "noise", "pick"]
 
-_FIRST = 256  # candidates for the nucleus that are sorted before the whole vocabulary is
 _WORD = 0xFFFFFFFF
 
 
@@ -64,8 +63,7 @@ def pick(logits: torch.Tensor, draws: Sequence[Draw]) -> list[Picked]:
         temperature = part.new_tensor([each.temperature for each in settings])[:, None]
         logprobs = torch.log_softmax(part / temperature, -1)  # [row, vocabulary]
         if kind == "whole":
-            ids = torch.arange(part.shape[-1], device=part.device).expand(len(rows), -1)
-            tokens[rows] = (logprobs + noise(settings, ids)).argmax(-1)
+            tokens[rows] = _from_all(logprobs, settings)
             acting[rows] = logprobs.gather(1, tokens[rows][:, None])[:, 0]
         else:
             top_p = part.new_tensor([each.top_p for each in settings])[:, None]
@@ -74,15 +72,36 @@ def pick(logits: torch.Tensor, draws: Sequence[Draw]) -> list[Picked]:
     return [Picked(*each) for each in zip(tokens.tolist(), model.tolist(), acting.tolist(), strict=True)]
 
 
+def _from_all(logprobs: torch.Tensor, draws: Sequence[Draw]) -> torch.Tensor:
+    ids = torch.arange(logprobs.shape[-1], dtype=torch.int32, device=logprobs.device)
+    if logprobs.device.type != "cpu":
+        return (logprobs + noise(draws, ids.expand(len(draws), -1))).argmax(-1)
+    # Row by row, what is computed stays in the cache of the core.
+    return torch.cat([(row + noise([draw], ids[None])).argmax(-1) for row, draw in zip(logprobs, draws, strict=True)])
+
+
 def _from_nucleus(
     logprobs: torch.Tensor, top_p: torch.Tensor, draws: Sequence[Draw]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    size = min(_FIRST, logprobs.shape[-1])
-    best, ids = logprobs.topk(size, -1)
+    if logprobs.device.type != "cpu":
+        best, order = logprobs.sort(-1, descending=True)
+        return _drawn(best, order, top_p, draws)
+    # Sorting a whole vocabulary is slow here and never needed: tokens below (1 − p)/size hold less than 1 − p
+    # together, so that the others reach p without them.
+    cut = torch.log((1 - top_p) / logprobs.shape[-1])
+    found = []
+    for row, draw in enumerate(draws):
+        ids = (logprobs[row] >= cut[row]).nonzero()[:, 0]
+        best, order = logprobs[row, ids].sort(descending=True)
+        found.append(_drawn(best[None], ids[order][None], top_p[row : row + 1], [draw]))
+    return torch.cat([each[0] for each in found]), torch.cat([each[1] for each in found])
+
+
+def _drawn(
+    best: torch.Tensor, ids: torch.Tensor, top_p: torch.Tensor, draws: Sequence[Draw]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """From log-probabilities in falling order [row, token] and their tokens: the token drawn, and its own."""
     mass = best.exp().cumsum(-1)
-    if size < logprobs.shape[-1] and bool((mass[:, -1:] < top_p).any()):
-        best, ids = logprobs.sort(-1, descending=True)
-        mass = best.exp().cumsum(-1)
     inside = torch.cat([torch.zeros_like(mass[:, :1]), mass[:, :-1]], -1) < top_p  # with the token that reaches p
     kept = best.masked_fill(~inside, -torch.inf)
     place = (kept + noise(draws, ids)).argmax(-1, keepdim=True)
@@ -93,17 +112,23 @@ def _from_nucleus(
 def noise(draws: Sequence[Draw], ids: torch.Tensor) -> torch.Tensor:
     """Standard Gumbel noise for tokens ids [row, token], the same on every device."""
     words = [splitmix64(splitmix64(each.seed) ^ splitmix64(~each.step)) for each in draws]
-    keys = torch.tensor([[each & _WORD, each >> 32] for each in words], device=ids.device)  # [row, 2]
-    mixed = _mixed((_mixed(ids ^ keys[:, :1]) + keys[:, 1:]) & _WORD)
+    keys = torch.tensor([[_signed(each & _WORD), _signed(each >> 32)] for each in words], dtype=torch.int32)
+    keys = keys.to(ids.device)  # [row, 2]
+    mixed = _mixed(_mixed(ids.to(torch.int32) ^ keys[:, :1]) + keys[:, 1:])
     wide = torch.float32 if ids.device.type == "mps" else torch.float64
-    u = ((mixed.to(wide) + 0.5) * 2.0**-32).clamp(max=1 - torch.finfo(wide).eps)
-    return -(-u.log()).float().log()
+    u = mixed.to(wide).mul_(2.0**-32).add_(0.5 + 2.0**-33)  # a signed word lies in [−2³¹, 2³¹)
+    return u.clamp_(torch.finfo(wide).tiny, 1 - torch.finfo(wide).eps).log_().neg_().float().log_().neg_()
 
 
 def _mixed(words: torch.Tensor) -> torch.Tensor:
-    """A well-mixing bijection of 32-bit words, held in int64."""
-    words = words ^ (words >> 16)
-    words = (words * 0x7FEB352D) & _WORD
-    words = words ^ (words >> 15)
-    words = (words * 0x846CA68B) & _WORD
-    return words ^ (words >> 16)
+    """A well-mixing bijection of 32-bit words. int32 wraps round; its shifts copy the sign, hence the masks."""
+    words = words ^ ((words >> 16) & 0xFFFF)
+    words = words * 0x7FEB352D
+    words ^= (words >> 15) & 0x1FFFF
+    words *= _signed(0x846CA68B)
+    words ^= (words >> 16) & 0xFFFF
+    return words
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >> 31 else word
