@@ -8,6 +8,7 @@ server                       one for the whole module: for tests that need nothi
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -31,6 +32,7 @@ class Running:
 
     def __init__(self, folder: Path, *more: str, **options: Any) -> None:
         self.folder = folder
+        self._store = {name: url for name, url in (options.get("env") or {}).items() if name == "HEADWAY_STORE_URL"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "headway.serve", str(folder), "--port", "0", *more],
             stdout=subprocess.PIPE,
@@ -62,7 +64,7 @@ class Running:
 
     def open(self) -> Project:
         """The same project, in this process."""
-        return headway.open(self.folder, environ={})
+        return headway.open(self.folder, environ=self._store)
 
     def stored(self) -> int:
         with self.open() as project:
@@ -94,10 +96,13 @@ def served(tmp_path: Path) -> Iterator[Callable[..., Running]]:
         each.stop()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One server for the tests of a module; nothing is declared, so tasks are made on first use."""
-    running = Running(tmp_path_factory.mktemp("served"))
+    more = {}
+    if request.param == "postgresql":
+        more = {"env": {**os.environ, "HEADWAY_STORE_URL": request.getfixturevalue("postgres").store()}}
+    running = Running(tmp_path_factory.mktemp("served"), **more)
     yield running
     said = running.stop()
     assert "Traceback" not in said, said
