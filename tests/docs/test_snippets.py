@@ -29,7 +29,11 @@ def runs(page: Path) -> bool:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("page", [page for page in PAGES if runs(page)], ids=named)
-def test_the_snippets_of_a_page_run_from_an_empty_folder(page: Path, tmp_path: Path) -> None:
+def test_the_snippets_of_a_page_run_from_an_empty_folder(
+    page: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if re.search(r"headway models|minilm|smollm2", page.read_text("utf-8")):
+        request.getfixturevalue("model_cache")  # fetched once, not by every page in a home of its own
     scratch, keep = tmp_path / "scratch", tmp_path / "keep"
     scratch.mkdir()
     keep.mkdir()
