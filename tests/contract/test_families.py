@@ -40,6 +40,8 @@ FAMILIES = [
     Family("bandit", {"model": "linear", "explore": "softmax", "prior": "pooled"}, 0.99),
     Family("bandit", {"model": "clusters", "explore": "epsilon", "clusters": 16}, 0.8),
     Family("bandit", {"model": "clusters", "explore": "greedy"}, 0.8),
+    Family("outcome", {}, 0.99),
+    Family("outcome", {"ridge": 1.0, "share": 1.0, "explore": "thompson"}, 0.99),
     Family("cql", {"steps": 600}, 0.99),
     Family("cql", {"steps": 400, "members": 3, "pessimism": 1.0, "alpha": 0.1, "explore": "softmax"}, 0.9),
     Family("clone", {"steps": 100}, 0.0),  # this log was made at random: there is nothing to copy

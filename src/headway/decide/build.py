@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import actor_critic, clone, q_network
+from headway.decide import actor_critic, clone, outcome, q_network
 from headway.decide.acting import Explorer, explorer
 from headway.decide.bandit import Bandit, Clusters, Linear, Model, rounded
 from headway.decide.baselines import baseline
@@ -138,5 +138,6 @@ FAMILIES: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str,
     "bandit": _bandit,
     "clone": clone.read,
     "cql": q_network.read,
+    "outcome": outcome.read,
     "actor_critic": actor_critic.read,
 }

@@ -5,6 +5,7 @@ encoder({"name": "hashing", "width": 256})
 encoder("hashing-1-w256")                    # by version, as a bundle's header names it
 encoder("minilm", models=cache)              # the text model of this cache folder
 encoder("wordllama")
+encoder("minilm+structure", models=cache)    # several side by side; each part by name or by version
 encoder({"url": "http://127.0.0.1:11434/v1", "model": "nomic-embed-text", "width": 768})
 
 Nothing is loaded and nothing is asked until the first text, or `load()`. What is missing then is an error that names
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from headway.encode.hashing import HashingEncoder
+from headway.encode.joined import JoinedEncoder
+from headway.encode.structure import StructureEncoder
 from headway.encode.text import CachedEncoder
 from headway.encode.vectors import DiskCache
 from headway.nouns.errors import InvalidSettings, Unavailable, UnknownName, did_you_mean
@@ -26,9 +29,9 @@ from headway.nouns.protocols import Cache, Encoder
 
 __all__ = ["ENCODERS", "encoder"]
 
-ENCODERS = ("hashing", "wordllama", "minilm")
+ENCODERS = ("hashing", "wordllama", "minilm", "structure")
 _HASHING_VERSION = re.compile(r"hashing-1-w(\d{1,4})\Z")
-_VERSIONS = {"minilm-1-w384": "minilm", "wordllama-1-w256": "wordllama"}
+_VERSIONS = {"minilm-1-w384": "minilm", "wordllama-1-w256": "wordllama", StructureEncoder.version: "structure"}
 
 
 def encoder(
@@ -45,12 +48,15 @@ def encoder(
     `models` is the cache folder with the models, `keys` has the values of the variables that `key_env` names, and
     `vectors` is a file in which slow encoders keep what they have encoded.
     """
-    plain = _plain(spec, models, keys or {})
-    if not cached:
-        return plain
-    if vectors is not None and getattr(plain, "slow", False):
-        plain = CachedEncoder(plain, DiskCache(vectors))
-    return CachedEncoder(plain, cache)
+
+    def kept(one: str | Mapping[str, Any]) -> Encoder:
+        plain = _plain(one, models, keys or {})
+        disk = cached and vectors is not None and getattr(plain, "slow", False)
+        return CachedEncoder(plain, DiskCache(vectors)) if disk and vectors is not None else plain
+
+    joined = isinstance(spec, str) and "+" in spec
+    found = JoinedEncoder([kept(each) for each in str(spec).split("+")]) if joined else kept(spec)
+    return CachedEncoder(found, cache) if cached else found
 
 
 def _plain(spec: str | Mapping[str, Any], models: Path | None, keys: Mapping[str, str]) -> Encoder:
@@ -82,6 +88,8 @@ def _plain(spec: str | Mapping[str, Any], models: Path | None, keys: Mapping[str
         from headway.encode.wordllama import WordllamaEncoder
 
         return WordllamaEncoder()
+    if name == "structure":
+        return StructureEncoder()
     return HashingEncoder(_whole(settings.get("width", 128)))
 
 

@@ -30,7 +30,7 @@ from headway.encode.fitting import Tracker
 from headway.learn import logged
 from headway.learn.conservative import Steps, train_q, values
 from headway.learn.mlp import Network, Shape
-from headway.learn.transitions import Singles, Transitions, count, gather, look
+from headway.learn.transitions import Singles, Transitions, as_logged, count, gather, look
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
 
@@ -117,14 +117,14 @@ class CQLLearner:
         }
         baselines: dict[str, float] = {}
         if gamma == 0.0 and len(tune):
-            held = _logged(tune)
-            model = logged.fitted(_logged(train))
+            held = as_logged(tune)
+            model = logged.fitted(as_logged(train))
             rewards = logged.doubly_robust(held, model.predict(held.x))
             baselines = dict(logged.baselines_of(held, rewards, model))
             metrics["tune_value"] = logged.value_of(_first(q[tune.usable], held.offered), rewards)
         elif len(tune):
             metrics["tune_value"] = value
-        usual = mean if gamma == 0.0 else float(q[tune.usable].max(axis=1).mean()) if len(tune) else 0.0
+        usual = mean if gamma == 0.0 else fit.worth(network) * scale
         kept = {key: value for key, value in wanted.items() if key not in ("fit_rows", "alpha", "steps")}
         return Learned(
             family="cql",
@@ -171,8 +171,8 @@ class _Fit:
         if len(found) == 1:
             (network, steps), alpha = found[0]
             return network, alpha, steps
-        held = _logged(self.tune)
-        rewards = logged.doubly_robust(held, logged.fitted(_logged(self.train)).predict(held.x))
+        held = as_logged(self.tune)
+        rewards = logged.doubly_robust(held, logged.fitted(as_logged(self.train)).predict(held.x))
 
         def value(one: tuple[tuple[Network, int], float]) -> float:
             q = _together(values(one[0][0], self.tune.x), self.wanted, 0.0, 1.0)
@@ -233,6 +233,11 @@ class _Fit:
             aim = aim + np.where(after >= 0, np.float32(self.gamma) * best[after], 0.0).astype(np.float32)
         found: Singles = q[rows, log.action[rows]] - aim
         return found
+
+    def worth(self, network: Network) -> float:
+        """The mean Q of what was done."""
+        rows = self.train.usable
+        return float(_mean(values(network, self.train.x))[rows, self.train.action[rows]].mean())
 
     def error(self, network: Network) -> float:
         """Mean squared error on the tune part, as if all candidates had been tried equally often."""
@@ -350,14 +355,6 @@ def _slope(tune: Transitions, q: Floats, gamma: float) -> tuple[float, float]:
     error = float(((gap * (shown - slope * gap)) ** 2).sum()) / (square * square)
     drawn = (1.0 / 0.0625 + slope / max(error, 1e-12)) / (1.0 / 0.0625 + 1.0 / max(error, 1e-12))
     return float(np.clip(drawn, 0.0, 1.0)), 0.0
-
-
-def _logged(log: Transitions) -> logged.Logged:
-    rows = log.usable
-    return logged.Logged(
-        x=log.x[rows].astype(np.float64), action=log.action[rows], reward=log.reward[rows].astype(np.float64),
-        propensity=log.propensity[rows], offered=log.offered[rows],
-    )  # fmt: skip
 
 
 def _first(q: Floats, offered: Any) -> Floats:

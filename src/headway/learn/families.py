@@ -11,6 +11,7 @@ from headway.learn.actor_critic import ActorCriticLearner
 from headway.learn.bandit import BanditLearner
 from headway.learn.clone import CloneLearner
 from headway.learn.cql import CQLLearner
+from headway.learn.outcome import OutcomeLearner
 from headway.nouns.errors import UnknownName, did_you_mean
 from headway.nouns.protocols import Encoder, Learner
 
@@ -20,6 +21,7 @@ FAMILIES: dict[str, Callable[[Encoder | None], Learner]] = {
     "bandit": BanditLearner,
     "clone": CloneLearner,
     "cql": CQLLearner,
+    "outcome": OutcomeLearner,
     "actor_critic": ActorCriticLearner,
 }
 ONLINE: dict[str, Callable[[Encoder | None], BanditLearner]] = {"bandit": BanditLearner}

@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.encode.state import Features
+from headway.learn.logged import Logged
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats
 from headway.nouns.records import Ending, Settled
 
-__all__ = ["Singles", "Transitions", "count", "gather", "look"]
+__all__ = ["Singles", "Transitions", "as_logged", "count", "gather", "look"]
 
 Singles = NDArray[np.float32]
 _CHUNK = 2048
@@ -118,6 +119,15 @@ def gather(
         usable=np.flatnonzero(usable),
         left_out=int((paid & ~known).sum()),
     )
+
+
+def as_logged(log: Transitions) -> Logged:
+    """The usable rows, each standing alone."""
+    rows = log.usable
+    return Logged(
+        x=log.x[rows].astype(np.float64), action=log.action[rows], reward=log.reward[rows].astype(np.float64),
+        propensity=log.propensity[rows], offered=log.offered[rows], weight=log.weight[rows].astype(np.float64),
+    )  # fmt: skip
 
 
 def _alone(rows: Sequence[Settled]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

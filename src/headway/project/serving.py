@@ -29,7 +29,7 @@ from headway.settings import Settings, TaskSettings, config
 __all__ = ["Serving", "Servings", "baseline_ref"]
 
 _LOOK_AGAIN_S = 0.2
-_QUICK = ("hashing", "wordllama")
+_QUICK = ("hashing", "wordllama", "structure", "hashing+structure")
 _EXPLORER_VALUE = {"epsilon": "share", "softmax": "temperature", "squarecb": "gamma"}
 
 

@@ -43,7 +43,7 @@ Redaction = Literal["secrets", "email", "phone", "card"]
 # The first family of a kind is its default.
 FAMILIES: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
     {
-        "choice": ("bandit", "clone", "cql", "actor_critic"),
+        "choice": ("bandit", "outcome", "clone", "cql", "actor_critic"),
         "ranking": ("ranker", "bandit"),
         "reply": ("language",),
         "factored": ("recurrent",),

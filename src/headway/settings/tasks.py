@@ -37,7 +37,7 @@ TASK_KEYS = (
     "promote", "canary", "gate", "margin", "guards", "world", "model", "learner",
 )  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
-ENCODERS = ("hashing", "wordllama", "minilm")
+ENCODERS = ("hashing", "wordllama", "minilm", "structure")
 LEARNERS = ("kto", "ppo")
 # What a value means, its default, and its bounds (above the first, up to the second).
 EXPLORATION_VALUES: Mapping[Exploration, tuple[str, float, float, float]] = MappingProxyType(
@@ -284,6 +284,12 @@ def _encoder(table: Table) -> str | EncoderEndpoint:
             width=row.whole("width", 1536, low=1, high=16_384),
             timeout_s=row.number("timeout_s", 30.0, low=0, high=600, above=True),
         )
+    if isinstance(value, str) and "+" in value:
+        parts = value.split("+")
+        wrong = next((each for each in parts if each not in ENCODERS or parts.count(each) > 1), None)
+        if wrong is not None:
+            raise table.error("encoder", "different names joined by '+', such as \"minilm+structure\"", value)
+        return value
     return table.one_of("encoder", ENCODERS, "hashing")
 
 
