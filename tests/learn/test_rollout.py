@@ -240,14 +240,6 @@ def test_a_snapshot_goes_on_where_it_was_taken() -> None:
         restore(second, broken, told)
 
 
-def test_cartpole_is_learned() -> None:
-    from headway.learn.presets import preset
-
-    fitted = practise(lambda count: practice("cartpole", count=count), preset("CartPole-v1"), seed=1)
-    assert fitted.reached
-    assert fitted.steps < 60_000
-
-
 def test_an_unknown_world_names_the_nearest() -> None:
     with pytest.raises(UnknownName, match="cartpole") as error:
         practice("cartpol", count=1)
