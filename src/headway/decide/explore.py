@@ -28,6 +28,7 @@ from headway.nouns.protocols import Floats
 
 __all__ = [
     "DRAWS",
+    "Seeds",
     "draw",
     "epsilon",
     "greedy",
@@ -224,3 +225,14 @@ def thompson(mean: Floats, std: Floats, seeds: Sequence[int], allowed: Mask = No
 def mixture(current: Floats, canary: Floats, share: float) -> Floats:
     """μ = (1 − share)·current + share·canary."""
     return current * (1.0 - share) + canary * share
+
+
+class Seeds:
+    """A reproducible stream of decision seeds (for demonstrations and tests)."""
+
+    def __init__(self, seed: int) -> None:
+        self._state = splitmix64(seed)
+
+    def next(self) -> int:
+        self._state = splitmix64(self._state)
+        return self._state

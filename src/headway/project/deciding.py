@@ -65,7 +65,7 @@ class Deciding:
         self.offers = Offers(self.redact)
         self._rewards: dict[str, Rewards] = {}
         self._tasks: dict[str, str] = {}  # decision id → task, of the latest decisions
-        self._seeds = None if seed is None else _Seeds(seed)
+        self._seeds = None if seed is None else explore.Seeds(seed)
         self._source: Source = "synthetic" if self.settings.store.synthetic else source
         self.listeners: list[Listener] = []
 
@@ -389,14 +389,3 @@ class Deciding:
 
     def _signalled(self, task: str) -> None:
         """Signals of a task have just become durable; `Project` lets online policies learn from them."""
-
-
-class _Seeds:
-    """A reproducible stream of decision seeds (for demonstrations and tests)."""
-
-    def __init__(self, seed: int) -> None:
-        self._state = explore.splitmix64(seed)
-
-    def next(self) -> int:
-        self._state = explore.splitmix64(self._state)
-        return self._state
