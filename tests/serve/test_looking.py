@@ -6,8 +6,6 @@ import json
 import re
 from collections.abc import Callable
 
-import pytest
-
 from headway.observe.jobs import Jobs, at_work
 from tests.serve.conftest import ASK, Running
 from tests.serve.test_lifecycle import events, stream
@@ -35,32 +33,7 @@ def test_learning_is_a_job_for_a_worker_and_without_one_unavailable(served: Call
     assert (found["state"], found["done"], found["total"], found["result"]) == ("done", 7, 9, {"policy": "bandit@4f2a"})
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/select_action", {"embedding": [0.1] * 384}),
-        ("/get_distribution", {"embedding": [0.1] * 384}),
-        ("/update", {}),
-        ("/save", {"path": "best"}),
-        (
-            "/store_experience",
-            {
-                "state": [0.0],
-                "action": 4,
-                "reward": 1.0,
-                "next_state": [0.0],
-                "done": False,
-                "log_prob": -1.0,
-                "value": 0.1,
-            },
-        ),
-    ],
-)
-def test_an_earlier_services_endpoints_say_what_is_missing(server: Running, path: str, body: dict[str, object]) -> None:
-    answer = server.client.post(path, json=body)
-    assert answer.json()["error"]["code"] == "family_missing"
-    assert server.client.get("/stats").json()["error"]["code"] == "family_missing"
-    assert server.client.get("/health").json() == {"status": "ok"}
+def test_generating_needs_a_worker(server: Running) -> None:
     assert server.client.post("/generate", json={"prompt": "Hi"}).json()["error"]["code"] == "worker_missing"
 
 

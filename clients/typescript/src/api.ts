@@ -364,6 +364,18 @@ export interface SignalsAnswer {
   new: number;
 }
 
+/** `avg_reward` and `max_reward` are of the stored steps; losses, entropy and KL are means over the updates. */
+export interface StatsAnswer {
+  total_updates: number;
+  total_episodes: number;
+  avg_reward: number;
+  max_reward: number;
+  avg_policy_loss: number;
+  avg_value_loss: number;
+  avg_entropy: number;
+  avg_kl: number;
+}
+
 export interface StoredAnswer {
   stored: boolean;
   buffer_size: number;
@@ -459,10 +471,10 @@ export interface Routes {
   /** Choose one of the five mutations for an embedded prompt. */
   "POST /select_action": { path: Empty; query: Empty; body: SelectRequest; answer: SelectAnswer };
   /** How learning went so far. */
-  "GET /stats": { path: Empty; query: Empty; body: undefined; answer: Record<string, unknown> };
+  "GET /stats": { path: Empty; query: Empty; body: undefined; answer: StatsAnswer };
   /** Keep one step for the next update. */
   "POST /store_experience": { path: Empty; query: Empty; body: ExperienceRequest; answer: StoredAnswer };
-  /** Learn from the stored steps. */
+  /** Learn from the stored steps: a worker does, and the answer waits for it. Reading goes on meanwhile. */
   "POST /update": { path: Empty; query: Empty; body?: Nothing; answer: Record<string, unknown> };
   /** OpenAI's chat completions; `model: "headway/TASK"` decides among upstreams, and `id` is the decision's id. */
   "POST /v1/chat/completions": { path: Empty; query: Empty; body: unknown; answer: Record<string, unknown> };

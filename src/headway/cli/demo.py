@@ -33,15 +33,20 @@ BATCH = 100
 FRESH = 5000  # asks over which the true value of a policy is summed up
 
 
-@verb("demo", "headway demo route", "headway demo route --out demo --n 8000 --seed 3")
-@click.argument("name", metavar="[route]", default="route", type=click.Choice(["route"]))
+@verb("demo", "headway demo route --out demo", "headway demo mutate --out mutations --seeds 5")
+@click.argument("name", metavar="[route|mutate]", default="route", type=click.Choice(["route", "mutate"]))
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where the project goes; here by default.")
-@click.option("--n", type=click.IntRange(500, 1_000_000), default=4000, show_default=True, help="Decisions to play.")
+@click.option(
+    "--n", type=click.IntRange(500, 1_000_000), default=4000, show_default=True, help="route: decisions to play."
+)
+@click.option("--steps", type=click.IntRange(2048), help="mutate: steps to practise; as many as it needs by default.")
+@click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="mutate: runs to compare.")
 @click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Another seed, another traffic.")
-def demo(session: Session, name: str, out: Path | None, n: int, seed: int) -> None:
+def demo(session: Session, name: str, out: Path | None, n: int, steps: int | None, seeds: int, seed: int) -> int | None:
     """Play the whole loop on synthetic traffic, from an empty folder.
 
-    Decides, signals, learns, proves, promotes, and compares the claim with the truth, which this world knows.
+    route: decides, signals, learns, proves, promotes, and compares the claim with the truth, which this world knows.
+    mutate: practises changing prompts, and compares what it learned with the optimum on prompts that it never saw.
     """
     from headway.loop.demo import own_store
     from headway.project import Project
@@ -55,6 +60,10 @@ def demo(session: Session, name: str, out: Path | None, n: int, seed: int) -> No
             code="project_exists",
             hint=f"Name an empty folder: headway demo {name} --out demo",
         )
+    if name == "mutate":
+        from headway.cli.demo_mutate import play_mutate
+
+        return play_mutate(session, folder, steps=steps, seeds=seeds, seed=seed)
     own_store(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE).write_text(SETTINGS, "utf-8")
@@ -115,6 +124,7 @@ def demo(session: Session, name: str, out: Path | None, n: int, seed: int) -> No
     if promoted:
         session.undo(f"headway rollback {TASK}")
     session.next("headway status")
+    return None
 
 
 def play(project: Project, world: RoutingWorld, n: int, seed: int) -> Iterator[int]:

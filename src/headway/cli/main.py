@@ -49,8 +49,13 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
             "A policy beside the rules: what the log says and, with --tasks, what asking both says.",
         ),
         "verify": ("compare", "Check a run pack: every byte by its hash, every number by computing it again."),
+        "tradeoff": (
+            "tradeoff",
+            "What less quality would save: the curve from the best answer to the cheapest, on your own traffic.",
+        ),
         "plan": ("plan", "How many decisions a proof needs, before they are collected."),
         "report": ("report", "The latest verdict on a task, on one page."),
+        "mutate": ("mutate", "Change a prompt in one of five ways; what would change nothing is not offered."),
         "data": ("data", "Count, list, export and import what was recorded."),
         "rewards": ("rewards", "Look at rewards, and derive them again after a change."),
         "models": ("models", "Fetch, list and remove models; once here, they work offline."),

@@ -14,7 +14,7 @@ __all__ = ["curve_picture", "demo_picture", "rewards_picture"]
 INK, GREY, BLUE, GREEN, ORANGE = "#1f2933", "#8a949e", "#2563a8", "#2e7d4f", "#c8641e"
 
 
-def _pyplot() -> Any:
+def figure_class() -> Any:
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -38,7 +38,7 @@ def _pyplot() -> Any:
 
 def demo_picture(path: Path, evidence: Evidence, truth: Mapping[str, float], policy: str) -> None:
     """Left: how the proof grew with the log. Right: what each policy earns, estimated and true."""
-    figure = _pyplot()(figsize=(11, 4.4), dpi=150, layout="constrained")
+    figure = figure_class()(figsize=(11, 4.4), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1.0))
     _growth(left, evidence, truth[policy] - truth["uniform@0"])
     _values(right, evidence, truth, policy)
@@ -101,7 +101,7 @@ def rewards_picture(
     path: Path, task: str, edges: list[float], bins: Mapping[str, list[int]], *, by: str = "action", synthetic: bool
 ) -> None:
     """How often each reward comes, stacked by action, role or source."""
-    figure = _pyplot()(figsize=(8, 4.2), dpi=150, layout="constrained")
+    figure = figure_class()(figsize=(8, 4.2), dpi=150, layout="constrained")
     axes = figure.subplots()
     width = edges[1] - edges[0]
     bottom = [0] * (len(edges) - 1)
@@ -122,7 +122,7 @@ def rewards_picture(
 
 def curve_picture(path: Path, world: str, curve: Sequence[tuple[int, float]], target: float | None) -> None:
     """How the return of greedy episodes grew with practice."""
-    figure = _pyplot()(figsize=(8, 4.2), dpi=150, layout="constrained")
+    figure = figure_class()(figsize=(8, 4.2), dpi=150, layout="constrained")
     axes = figure.subplots()
     steps, means = zip(*curve, strict=True)
     axes.plot(steps, means, color=BLUE, linewidth=2, marker="o", markersize=3.5)

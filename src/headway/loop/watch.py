@@ -28,6 +28,7 @@ from headway.loop import pages
 from headway.loop.cycle import Done, cycle
 from headway.loop.lock import alone, held
 from headway.loop.standing import Due, Marks, due, standing
+from headway.loop.updates import do_updates
 from headway.loop.when import Machine, machine, not_now
 from headway.nouns.errors import Conflict, HeadwayError
 from headway.nouns.protocols import Clock, Progress
@@ -260,6 +261,7 @@ class Watch:
 
     def _asked_for(self) -> None:
         """Learning that somebody asked the server for."""
+        do_updates(self.project, WORKER, self._clock, self._say)
         jobs = Jobs(self.project.database)
         while jobs.waiting(("learn",), now=self._clock()):
             job = jobs.claim(WORKER, now=self._clock(), lease_s=_LEASE_S, kinds=("learn",))

@@ -89,4 +89,15 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         "0005_weights",
         "ALTER TABLE settled ADD COLUMN weight {float}",
     ),
+    (
+        # Steps that callers of the prompt-mutation endpoints took; the vectors go once a policy was learned from them.
+        "0006_experiences",
+        """
+        CREATE TABLE experiences (
+            seq {serial}, task_id {int} NOT NULL, width {int} NOT NULL, state {bytes}, action {int} NOT NULL,
+            reward {float} NOT NULL, next_state {bytes}, done {int} NOT NULL, log_prob {float} NOT NULL,
+            value {float} NOT NULL, key_id {int} NOT NULL, at {int} NOT NULL);
+        CREATE INDEX experiences_by_task ON experiences (task_id, seq);
+        """,
+    ),
 )

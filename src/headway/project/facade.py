@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -26,6 +27,7 @@ from headway.promote.ledger import Entry
 
 if TYPE_CHECKING:
     from headway.observe.erase import Doomed
+    from headway.project.embedded import Embedded
     from headway.project.erasing import Erased
     from headway.project.importing import Imported, Importing
     from headway.project.practising import Practised
@@ -182,6 +184,13 @@ class Project(Deciding):
 
         self.settle(task)
         return leaking.check(self, task, mined=mined)
+
+    @cached_property
+    def embedded(self) -> Embedded:
+        """The prompt-mutation service behind the eight endpoints: vectors in, one of five mutations out."""
+        from headway.project.embedded import Embedded
+
+        return Embedded(self)
 
     def generator(self, model: str | Path, *, here: bool = False) -> Generator:
         """A local language model: in the project's worker (`headway worker`), or loaded into this process, `here`."""

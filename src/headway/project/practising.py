@@ -113,11 +113,11 @@ def practise(
         metrics={**found.metrics, "mean_return": final.mean},
         baselines=found.baselines,
         seed=seed,
-        versions=_versions(),
+        versions=versions(),
         extra=found.extra,
     )
     ref = project.registry.add(header, found.tensors)
-    _note(project, header, str(ref), known)
+    note(project, header, str(ref), known)
     return Practised(
         policy=str(ref),
         world=known,
@@ -134,7 +134,7 @@ def practise(
     )
 
 
-def _note(project: Project, header: Header, ref: str, world: str) -> None:
+def note(project: Project, header: Header, ref: str, world: str) -> None:
     """A candidate's row in the ledger, where the project has such a task."""
     try:
         project.settings.task(header.task)
@@ -156,7 +156,7 @@ def _note(project: Project, header: Header, ref: str, world: str) -> None:
         )
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in ("headway", "numpy", "safetensors", "gymnasium"):
         try:

@@ -25,7 +25,7 @@ ASKING = ("route", "route-wide")  # worlds that give asks, one at a time
 NAMES = (*ASKING, "escalation", "escalation-priced")
 # Worlds of ours to practise in: name → "module:function", called as function(count=…, **settings). What it gives has
 # the interface of gymnasium's VectorEnv (`worlds.environments.Environments`). Loaded when asked for.
-PRACTICE: dict[str, str] = {}
+PRACTICE: dict[str, str] = {"prompts": "headway.worlds.prompts.synthetic:synthetic"}
 
 
 def sample(name: str, *, n: int = 4000, seed: int = 0) -> Iterator[Ask]:
