@@ -1,0 +1,177 @@
+"""Quality against cost: the curve of policies between the best answer and the cheapest, from one log.
+
+For each weight w, the policy that takes argmax over arms of quality(x, arm) − w · cost(x, arm), with both predicted by
+models that have not seen the row (cross-fitted ridges), is valued doubly robustly on the very same rows. A constraint
+("at least 95% of what always large gives") becomes the weight at which the cheapest such policy still keeps it, and the
+weight is what goes into a task's reward.
+
+Not covered: proof. The weight is chosen on the rows that it is valued on, so the policy that is learned with it still
+has to be proven; and a curve of linear models is a lower bound of what a better family reaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
+from headway.nouns.evidence import Estimate
+from headway.prove.intervals import normal
+from headway.prove.log import Floats, Integers
+from headway.prove.reward_model import ArmSums, narrow
+
+__all__ = ["LEAST", "Point", "Tradeoff", "tradeoff"]
+
+LEAST = 100  # rows below which no curve is drawn
+FOLDS = 5
+WEIGHTS = 24  # of the curve, between both ends
+_SURE = 1.2816  # one-sided 90%: how sure a kept constraint is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One policy of the curve; `weight` is what a unit of cost is worth in units of quality."""
+
+    weight: float
+    quality: Estimate
+    cost: Estimate
+    shares: Mapping[str, float]  # of the rows, per arm
+    keeps: float | None = None  # how far above the wanted quality, at the lower end of its interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tradeoff:
+    n: int
+    points: tuple[Point, ...]  # from quality alone to the cheapest
+    constants: Mapping[str, Point]  # always one arm
+    of: str = ""
+    at_least: float | None = None
+    chosen: Point | None = None  # the cheapest that keeps the constraint
+
+
+def tradeoff(
+    *,
+    features: Floats,
+    action: Integers,
+    logged: Floats,
+    quality: Floats,
+    cost: Floats,
+    arms: Sequence[str],
+    at_least: float | None = None,
+    of: str | None = None,
+    seed: int = 0,
+) -> Tradeoff:
+    """The curve over these rows (no NaN). `of`: the arm whose quality is the measure; the best one by default."""
+    n = len(action)
+    if n < LEAST:
+        raise InvalidInput(
+            f"{n} decisions carry both signals, and a curve needs {LEAST}.",
+            code="too_few_rows",
+            hint="Send the quality and the cost of every decision as signals.",
+        )
+    if of is not None and of not in arms:
+        raise UnknownName(f"There is no arm {of!r}.", code="unknown_arm", hint=did_you_mean(of, arms))
+    scores, guesses = {}, {}
+    for name, values in (("quality", quality), ("cost", cost)):
+        guesses[name] = _cross_fitted(features, action, values, len(arms), seed)
+        scores[name] = _robust(guesses[name], action, logged, values)
+    offered = logged > 0.0
+
+    def point(weight: float, chosen: Integers, wanted: Floats | None) -> Point:
+        rows = np.arange(n)
+        good, price = scores["quality"][rows, chosen], scores["cost"][rows, chosen]
+        keeps = None
+        if wanted is not None:
+            gap = good - wanted
+            keeps = float(gap.mean() - _SURE * gap.std(ddof=1) / sqrt(n))
+        counts = np.bincount(chosen, minlength=len(arms)) / n
+        return Point(
+            weight=weight,
+            quality=_estimate(good),
+            cost=_estimate(price),
+            shares={name: float(share) for name, share in zip(arms, counts, strict=True) if share > 0.0},
+            keeps=keeps,
+        )
+
+    constants = {
+        name: point(0.0, np.full(n, column), None) for column, name in enumerate(arms) if offered[:, column].all()
+    }
+    wanted: Floats | None = None
+    measure = of or ""
+    if at_least is not None:
+        if not constants or (of is not None and of not in constants):
+            raise InvalidInput(
+                "The arm to measure by was not offered in every decision.",
+                code="arm_missing",
+                hint="Name another --of.",
+            )
+        measure = of or max(constants, key=lambda name: constants[name].quality.value)
+        wanted = at_least * scores["quality"][:, list(arms).index(measure)]
+    points = []
+    for weight in _weights(guesses["quality"], guesses["cost"], offered):
+        worth = -guesses["cost"] if weight == inf else guesses["quality"] - weight * guesses["cost"]
+        points.append(point(weight, np.where(offered, worth, -inf).argmax(axis=1), wanted))
+    kept = [each for each in points if each.keeps is not None and each.keeps >= 0.0]
+    return Tradeoff(
+        n=n,
+        points=tuple(points),
+        constants=constants,
+        of=measure,
+        at_least=at_least,
+        chosen=min(kept, key=lambda each: each.cost.value) if kept else None,
+    )
+
+
+def _cross_fitted(features: Floats, action: Integers, values: Floats, arms: int, seed: int) -> Floats:
+    """[n, arm]; each row predicted by a model of the other folds."""
+    x = narrow(features, arms)
+    fold = np.random.default_rng(seed).permutation(len(action)) % FOLDS
+    parts = []
+    whole = ArmSums(arms, x.shape[1])
+    for each in range(FOLDS):
+        rows = fold == each
+        part = ArmSums(arms, x.shape[1])
+        part.add(x[rows], action[rows], values[rows])
+        whole.add(x[rows], action[rows], values[rows])
+        parts.append(part)
+    found = np.zeros((len(action), arms))
+    for each, part in enumerate(parts):
+        model = whole.less(part).fit()
+        assert model is not None, "there are rows in the other folds"
+        found[fold == each] = model.predict(x[fold == each])
+    return found
+
+
+def _robust(guessed: Floats, action: Integers, logged: Floats, values: Floats) -> Floats:
+    """[n, arm]; the doubly robust score of having chosen each arm."""
+    rows = np.arange(len(action))
+    found = guessed.copy()
+    found[rows, action] += (values - guessed[rows, action]) / logged[rows, action]
+    return found
+
+
+def _weights(quality: Floats, cost: Floats, offered: NDArray[np.bool_]) -> list[float]:
+    """Where decisions change hands: quantiles of quality gained per unit of cost, between 0 and the cheapest."""
+    rates = []
+    for left in range(quality.shape[1]):
+        for right in range(left):
+            both = offered[:, left] & offered[:, right]
+            more = cost[both, left] - cost[both, right]
+            gain = quality[both, left] - quality[both, right]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rate = gain / more
+            rates.append(rate[np.isfinite(rate) & (rate > 0.0)])
+    every = np.concatenate(rates) if rates else np.zeros(0)
+    if every.size == 0:
+        return [0.0, inf]
+    spread = np.quantile(every, np.linspace(0.01, 0.99, WEIGHTS))
+    return [0.0, *(float(each) for each in np.unique(spread)), inf]
+
+
+def _estimate(rows: Floats) -> Estimate:
+    low, high = normal(rows)
+    return Estimate(value=float(rows.mean()), low=low, high=high, n=rows.size, ess=float(rows.size), method="dr")
