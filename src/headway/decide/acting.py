@@ -39,6 +39,7 @@ class Explorer:
     share: float = 0.1  # epsilon
     temperature: float = 0.1  # softmax
     gamma: float = 100.0  # squarecb
+    scale: float = 1.0  # thompson: what deviations are multiplied with; below 1 it explores less
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(ExplorerKind):
@@ -47,11 +48,12 @@ class Explorer:
                 code="bad_explorer",
                 hint=did_you_mean(str(self.kind), get_args(ExplorerKind)),
             )
-        if not (0.0 <= self.share <= 1.0 and 0.0 < self.temperature < np.inf and 0.0 < self.gamma < np.inf):
+        above = (self.temperature, self.gamma, self.scale)
+        if not (0.0 <= self.share <= 1.0 and all(0.0 < each < np.inf for each in above)):
             raise InvalidSettings(
                 f"The explorer {self!r} has a value out of range.",
                 code="bad_explorer",
-                hint="share lies in 0..1, temperature and gamma above 0.",
+                hint="share lies in 0..1, temperature, gamma and scale above 0.",
             )
 
     def shape(self, opinions: Opinions, seeds: Sequence[int]) -> tuple[Floats, str]:
@@ -67,7 +69,7 @@ class Explorer:
             case "squarecb" if mean is not None:
                 return explore.squarecb(mean, self.gamma), "squarecb"
             case "thompson" if mean is not None and opinions.std is not None:
-                return explore.thompson(mean, opinions.std, seeds), "thompson"
+                return explore.thompson(mean, opinions.std * self.scale, seeds), "thompson"
         return opinions.probabilities, "policy"
 
 

@@ -299,7 +299,7 @@ class Bandit:
         match kind:
             case "thompson":
                 assert spread is not None
-                acting = explore.thompson(mean, spread, seeds)
+                acting = explore.thompson(mean, spread * self.explorer.scale, seeds)
             case "squarecb":
                 acting = explore.squarecb(mean, self._gamma())
             case "softmax":
