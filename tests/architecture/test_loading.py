@@ -35,6 +35,10 @@ def test_importing_headway_loads_no_heavy_package() -> None:
     assert not loaded("import headway") & (HEAVY | NUMBERS | WEB | TERMINAL)
 
 
+def test_the_server_and_what_asks_a_worker_load_no_language_model() -> None:
+    assert not loaded("import headway.serve.run, headway.client.worker, headway.project.generating") & HEAVY
+
+
 def test_asking_for_help_loads_no_heavy_package() -> None:
     code = (
         "import sys; from headway.cli.main import main\n"

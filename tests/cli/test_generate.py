@@ -81,6 +81,7 @@ def test_a_running_worker_is_asked(empty: Path, model: Path) -> None:
         try:
             assert worker.stdout is not None
             assert "listens" in worker.stdout.readline()
+            assert worker.stdout.readline().startswith("Next: headway")
             asked = headway(*line)
             assert "is loaded (cpu float32" in worker.stdout.readline()
             second = headway("-C", empty, "worker", "--json")

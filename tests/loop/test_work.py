@@ -22,7 +22,7 @@ import hypothesis.strategies as some
 import pytest
 
 from headway.client.worker import AsyncWorker, Worker
-from headway.client.worker_wire import frame, socket_of
+from headway.client.worker_wire import Generate, frame, socket_of
 from headway.decide.language import LanguageModel
 from headway.loop.work import Work
 from headway.nouns.errors import Conflict, InvalidInput, Unavailable, UnknownName
@@ -335,7 +335,10 @@ def test_a_worker_that_was_asked_nothing_has_loaded_nothing_heavy() -> None:
     assert not set(done.stdout.split()) & {"torch", "transformers"}
 
 
-def test_a_frame_that_is_too_long_is_refused_before_it_is_sent(project: Path, model: Path) -> None:
+def test_what_cannot_be_sent_is_refused_before_it_is(project: Path, model: Path) -> None:
     with pytest.raises(InvalidInput, match="bytes"):
         Worker(project, model).generate([Prompt(text="x" * 33_000_000)])
-    assert frame  # the wire's own check
+    for prompt in (Prompt(text="\ud83c"), Prompt(text="x", seed=1 << 70)):
+        with pytest.raises(InvalidInput) as caught:
+            frame(Generate("x", (prompt,)))
+        assert caught.value.code == "bad_prompt"

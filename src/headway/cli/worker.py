@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 import click
 
@@ -30,7 +32,13 @@ def worker(session: Session, device: str, dtype: str, threads: int, idle: float)
         session.out.line(line)
         sys.stdout.flush()
 
+    def announce(socket: Path) -> None:
+        session.out.document({"socket": str(socket), "pid": os.getpid(), "stop": "Ctrl-C"})
+        session.next('headway generate "The capital of France is"')
+        session.out.finish()
+        session.out.json = False  # that was the one document
+
     with session.project(create=True):
         pass  # a clear message about settings or a missing folder, before anything is locked
-    work = Work(session.folder, say=say, device=device, dtype=dtype, threads=threads, idle_s=idle)
+    work = Work(session.folder, say=say, announce=announce, device=device, dtype=dtype, threads=threads, idle_s=idle)
     return work.run()

@@ -140,7 +140,12 @@ _KINDS: dict[str, type[HeadwayError]] = {
 
 
 def frame(message: Question | Answer) -> bytes:
-    body = _encoder.encode(message)
+    try:
+        body = _encoder.encode(message)
+    except (TypeError, ValueError, OverflowError) as error:  # half a surrogate pair, a seed of more than 64 bits
+        raise InvalidInput(
+            f"This cannot be sent to a worker: {error}.", code="bad_prompt", hint="Use plain texts and numbers."
+        ) from error
     if len(body) > MOST_BYTES:
         raise InvalidInput(
             f"{len(body)} bytes are more than a worker takes at once ({MOST_BYTES}).",

@@ -63,6 +63,7 @@ class Work:
         folder: Path,
         *,
         say: Callable[[str], None] = lambda _line: None,
+        announce: Callable[[Path], None] = lambda _socket: None,
         device: str = "auto",
         dtype: str = "auto",
         threads: int = 0,
@@ -73,6 +74,7 @@ class Work:
         self.folder = folder
         cache = load(folder, environ).cache
         self._say = say
+        self._announce = announce  # told the socket once it listens
         self._engine = Engine(
             lambda name: models.folder(name, cache),
             say=say,
@@ -117,6 +119,7 @@ class Work:
         server = await asyncio.start_unix_server(answer, sock=listening)
         self._engine.start()
         self._say(f"The worker listens at {socket_of(self.folder)}.")
+        self._announce(socket_of(self.folder))
         self.ready.set()
         try:
             await self._stop.wait()

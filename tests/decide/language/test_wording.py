@@ -167,6 +167,8 @@ def test_what_fits_exactly_is_taken(llama: LanguageModel) -> None:
         Prompt(text="x", stop=("",)),
         Prompt(text="x", stop=("a",) * 17),
         Prompt(turns=(Turn("user", "x"), Turn("system", "y"))),
+        Prompt(text="\ud83c"),
+        Prompt(turns=(Turn("user", "\ud83c"),)),
     ],
 )
 def test_a_prompt_that_cannot_be_is_refused(prompt: Prompt) -> None:

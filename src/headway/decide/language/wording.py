@@ -30,11 +30,20 @@ def checked(prompt: Prompt) -> Prompt:
         wrong = f"top_p is {prompt.top_p!r}, expected more than 0 and at most 1."
     elif len(prompt.stop) > _MOST_STOPS or not all(prompt.stop):
         wrong = f"stop has {len(prompt.stop)} texts, expected at most {_MOST_STOPS}, none of them empty."
+    elif not _is_text(prompt.text, *prompt.stop, *(each.content for each in prompt.turns)):
+        wrong = "A text holds half of a character (a lone surrogate), which no model can read."
     elif prompt.turns and prompt.turns[-1].role == "system":
         wrong = "The last turn is the system's, and nobody has asked anything."
     if wrong:
         raise InvalidInput(wrong, code="bad_prompt", hint="See `headway generate --help`.")
     return prompt
+
+
+def _is_text(*texts: str) -> bool:
+    try:
+        return all(each.encode() is not None for each in texts)
+    except UnicodeEncodeError:
+        return False
 
 
 def rendered(tokenizer: Any, turns: Sequence[Turn]) -> list[int]:
