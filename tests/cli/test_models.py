@@ -125,6 +125,7 @@ def test_a_hub_name_is_fetched_without_its_pickles(cache: Path, hub: str, tmp_pa
     assert model["source"] == {"hub": "org/small", "revision": COMMIT}
     there = {each.name for each in Path(model["folder"]).iterdir()}
     assert there == {"config.json", "tokenizer.json", "model.safetensors", "headway-model.json"}
+    assert headway("models", "path", "org/small").out.strip() == model["folder"]
     missing = process("models", "add", "org/none", "--json", cwd=tmp_path, HF_ENDPOINT=hub)
     assert missing.error["code"] == "model_unknown"
 

@@ -204,20 +204,21 @@ def test_what_pip_says_is_repeated_without_a_password() -> None:
     ],
     ids=["flipped byte", "cut", "missing", "no manifest", "half a manifest", "changed manifest"],
 )
-def test_damage_is_noticed_and_repaired(
-    known: dict[str, models.Recipe],
-    model: models.Model,
-    cache: Path,
-    tmp_path: Path,
-    damage: Callable[[Path], object],
-) -> None:
+def test_damage_is_noticed(model: models.Model, cache: Path, damage: Callable[[Path], object]) -> None:
+    assert store.check(model, cache) == ""
     damage(model.folder)
     (listed,) = models.installed(cache)
     assert store.check(listed, cache)
-    again = models.folder("tiny", cache, known=known)
-    assert files(models.installed(cache)[0])["weights.bin"] == tiny.CONTENT
-    assert again == model.folder
-    assert (tmp_path / "log").read_text() == "made\n"
+    with pytest.raises(Damaged, match="is damaged"):
+        models.folder("tiny", cache)  # among the models that everybody knows there is none to make it again from
+
+
+def test_damage_is_repaired(known: dict[str, models.Recipe], model: models.Model, cache: Path, tmp_path: Path) -> None:
+    for number, name in enumerate(("weights.bin", store.MANIFEST), start=1):
+        (model.folder / name).write_bytes(b"N" + (model.folder / name).read_bytes()[1:])
+        assert models.folder("tiny", cache, known=known) == model.folder
+        assert files(models.installed(cache)[0])["weights.bin"] == tiny.CONTENT
+        assert (tmp_path / "log").read_text() == number * "made\n"
 
 
 def test_a_byte_that_flips_without_a_trace_is_found_by_a_full_check(
@@ -364,6 +365,8 @@ def test_a_model_that_was_never_added_names_the_command(cache: Path) -> None:
     assert (caught.value.code, caught.value.hint) == ("model_missing", "Add it with `headway models add smollm2`.")
     with pytest.raises(Unavailable, match=r"Did you mean 'smollm2'\?"):
         models.folder("smolm2", cache)
+    with pytest.raises(Unavailable, match="headway models add org/model"):
+        models.folder("org/model", cache)
     with pytest.raises(UnknownName, match=r"Did you mean 'minilm'\?"):
         models.add("minilmm", cache)
     for name in ("../up", "UP", "", "a b", ".hidden"):

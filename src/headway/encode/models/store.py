@@ -5,7 +5,7 @@
     <cache>/models/.work/            what is being made, on the same disk: renamed into its place when it is whole
     <cache>/models/.seen/smollm2     size and times of the files when they were last hashed: equal → not hashed again
 
-`check` finds a flipped byte, a missing file and a strange one. A model that was written to since it was hashed is
+`check` finds a flipped byte, a missing file and a changed manifest. A model that was written to since it was hashed is
 hashed again; one that only the disk itself has changed is found by `verify`, which always hashes.
 """
 

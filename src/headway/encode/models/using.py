@@ -27,6 +27,7 @@ def folder(
 
     folder("smollm2", settings.cache)
     folder("./my-model", settings.cache)
+    folder("org/model", settings.cache)            # one that was added by this hub name
 
     A model that was never added is an error, `model_missing`, with the command that adds it. A known one that is
     damaged is made again from its wheel; where that fails, and for any other, the error is `model_damaged`.
@@ -34,7 +35,9 @@ def folder(
     if is_path(name):
         return usable(Path(name).expanduser())
     name = str(name)
-    model = store.look(name, cache)
+    if "/" in name:  # a hub name: whatever it is called here
+        name = next((each.name for each in store.installed(cache) if each.source.get("hub") == name), name)
+    model = store.look(name, cache) if "/" not in name else None
     if model is None:
         there = {*known, *(each.name for each in store.installed(cache))}
         if name in known or "/" in name:
