@@ -244,7 +244,8 @@ def test_with_consensus_a_deleted_rater_is_as_if_they_had_never_rated(opened: Op
     assert table(project) == expected
 
 
-def test_nothing_of_it_is_left_on_the_disk(tmp_path: Path, environ: dict[str, str]) -> None:
+@pytest.mark.parametrize("rewrite", [True, False])
+def test_nothing_of_it_is_left_on_the_disk(tmp_path: Path, environ: dict[str, str], rewrite: bool) -> None:
     import headway
 
     with headway.open(tmp_path, environ=environ, seed=3) as project:
@@ -253,7 +254,7 @@ def test_nothing_of_it_is_left_on_the_disk(tmp_path: Path, environ: dict[str, st
             pick = project.decide("route", text, [f"candidate-of-{n}", "other"], episode=f"episode-of-{n}")
             project.signal(pick.id, reward=1.0, rater=f"person-{n}", label=f"label-of-{n}")
         project.settle("route")
-        done = project.erase(Doomed(before=project.clock() + 1.0))
+        done = project.erase(Doomed(before=project.clock() + 1.0), rewrite=rewrite)
         assert done.decisions == 200
         if not project.settings.store.embedded:
             assert "write-ahead log" in done.remains[0]  # said, because it is the server's
@@ -288,7 +289,7 @@ print("done", flush=True)
 """
 
 
-@pytest.mark.parametrize("steps", [1, 3, 5, 8, 12, 15, 18, 25, 30])
+@pytest.mark.parametrize("steps", [2, 9, 16, 27])
 def test_killed_in_the_middle_it_is_deleted_wholly_or_not_at_all(
     tmp_path: Path, environ: dict[str, str], steps: int
 ) -> None:
@@ -365,7 +366,7 @@ def test_any_sequence_ends_as_if_what_was_deleted_had_never_been(steps: list[Ste
     """Against a model in plain Python: live ratings by (decision, rater), a decision's reward is their mean."""
     project = opened(TOML)
     if rows := project.query.latest(None, 1):
-        project.erase(Doomed(before=rows[0].at + 1e6), purge=False)
+        project.erase(Doomed(before=rows[0].at + 1e6), rewrite=False)
     ids: list[str] = []
     live: dict[str, dict[str, float]] = {}
     for what, place, rater, value in steps:
@@ -384,12 +385,12 @@ def test_any_sequence_ends_as_if_what_was_deleted_had_never_been(steps: list[Ste
             project.withdraw(which, "reward", rater=rater)
             del live[which][rater]
         elif what == "erase decision" and which in live:
-            project.erase(Doomed(decision=which), purge=False)
+            project.erase(Doomed(decision=which), rewrite=False)
             del live[which]
         elif what == "erase rater" and project.database.query(
             "SELECT 1 FROM names WHERE kind = 'rater' AND name = ?", (rater,)
         ):
-            project.erase(Doomed(rater=rater), purge=False)
+            project.erase(Doomed(rater=rater), rewrite=False)
             for given_ratings in live.values():
                 given_ratings.pop(rater, None)
     rewards = {name: reward for name, (status, reward, _) in table(project).items() if status == "rewarded"}

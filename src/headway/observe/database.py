@@ -170,8 +170,11 @@ class Database(ABC):
         """Bytes on disk."""
 
     @abstractmethod
-    def purge(self) -> list[str]:
-        """Take what was deleted off the disk; what may still hold some of it, in words, for people."""
+    def purge(self, *, rewrite: bool = True) -> list[str]:
+        """Take what was deleted off the disk; what may still hold some of it, in words, for people.
+
+        `rewrite` also gives the space back, which takes as long as copying the store.
+        """
 
     @abstractmethod
     def tables(self) -> dict[str, Table]:

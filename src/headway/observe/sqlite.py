@@ -149,16 +149,18 @@ class SQLite(Database):
     def size(self) -> int:
         return self.path.stat().st_size
 
-    def purge(self) -> list[str]:
-        """Rewrite the file without its free pages and empty the write-ahead log.
+    def purge(self, *, rewrite: bool = True) -> list[str]:
+        """Empty the write-ahead log, and rewrite the file without its free pages.
 
-        Deleted content was overwritten with zeros already (`secure_delete`); what is left are old pages in the log.
+        Deleted content is overwritten with zeros (`secure_delete`), in the log at first; with the log emptied, the file
+        has them too.
         """
         self._check_fork()
         with self._writing, translated(self.path), self._locked():
             connection = self._writer or self._connect()
             self._writer = connection
-            connection.execute("VACUUM")
+            if rewrite:
+                connection.execute("VACUUM")
             for _ in range(50):  # a reader in the middle of a page keeps the log for a moment
                 if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0:
                     return []

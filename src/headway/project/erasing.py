@@ -45,22 +45,22 @@ class _NotReally(Exception):
     """Ends a rehearsal: everything is rolled back."""
 
 
-def erase(project: Project, wanted: Doomed, *, dry_run: bool = False, purge: bool = True) -> Erased:
+def erase(project: Project, wanted: Doomed, *, dry_run: bool = False, rewrite: bool = True) -> Erased:
     """Delete what is wanted, in one transaction; then settle again what lost signals, and clean the disk.
 
     Nothing else settles meanwhile. If an online policy published a snapshot in between, it is done over from the start.
-    `dry_run` does all of it and rolls back, so that its counts are exact.
+    `dry_run` does all of it and rolls back, so that its counts are exact. `rewrite` gives the space back to the disk.
     """
     for attempt in range(_TRIES):
         try:
-            return _erase(project, wanted, dry_run, purge)
+            return _erase(project, wanted, dry_run, rewrite)
         except Conflict:
             if attempt == _TRIES - 1:
                 raise
     raise AssertionError("unreachable")
 
 
-def _erase(project: Project, wanted: Doomed, dry_run: bool, purge: bool) -> Erased:
+def _erase(project: Project, wanted: Doomed, dry_run: bool, rewrite: bool) -> Erased:
     with project.lock():
         found = rows.look(project.database, wanted)
         done = Erased(tasks=found.tasks, dry_run=dry_run, bundles=_bundles(project, found))
@@ -82,7 +82,7 @@ def _erase(project: Project, wanted: Doomed, dry_run: bool, purge: bool) -> Eras
         project.servings.forget(task)
         with suppress(HeadwayError):  # recorded once, no longer declared: there is no reward to settle by
             project.settle(task)
-    done.remains = project.database.purge() if purge else []
+    done.remains = project.database.purge(rewrite=rewrite)
     return done
 
 
@@ -94,7 +94,7 @@ def retain(project: Project, *, dry_run: bool = False) -> Erased | None:
     wanted = Doomed(before=project.clock() - days * 86_400.0)
     if rows.look(project.database, wanted).nothing:
         return None
-    return erase(project, wanted, dry_run=dry_run, purge=False)
+    return erase(project, wanted, dry_run=dry_run, rewrite=False)
 
 
 # -- what was learned

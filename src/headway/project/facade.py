@@ -200,7 +200,7 @@ class Project(Deciding):
 
     # -- delete
 
-    def erase(self, wanted: Doomed, *, dry_run: bool = False, purge: bool = True) -> Erased:
+    def erase(self, wanted: Doomed, *, dry_run: bool = False, rewrite: bool = True) -> Erased:
         """Delete decisions, or what one rater said, for good: it cannot be undone.
 
         project.erase(Doomed(rater="ann"))
@@ -208,7 +208,7 @@ class Project(Deciding):
         """
         from headway.project import erasing
 
-        return erasing.erase(self, wanted, dry_run=dry_run, purge=purge)
+        return erasing.erase(self, wanted, dry_run=dry_run, rewrite=rewrite)
 
     # -- look
 
