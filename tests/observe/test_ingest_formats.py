@@ -372,6 +372,24 @@ def test_a_mistyped_mapping_is_an_error_before_anything_is_read(tmp_path: Path) 
     assert "action" in error.value.hint
 
 
+def test_a_column_that_is_not_there_is_an_error_and_not_a_missing_reward(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("action,score\na,\nb,0.5\n", "utf-8")
+    columns = {"propensity": "unknown", "reward": "scoer"}
+    with pytest.raises(InvalidInput, match="there is no column 'scoer'") as error:
+        records(path, "columns", columns=columns)
+    assert "score" in error.value.hint
+    first, second = records(path, "columns", columns={**columns, "reward": "score"})
+    assert (first.labels(), second.labels()) == ({}, {"reward": 0.5})
+
+
+def test_a_field_that_the_first_line_lacks_is_still_read(write: Write) -> None:
+    path = write([{"action": "a"}, {"action": "a", "reward": 0.5, "propensity": 1.0}])
+    unrated, rated = records(path, "columns")
+    assert (unrated.labels(), unrated.probabilities) == ({}, None)
+    assert (rated.labels(), rated.probabilities) == ({"reward": 0.5}, (1.0,))
+
+
 def test_parquet_is_read_row_by_row(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

@@ -475,9 +475,10 @@ def test_gzip_is_read_and_a_broken_one_says_so(project: Project, tmp_path: Path)
         project.import_file(tmp_path / "nowhere.jsonl")
 
 
+LETTERS = st.text('ab.é\x00\n"\\{1 \ud800𝒳', max_size=12)
 HOSTILE = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just("2026-01-01T00:00:00Z"),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    st.none() | st.booleans() | st.integers() | st.floats() | LETTERS | st.just("2026-01-01T00:00:00Z"),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(LETTERS, inner, max_size=4),
     max_leaves=8,
 )
 SHAPES: dict[str, list[dict[str, Any]]] = {
@@ -497,7 +498,7 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 @pytest.mark.parametrize("name", FORMATS)
 def test_any_change_of_any_field_is_read_or_refused_with_its_line(
@@ -514,7 +515,7 @@ def test_any_change_of_any_field_is_read_or_refused_with_its_line(
     assert all(each.line in (1, 2) and each.message for each in report.problems)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     content=st.binary(max_size=400)
     | st.lists(st.sampled_from([GOOD, b"{", b"\x00", b"}", b"\n", b'"', b"\xff"])).map(b"".join)

@@ -195,7 +195,7 @@ def test_measurements_in_a_text_are_told_from_other_numbers(text: str, values: l
     assert masked(text) == without
 
 
-@given(st.text(max_size=200))
+@given(st.text("0123456789.+-−%# ab", max_size=100))
 def test_masking_twice_changes_nothing_more(text: str) -> None:
     assert masked(masked(text)) == masked(text)
     assert spoken(masked(text)) == ()

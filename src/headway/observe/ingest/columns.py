@@ -10,7 +10,8 @@ a table that is silent about it would be taken for one that knows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from math import isfinite
 from typing import Any
 
@@ -27,40 +28,50 @@ ROLES = (
     "text", "action", "reward", "propensity", "candidates", "id", "at", "episode", "step", "role", "source", "failed",
 )  # fmt: skip
 UNKNOWN = "unknown"
+_LOOKED_AT = 1000  # rows that tell which columns there are
 
 
 def read_columns(rows: Iterable[Row | Problem], options: Options) -> Iterator[Record | Problem]:
-    plan: _Plan | None = None
-    for each in rows:
+    stream = iter(rows)
+    first = list(islice(stream, _LOOKED_AT))
+    names = dict.fromkeys(name for each in first if not isinstance(each, Problem) for name in each[1])
+    plan = _Plan(_mapping(list(names), options), options.candidates) if names else None
+    for each in chain(first, stream):
         if isinstance(each, Problem):
             yield each
             continue
         line, row = each
         if plan is None:
-            plan = _Plan(_mapping(row, options), options.candidates)
+            plan = _Plan(_mapping(list(row), options), options.candidates)
         try:
             yield plan.record(line, row)
         except Wrong as wrong:
             yield Problem(line, wrong.field, wrong.message, wrong.cure)
 
 
-def _mapping(row: dict[str, Any], options: Options) -> dict[str, str]:
+def _mapping(columns: Sequence[str], options: Options) -> dict[str, str]:
     """Our name → their column. What is mapped and not there is an error before anything is read."""
     given = dict(options.columns)
-    for ours in given:
+    for ours, theirs in given.items():
         if ours not in ROLES and not ours.startswith(("state.", "signal.")):
             known = (*ROLES, "state.NAME", "signal.NAME")
             raise InvalidInput(
                 f"--map {ours}=… is not one of our names.", code="bad_mapping", hint=did_you_mean(ours, known)
             )
+        if theirs not in columns and (ours, theirs) != ("propensity", UNKNOWN):
+            raise InvalidInput(
+                f"--map {ours}={theirs}: there is no column {theirs!r}.",
+                code="bad_mapping",
+                hint=did_you_mean(theirs, columns),
+            )
     for ours in ROLES:
-        if ours not in given and ours in row:
-            given[ours] = ours
+        if ours in columns:
+            given.setdefault(ours, ours)
     if "action" not in given:
         raise InvalidInput(
             "No column says which action was chosen.",
             code="bad_mapping",
-            hint=f"Name it with --map action=COLUMN. {did_you_mean('action', map(str, row))}",
+            hint=f"Name it with --map action=COLUMN. {did_you_mean('action', columns)}",
         )
     if "propensity" not in given:
         raise InvalidInput(
@@ -116,7 +127,7 @@ class _Plan:
             probabilities=self._probabilities(row, candidates, action),
             source=_source(self._name(row, "source")),
             signals=tuple(signals),
-            ignored=(*left, *(theirs for theirs in row if theirs not in self._used)),
+            ignored=(*left, *(name for name, value in row.items() if name not in self._used and value is not None)),
         )
 
     def _get(self, row: dict[str, Any], ours: str) -> Any:

@@ -227,5 +227,6 @@ def _kept(path: str, value: float) -> float:
 
 
 def fields_left(row: Mapping[str, Any], used: Iterable[str]) -> list[str]:
-    """Fields of the row that nobody reads."""
-    return [str(name) for name in row if name not in set(used)]
+    """Fields of the row that nobody reads, where they say something."""
+    known = set(used)
+    return [str(name) for name, value in row.items() if name not in known and value is not None]

@@ -190,7 +190,7 @@ def _csv_lines(path: Path) -> Iterator[Row | Problem]:
                     "Quote fields that hold commas; leave a field empty where its value is not known.",
                 )
             elif cells:
-                yield line, {name: cell for name, cell in zip(header, cells, strict=True) if cell != ""}
+                yield line, {name: None if cell == "" else cell for name, cell in zip(header, cells, strict=True)}
 
 
 # -- Parquet
@@ -207,7 +207,7 @@ def _parquet_rows(path: Path) -> Iterator[Row | Problem]:
             for batch in parquet.ParquetFile(file).iter_batches(batch_size=_BATCH):
                 for each in batch.to_pylist():
                     row += 1
-                    yield row, {name: _plain(value) for name, value in each.items() if value is not None}
+                    yield row, {name: _plain(value) for name, value in each.items()}
         except (ArrowException, ValueError, OverflowError) as error:
             yield Problem(row + 1, "", f"the file cannot be read as Parquet: {error}", "Check the file.")
 
