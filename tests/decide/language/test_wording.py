@@ -45,6 +45,18 @@ def test_a_character_that_stays_incomplete_comes_at_the_end(llama: LanguageModel
     assert [each.text for each in deltas] == ["a", "", "�"]
 
 
+def test_bytes_that_never_become_text_are_given_up_and_do_not_pile_up(llama: LanguageModel) -> None:
+    spelling = Spelling(llama.tokenizer, [], ())
+    (half,) = llama.tokenizer("é")["input_ids"][1:]
+    pieces = [spelling.add(half) for _ in range(100)]
+    assert max(map(len, pieces)) <= 16
+    assert "".join(pieces) + spelling.rest() == "�" * 100
+    silent = [spelling.add(257) for _ in range(100)]  # a special token has no text
+    assert silent == [""] * 100
+    assert len(spelling._tokens) - spelling._spelled < 16
+    assert spelling.add(llama.tokenizer("a")["input_ids"][0]) == "a"
+
+
 def test_streaming_says_what_generating_says(llama: LanguageModel) -> None:
     for seed in range(20):
         prompt = Prompt(text="Hello", max_tokens=40, seed=seed, stop=("e", "\n"))

@@ -11,6 +11,7 @@ from headway.nouns.protocols import Prompt, Turn
 __all__ = ["Spelling", "checked", "fitted", "rendered"]
 
 _MOST_STOPS = 16
+_PENDING = 16  # tokens that may wait for a character to become whole: what waits longer is no text
 _BEFORE = 6  # tokens of the prompt that the first tokens of a reply are spelled after
 
 
@@ -144,7 +145,7 @@ class Spelling:
     def add(self, token: int) -> str:
         self._tokens.append(token)
         before, now = self._decoded(self._spelled), self._decoded(len(self._tokens))
-        if now.endswith("�") or len(now) <= len(before):
+        if (now.endswith("�") or len(now) <= len(before)) and len(self._tokens) - self._spelled < _PENDING:
             return ""  # a character that is not whole yet, or a token without text
         self._begin, self._spelled = self._spelled, len(self._tokens)
         return self._released(now[len(before) :])
