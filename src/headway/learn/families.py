@@ -15,7 +15,7 @@ from headway.learn.outcome import OutcomeLearner
 from headway.nouns.errors import UnknownName, did_you_mean
 from headway.nouns.protocols import Encoder, Learner
 
-__all__ = ["FAMILIES", "ONLINE", "learner", "online_learner"]
+__all__ = ["FAMILIES", "ONLINE", "RESUMABLE", "learner", "online_learner"]
 
 FAMILIES: dict[str, Callable[[Encoder | None], Learner]] = {
     "bandit": BanditLearner,
@@ -24,6 +24,7 @@ FAMILIES: dict[str, Callable[[Encoder | None], Learner]] = {
     "outcome": OutcomeLearner,
     "actor_critic": ActorCriticLearner,
 }
+RESUMABLE = ("clone", "cql")  # their `learn` takes `resume`: a policy to go on from
 ONLINE: dict[str, Callable[[Encoder | None], BanditLearner]] = {"bandit": BanditLearner}
 
 

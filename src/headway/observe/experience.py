@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from headway.nouns.records import Candidate, Decision, Settled, Source, State
+from headway.nouns.records import Candidate, Decision, Ending, Settled, Source, State
 from headway.nouns.words import masked
 from headway.observe.query import Query
 from headway.observe.rows import dumps
@@ -107,6 +107,10 @@ class Recorded:
         if self._length is None:
             self._length = sum(1 for _ in self)
         return self._length
+
+    def endings(self) -> dict[str, Ending]:
+        """How the task's episodes ended, by name; one that is still open is not there."""
+        return self._query.endings(self.task)
 
     def _rows(self) -> Iterator[Settled]:
         for row in self._query.settled(self.task, upto=self.upto):

@@ -8,7 +8,7 @@ from typing import Any
 
 from headway.nouns.errors import UnknownName
 from headway.nouns.ids import episode_id, id_bytes, id_text, is_episode
-from headway.nouns.records import SOURCES, Decision, Outcome, Settled, Signal, Source
+from headway.nouns.records import SOURCES, Decision, Ending, Outcome, Settled, Signal, Source
 from headway.observe.database import Database
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, decode_candidates
 
@@ -50,6 +50,13 @@ class Query:
 
     def names(self, kind: str) -> list[str]:
         return [row[0] for row in self._database.query("SELECT name FROM names WHERE kind = ? ORDER BY name", (kind,))]
+
+    def endings(self, task: str) -> dict[str, Ending]:
+        """How a task's episodes ended, by name; one that is still open is not there."""
+        rows = self._database.query(
+            "SELECT name, ending FROM episodes WHERE task_id = ? AND ending IS NOT NULL", (self.name_id("task", task),)
+        )
+        return {row[0]: row[1] for row in rows}
 
     # -- decisions
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import getpass
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns.checkpoint import Header, PolicyRef
+from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Learned, Progress
 from headway.nouns.records import Settled
 from headway.observe.experience import PARTS, Recorded, part_of, without
@@ -50,11 +51,14 @@ def learn(
     left_out = [each for each in leaky if each not in trust and each.removesuffix(":numbers") not in trust]
     experience = Recorded(project.query, task, upto=upto, left_out=left_out, mined=mined)
     seed = settings.seed if seed is None else seed
-    learned = teach.learn(experience, {**_knobs(settings), **knobs}, seed, progress)
+    knobs = dict(knobs)
+    resume = knobs.pop("resume", None)
+    begun = _begun(project, settings, family, resume)
+    learned = teach.learn(experience, {**_knobs(settings), **knobs}, seed, progress, **begun.kept)
     said = ({"left_out": left_out} if left_out else {}) | ({"mined": True} if mined else {})
     if said:
         learned = replace(learned, trained_on={**learned.trained_on, **said})
-    header = header_of(settings, learned, encoder.version, seed, upto, LEARNED_PARTS, parent=None)
+    header = header_of(settings, learned, encoder.version, seed, upto, LEARNED_PARTS, parent=begun.digest)
     ref = project.registry.add(header, learned.tensors)
     digest = project.registry.find(str(ref))
     if digest not in project.ledger.states(task):
@@ -71,6 +75,30 @@ def learn(
             )
         )
     return str(ref)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """Where learning begins: nowhere, or with a policy to go on from."""
+
+    digest: str | None
+    kept: dict[str, Any]
+
+
+def _begun(project: Project, settings: TaskSettings, family: str, resume: str | None) -> _Begun:
+    from headway.learn.families import RESUMABLE
+
+    if resume is None:
+        return _Begun(None, {})
+    if family not in RESUMABLE:
+        raise InvalidInput(
+            f"The family {family!r} cannot go on from {resume!r}.",
+            code="not_resumable",
+            hint=f"Learn anew, or use one of: {', '.join(RESUMABLE)}.",
+        )
+    ref, digest = project.servings.resolve(settings, resume)
+    policy = project.servings.policy(settings.name, project.servings.body(settings), ref, digest)
+    return _Begun(digest, {"resume": policy})
 
 
 def due(project: Project, task: str) -> int:
