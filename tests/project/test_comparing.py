@@ -17,6 +17,7 @@ from headway.project.packs import verify
 from headway.project.synthesising import synthesise
 from tests.serve_proxy.upstream import Upstream
 
+pytestmark = pytest.mark.engines(slow="postgresql", why="it is about files and HTTP")
 TOML = """
 [tasks.route]
 actions = ["primary", "fallback"]

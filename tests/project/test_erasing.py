@@ -182,6 +182,7 @@ def test_bundles_that_were_learned_from_deleted_rows_are_listed(opened: Opened) 
     assert project.erase(Doomed(decision=learned), dry_run=True).bundles == [first]
 
 
+@pytest.mark.engines(slow="postgresql", why="it is about learning")
 def test_an_online_policy_takes_back_exactly_what_it_had_learned_from_deleted_rows(opened: Opened) -> None:
     from tests.project.conftest import play
 

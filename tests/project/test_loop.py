@@ -66,6 +66,7 @@ def test_a_policy_without_evidence_is_not_promoted(opened):
     assert project.decide("route", "x", ARMS).policy == "uniform@0"
 
 
+@pytest.mark.engines(slow="postgresql", why="it is about learning")
 def test_a_forged_verdict_does_not_promote(opened):
     project = opened()
     play(project, n=60)
@@ -281,6 +282,7 @@ def test_a_plan_fixes_the_horizon_before_the_test_is_looked_at(opened):
     assert evidence.n <= 300, "pilot rows do not count"
 
 
+@pytest.mark.engines(slow="postgresql", why="it is about learning")
 def test_folding_equals_learning_the_statistics_again(opened):
     toml = '[tasks.route]\nactions = ["small", "large"]\ngate = "off"\nonline = "live"\n'
     project = opened(toml)

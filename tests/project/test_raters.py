@@ -103,6 +103,7 @@ def test_a_measured_signal_beside_a_rated_one_is_left_alone(opened: Opened) -> N
     assert first.reward == pytest.approx((agreed.items[first.decision.seq].mean - 3.0) / 2.0 - 0.25, abs=2e-3)
 
 
+@pytest.mark.engines(slow="postgresql", why="it is about learning")
 def test_the_weights_reach_the_learner_and_the_online_state(opened: Opened) -> None:
     project = opened(TOML)
     rate(project, 200)
@@ -117,6 +118,7 @@ def test_the_weights_reach_the_learner_and_the_online_state(opened: Opened) -> N
     assert total < sum(1 for row in learned if part_of(row.decision) != "prove")
 
 
+@pytest.mark.engines(slow="postgresql", why="it is about learning")
 def test_an_online_state_takes_back_weighted_rows_exactly(opened: Opened) -> None:
     from headway.encode import encoder
     from headway.encode.fitting import fit
