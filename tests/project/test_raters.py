@@ -167,3 +167,17 @@ def test_a_question_about_a_signal_that_does_not_count_is_refused(opened: Opened
 
 def test_the_consensus_is_another_reward_version(opened: Opened) -> None:
     assert opened(TOML).rewards("reply").version != opened(TOML.replace("true", "false")).rewards("reply").version
+
+
+def test_when_one_rater_is_left_their_ratings_count_as_they_are_again(opened: Opened) -> None:
+    project = opened(TOML)
+    ids = [project.decide("reply", f"question {n}").id for n in range(12)]
+    for n, each in enumerate(ids):
+        project.signal(each, {"rating": 1.0 + n % 5}, rater="ann")
+    before = outcomes(project)
+    for each in ids[:4]:
+        project.signal(each, {"rating": 2.0}, rater="bob")
+    assert outcomes(project)[ids[9]] != before[ids[9]], "a second rater tells something about the first"
+    for each in ids[:4]:
+        project.withdraw(each, "rating", rater="bob")
+    assert outcomes(project) == before

@@ -143,17 +143,22 @@ class _Settler:
     def rated(self) -> int:
         """Every draw that has ratings once more: a rating changes what the rater's other ratings are worth."""
         last = self._database.query("SELECT MAX(seq) FROM signals")[0][0] or 0
-        draws = sorted(self._agreement())
-        written = 0
-        for start in range(0, len(draws), _PAGE):
-            written += self._write(draws[start : start + _PAGE], marks={})
-        self._write([], marks={"agreed": last})
+        agreement = self._agreement()
+        compared = len({name for values, _ in agreement.values() for name in values})
+        if compared < self._mark("compared"):
+            written = self.everything()  # a signal that has one rater left counts as it is, wherever it stands
+        else:
+            draws = sorted(agreement)
+            written = 0
+            for start in range(0, len(draws), _PAGE):
+                written += self._write(draws[start : start + _PAGE], marks={})
+        self._write([], marks={"agreed": last, "compared": compared})
         return written
 
     def _agreement(self) -> Mapping[int, tuple[Mapping[str, float], float]]:
         if self._agreed is None:
             assert self._agree is not None
-            self._agreed = self._agree(_given(self._database, self._task_id, self._name))
+            self._agreed = self._agree(_given(self._database, self._task_id, self._name, several=True))
         return self._agreed
 
     # -- one page
@@ -281,8 +286,8 @@ class _Settler:
         return known
 
 
-def given(database: Database, query: Query, task: str) -> list[Given]:
-    """Every live signal of a task, by the decision that drew."""
+def given(database: Database, query: Query, task: str, *, several: bool = False) -> list[Given]:
+    """Every live signal of a task, by the decision that drew; `several`: of those that more than one rater gives."""
     names: dict[int, str] = {}
 
     def name(identifier: int) -> str:
@@ -291,19 +296,27 @@ def given(database: Database, query: Query, task: str) -> list[Given]:
             found = names[identifier] = database.query("SELECT name FROM names WHERE id = ?", (identifier,))[0][0]
         return found
 
-    return _given(database, query.name_id("task", task), name)
+    return _given(database, query.name_id("task", task), name, several=several)
 
 
-def _given(database: Database, task_id: int, name_of: Callable[[int], str]) -> list[Given]:
+def _given(database: Database, task_id: int, name_of: Callable[[int], str], *, several: bool) -> list[Given]:
     """Live signals by draw, as in `_judged`: its own, those of the decisions that repeat it, of its episode."""
     columns = "SELECT g.seq, g.name_id, g.rater_id, g.value"
     found: list[Given] = []
+    live = _LIVE_SIGNAL
+    if several:  # what is measured comes from one source, and there may be millions of it
+        rows = database.query(
+            f"SELECT g.name_id FROM signals g WHERE {live} GROUP BY g.name_id HAVING COUNT(DISTINCT g.rater_id) > 1"
+        )
+        if not rows:
+            return []
+        live += f" AND g.name_id IN ({', '.join(str(int(row[0])) for row in rows)})"
     for joined in (
         "d.seq FROM signals g JOIN decisions d ON d.id = g.subject WHERE d.draw IS NULL",
         "d.seq FROM signals g JOIN decisions f ON f.id = g.subject JOIN decisions d ON d.id = f.draw WHERE 1 = 1",
     ):
         pages = database.pages(
-            f"{columns}, {joined} AND d.task_id = ? AND {_LIVE_SIGNAL} AND g.seq > ? ORDER BY g.seq LIMIT ?",
+            f"{columns}, {joined} AND d.task_id = ? AND {live} AND g.seq > ? ORDER BY g.seq LIMIT ?",
             (task_id,),
             after=0,
         )
@@ -311,7 +324,7 @@ def _given(database: Database, task_id: int, name_of: Callable[[int], str]) -> l
             found += [(draw, name_of(name), name_of(rater), value) for _, name, rater, value, draw in page]
     pages = database.pages(
         f"{columns}, g.subject FROM signals g JOIN episodes e ON e.id = g.subject WHERE e.task_id = ? "
-        f"AND {_LIVE_SIGNAL} AND g.seq > ? ORDER BY g.seq LIMIT ?",
+        f"AND {live} AND g.seq > ? ORDER BY g.seq LIMIT ?",
         (task_id,),
         after=0,
         size=_PAGE,

@@ -17,8 +17,8 @@ _LOOKED_AT = 10_000  # of the latest decisions, for a question
 
 
 def raters(project: Project, task: str) -> dict[str, Agreed[int]]:
-    """By signal: what the raters of a task agree on, and how each of them rates. Works with `consensus` off too."""
-    return by_signal(project.rewards(task), given(project.database, project.query, task))
+    """By signal that several people give: what they agree on, and how each rates. Works with `consensus` off too."""
+    return by_signal(project.rewards(task), given(project.database, project.query, task, several=True))
 
 
 def ask(project: Project, task: str, *, count: int, signal: str | None = None) -> list[Question]:
