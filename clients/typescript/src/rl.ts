@@ -96,10 +96,10 @@ export class RLInterface {
     return this.#client;
   }
 
-  /** Starts a server of its own and talks to that one; rejects if it is not healthy in time. Node only. */
+  /** Starts a server of its own, with the loop that learns, and talks to it; rejects if it is not healthy in time. */
   async startServer(options: ServerOptions = {}): Promise<void> {
     if (this.#server) return;
-    this.#server = await ServerProcess.start({ ...this.#options.server, ...options });
+    this.#server = await ServerProcess.start({ learning: true, ...this.#options.server, ...options });
     const { url, token } = this.#server;
     this.#client = new Headway({ ...this.#options, url, key: this.#options.key ?? token });
   }
@@ -159,7 +159,7 @@ export class RLInterface {
   }
 
   async getStats(): Promise<Stats> {
-    return camel<Stats>(await this.#client.request("GET /stats", {}));
+    return camel<Stats>({ ...(await this.#client.request("GET /stats", {})) });
   }
 
   /** Up to `maxSteps` mutations of each prompt, one after another. */

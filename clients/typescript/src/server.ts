@@ -10,6 +10,8 @@ export interface ServerOptions {
   port?: number;
   /** How Headway is started; `["headway"]` by default. */
   command?: string[];
+  /** With the loop that learns beside it (`headway up`); otherwise `headway serve` alone, which never trains. */
+  learning?: boolean;
   /** How long it may take until the server answers. */
   timeoutMs?: number;
 }
@@ -29,14 +31,15 @@ export class ServerProcess {
     this.#kill = kill;
   }
 
-  /** Starts `headway serve`; rejects with code `not_started` or `not_healthy`, and leaves no process behind then. */
+  /** Starts `headway serve` (or `up`, to learn); rejects with code `not_started` or `not_healthy`, and leaves no process behind then. */
   static async start(options: ServerOptions = {}): Promise<ServerProcess> {
     const { spawn } = await node<typeof import("node:child_process")>("node:child_process");
     const { readFile } = await node<typeof import("node:fs/promises")>("node:fs/promises");
     const { join } = await node<typeof import("node:path")>("node:path");
-    const { folder = ".", port = 0, command = ["headway"], timeoutMs = 20_000 } = options;
+    const { folder = ".", port = 0, command = ["headway"], learning = false, timeoutMs = 20_000 } = options;
     const [program = "headway", ...first] = command;
-    const child = spawn(program, [...first, "-C", folder, "serve", "--port", `${port}`, "--json"], {
+    const verb = learning ? "up" : "serve";
+    const child = spawn(program, [...first, "-C", folder, verb, "--port", `${port}`, "--json"], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     const kill = () => child.kill("SIGKILL");

@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { test } from "node:test";
+import { promisify } from "node:util";
 
-import { FamilyMissing, InvalidInput, MUTATION_TYPES, RLInterface, RLTrainer, Unavailable } from "../dist/index.js";
+import { InvalidInput, MUTATION_TYPES, RLInterface, RLTrainer, Unavailable } from "../dist/index.js";
 import { command, project } from "./server.mjs";
 
+const run = promisify(execFile);
 const VECTOR = [0.1, -0.2, 0.3];
 const STEP = { state: VECTOR, action: 2, reward: 1, nextState: VECTOR, done: false, logProb: -1.6, value: 0.1 };
 
@@ -18,28 +21,71 @@ test("startServer starts a real server, and stopServer ends it", async () => {
     assert.equal(await rl.checkHealth(), true);
     const pick = await rl.client.decide("route", "Summarise", ["small", "large"]);
     assert.equal(await rl.client.signal(pick.id, { reward: 1 }), 1);
-    // Until the server has the learner, every method of the service says so by the same typed error.
-    for (const ask of [
-      () => rl.selectAction(VECTOR),
-      () => rl.getActionDistribution(VECTOR),
-      () => rl.storeExperience(STEP),
-      () => rl.update(),
-      () => rl.getStats(),
-      () => rl.saveCheckpoint("first"),
-      () => rl.loadCheckpoint("first"),
-    ]) {
-      const found = await ask().then(
-        () => "answered",
-        (error) => error,
-      );
-      assert.ok(found === "answered" || found instanceof FamilyMissing, `${ask}: ${found}`);
-    }
+    const uniform = { probabilities: [0.2, 0.2, 0.2, 0.2, 0.2], mutationTypes: [...MUTATION_TYPES] };
+    assert.deepEqual(await rl.getActionDistribution(VECTOR), uniform);
+    assert.equal(await rl.update(), null);
+    assert.equal(await rl.loadCheckpoint("first"), false);
+    await assert.rejects(rl.saveCheckpoint("first"), { code: "policy_missing" });
+    await assert.rejects(rl.storeExperience({ ...STEP, reward: NaN }), InvalidInput);
+    assert.deepEqual(await rl.storeExperience(STEP), { stored: true, bufferSize: 1 });
+    await assert.rejects(rl.storeExperience({ ...STEP, state: [1] }), { code: "bad_shape" });
     await assert.rejects(rl.storeExperience({ ...STEP, action: 9 }), InvalidInput);
   } finally {
     await rl.stopServer();
     await remove();
   }
   assert.equal(await rl.checkHealth(), false);
+});
+
+test("a trainer trains a real server over HTTP, and checkpoints are names", { timeout: 180_000 }, async () => {
+  const { folder, remove } = await project();
+  const words = ["alpha", "beta", "gamma", "delta"];
+  const embed = (prompt) => words.map((word) => (prompt.includes(word) ? 1 : 0.1));
+  const trainer = new RLTrainer({ embed, mutate: (prompt) => prompt, server: { command, folder, timeoutMs: 120_000 } });
+  // The mutation whose number is the word's place is the right one.
+  trainer.rl.setRewardModel(({ before, action }) => (action.action === words.findIndex((word) => before.includes(word)) ? 1 : 0));
+  const right = async () => {
+    const found = await Promise.all(words.map((word) => trainer.rl.getActionDistribution(embed(word))));
+    return found.reduce((sum, each, at) => sum + each.probabilities[at], 0) / words.length;
+  };
+  try {
+    await trainer.start();
+    const prompts = words.flatMap((word) => Array.from({ length: 8 }, (_, at) => `${word} ${at}`));
+    const seen = [];
+    const options = { numEpisodes: 8, episodeLength: 1, updateInterval: 4, onProgress: (each) => seen.push(each.update?.updateCount) };
+    const result = await trainer.train(prompts, options);
+    assert.equal(result.updates, 2);
+    assert.deepEqual(seen.filter(Boolean), [1, 2]);
+    assert.ok((await right()) > 0.21, `the right mutations got ${await right()}`);
+    const stats = await trainer.rl.getStats();
+    assert.equal(stats.totalUpdates, 2);
+    assert.equal(stats.totalEpisodes, 256);
+    assert.equal(stats.maxReward, 1);
+    assert.ok(stats.avgEntropy > 0 && stats.avgKl >= 0);
+    await trainer.rl.saveCheckpoint("second");
+    const kept = await trainer.rl.getActionDistribution(embed("alpha"));
+    await trainer.train(prompts, { numEpisodes: 4, episodeLength: 1, updateInterval: 4 });
+    assert.notDeepEqual(await trainer.rl.getActionDistribution(embed("alpha")), kept);
+    assert.equal(await trainer.rl.loadCheckpoint("second"), true);
+    assert.deepEqual(await trainer.rl.getActionDistribution(embed("alpha")), kept);
+  } finally {
+    await trainer.stop();
+    await remove();
+  }
+});
+
+test("the demo runs simulated, without a server", async () => {
+  const { stdout } = await run(process.execPath, ["demo/demo.mjs"], { cwd: new URL("..", import.meta.url) });
+  const told = JSON.parse(stdout.trim().split("\n").at(-1));
+  assert.equal(told.simulated, true);
+  assert.ok(told.avgReward > 0.6, stdout);
+});
+
+test("the demo runs in full, against a server of its own", { timeout: 180_000 }, async () => {
+  const env = { ...process.env, HEADWAY_COMMAND: JSON.stringify(command), DEMO_EPISODES: "6" };
+  const { stdout } = await run(process.execPath, ["demo/demo.mjs", "--full"], { cwd: new URL("..", import.meta.url), env });
+  const told = JSON.parse(stdout.trim().split("\n").at(-1));
+  assert.deepEqual({ ...told, avgReward: 0 }, { simulated: false, updates: 1, episodes: 144, avgReward: 0 });
 });
 
 test("startServer fails if the server is not healthy in time, and leaves nothing behind", async () => {

@@ -36,12 +36,19 @@ def up(session: Session, host: str | None, port: int | None, demo: bool, no_watc
         settings = load(session.folder)  # what is wrong with headway.toml is said here, not in a child's log
         worker = any(each.kind == "reply" or each.model for each in settings.tasks.values())
 
+    as_json = session.out.json
+
     def say(line: str) -> None:
+        if as_json:
+            return
         session.out.line(line)
         sys.stdout.flush()
 
     def ready(url: str, link: str) -> None:
         session.out.document({"url": url, "folder": str(session.folder.resolve()), "demo": demo})
+        if as_json:  # whoever started it waits for the address: say it now
+            session.out.finish()
+            session.out.json = False  # that was the one document
         say(f"Headway is up at {url}, for the project in {session.folder.resolve()}")
         if link:
             say(f"The page (this link works once): {link}")

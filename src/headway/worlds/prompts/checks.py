@@ -213,7 +213,13 @@ _PLAIN: Mapping[str, Callable[[str, Check], str]] = {
     "words": _words,
 }
 KINDS = (*_PLAIN, "code", "all")
-_NEEDS = {"exact": "value", "regex": "pattern", "numeric": "value", "json": "schema", "code": "cases", "all": "checks"}
+_NEEDS = dict(
+    zip(
+        ("exact", "regex", "numeric", "json", "code", "all"),
+        ("value", "pattern", "value", "schema", "cases", "checks"),
+        strict=True,
+    )
+)
 
 
 def validate(wanted: Check) -> None:
