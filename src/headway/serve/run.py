@@ -84,8 +84,8 @@ def serve(
         raise InvalidInput(
             f"workers = {settings.workers}, but one `headway serve` is one process.",
             code="one_worker",
-            hint="Leave `workers` at 1: one process answers thousands of decisions a second. Several servers, each on a "
-            "port of its own behind a balancer, share a PostgreSQL store.",
+            hint="Leave `workers` at 1: one process answers thousands of decisions a second. Several servers, each on "
+            "a port of its own behind a balancer, share a PostgreSQL store.",
         )
     try:
         listening = bind(settings)

@@ -1,8 +1,8 @@
 """The eight endpoints of the prompt-mutation service that callers know, and /generate.
 
 `headway.project.embedded` is what they speak for: reading happens here, from an immutable policy; an update is a job
-that a worker does (`headway up`, `headway watch`). An unknown action, another width or a number that is not finite is a 422
-and stores nothing. GET /health, the eighth, is in looking.py.
+that a worker does (`headway up`, `headway watch`). An unknown action, another width or a number that is not finite is
+a 422 and stores nothing. GET /health, the eighth, is in looking.py.
 """
 
 from __future__ import annotations
