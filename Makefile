@@ -21,7 +21,7 @@ PROJECT ?= .
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup setup-all page browser up test test-slow lint format bench clean
+.PHONY: help setup setup-all page tools up test test-slow lint format bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -76,14 +76,17 @@ $(VENV)/.stamp-page: $(PAGE_FILES) scripts/build_page.py | $(VENV)/.stamp-setup
 $(VENV)/.stamp-page-tools: dashboard/package-lock.json | $(VENV)/.stamp-page
 	$(BIN)/python scripts/build_page.py --tools --stamp $@
 
-# Browser tests drive the system's Chromium; where it may not be installed, they are skipped and say so.
-browser:
-	@if ! command -v chromium chromium-browser google-chrome-stable google-chrome >/dev/null 2>&1; then \
+# Some tests need what pip does not bring: a browser, a sandbox. Where these may not be installed, the tests skip and say so.
+tools:
+	@wanted=""; \
+	command -v chromium chromium-browser google-chrome-stable google-chrome >/dev/null 2>&1 || wanted="chromium fonts-dejavu-core"; \
+	command -v bwrap >/dev/null 2>&1 || wanted="$$wanted bubblewrap"; \
+	if [ -n "$$wanted" ]; then \
 	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-	    echo "Installing chromium for the browser tests"; \
-	    { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; } \
-	      || echo "chromium could not be installed: the browser tests will be skipped"; \
-	  else echo "chromium is not on PATH: the browser tests will be skipped (apt install chromium)"; fi; \
+	    echo "Installing $$wanted for the tests"; \
+	    { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$wanted >/dev/null; } \
+	      || echo "$$wanted could not be installed: their tests will be skipped"; \
+	  else echo "not on PATH: $$wanted; their tests will be skipped (apt install $$wanted)"; fi; \
 	fi
 
 # A page that cannot be built (no Node, no network) is said and does not keep the rest down.
@@ -103,7 +106,7 @@ format: setup-all ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: lint browser ## lint, then every test that is not slow
+test: lint tools ## lint, then every test that is not slow
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-slow: setup-all ## the long ones: crashes, contention, memory
