@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.nouns.records import Decision
+from headway.observe.redact import Redactor
 from headway.serve.conversations import body_of, conversation_name, of_chat, of_input
 from tests.serve_proxy.conftest import Proxy
 
@@ -139,8 +140,16 @@ def test_tool_results_are_no_words_of_the_user() -> None:
 
 def test_of_a_very_long_text_both_ends_are_kept() -> None:
     found = read(messages=[{"role": "user", "content": "a" * 50_000 + "b" * 50_000}])
-    assert found.text == "a" * 10_000 + "\n…\n" + "b" * 10_000
+    assert found.shortened(str) == "a" * 10_000 + "\n…\n" + "b" * 10_000
     assert found.state["prompt_tokens_about"] == 25_000
+
+
+def test_a_secret_at_the_cut_goes_whole() -> None:
+    secret = "sk-ant-api03-" + "Qw3rT7yU" * 11
+    found = read(messages=[{"role": "user", "content": "a " * 4_990 + secret + " b" * 40_000}])
+    kept = found.shortened(Redactor(("secrets",)))
+    assert "sk-ant" not in kept
+    assert "Qw3rT7yU" not in kept
 
 
 def test_an_input_may_be_a_text_or_items() -> None:

@@ -15,7 +15,7 @@ Requests are read leniently: what does not have the expected form counts for not
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -29,7 +29,7 @@ from headway.serve.wire import Name, State
 __all__ = ["Asked", "Body", "Conversation", "asked_of", "body_of", "conversation_name", "of_chat", "of_input", "plain"]
 
 Body = dict[str, msgspec.Raw]  # the values keep the client's own bytes
-_END = 10_000
+_END, _ROOM = 10_000, 5_000
 _MOST_HASHED = 1_000_000
 _TEXT_PARTS = ("text", "input_text", "output_text")
 _IMAGE_PARTS = ("image", "image_url", "input_image")
@@ -54,6 +54,12 @@ class Conversation:
     opening: bytes | None  # the messages that name the conversation; None: there is no user message
     stream: bool
     previous: str = ""  # Responses: the answer that this one continues
+
+    def shortened(self, clean: Callable[[str], str]) -> str:
+        """Both ends of a very long text. Secrets go first, with some room: a half of one is not known as one."""
+        if len(self.text) <= 2 * _END:
+            return clean(self.text)
+        return f"{clean(self.text[: _END + _ROOM])[:_END]}\n…\n{clean(self.text[-_END - _ROOM :])[-_END:]}"
 
 
 def body_of(raw: bytes) -> Body:
@@ -151,7 +157,7 @@ def _conversation(
     if first is not None and not previous:
         opening = _canonical([before, messages[: first + 1]])[:_MOST_HASHED]
     return Conversation(
-        text=text if len(text) <= 2 * _END else f"{text[:_END]}\n…\n{text[-_END:]}",
+        text=text,
         state=state,
         opening=opening,
         stream=state["stream"],

@@ -87,10 +87,12 @@ class Routing:
         if episode is None and sticky:
             episode = conversation_name(self.task, self.call.key, self.conversation)
 
+        text = self.conversation.shortened(project.redact)
+
         def consider() -> Any:
             return project.consider(
                 self.task,
-                self.conversation.text,
+                text,
                 left,
                 state=state,
                 episode=episode,
@@ -99,9 +101,7 @@ class Routing:
             )
 
         if self.task in project.servings.slow:  # the vector is in the cache when it is considered
-            await asyncio.to_thread(
-                project.servings.prepare, project.settings.task(self.task), [self.conversation.text]
-            )
+            await asyncio.to_thread(project.servings.prepare, project.settings.task(self.task), [text])
         considered = consider()
         if failures:  # drawn again inside its episode, whose earlier draw stands
             considered = (*considered[:2], False)
