@@ -29,7 +29,7 @@ PRESETS: Mapping[str, Practice] = MappingProxyType(
             steps=200_000, envs=8, horizon=32, epochs=6, minibatch=128, rate=1e-3, lam=0.94, target=-100.0
         ),
         "LunarLander-v3": Practice(
-            steps=1_000_000, envs=16, horizon=128, epochs=10, minibatch=256, rate=1e-3, gamma=0.999, lam=0.98,
+            steps=1_000_000, envs=16, horizon=128, epochs=10, minibatch=256, rate=5e-4, gamma=0.995, lam=0.98,
             target=200.0,
         ),
         "prompts": PROMPTS,
