@@ -20,9 +20,10 @@ import numpy as np
 from headway.decide.clone import EXPLORE, Clone
 from headway.encode.fitting import Tracker
 from headway.learn.conservative import Steps, train_clone, values
+from headway.learn.knobs import checked
 from headway.learn.mlp import Network, Shape
 from headway.learn.transitions import Singles, Transitions, count, gather, look
-from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns.errors import InvalidInput, InvalidSettings
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
 
 __all__ = ["KNOBS", "CloneLearner"]
@@ -203,31 +204,10 @@ def _before(resume: Policy | None, wanted: dict[str, Any]) -> Clone | None:
 
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    for key in knobs:
-        if key not in KNOBS:
-            raise InvalidSettings(f"clone has no knob {key!r}.", code="unknown_key", hint=did_you_mean(key, KNOBS))
-    wanted = {**KNOBS, **knobs}
     bounds = {
-        "steps": (1, 10**8),
-        "batch": (1, 10**6),
-        "rate": (1e-8, 1.0),
-        "decay": (0.0, 1.0),
-        "fit_rows": (1, 10**9),
-    }
-    for key, (low, high) in bounds.items():
-        value = wanted[key]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise InvalidSettings(
-                f"The knob {key} is {value!r}.", code="bad_knob", hint=f"Use a number from {low:g} to {high:g}."
-            )
-    hidden = wanted["hidden"]
-    if not isinstance(hidden, list | tuple) or not 1 <= len(hidden) <= 6 or not all(
-        isinstance(each, int) and 1 <= each <= 4096 for each in hidden
-    ):  # fmt: skip
-        raise InvalidSettings(
-            f"The knob hidden is {hidden!r}.", code="bad_knob", hint="Use one to six widths, for example [64, 64]."
-        )
-    wanted["hidden"] = tuple(hidden)
+        "steps": (1, 10**8), "batch": (1, 10**6), "rate": (1e-8, 1.0), "decay": (0.0, 1.0), "fit_rows": (1, 10**9),
+    }  # fmt: skip
+    wanted = checked("clone", knobs, KNOBS, bounds)
     if wanted["explore"] not in EXPLORE:
         raise InvalidSettings(
             f"The knob explore is {wanted['explore']!r}.", code="bad_knob", hint='Use "greedy" or "policy".'

@@ -29,9 +29,10 @@ from headway.decide.q_network import MOST_MEMBERS, QNetwork
 from headway.encode.fitting import Tracker
 from headway.learn import logged
 from headway.learn.conservative import Steps, train_q, values
+from headway.learn.knobs import checked
 from headway.learn.mlp import Network, Shape
 from headway.learn.transitions import Singles, Transitions, as_logged, count, gather, look
-from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
 
 __all__ = ["KNOBS", "CQLLearner"]
@@ -379,34 +380,12 @@ def _before(resume: Policy | None, wanted: dict[str, Any]) -> QNetwork | None:
 
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    for key in knobs:
-        if key not in KNOBS:
-            raise InvalidSettings(f"cql has no knob {key!r}.", code="unknown_key", hint=did_you_mean(key, KNOBS))
-    wanted = {**KNOBS, **knobs}
     bounds = {
         "gamma": (0.0, 0.9999), "alpha": (0.0, 1e3), "steps": (1, 10**8), "batch": (1, 10**6), "rate": (1e-8, 1.0),
         "decay": (0.0, 1.0), "target_every": (1, 10**8), "members": (1, MOST_MEMBERS), "pessimism": (0.0, 100.0),
         "fit_rows": (1, 10**9),
     }  # fmt: skip
-    for key, (low, high) in bounds.items():
-        value = wanted[key]
-        if value is None and key in ("alpha", "steps"):
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise InvalidSettings(
-                f"The knob {key} is {value!r}.", code="bad_knob", hint=f"Use a number from {low:g} to {high:g}."
-            )
+    wanted = checked("cql", knobs, KNOBS, bounds, optional=("alpha", "steps"))
     wanted["members"] = int(wanted["members"])
-    hidden = wanted["hidden"]
-    if not isinstance(hidden, list | tuple) or not 1 <= len(hidden) <= 6 or not all(
-        isinstance(each, int) and 1 <= each <= 4096 for each in hidden
-    ):  # fmt: skip
-        raise InvalidSettings(
-            f"The knob hidden is {hidden!r}.", code="bad_knob", hint="Use one to six widths, for example [64, 64]."
-        )
-    wanted["hidden"] = tuple(hidden)
-    prices = [wanted["cost_weight"], *dict(wanted["costs"] or {}).values()]
-    if not all(isinstance(each, int | float) and np.isfinite(each) for each in prices):
-        raise InvalidSettings(f"The costs are {wanted['costs']!r}.", code="bad_knob", hint="Use numbers.")
     explorer(wanted["explore"])
     return wanted

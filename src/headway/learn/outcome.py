@@ -21,9 +21,10 @@ import numpy as np
 from headway.decide.acting import explorer
 from headway.encode.fitting import Tracker
 from headway.learn import logged
+from headway.learn.knobs import checked
 from headway.learn.logistic import Arm, covariances, fit, loss_of
 from headway.learn.transitions import Transitions, as_logged, count, gather, look
-from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Progress
 
 __all__ = ["KNOBS", "OutcomeLearner"]
@@ -160,18 +161,7 @@ def _values(
 
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    for key in knobs:
-        if key not in KNOBS:
-            raise InvalidSettings(f"outcome has no knob {key!r}.", code="unknown_key", hint=did_you_mean(key, KNOBS))
-    wanted = {**KNOBS, **knobs}
-    for key in ("ridge", "share", "fit_rows"):
-        value = wanted[key]
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int | float) or not 1e-3 <= value <= 1e9
-        ):
-            raise InvalidSettings(f"The knob {key} is {value!r}.", code="bad_knob", hint="Use a number above 0.")
-    prices = [wanted["cost_weight"], *dict(wanted["costs"] or {}).values()]
-    if not all(isinstance(each, int | float) and np.isfinite(each) for each in prices):
-        raise InvalidSettings(f"The costs are {wanted['costs']!r}.", code="bad_knob", hint="Use numbers.")
+    bounds = {"ridge": (1e-3, 1e9), "share": (1e-3, 1e9), "fit_rows": (1, 10**9)}
+    wanted = checked("outcome", knobs, KNOBS, bounds, optional=("ridge", "share"))
     explorer(wanted["explore"])
     return wanted
