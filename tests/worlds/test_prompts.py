@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 import numpy as np
@@ -13,14 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.encode.hashing import HashingEncoder
-from headway.nouns.errors import InvalidInput, UnknownName
+from headway.nouns.errors import InvalidInput, Unavailable, UnknownName
+from headway.nouns.protocols import Completion, Delta, Scored
+from headway.nouns.protocols import Prompt as Asked
 from headway.worlds.prompts.checks import check, code_in, json_in
 from headway.worlds.prompts.corpus import CLASSES, corpus, validated
+from headway.worlds.prompts.cues import HEADINGS
 from headway.worlds.prompts.mutations import MUTATIONS, allowed, mutate
+from headway.worlds.prompts.outcomes import TOKEN_COST, Outcomes
 from headway.worlds.prompts.phrases import examples
 from headway.worlds.prompts.synthetic import CHANCES, COST, Synthetic, synthetic
+from headway.worlds.prompts.tasks import tasks
 from headway.worlds.prompts.world import PromptsWorld
-from headway.worlds.sandbox import sandbox
+from headway.worlds.sandbox import Result, sandbox
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=300).filter(str.strip)
 PYTHON_ONLY = re.compile(r"\b(python|javascript|typescript|java|rust|go|try/except|try-except)\b", re.IGNORECASE)
@@ -196,6 +201,74 @@ def test_every_check_of_the_corpus_takes_its_good_answer_and_refuses_its_bad_one
     prompts = corpus()
     assert {each.kind for each in prompts} == set(CLASSES)
     assert validated(prompts, sandbox("bubblewrap")) == []
+
+
+def test_generated_tasks_are_different_checkable_and_the_same_for_a_seed(need_tool: Callable[..., str]) -> None:
+    need_tool("bwrap", package="bubblewrap")
+    made = tasks(42, seed=7)
+    assert made == tasks(42, seed=7)
+    assert len({each.text for each in made}) == 42
+    assert all(all(allowed(each.text)) for each in made)
+    assert validated(made[:14], sandbox("bubblewrap")) == []
+
+
+# The real-model mode, with a model whose answers are known
+
+
+class Scripted:
+    """Answers right wherever the prompt has its requirements, and 'no idea' elsewhere."""
+
+    model = "scripted"
+
+    def __init__(self, answers: dict[str, str]) -> None:
+        self.answers, self.asked = answers, 0
+
+    def generate(self, prompts: Sequence[Asked]) -> list[Completion]:
+        self.asked += len(prompts)
+        return [self._reply(each.turns[0].content) for each in prompts]
+
+    def _reply(self, text: str) -> Completion:
+        own = next(key for key in self.answers if text.startswith(key))
+        helped = any(line in text for line in HEADINGS["constraint-addition"])
+        said = self.answers[own] if helped else "no idea"
+        return Completion(text=said, tokens=(1,) * 10, logprob_model=(), logprob_acting=(), finish="stop",
+                          prompt_tokens=(1,) * 40)  # fmt: skip
+
+    def stream(self, prompt: Asked) -> Iterator[Delta]:
+        raise AssertionError(prompt)
+
+    def score(self, prompt: Asked, reply: str | Sequence[int], *, ended: bool = False) -> Scored:
+        raise AssertionError(prompt)
+
+
+def test_a_mutation_is_worth_what_the_checked_answer_is_and_a_text_is_asked_about_once() -> None:
+    prompts = [each for each in tasks(28, seed=1) if not each.needs_sandbox]
+    model = Scripted({each.text: each.good for each in prompts})
+    outcomes = Outcomes(model, sandbox("process"))
+    world = PromptsWorld(8, prompts, HashingEncoder(64), outcomes, most_steps=1)
+    world.reset(seed=1)
+    _, rewards, over, _, info = world.step(np.full(8, MUTATIONS.index("constraint-addition")))
+    assert rewards == pytest.approx(1.0 - 50 * TOKEN_COST)
+    assert over.all()
+    assert info["solved"].all()
+    _, rewards, _, _, _ = world.step(np.full(8, MUTATIONS.index("expansion")))
+    assert rewards == pytest.approx(-50 * TOKEN_COST)
+    before = model.asked
+    outcomes.ask([(prompt, text) for (key, text) in outcomes.known for prompt in prompts if prompt.id == key])
+    assert model.asked == before
+
+
+def test_an_answer_that_cannot_be_checked_is_an_error_and_not_a_failure() -> None:
+    class Broken:
+        name = "broken"
+
+        def run(self, *_: object, **__: object) -> Result:
+            return Result(status="error", why="no engine")
+
+    prompt = tasks(7, seed=1)[0]
+    outcomes = Outcomes(Scripted({prompt.text: prompt.good}), Broken())
+    with pytest.raises(Unavailable, match="no engine"):
+        outcomes.outcome(prompt, prompt.text)
 
 
 # The world

@@ -2,6 +2,7 @@
 
 mutations.py   mutate(prompt, kind, rng) → Variation; allowed(prompt)
 corpus.py      prompts whose answers can be checked, and the checks
+tasks.py       checkable prompts without end, one simple task per class
 checks.py      the outcome executor: exact, includes, regex, numeric, json, code (in a sandbox)
 classes.py     which of seven classes a prompt is of, by the encoder, with confidence
 phrases.py     a generator of prompts for the synthetic mode
