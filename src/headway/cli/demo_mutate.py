@@ -146,7 +146,9 @@ def _draw(path: Path, runs: Sequence[MutationRun], best: MutationRun) -> tuple[s
     left.set_ylabel("reward per prompt, exploring included")
     left.set_title("Learning", loc="left", weight="bold", fontsize=11)
     names = list(next(iter(best.shares.values())))
-    shown = right.imshow([list(each.values()) for each in best.shares.values()], vmin=0, vmax=1, cmap="Blues")
+    shown = right.imshow(
+        [list(each.values()) for each in best.shares.values()], vmin=0, vmax=1, cmap="Blues", aspect="auto"
+    )
     right.set_xticks(range(len(names)), names, rotation=20, ha="right")
     right.set_yticks(range(len(best.shares)), list(best.shares))
     for row, each in enumerate(best.shares.values()):
@@ -158,7 +160,9 @@ def _draw(path: Path, runs: Sequence[MutationRun], best: MutationRun) -> tuple[s
     right.set_title("What is tried first on held-out prompts", loc="left", weight="bold", fontsize=11)
     right.spines[:].set_visible(False)
     sheet.colorbar(shown, ax=right, shrink=0.8)
-    sheet.suptitle(f"Synthetic prompts: {best.share:.1%} of the optimum on prompts never seen", fontsize=12.5)
+    least, most = min(each.share for each in runs), best.share
+    reached = f"{most:.1%}" if len(runs) == 1 else f"{least:.1%} to {most:.1%}"
+    sheet.suptitle(f"Synthetic prompts: {reached} of the optimum on prompts never seen", fontsize=12.5)
     try:
         sheet.savefig(path)
     except OSError as error:
