@@ -69,6 +69,7 @@ def practise(
     from headway.learn import fit
     from headway.learn.actor_critic import learned
     from headway.learn.presets import engine_on, preset
+    from headway.learn.threads import one_thread
     from headway.worlds.environments import identify
     from headway.worlds.registry import PRACTICE, practice
 
@@ -84,15 +85,16 @@ def practise(
     build = engine_on(device)
     keeper = _Keeper(project.home / "work" / f"{_slug(world)}-{seed}", known, seed, how, device)
     try:
-        fitted = fit.practise(
-            lambda count: practice(world, count=count, **settings),
-            how,
-            seed,
-            progress=progress,
-            watch=keeper.watch,
-            build=build,
-            resume=keeper.load if resume else None,
-        )
+        with one_thread():  # our networks are small: more threads wait for one another
+            fitted = fit.practise(
+                lambda count: practice(world, count=count, **settings),
+                how,
+                seed,
+                progress=progress,
+                watch=keeper.watch,
+                build=build,
+                resume=keeper.load if resume else None,
+            )
     except KeyboardInterrupt:
         keeper.save()
         raise
