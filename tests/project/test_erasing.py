@@ -17,6 +17,7 @@ from hypothesis import strategies as some
 
 from headway.nouns.errors import InvalidInput, UnknownName
 from headway.observe.erase import Doomed
+from headway.observe import experiences
 from headway.project import Project, erasing
 from headway.project.erasing import Erased
 
@@ -106,6 +107,18 @@ def test_what_is_older_goes(opened: Opened) -> None:
     assert done.decisions == 10
     assert done.signals == 16
     assert set(table(project)) == set(young)
+
+
+def test_steps_of_the_mutation_endpoints_go_by_their_age(opened: Opened) -> None:
+    project = opened(TOML)
+    steps = experiences.Experiences(project.database, "mutate-embedded")
+    step = experiences.Step(
+        state=[0.5, 1.0], action=1, reward=1.0, next_state=[1.0, 0.5], done=True, log_prob=-1.0, value=0.0
+    )
+    for now in (100.0, 200.0, 300.0):
+        steps.add(step, now=now)
+    assert project.erase(Doomed(before=250.0)).experiences == 2
+    assert project.database.query("SELECT COUNT(*) FROM experiences") == [(1,)]
 
 
 def test_an_episode_goes_with_its_signals_and_its_name_is_free_again(opened: Opened) -> None:

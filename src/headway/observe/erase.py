@@ -61,6 +61,7 @@ class Found:
     signals: int = 0
     episodes: int = 0
     outcomes: int = 0
+    experiences: int = 0
     where: str = "1 = 0"  # of the doomed decisions
     values: tuple[Any, ...] = ()
     rater_id: int = 0
@@ -70,7 +71,7 @@ class Found:
 
     @property
     def nothing(self) -> bool:
-        return not (self.decisions or self.signals)
+        return not (self.decisions or self.signals or self.experiences)
 
 
 def look(database: Database, wanted: Doomed) -> Found:
@@ -105,6 +106,9 @@ def look(database: Database, wanted: Doomed) -> Found:
             (*found.values, *found.values),
         )[0][0]
     )
+    if wanted.before is not None:
+        sql, values = _steps(wanted.before, found)
+        found.experiences = int(query(f"SELECT COUNT(*) FROM experiences WHERE {sql}", values)[0][0])
     found.survivors = [
         int(row[0])
         for row in query(
@@ -157,6 +161,13 @@ def _loose(wanted: Doomed, found: Found) -> list[tuple[str, tuple[Any, ...]]]:
             return [("subject = ?", (id_bytes(episode_id(wanted.task, wanted.episode)),))]
         return [(f"subject IN ({', '.join('?' * len(found.values))})", found.values)]
     return []
+
+
+def _steps(before: float, found: Found) -> tuple[str, tuple[int, ...]]:
+    """Steps that callers of the prompt-mutation endpoints took: they have an age, and nothing else to go by."""
+    if found.task_id:
+        return "at < ? AND task_id = ?", (microseconds(before), found.task_id)
+    return "at < ?", (microseconds(before),)
 
 
 def _look_for_rater(database: Database, rater: str, found: Found) -> None:
@@ -271,11 +282,13 @@ def erase(connection: Connection, wanted: Doomed, found: Found) -> dict[str, int
     execute("DELETE FROM imports WHERE id NOT IN (SELECT import_id FROM imported)")
     if wanted.before is not None:
         limit = microseconds(wanted.before)
+        sql, values = _steps(wanted.before, found)
+        gone["experiences"] = execute(f"DELETE FROM experiences WHERE {sql}", values).rowcount
         gone["jobs"] = execute("DELETE FROM jobs WHERE ended IS NOT NULL AND at < ?", (limit,)).rowcount
     else:
         marks = ", ".join("?" * len(_HARMLESS_JOBS))
-        sql = f"DELETE FROM jobs WHERE ended IS NOT NULL AND kind NOT IN ({marks})"
-        gone["jobs"] = execute(sql, _HARMLESS_JOBS).rowcount
+        left = f"DELETE FROM jobs WHERE ended IS NOT NULL AND kind NOT IN ({marks})"
+        gone["jobs"] = execute(left, _HARMLESS_JOBS).rowcount
     execute(
         "INSERT INTO marks (task_id, name, value) VALUES (0, ?, 1) "
         "ON CONFLICT (task_id, name) DO UPDATE SET value = marks.value + 1",

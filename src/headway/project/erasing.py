@@ -34,6 +34,7 @@ class Erased:
     candidate_sets: int = 0
     raters: int = 0
     jobs: int = 0
+    experiences: int = 0
     tasks: list[str] = field(default_factory=list)
     snapshots: dict[str, str] = field(default_factory=dict)  # online policies without what was deleted, by task
     bundles: list[str] = field(default_factory=list)  # that were learned from deleted rows
@@ -73,7 +74,7 @@ def _erase(project: Project, wanted: Doomed, dry_run: bool, rewrite: bool) -> Er
                 raise _NotReally
     done.outcomes, done.signals, done.decisions = gone["settled"], gone["signals"], gone["decisions"]
     done.episodes, done.candidate_sets = gone["episodes"], gone["candidate_sets"]
-    done.raters, done.jobs = gone["raters"], gone["jobs"]
+    done.raters, done.jobs, done.experiences = gone["raters"], gone["jobs"], gone.get("experiences", 0)
     if dry_run:
         return done
     done.snapshots = {each.task: each.policy for each in snapshots}

@@ -25,9 +25,9 @@ class Docker:
 
         Docker().run("print(1)")
 
-    Needs an engine that answers and the image (`headway sim image`, or `docker build` of the Dockerfile beside this
-    file); without either it raises `sandbox_missing`, and nothing runs on the host. On a timeout the *container* is
-    killed, not just the client. Files and stdin travel over the client's stdin, so that a remote engine works too.
+    Needs an engine that answers and the image (`docker build` of the Dockerfile beside this file); without either it
+    raises `sandbox_missing`, and nothing runs on the host. On a timeout the *container* is killed, not just the client.
+    Files and stdin travel over the client's stdin, so that a remote engine works too.
 
     Not covered: a bug in the kernel, which is shared (unless the engine runs containers in virtual machines); the
     engine itself, which is as powerful as root: whoever may talk to it owns the host; how busy the processor's caches
@@ -57,7 +57,10 @@ class Docker:
             )
         done = self._call("image", "inspect", "--format", "{{.Id}}", self._image)
         if done is None or done.returncode != 0:
-            raise missing(f"Docker has no image {self._image!r}.", "Build it with `headway sim image`.")
+            raise missing(
+                f"Docker has no image {self._image!r}.",
+                f"Build it with `docker build -t {self._image} {Path(__file__).parent}`.",
+            )
 
     def run(
         self,
