@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from headway.nouns.errors import InvalidInput, UnknownName
-from headway.observe.erase import Doomed
 from headway.observe import experiences
+from headway.observe.erase import Doomed
 from headway.project import Project, erasing
 from headway.project.erasing import Erased
 
