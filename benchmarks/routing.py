@@ -15,7 +15,7 @@ zero-label           no label of these models: ours is learned on the other file
 bandit               every prompt once, only the chosen model's score is revealed; 5 shuffles, against Vowpal Wabbit
 
 Without --protocol and --data all protocols run on the files that are found. The bandit's knobs (ridge 100, pooled
-prior, Thompson at .6 of the deviations) were chosen on other shuffles of the same prompts, Vowpal Wabbit's best setting
+prior, Thompson at half deviations) were chosen on other shuffles of the same prompts, Vowpal Wabbit's best setting
 is taken in hindsight: both are somewhat flattered.
 """
 
@@ -58,7 +58,7 @@ from headway.nouns.records import Candidate, Decision, Settled, Situation
 
 PROTOCOLS = ("few-label", "leave-subjects-out", "zero-label", "bandit")
 PAIR, NINE = "routing/mmlu_two_models.csv.gz", "routing/nine_models_train.jsonl.gz"
-BANDIT = {"ridge": 100.0, "prior": "pooled", "explore": {"kind": "thompson", "scale": 0.6}}
+BANDIT = {"ridge": 100.0, "prior": "pooled", "explore": {"kind": "thompson", "scale": 0.5}}
 VW = (  # setting, and what it sees of a prompt
     ("--squarecb --gamma_scale 100", "words"),
     ("--epsilon 0.02", "words"),
