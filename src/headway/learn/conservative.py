@@ -50,6 +50,7 @@ class Steps:
     alpha: float = 1.0
     target_every: int = 500
     look_every: int = 250
+    settle: float = 0.0  # over this share of the steps, at the end, the rate falls to nothing
 
 
 def minibatches(rows: NDArray[np.int64], batch: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
@@ -87,7 +88,10 @@ def train_q(
     size = min(take.batch, len(rows))
     x = np.empty((size, log.x.shape[1]), np.float32)
     line, share = np.arange(size), np.float32(1.0 / size)
+    slowing = take.steps * (1.0 - take.settle)
     for step in range(take.steps):
+        if step > slowing:
+            adam.rate = take.rate * (take.steps - step) / (take.steps - slowing)
         index = next(feed)
         reward, action = log.reward[index], log.action[index]
         aims = [reward] * members if ahead is None else ahead.aims(step, index, reward)

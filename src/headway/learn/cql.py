@@ -200,6 +200,7 @@ class _Fit:
             alpha=alpha,
             target_every=int(wanted["target_every"]),
             look_every=max(50, total // 40),
+            settle=0.5 if self.gamma else 0.0,  # greedy actions of a network that still moves are erratic
         )
         state: dict[str, Any] = {"error": self.error(network) if self.before else np.inf, "steps": 0, "late": 0}
         state["theta"] = network.theta.copy()
