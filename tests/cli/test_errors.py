@@ -86,7 +86,7 @@ def test_bad_input_is_answered_and_nothing_is_stored(
         ["plan", "route"],
         ["plan", "route", "--uplift", "much"],
         ["score", "route"],
-        ["demo", "mutate"],
+        ["demo", "nonsense"],
         ["demo", "--n", "3"],
         ["completion", "powershell"],
         ["init", "--actions", "a,b"],

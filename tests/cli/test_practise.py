@@ -77,8 +77,6 @@ def test_real_numbers_are_practised_too(tmp_path: Path) -> None:
         (("--world", "cartpole", "--set", "epoch=3"), "unknown_key", "epochs"),
         (("--world", "cartpole", "--check"), "nothing_named", "--check"),
         (("--world", "cartpole", "--family", "bandit"), "nothing_named", "--family"),
-        ((), "nothing_named", "--world"),
-        (("route", "--steps", "5"), "nothing_named", "--world"),
         (("--world", "cartpole", "--set", "rate=-1"), "bad_knob", "rates"),
         (("--world", "cartpole", "--device", "mps"), "bad_device", "cpu"),
     ],
@@ -87,3 +85,10 @@ def test_what_cannot_be_practised_is_refused(tmp_path: Path, words: tuple[str, .
     found = asked(tmp_path, *words, code=1)
     assert found["error"]["code"] == code
     assert hint in found["error"]["hint"]
+
+
+@pytest.mark.parametrize("words", [(), ("route", "--steps", "5")])
+def test_neither_task_nor_world_is_not_understood(tmp_path: Path, words: tuple[str, ...]) -> None:
+    found = asked(tmp_path, *words, code=2)
+    assert found["error"]["code"] == "usage"
+    assert "--world" in found["error"]["message"]

@@ -12,6 +12,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ import pytest
 from headway.encode import models
 from headway.encode.models import store, wheels
 from headway.encode.models.wheels import Wheel
-from headway.nouns.errors import Conflict, Damaged, InvalidInput, Unavailable, UnknownName
+from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidInput, Unavailable, UnknownName
 from tests.encode import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -174,6 +175,14 @@ def test_a_download_that_breaks_off_is_resumed(
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_INDEX_URL", index)
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    if tuple(map(int, version("pip").split(".")[:2])) < (
+        25,
+        1,
+    ):  # it cannot resume: what came is refused, nothing stays
+        with pytest.raises(HeadwayError):
+            models.add("tiny", cache, known=known)
+        assert models.installed(cache) == []
+        return
     assert files(models.add("tiny", cache, known=known))["weights.bin"] == tiny.CONTENT
     assert ranges[0] is None
     assert ranges[1] == "bytes=2000-", "the second request goes on where the first broke off"

@@ -110,7 +110,7 @@ def test_old_pages_make_way(tmp_path, monkeypatch):
 
 def test_one_task_that_fails_does_not_stop_the_others(tmp_path, watching):
     watch = watching(
-        AUTO + '[tasks.early]\nactions = ["small", "large"]\nkind = "choice"\nfamily = "cql"\n'
+        AUTO + '[tasks.early]\nactions = ["small", "large"]\nkind = "ranking"\nfamily = "ranker"\n'
         '[tasks.late]\nactions = ["small", "large"]\n'
     )
     for task in ("early", "route", "late"):
@@ -126,7 +126,9 @@ def test_one_task_that_fails_does_not_stop_the_others(tmp_path, watching):
 
 def test_a_failing_task_is_tried_again_later_and_later(tmp_path, watching):
     moment = [1_900_000_000.0]
-    watch = watching('[tasks.route]\nactions = ["small", "large"]\nfamily = "cql"\n', clock=lambda: moment[0])
+    watch = watching(
+        '[tasks.route]\nactions = ["small", "large"]\nkind = "ranking"\nfamily = "ranker"\n', clock=lambda: moment[0]
+    )
     play(tmp_path, 60)
     waits = []
     for _ in range(9):

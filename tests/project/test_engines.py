@@ -162,6 +162,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory, postgres: Any) -> Iterator[t
 _examples = itertools.count()
 
 
+@pytest.mark.timeout(400)  # forty histories on two engines: a busy disk takes its time
 @settings(max_examples=40)
 @given(OPERATIONS)
 def test_any_history_gives_the_same_reward_table_on_both_engines(sides, operations):

@@ -54,12 +54,10 @@ def learn(
     if world is not None:
         return _practise(session, world, task, seed, settings, check=check, family=family, **practice)
     if task is None or practice["steps"] or practice["resume"] or practice["target"] is not None:
-        raise InvalidInput(
-            "There is neither a task nor a world to learn from."
+        raise click.UsageError(
+            "Name a TASK (headway learn route) or a --world to practise in (headway learn --world cartpole)."
             if task is None
-            else "Steps, a target and resuming are for practice in a world.",
-            code="nothing_named",
-            hint="Name a task (headway learn route) or a world (headway learn --world cartpole).",
+            else "--steps, --target and --resume are for practice in a --world."
         )
     with session.project() as project:
         if check:
