@@ -14,7 +14,8 @@ mixed     a third by the good controller with 10% random actions, a third with 4
 five      5% by the good controller with 10% random actions, 95% by a poor one that steers by the cart's position alone,
           30% of it random
 
-CQL must reach 475 on every seed on the mixed set; on the second one it must beat cloning with an interval.
+CQL must reach 475 on every seed on the mixed set; on the second one it must beat cloning with an interval. Both alphas,
+the falling rate and the second set's poor controller were settled on after looking at returns on these seeds.
 """
 
 from __future__ import annotations
