@@ -13,6 +13,7 @@ from headway.nouns.evidence import Verdict
 from headway.nouns.protocols import Progress
 from headway.project import packs
 from headway.project.judging import examine
+from headway.project.serving import baseline_ref
 
 if TYPE_CHECKING:
     from headway.project.facade import Project
@@ -60,7 +61,8 @@ def compare(
 ) -> Compared:
     """A policy beside the rules (or `against`): what the log says, and what asking both says."""
     settings = project.settings.task(task)
-    other = against or ("rules@0" if settings.rules else "current")
+    before = baseline_ref(project.servings.body(settings))
+    other = against or ("rules@0" if before == "rules@0" else "current")
     if pack is not None and pack.exists() and any(each.name != "live.part" for each in pack.iterdir()):
         raise InvalidInput(
             f"{str(pack)!r} is not empty.", code="pack_exists", hint="Name a new folder, or remove this one."
