@@ -115,7 +115,7 @@ class Side:
             "episode": {"episode": f"{self.prefix}{'ef'[which % 2]}"},
             "before": {"before": self.now - 90.0},
         }[by]
-        gone = self.project.erase(Doomed(**wanted), purge=False)
+        gone = self.project.erase(Doomed(**wanted), rewrite=False)
         return gone.decisions, gone.signals, gone.episodes, gone.outcomes
 
     def _wait(self, seconds: float) -> None:
