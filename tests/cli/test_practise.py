@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,65 @@ def test_real_numbers_are_practised_too(tmp_path: Path) -> None:
     assert found["task"] == "pendulum-v1"
 
 
+OWN = """
+import gymnasium as gym
+import numpy as np
+
+SPACES = {
+    "Pairs-v0": gym.spaces.MultiDiscrete([3, 2]),
+    "Numbers-v0": gym.spaces.Box(-2.0, 4.0, (2,), np.float32),
+    "Named-v0": gym.spaces.Dict({"a": gym.spaces.Discrete(2)}),
+}
+
+
+class World(gym.Env):
+    # Ten steps; what is paid is the action itself.
+    def __init__(self, space):
+        self.observation_space, self.action_space = gym.spaces.Box(-1, 1, (2,), np.float32), SPACES[space]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(2, np.float32), float(np.sum(action)), False, self.steps >= 10, {}
+
+
+for name in SPACES:
+    gym.register(name, entry_point=World, kwargs={"space": name})
+"""
+
+
+def test_a_world_of_ones_own_lies_in_the_projects_folder_and_any_other_space_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import gymnasium
+
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    monkeypatch.setitem(sys.modules, "own_worlds", None)  # taken away again after the test
+    del sys.modules["own_worlds"]
+    (tmp_path / "own_worlds.py").write_text(OWN, "utf-8")
+    (tmp_path / "broken_worlds.py").write_text("1 / 0\n", "utf-8")
+    more = ("--steps", "4096", "--set", "rate=0.01", "--set", "horizon=32")
+    pairs = asked(tmp_path, "--world", "own_worlds:Pairs-v0", *more)
+    assert (pairs["world"], pairs["task"]) == ("own_worlds:Pairs-v0", "own_worlds-pairs-v0")
+    assert pairs["mean_return"] == 30.0  # the best: 2 + 1 in each of ten steps
+    with headway.open(tmp_path) as project:
+        header, _ = project.registry.load(project.registry.find(pairs["policy"]), task=pairs["task"])
+        assert (header.kind, header.extra["actions"]["sizes"]) == ("factored", [3, 2])
+    numbers = asked(tmp_path, "--world", "own_worlds:Numbers-v0", *more)
+    assert numbers["mean_return"] > 40.0  # at chance about 20, at most 80
+    for name, code in (
+        ("own_worlds:Named-v0", "bad_space"),
+        ("own_worlds:Other-v0", "unknown_world"),
+        ("broken_worlds:Id-v0", "bad_world"),
+    ):
+        assert asked(tmp_path, "--world", name, code=1)["error"]["code"] == code
+    assert str(tmp_path) not in sys.path
+
+
 @pytest.mark.parametrize(
     ("words", "code", "hint"),
     [
@@ -87,7 +147,7 @@ def test_what_cannot_be_practised_is_refused(tmp_path: Path, words: tuple[str, .
     assert hint in found["error"]["hint"]
 
 
-@pytest.mark.parametrize("words", [(), ("route", "--steps", "5")])
+@pytest.mark.parametrize("words", [(), ("route", "--steps", "5"), ("route", "--device", "cuda")])
 def test_neither_task_nor_world_is_not_understood(tmp_path: Path, words: tuple[str, ...]) -> None:
     found = asked(tmp_path, *words, code=2)
     assert found["error"]["code"] == "usage"

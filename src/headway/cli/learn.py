@@ -53,11 +53,12 @@ def learn(
     settings: dict[str, Any] = {name: typed(value) for name, value in pairs(knobs, "knob").items()}
     if world is not None:
         return _practise(session, world, task, seed, settings, check=check, family=family, **practice)
-    if task is None or practice["steps"] or practice["resume"] or practice["target"] is not None:
+    given = (practice["steps"], practice["resume"], practice["target"] is not None, practice["device"] != "cpu")
+    if task is None or any(given):
         raise click.UsageError(
             "Name a TASK (headway learn route) or a --world to practise in (headway learn --world cartpole)."
             if task is None
-            else "--steps, --target and --resume are for practice in a --world."
+            else "--steps, --target, --device and --resume are for practice in a --world."
         )
     with session.project() as project:
         if check:

@@ -75,7 +75,7 @@ def practise(
 
     if task is not None:
         project.settings.task(task)  # a name that is not there says so before anything is learned
-    known = world if world in PRACTICE else identify(world)
+    known = world if world in PRACTICE else identify(world, project.folder)
     base = preset(known)
     base = replace(
         base, steps=steps or base.steps, target=base.target if target is None else target if target == target else None

@@ -18,7 +18,10 @@ Discrete, MultiDiscrete and Box.
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -65,13 +68,19 @@ def _gymnasium() -> Any:
     return gymnasium
 
 
-def identify(name: str) -> str:
-    """The Gymnasium id of a world; unknown ones are refused with the nearest known."""
+def identify(name: str, folder: Path | None = None) -> str:
+    """The Gymnasium id of a world; unknown ones are refused with the nearest known.
+
+    The module of "module:Id-v0" is imported, from `folder` if it is there, else from where Python finds it.
+    """
     gymnasium = _gymnasium()
     wanted = ENVIRONMENTS.get(name, name)
+    module, colon, own = wanted.rpartition(":")
     try:
-        gymnasium.spec(wanted)
-    except (gymnasium.error.Error, ModuleNotFoundError, ImportError, ValueError) as error:
+        if colon:
+            _import(module, folder)
+        gymnasium.spec(own)
+    except (gymnasium.error.Error, ImportError, ValueError) as error:
         known = [*ENVIRONMENTS, *gymnasium.registry]
         raise UnknownName(
             f"There is no world called {name!r} ({_short(error)}).",
@@ -84,7 +93,7 @@ def identify(name: str) -> str:
 def environment(name: str, *, count: int, **settings: Any) -> Environments:
     """`count` copies of a world."""
     gymnasium = _gymnasium()
-    wanted = identify(name)
+    wanted = identify(name).rpartition(":")[2]
     spec = gymnasium.spec(wanted)
     try:
         if spec.vector_entry_point is not None and not settings:
@@ -173,6 +182,26 @@ def _unwrapped(copies: list[Any]) -> tuple[int, list[Any]]:
     if spec is None or not names <= _BOOKKEEPING:
         return 0, copies
     return int(spec.max_episode_steps or 0), [each.unwrapped for each in copies]
+
+
+def _import(module: str, folder: Path | None) -> None:
+    """Runs a module's registrations; what is wrong inside it is said with its own words."""
+    places = [] if folder is None else [str(folder.resolve())]
+    sys.path[:0] = places
+    try:
+        importlib.invalidate_caches()
+        importlib.import_module(module)
+    except (ImportError, ValueError):
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"The module {module!r} cannot be imported: {type(error).__name__}: {_short(error)}.",
+            code="bad_world",
+            hint=f"`python -c 'import {module}'` shows the whole error.",
+        ) from error
+    finally:
+        for each in places:
+            sys.path.remove(each)
 
 
 def _short(error: Exception) -> str:
