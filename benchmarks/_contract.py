@@ -1,7 +1,8 @@
 """What all benchmarks share: arguments, host, versions, and the last line.
 
 The last line of a benchmark under --json is one object {"benchmark", "host", "versions", "figures", "ratios"}; a ratio
-is ours over the peer's, larger is better, measured in the same run.
+is ours over the peer's, larger is better, measured in the same run. `"at_least"`, where it is there, lists the ratios
+that are lower bounds, because the peer was stopped before it was done.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -61,12 +62,13 @@ def finish(
     packages: tuple[str, ...] = (),
     device: str = "cpu",
     as_json: bool = True,
+    at_least: Collection[str] = (),
 ) -> None:
-    """Prints the result: a line each, or the JSON object."""
+    """Prints the result: a line each, or the JSON object. `at_least` names the ratios that are lower bounds."""
     if not as_json:
         width = max((len(each) for each in (*figures, *ratios)), default=0)
         for key, value in ratios.items():
-            say(f"{key:{width}}  {value:,.4g}×")
+            say(f"{key:{width}}  {'≥ ' if key in at_least else ''}{value:,.4g}×")
         for key, value in figures.items():
             say(f"{key:{width}}  {value:,.6g}")
         return
@@ -77,7 +79,10 @@ def finish(
         except metadata.PackageNotFoundError:
             continue
     host = {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system(), "device": _device(device)}
-    result = {"benchmark": name, "host": host, "versions": versions, "figures": dict(figures), "ratios": dict(ratios)}
+    result: dict[str, object] = {"benchmark": name, "host": host, "versions": versions}
+    result |= {"figures": dict(figures), "ratios": dict(ratios)}
+    if at_least:
+        result["at_least"] = sorted(at_least)
     sys.stdout.flush()
     print(json.dumps(result), flush=True)
 

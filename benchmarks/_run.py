@@ -7,7 +7,8 @@
 
 A benchmark is a file `benchmarks/NAME.py` that takes `--json` and prints one JSON object as its last line:
 `{"benchmark": NAME, "host": {…}, "versions": {…}, "figures": {name: number}, "ratios": {name: number}}`. A ratio is
-ours over the peer's, larger is better, measured in the same run. Files that start with `_` are not benchmarks.
+ours over the peer's, larger is better, measured in the same run; `"at_least": [name, …]` lists those that are lower
+bounds. Files that start with `_` are not benchmarks.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def check(result: Any, name: str) -> dict[str, Any]:
         for key, value in result[field].items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise ValueError(f"{name}: {field}[{key!r}] is {value!r}, expected a finite number")
+    if unknown := set(result.get("at_least", ())) - set(result["ratios"]):
+        raise ValueError(f"{name}: 'at_least' names {', '.join(sorted(unknown))}, which is no ratio")
     return result
 
 
@@ -89,7 +92,8 @@ def table(results: Path, targets: dict[str, dict[str, float]]) -> str:
         for key, value in result["ratios"].items():
             least = targets.get(path.stem, {}).get(key)
             verdict = "" if least is None else f"{number(least)}×" + ("" if value >= least else " **(missed)**")
-            rows.append(f"| {path.stem} | **{key}** | **{number(value)}×** | {verdict} | {on} | {command} |")
+            bound = "≥ " if key in result.get("at_least", ()) else ""
+            rows.append(f"| {path.stem} | **{key}** | **{bound}{number(value)}×** | {verdict} | {on} | {command} |")
         rows += [
             f"| {path.stem} | {key} | {number(value)} | | {on} | {command} |"
             for key, value in result["figures"].items()

@@ -75,6 +75,15 @@ def test_a_broken_benchmark_is_named_and_the_others_are_kept(
     assert [path.stem for path in (folder / "results").iterdir()] == ["store"]
 
 
+def test_a_ratio_that_is_a_lower_bound_says_so_and_only_a_ratio_can_be_one(folder: Path) -> None:
+    results = folder / "results"
+    results.mkdir()
+    (results / "store.json").write_text(json.dumps({**GOOD, "at_least": ["vs"]}), "utf-8")
+    assert "**≥ 0.5000×**" in table(results, {})
+    with pytest.raises(ValueError, match="rows, which is no ratio"):
+        check({**GOOD, "at_least": ["rows"]}, "store")
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "1", None])
 def test_a_figure_that_is_no_number_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="expected a finite number"):
