@@ -14,6 +14,7 @@ const full = process.argv.includes("--full");
 const command = JSON.parse(process.env.HEADWAY_COMMAND ?? '["headway"]');
 const best = { code: "task-decomposition", slogan: "constraint-addition", essay: "expansion" };
 const subjects = ["rain", "trains", "bread", "maps", "bees", "clocks", "boats", "snow"];
+const unseen = ["kites", "lamps", "rivers", "doors", "tea", "glue"]; // "kites" hides "slogan": both hash to one place
 const prompts = Object.keys(best).flatMap((kind) => subjects.map((about) => `Write ${kind} about ${about}.`));
 
 // Words hashed into 32 places: all that the service sees of a prompt.
@@ -102,9 +103,12 @@ try {
   });
   console.log(`${result.updates} updates, best episode ${result.maxReward.toFixed(2)}.`);
   for (const [kind, right] of Object.entries(best)) {
-    const { probabilities } = await trainer.rl.getActionDistribution(embed(`Write ${kind} about kites.`));
-    const share = probabilities[MUTATION_TYPES.indexOf(right)];
-    console.log(`${kind}: ${right} ${(100 * share).toFixed(0)}% (uniform: 20%)`);
+    let share = 0;
+    for (const about of unseen) {
+      const { probabilities } = await trainer.rl.getActionDistribution(embed(`Write ${kind} about ${about}.`));
+      share += probabilities[MUTATION_TYPES.indexOf(right)] / unseen.length;
+    }
+    console.log(`${kind}, subjects never seen: ${right} ${(100 * share).toFixed(0)}% (uniform: 20%)`);
   }
   const stats = await trainer.rl.getStats();
   console.log(JSON.stringify({ simulated: !full, updates: stats.totalUpdates, episodes: stats.totalEpisodes, avgReward: stats.avgReward }));
