@@ -16,7 +16,7 @@ from headway.encode import encoder
 from headway.encode.fitting import fit
 from headway.learn.families import learner, online_learner
 from headway.learn.online import State, tensors_of
-from headway.learn.posterior import linear_posterior, penalties
+from headway.learn.posterior import held_back, linear_posterior, penalties
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.records import Candidate, Settled, Situation
 from tests.learn.logs import ARMS, CANDIDATES, Log, identity, row
@@ -37,7 +37,7 @@ def _equal(one: State, other: State, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize("world", ["text", "numbers", "category"])
-@pytest.mark.parametrize("prior", ["mean", "pooled"])
+@pytest.mark.parametrize("prior", ["mean", "pooled", "shared"])
 def test_row_by_row_equals_the_closed_form(world: str, prior: str) -> None:
     rows = identity(world, 200)
     state = _state(rows, prior=prior)
@@ -48,10 +48,13 @@ def test_row_by_row_equals_the_closed_form(world: str, prior: str) -> None:
     x = state.features.vectors([each.decision.situation for each in rows], TEXT)
     rewards = np.array([each.reward for each in rows])
     held = np.diag(penalties(state.features.width, 2.0))
+    if prior == "shared":
+        held = held_back(x.T @ x[None], 2.0, prior, state.features.text_width)[0]
     start = np.zeros(state.features.width)
     start[0] = rewards.mean()
-    if prior == "pooled":
-        start += np.linalg.solve(x.T @ x + held, x.T @ (rewards - x @ start))
+    if prior != "mean":
+        common = held if prior == "pooled" else held / 2.0
+        start += np.linalg.solve(x.T @ x + common, x.T @ (rewards - x @ start))
     for place, name in enumerate(state.arms):
         mine = np.array([each.decision.action == name for each in rows])
         theta = start + np.linalg.solve(x[mine].T @ x[mine] + held, x[mine].T @ (rewards[mine] - x[mine] @ start))
@@ -60,15 +63,17 @@ def test_row_by_row_equals_the_closed_form(world: str, prior: str) -> None:
         assert policy.tensors["covariance"][place] == pytest.approx(inverse, abs=1e-6)
 
 
-def test_the_live_view_follows_the_snapshot() -> None:
+@pytest.mark.parametrize("prior", ["mean", "pooled", "shared"])
+def test_the_live_view_follows_the_snapshot(prior: str) -> None:
     rows = identity("text", 700)
-    state = _state(rows, explore="thompson")
+    state = _state(rows, explore="thompson", prior=prior)
     for number, each in enumerate(rows):
         LEARNER.update(state, each)
         if number in (0, 5, 60, 699):
             live = state.policy.distribution(rows[0].decision.situation, CANDIDATES, seed=1)
             exact = LEARNER.snapshot(state).distribution(rows[0].decision.situation, CANDIDATES, seed=1)
-            assert live.mean == pytest.approx(exact.mean, abs=0.02)
+            # How texts differ is looked at again after 1, 2, 4, … rows only.
+            assert live.mean == pytest.approx(exact.mean, abs=0.1 if prior == "shared" and number < 100 else 0.02)
             assert live.std == pytest.approx(exact.std, rel=0.15)
 
 
@@ -88,7 +93,26 @@ def test_the_recursion_without_a_refresh_is_the_closed_form() -> None:
     assert model.weights[0] == pytest.approx(found["weights"][0], abs=0.01)
 
 
-@given(st.lists(st.integers(0, 59), min_size=1, max_size=25, unique=True), st.sampled_from(["mean", "pooled"]))
+@pytest.mark.parametrize("prior", ["pooled", "shared"])
+def test_all_arms_start_from_the_same_weights_however_long_ago_each_was_computed_afresh(prior: str) -> None:
+    rows = identity("text", 330)
+    state = _state(rows, prior=prior)
+    for number, each in enumerate(rows):
+        # One arm is common and one is rare; in the second half everything is worth more.
+        name = ARMS[0] if number % 10 else ARMS[number // 10 % 2 + 1]
+        reward = float(each.reward or 0.0) + (number > 150)
+        LEARNER.update(state, row(number, each.decision.situation, name, reward))
+    state._move()
+    start = state.weights[len(state.arms)]
+    for arm in range(len(state.arms)):
+        inverse = np.linalg.inv(state.moments[arm] + state._held)
+        theta = start + inverse @ (state.targets[arm] - state.moments[arm] @ start)
+        assert state.weights[arm] == pytest.approx(theta, abs=1e-9)
+
+
+@given(
+    st.lists(st.integers(0, 59), min_size=1, max_size=25, unique=True), st.sampled_from(["mean", "pooled", "shared"])
+)
 @settings(max_examples=25)
 def test_add_then_take_back_equals_never_added(extra: list[int], prior: str) -> None:
     rows = identity("numbers", 60)
@@ -141,10 +165,10 @@ def test_the_order_of_rows_does_not_matter_to_a_snapshot() -> None:
     _equal(one, other, 1e-9)
 
 
-@pytest.mark.parametrize("model", ["linear", "clusters"])
-def test_a_bundle_goes_on_where_it_stopped(model: str) -> None:
+@pytest.mark.parametrize("knobs", [{"model": "linear"}, {"model": "linear", "prior": "shared"}, {"model": "clusters"}])
+def test_a_bundle_goes_on_where_it_stopped(knobs: dict[str, Any]) -> None:
     rows = identity("text", 500)
-    learned = learner("bandit", encoder=TEXT).learn(Log(rows[:400]), {"model": model}, seed=1)
+    learned = learner("bandit", encoder=TEXT).learn(Log(rows[:400]), knobs, seed=1)
     policy = build("bandit", learned.knobs, learned.tensors, learned.extra, TEXT)
     state = LEARNER.state_from(policy)
     for name, tensor in tensors_of(state).items():

@@ -36,7 +36,7 @@ __all__ = ["KNOBS", "BanditLearner"]
 KNOBS: dict[str, Any] = {
     "model": None,  # "linear", "clusters", or None: the better one
     "ridge": None,
-    "prior": None,  # "mean", "pooled", or None
+    "prior": None,  # "mean", "pooled", "shared" (see learn.posterior), or None
     "clusters": None,
     "shrink": None,
     "explore": "squarecb",
@@ -45,7 +45,7 @@ KNOBS: dict[str, Any] = {
     "fit_rows": 200_000,
 }
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
-_PRIORS = ("mean", "pooled")
+_PRIORS = ("mean", "pooled", "shared")  # without text, `shared` is not searched
 _SIZES = (4, 8, 16, 32)
 _SHRINKS = (1.0, 5.0, 20.0, 100.0)
 _SAMPLE = 4096
@@ -94,7 +94,8 @@ class BanditLearner:
                 code="nothing_to_learn",
                 hint="Send signals for the decisions that were made, or wait until they settle.",
             )
-        best, choices = _choose(train.ordered(arms), weighted.ordered(arms), wanted, centroids, tuned >= _LEAST_TUNE)
+        parts, searched = (train.ordered(arms), weighted.ordered(arms)), tuned >= _LEAST_TUNE
+        best, choices = _choose(*parts, wanted, centroids, searched, features.text_width)
         kept = {key: wanted[key] for key in ("explore", "cost_weight", "costs")}
         state = _state(features, self.encoder, {**best.knobs, **kept}, arms, (train, tune), centroids)
         metrics, baselines = tune_values(
@@ -160,7 +161,7 @@ def _checked(knobs: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidSettings(
             f"The bandit cannot be model {wanted['model']!r} with prior {wanted['prior']!r}.",
             code="bad_knob",
-            hint='model is "linear" or "clusters", prior "mean" or "pooled".',
+            hint='model is "linear" or "clusters", prior "mean", "pooled" or "shared".',
         )
     for key in ("ridge", "shrink", "clusters", "fit_rows"):
         value = wanted[key]
@@ -221,6 +222,7 @@ def _choose(
     wanted: Mapping[str, Any],
     centroids: Mapping[int, Floats],
     search: bool,
+    text: int,
 ) -> tuple[_Choice, dict[str, _Choice]]:
     """The best of each model, and the best of all, by weighted squared error on the tune part."""
     moments, targets, totals, clusters = train
@@ -232,9 +234,10 @@ def _choose(
 
     rows = max(float(tune[2][:, 0].sum()), 1e-300)
     if moments.shape[1]:
+        priors = _PRIORS if text else _PRIORS[:2]
         for ridge in [wanted["ridge"]] if wanted["ridge"] else _RIDGES if search else (10.0,):
-            for prior in [wanted["prior"]] if wanted["prior"] else _PRIORS if search else ("mean",):
-                tensors = linear_posterior(moments, targets, totals, float(ridge), prior)
+            for prior in [wanted["prior"]] if wanted["prior"] else priors if search else ("mean",):
+                tensors = linear_posterior(moments, targets, totals, float(ridge), prior, text)
                 theta = tensors["weights"][:-1]
                 fit = np.einsum("kd,kde,ke->", theta, tune[0], theta) - 2.0 * (theta * tune[1]).sum()
                 error = (float(tune[2][:, 2].sum()) + float(fit)) / rows

@@ -15,13 +15,16 @@ The live view is kept up by recursive least squares: with P the inverse and v = 
 v·(r − θx)/(1 + xv) and subtracts vvᵀ/(1 + xv) from P. These subtractions are kept as a list, and P itself is brought up
 to date after at most 16 of them (sooner while an arm has few rows), so that a row costs O(width²) reads and O(width)
 writes; until then the view's deviations are slightly too wide, its means are not. P is computed afresh from the sums
-after 1, 2, 4, … 1,024 rows, after every 1,024 rows of an arm and after every withdrawal.
+after 1, 2, 4, … rows (up to 1,024 where the prior is a mean alone), after every 1,024 rows of an arm and after every
+withdrawal. Arms that start from what they have in common have to start from the *same* weights to be comparable: when
+these have moved on (after a sixteenth more rows), every arm is moved by PΛ times the change, which is what computing it
+afresh would do.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +33,14 @@ from headway.decide.acting import explorer
 from headway.decide.bandit import Bandit, Clusters, Linear
 from headway.decide.build import build
 from headway.encode.state import Features
-from headway.learn.posterior import clusters_posterior, linear_posterior, penalties, pooled_variance, prior_weights
+from headway.learn.posterior import (
+    clusters_posterior,
+    common_penalty,
+    held_back,
+    linear_posterior,
+    pooled_variance,
+    prior_weights,
+)
 from headway.nouns.errors import Conflict, InvalidInput
 from headway.nouns.protocols import Encoder, Floats, Policy
 from headway.nouns.records import Settled, Situation
@@ -40,6 +50,7 @@ __all__ = ["State", "snapshot", "start", "state_from", "tensors_of", "update"]
 _REFRESH = 1024
 _FOLD = 16
 _EARLY = 1024
+_MOVE = 16
 _PRIOR_ROWS = 2.0
 
 
@@ -107,7 +118,7 @@ class State:
         self._rows = per_arm.tolist()
         self._steps = [0] * len(self.arms)
         if self.linear:
-            self._renew(range(len(self.arms)))
+            self._renew()
             self.noise[0] = (max(self._error, 0.0) + _PRIOR_ROWS * self._spread) / (float(self.seen[0]) + _PRIOR_ROWS)
 
     def vector(self, situation: Situation) -> Floats:
@@ -152,15 +163,19 @@ class State:
         self._rows[arm] = rows = self._rows[arm] + weight
         self._steps[arm] += 1
         self.seen[0] = seen = float(self.seen[0]) + weight
-        if weight < 0.0 or rows % _REFRESH == 0.0 or self._steps[arm] >= _REFRESH:
-            self.flush()
-            self._renew((arm,))
-        elif seen <= _EARLY and int(seen) & (int(seen) - 1) == 0:
-            self.flush()
-            self._renew(range(len(self.arms)))
+        doubled = weight > 0.0 and int(seen).bit_length() > int(seen - weight).bit_length()
+        if doubled and (seen <= _EARLY or self.prior != "mean"):
+            self._renew()
+        elif weight < 0.0 or rows % _REFRESH == 0.0 or self._steps[arm] >= _REFRESH:
+            self._move()
+            self._refresh(arm)
+            self._measure()
         else:
             self._recurse(arm, x, reward, weight, rows)
-            if len(self._waiting) >= _REFRESH:
+            if self.prior != "mean" and seen >= self._due:
+                self._move()
+                self._measure()
+            elif len(self._waiting) >= _REFRESH:
                 self.flush()
         self._model.forget()
         self.noise[0] = (max(self._error, 0.0) + _PRIOR_ROWS * self._spread) / (seen + _PRIOR_ROWS) + 1e-9
@@ -184,23 +199,33 @@ class State:
             covariance -= recent.T @ recent
             self._late[arm] = 0
 
-    def _renew(self, arms: Iterable[int]) -> None:
-        """The prior's weights, these arms, and the noise, straight from the sums."""
-        width, count = self.features.width, len(self.arms)
-        start = prior_weights(self.moments, self.targets, self.totals, self.ridge, self.prior)
-        held = penalties(width, self.ridge)
-        self.weights[count], self.covariance[count] = start, np.diag(1.0 / held)
-        for arm in arms:
+    def _renew(self) -> None:
+        """The prior, all arms and the noise, straight from the sums."""
+        self.flush()
+        count = len(self.arms)
+        self._held, self.covariance[count] = held_back(self.moments, self.ridge, self.prior, self.features.text_width)
+        self.weights[count] = self._common()
+        for arm in range(count):
             self._refresh(arm)
-        self._spread = pooled_variance(self.totals)
-        self._error = 0.0
-        for weights, targets, moments, totals in zip(
-            self.weights[:-1], self.targets, self.moments, self.totals, strict=True
-        ):
-            if totals[0] > 0.0:
-                shift = weights - start
-                self._error += float(totals[2] - 2.0 * (weights @ targets) + weights @ moments @ weights)
-                self._error += float((held * shift) @ shift)
+        self._measure()
+
+    def _common(self) -> Floats:
+        """Where every arm starts; and when to ask again."""
+        self._due = float(self.seen[0]) + max(1.0, float(self.seen[0]) / _MOVE)
+        return prior_weights(self.moments, self.targets, self.totals, self.ridge, self.prior, self._held)
+
+    def _move(self) -> None:
+        """All arms to where they would be if they had started from what is in common now."""
+        self.flush()
+        count, start = len(self.arms), self._common()
+        change = self._held @ (start - self.weights[count])
+        for arm in range(count):
+            if self._rows[arm]:
+                recent = self._lately[arm, : self._late[arm]]
+                self.weights[arm] += self.covariance[arm] @ change - recent.dot(change).dot(recent)
+            else:
+                self.weights[arm] = start
+        self.weights[count] = start
 
     def _refresh(self, arm: int) -> None:
         """The arm's inverse and weights straight from the sums."""
@@ -209,9 +234,22 @@ class State:
         if not self._rows[arm]:
             self.weights[arm], covariance[:] = start, self.covariance[len(self.arms)]
             return
-        inverse = np.linalg.inv(self.moments[arm] + np.diag(penalties(self.features.width, self.ridge)))
+        inverse = np.linalg.inv(self.moments[arm] + self._held)
         covariance[:] = 0.5 * (inverse + inverse.T)
         self.weights[arm] = start + covariance @ (self.targets[arm] - self.moments[arm] @ start)
+
+    def _measure(self) -> None:
+        """Squared errors and penalties of all arms: what the noise is estimated from."""
+        self._spread = pooled_variance(self.totals)
+        start = self.weights[len(self.arms)]
+        self._error = common_penalty(self.moments, self.targets, self.totals, self.prior, start)
+        for weights, targets, moments, totals in zip(
+            self.weights[:-1], self.targets, self.moments, self.totals, strict=True
+        ):
+            if totals[0] > 0.0:
+                shift = weights - start
+                self._error += float(totals[2] - 2.0 * (weights @ targets) + weights @ moments @ weights)
+                self._error += float(shift @ self._held @ shift)
 
     def add_cluster(self, arm: int, x: Floats, reward: float, weight: float) -> None:
         model = self.policy.model
@@ -337,7 +375,9 @@ def tensors_of(state: State) -> dict[str, Floats]:
         "moments": np.array(state.moments),
         "targets": np.array(state.targets),
         "totals": np.array(state.totals),
-        **linear_posterior(state.moments, state.targets, state.totals, state.ridge, state.prior),
+        **linear_posterior(
+            state.moments, state.targets, state.totals, state.ridge, state.prior, state.features.text_width
+        ),
     }
 
 

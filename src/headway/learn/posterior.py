@@ -1,15 +1,25 @@
 """Sufficient statistics of a bandit into its posterior, in closed form. Pure functions of arrays.
 
-Linear, per arm a with A = Σxxᵀ, b = Σxr over its rows, prior weights θ₀ and Λ = diag(min(λ, 1), λ, …, λ):
+Linear, per arm a with A = Σxxᵀ, b = Σxr over its rows, prior weights θ₀ and precision Λ:
 
     P = (Λ + A)⁻¹        θ = θ₀ + P·(b − A·θ₀)        weights ~ N(θ, σ²P)
 
-The bias is held by one row's worth at most: how good an arm is on the whole shows after a few rows, however strongly
-the dependence on the situation has to be held back.
+prior     θ₀                                              Λ
+mean      the pooled mean reward, on the bias alone       diag(min(λ, 1), λ, …, λ)
+pooled    the ridge solution over all arms together       the same
+shared    the same, held by one row's worth (Λ/λ)         diag(min(λ, 5), λ·s·C⁻¹ for the text, λ·width, λ, …)
 
-θ₀ is the pooled mean reward on the bias alone (`prior = "mean"`), or the ridge solution over all arms together
-(`prior = "pooled"`): an arm that nobody has tried starts there. σ² is the pooled residual variance with two rows' worth
-of prior at the variance of the rewards themselves (plug-in; Bishop 2006, 3.3, with one precision for all arms).
+An arm that nobody has tried starts at θ₀. The bias is held by a few rows' worth at most: how good an arm is on the
+whole shows after a few rows, however strongly the dependence on the situation has to be held back.
+
+`shared` is for text. What arms have in common (this prompt is hard for everybody) is learned from all rows and hardly
+held; only how arms *differ* is, and they are expected to differ where texts differ: C is the covariance of the text's
+vectors over all rows (drawn towards a multiple of I while rows are few: Chen et al., 2010), and s = tr C²/tr C keeps
+the prior variance of a reward what it is under a plain ridge. There, hundreds of narrow directions, which no few
+thousand rows can resolve, hold most of the doubt and are explored for ever. Its length counts as one entry more.
+
+σ² is the pooled residual variance with two rows' worth of prior at the variance of the rewards themselves (plug-in;
+Bishop 2006, 3.3, with one precision for all arms).
 
 Clusters, for cluster c and arm a with n rows of mean r̄: the posterior mean is (n·r̄ + κ·m)/(n + κ), its variance
 σ²/(n + κ), where m is the arm's own mean shrunk the same way towards the pooled mean.
@@ -22,10 +32,20 @@ import numpy as np
 from headway.decide.bandit import rounded
 from headway.nouns.protocols import Floats
 
-__all__ = ["clusters_posterior", "linear_posterior", "penalties", "pooled_mean", "pooled_variance", "prior_weights"]
+__all__ = [
+    "clusters_posterior",
+    "common_penalty",
+    "held_back",
+    "linear_posterior",
+    "penalties",
+    "pooled_mean",
+    "pooled_variance",
+    "prior_weights",
+]
 
 _PRIOR_ROWS = 2.0
 _LEAST_NOISE = 1e-9
+_LEVEL_ROWS = 5.0  # `shared`: what the bias is held by
 
 
 def pooled_mean(totals: Floats) -> float:
@@ -44,45 +64,87 @@ def pooled_variance(totals: Floats) -> float:
 
 
 def penalties(width: int, ridge: float) -> Floats:
-    """The diagonal of Λ [width]: the bias comes first."""
+    """The diagonal of a plain Λ [width]: the bias comes first."""
     found = np.full(width, ridge)
     found[0] = min(ridge, 1.0)
     return found
 
 
-def prior_weights(moments: Floats, targets: Floats, totals: Floats, ridge: float, prior: str) -> Floats:
-    """θ₀ [width]: where every arm starts."""
-    width = targets.shape[-1]
-    start = np.zeros(width)
+def held_back(moments: Floats, ridge: float, prior: str, text: int) -> tuple[Floats, Floats]:
+    """Λ and its inverse [width, width], of Σxxᵀ per arm; `text` is how many entries after the bias are the text's."""
+    diagonal = penalties(moments.shape[-1], ridge)
+    if prior != "shared":
+        return np.diag(diagonal), np.diag(1.0 / diagonal)
+    diagonal[0] = min(ridge, _LEVEL_ROWS)
+    if text:
+        diagonal[1 + text] *= text
+    precision, covariance = np.diag(diagonal), np.diag(1.0 / diagonal)
+    spread = _spread(moments.sum(axis=0), text) if text else np.zeros((0, 0))
+    if (total := float(np.trace(spread))) > 1e-12:
+        scale, block = ridge * float((spread * spread).sum()) / total, slice(1, 1 + text)
+        inverse = np.linalg.inv(spread)
+        precision[block, block], covariance[block, block] = scale * 0.5 * (inverse + inverse.T), spread / scale
+    return precision, covariance
+
+
+def _spread(moments: Floats, text: int) -> Floats:
+    """The covariance of the text's entries by oracle approximating shrinkage (Chen et al., 2010), from Σxxᵀ."""
+    rows = float(moments[0, 0])
+    if rows < 2.0:
+        return np.zeros((text, text))
+    mean = moments[0, 1 : 1 + text] / rows
+    found: Floats = moments[1 : 1 + text, 1 : 1 + text] / rows - np.outer(mean, mean)
+    total, square = float(np.trace(found)), float((found * found).sum())
+    uneven = (rows + 1.0 - 2.0 / text) * (square - total * total / text)
+    share = min(1.0, ((1.0 - 2.0 / text) * square + total * total) / uneven) if uneven > 0.0 else 1.0
+    found *= 1.0 - share
+    found[np.diag_indices(text)] += share * total / text
+    return found
+
+
+def prior_weights(moments: Floats, targets: Floats, totals: Floats, ridge: float, prior: str, held: Floats) -> Floats:
+    """θ₀ [width]: where every arm starts. `held` is Λ."""
+    start = np.zeros(targets.shape[-1])
     start[0] = pooled_mean(totals)
-    if prior == "pooled" and len(moments):
+    if prior != "mean" and len(moments):
         together, aim = moments.sum(axis=0), targets.sum(axis=0)
-        start += np.linalg.solve(together + np.diag(penalties(width, ridge)), aim - together @ start)
+        if prior == "shared":
+            held = held / max(ridge, 1.0)
+        start += np.linalg.solve(together + held, aim - together @ start)
     return start
 
 
+def common_penalty(moments: Floats, targets: Floats, totals: Floats, prior: str, start: Floats) -> float:
+    """(θ₀ − mean)ᵀΛ₀(θ₀ − mean): what learning θ₀ from the rows themselves has cost, for `shared`."""
+    if prior != "shared":
+        return 0.0
+    shift = start.copy()
+    shift[0] -= pooled_mean(totals)
+    return max(float(shift @ (targets.sum(axis=0) - moments.sum(axis=0) @ start)), 0.0)
+
+
 def linear_posterior(
-    moments: Floats, targets: Floats, totals: Floats, ridge: float, prior: str = "mean"
+    moments: Floats, targets: Floats, totals: Floats, ridge: float, prior: str = "mean", text: int = 0
 ) -> dict[str, Floats]:
     """weights [arm + 1, width], covariance [arm + 1, width, width] and noise [1]; the last arm is the unknown one."""
     count, width = targets.shape
-    start = prior_weights(moments, targets, totals, ridge, prior)
-    held = penalties(width, ridge)
+    held, unknown = held_back(moments, ridge, prior, text)
+    start = prior_weights(moments, targets, totals, ridge, prior, held)
     weights = np.empty((count + 1, width))
     covariance = np.empty((count + 1, width, width))
-    weights[count], covariance[count] = start, np.diag(1.0 / held)
+    weights[count], covariance[count] = start, unknown
     rows = float(totals[:, 0].sum())
-    error = 0.0
+    error = common_penalty(moments, targets, totals, prior, start)
     for arm in range(count):
         if totals[arm, 0] <= 0.0:
-            weights[arm], covariance[arm] = start, covariance[count]
+            weights[arm], covariance[arm] = start, unknown
             continue
-        inverse = np.linalg.inv(moments[arm] + np.diag(held))
+        inverse = np.linalg.inv(moments[arm] + held)
         covariance[arm] = 0.5 * (inverse + inverse.T)
         shift = covariance[arm] @ (targets[arm] - moments[arm] @ start)
         found = weights[arm] = start + shift
         error += float(totals[arm, 2] - 2.0 * (found @ targets[arm]) + found @ moments[arm] @ found)
-        error += float((held * shift) @ shift)
+        error += float(shift @ held @ shift)
     noise = (max(error, 0.0) + _PRIOR_ROWS * pooled_variance(totals)) / (rows + _PRIOR_ROWS)
     return {
         "weights": rounded(weights),
