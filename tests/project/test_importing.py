@@ -515,6 +515,16 @@ def test_any_change_of_any_field_is_read_or_refused_with_its_line(
     assert all(each.line in (1, 2) and each.message for each in report.problems)
 
 
+@pytest.mark.parametrize("signals", [5, True, "5", {"name": "reward"}, [5]])
+def test_signals_that_are_no_list_of_objects_are_refused_with_their_line(
+    project: Project, tmp_path: Path, signals: object
+) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps({**SHAPES["headway"][0], "signals": signals}), "utf-8")
+    report = project.import_file(path, format="headway", task="t", on_error="skip", dry_run=True)
+    assert [(each.line, each.field.split("[")[0]) for each in report.problems] == [(1, "signals")]
+
+
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     content=st.binary(max_size=400)

@@ -60,6 +60,9 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
     state = _decoded(row, "state", {})
     if not isinstance(state, dict):
         raise Wrong("state", f"state is {shown(state)}, expected an object.")
+    signals = _decoded(row, "signals", [])
+    if not isinstance(signals, list):
+        raise Wrong("signals", f"signals is {shown(signals)}, expected a list of objects.")
     return Record(
         line=line,
         origin=identifier,
@@ -76,7 +79,7 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
         probabilities=_probabilities(_decoded(row, "probabilities", []), candidates, action),
         policy=name_of(row, "policy", optional=True),
         source=next((each for each in SOURCES if each == source and each != "real"), "imported"),
-        signals=tuple(_signal(each, place) for place, each in enumerate(_decoded(row, "signals", []))),
+        signals=tuple(_signal(each, place) for place, each in enumerate(signals)),
         ignored=tuple(left),
     )
 
