@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from headway.nouns.record import record
+
 __all__ = [
     "SOURCES",
     "Candidate",
@@ -33,7 +35,7 @@ Status = Literal["pending", "rewarded", "failed", "censored"]
 Ending = Literal["terminated", "truncated"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Situation:
     """What a policy sees: words, typed state, or both, and where in an episode it stands."""
 
@@ -53,7 +55,7 @@ class Candidate:
     features: State = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Decision:
     """One choice, with the exact probability of every candidate under everything that was random in it."""
 
@@ -95,7 +97,7 @@ class Decision:
         raise AssertionError(f"{self.action!r} is not among the candidates")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Signal:
     """A named number (or label) about how a decision or an episode went, from one rater."""
 
@@ -109,7 +111,7 @@ class Signal:
     seq: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Outcome:
     """What the signals of a decision come to under one reward version."""
 
@@ -119,7 +121,7 @@ class Outcome:
     weight: float = 1.0  # how surely the reward is known: below 1 where raters disagree
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Settled:
     """A decision with its outcome, in the order in which outcomes became known."""
 
