@@ -35,6 +35,19 @@ def test_the_same_request_with_the_same_id_is_stored_once(ground, decision):
     assert ground.query.counts("route").decisions == 1
 
 
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 130])
+def test_a_batch_of_any_size_is_numbered_without_gaps_and_repeats_as_it_was(ground, decision, count):
+    ground.add(decision())
+    batch = [decision(text=f"{n}") for n in range(count)]
+    stored = ground.add(*batch)
+    assert [each.seq for each in stored] == list(range(2, 2 + count))
+    assert [each.id for each in stored] == [each.id for each in batch]
+    assert ground.add(*batch) == stored
+    one_more = decision()
+    assert [each.id for each in ground.add(*batch, one_more)] == [each.id for each in (*batch, one_more)]
+    assert ground.query.counts("route").decisions == count + 2
+
+
 def test_another_request_with_the_same_id_is_a_conflict_and_stores_nothing(ground, decision):
     made = decision()
     ground.add(made)

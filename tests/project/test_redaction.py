@@ -42,7 +42,7 @@ def plant(project: Project, secret: str) -> list[str]:
     third = project.record("route", f"{secret}", ["small", secret], action=secret, propensity=0.5)
     for each in (first, second, third):
         project.signal(each.id, reward=1.0, label=f"saw {secret}")
-    asks = [Ask("route", f"{n} {secret}", ["small", "large"]) for n in range(3)]
+    asks = [Ask("route", f"{n} {secret}", ["small", "large"], {}) for n in range(3)]
     stored = project.submit([each for each in consider_many(project, asks) if isinstance(each, tuple)]).result()
     return [first.id, second.id, third.id, *(each.id for each in stored)]
 

@@ -141,7 +141,7 @@ class Pipeline:
         """Draws: `propensity` is `probabilities[index]`, marginal over all randomness, the canary's included."""
         acted = self.distribution(situation, candidates, seed, memory=memory, allowed=allowed)
         u = explore.uniform(seed)
-        index = explore.draw(acted.probabilities, u)
+        index = explore.draw(acted.probabilities.tolist(), u)
         propensity = float(acted.probabilities[index])
         assigned: Literal["", "current", "canary"] = ""
         if acted.canary is not None:
@@ -230,7 +230,7 @@ class Pipeline:
         if not situations:
             return np.zeros((0, 0))
         if isinstance(candidates[0], Candidate):
-            return self._together(situations, cast(Sequence[Candidate], candidates), seeds)
+            return self.explored(situations, cast(Sequence[Candidate], candidates), seeds)[0]
         sets = cast(Sequence[Sequence[Candidate]], candidates)
         if len(sets) != len(situations):
             raise InvalidInput(
@@ -244,18 +244,19 @@ class Pipeline:
         found = np.zeros((len(situations), max(len(each) for each in sets)))
         for rows in groups.values():
             offered = sets[rows[0]]
-            part = self._together([situations[i] for i in rows], offered, [seeds[i] for i in rows])
+            part, _ = self.explored([situations[i] for i in rows], offered, [seeds[i] for i in rows])
             found[rows, : len(offered)] = part
         return found
 
-    def _together(
+    def explored(
         self, situations: Sequence[Situation], candidates: Sequence[Candidate], seeds: Sequence[int]
-    ) -> Floats:
+    ) -> tuple[Floats, str]:
+        """`distributions` over one set, and the exploration that `distribution` names where the policy acts."""
         offered = _offered(candidates, None)
         kind = cast(Explorer, self.explore)
         ask = self.fallback is not None and self.confidence_floor > 0.0
         opinions = _many(self.policy, situations, offered, seeds, confidence=ask, std=kind.kind == "thompson")
-        shaped, _ = kind.shape(opinions, seeds)
+        shaped, exploration = kind.shape(opinions, seeds)
         if ask and self.fallback is not None and opinions.confidence is not None:
             unsure = np.flatnonzero(opinions.confidence < self.confidence_floor).tolist()
             if unsure:
@@ -265,9 +266,9 @@ class Pipeline:
                 shaped[unsure] = kind.shape(other, their)[0]
         probabilities = explore.with_floor(shaped, self.floor)
         if self.canary is not None and self.canary_share > 0.0:
-            canary = cast(Pipeline, self.canary)._together(situations, offered, seeds)
+            canary, _ = cast(Pipeline, self.canary).explored(situations, offered, seeds)
             probabilities = explore.mixture(probabilities, canary, self.canary_share)
-        return probabilities
+        return probabilities, self._named(exploration)
 
     def _named(self, exploration: str) -> str:
         parts = [exploration] if self.floor <= 0.0 else [exploration, f"floor {self.floor:g}"]

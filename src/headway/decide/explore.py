@@ -67,10 +67,10 @@ def uniform(seed: int) -> float:
     return float(splitmix64(seed) >> 11) * 2.0**-53
 
 
-def draw(probabilities: Floats, u: float) -> int:
+def draw(probabilities: Sequence[float], u: float) -> int:
     """The candidate at u of the cumulative distribution: never one of probability 0."""
     reached, last = 0.0, -1
-    for index, probability in enumerate(probabilities.tolist()):
+    for index, probability in enumerate(probabilities):
         if probability > 0.0:
             reached += probability
             last = index

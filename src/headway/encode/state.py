@@ -137,7 +137,8 @@ class Features:
 
     def vectors(self, situations: Sequence[Situation], encoder: Encoder | None = None) -> Floats:
         """float64 [row, width]. Row i depends on situation i alone."""
-        raw = np.tile(self._empty, (len(situations), 1))
+        raw: Floats = np.empty((len(situations), len(self._empty)))
+        raw[:] = self._empty
         if self.text_width:
             raw[:, 1 : 1 + self.text_width] = self._encode([each.text for each in situations], encoder)
         if self.means:
@@ -146,12 +147,14 @@ class Features:
             for row, each in enumerate(situations):
                 self._mark(raw[row], each)
         raw *= self._gain
-        raw += self._offset
+        if self._shifted:
+            raw += self._offset
         np.rint(raw, out=raw)
-        if not np.isfinite(raw).all():
-            self._refuse(situations)
-        np.minimum(raw, LIMIT / GRID, out=raw)
-        np.maximum(raw, -LIMIT / GRID, out=raw)
+        if not np.einsum("ij,ij->i", raw, raw).max(initial=0.0) <= (LIMIT / GRID) ** 2:  # as for one
+            if not np.isfinite(raw).all():
+                self._refuse(situations)
+            np.minimum(raw, LIMIT / GRID, out=raw)
+            np.maximum(raw, -LIMIT / GRID, out=raw)
         raw *= GRID
         return raw
 
@@ -165,6 +168,9 @@ class Features:
                     return
             except (KeyError, TypeError, ValueError, OverflowError):
                 pass
+        if self.text_width and self.plain_width == 1:
+            plain[:, 0] = [math.log1p(len(each.text)) for each in situations]
+            return
         for row, each in enumerate(situations):
             plain[row] = self._plain(each)
 

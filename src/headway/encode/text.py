@@ -10,7 +10,7 @@ The key is blake2b of the encoder's version and the text, so another version nev
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from threading import Lock
 
@@ -74,25 +74,26 @@ class CachedEncoder:
 
     def encode(self, texts: Sequence[str]) -> Floats:
         vectors = np.empty((len(texts), self.width))
-        places: dict[bytes, list[int]] = {}
+        places: dict[str, list[int]] = {}
         for row, text in enumerate(texts):
-            places.setdefault(key(self.version, text), []).append(row)
-        missing: dict[bytes, list[int]] = {}
-        found = self._found(places)
-        for name, rows in places.items():
-            vector = found.get(name)
+            places.setdefault(text, []).append(row)
+        names = {text: key(self.version, text) for text in places}
+        found = self._found(names.values())
+        missing: list[str] = []
+        for text, rows in places.items():
+            vector = found.get(names[text])
             if vector is None or len(vector) != self.width:
-                missing[name] = rows
+                missing.append(text)
             else:
                 vectors[rows] = vector
         if missing:
-            fresh = self._encoder.encode([texts[rows[0]] for rows in missing.values()])
-            for rows, vector in zip(missing.values(), fresh, strict=True):
-                vectors[rows] = vector
-            self._keep(dict(zip(missing, fresh, strict=True)))
+            fresh = self._encoder.encode(missing)
+            for text, vector in zip(missing, fresh, strict=True):
+                vectors[places[text]] = vector
+            self._keep({names[text]: vector for text, vector in zip(missing, fresh, strict=True)})
         return vectors
 
-    def _found(self, names: Mapping[bytes, object]) -> dict[bytes, Floats]:
+    def _found(self, names: Collection[bytes]) -> dict[bytes, Floats]:
         if isinstance(self._cache, DiskCache):
             return self._cache.get_many(names)
         found = ((name, self._cache.get(name)) for name in names)

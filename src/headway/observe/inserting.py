@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 from headway.nouns.ids import id_bytes
@@ -11,19 +12,24 @@ from headway.nouns.records import SOURCES, Decision
 from headway.observe.names import Names
 from headway.observe.rows import dumps, encode_candidates, microseconds, pack, signed
 
-__all__ = ["INSERT", "MANY", "TOGETHER", "Prepared", "ready", "row_of", "stamped"]
+__all__ = ["INSERT", "TOGETHER", "Prepared", "insert_many", "ready", "row_of", "stamped"]
 
 INSERT = (
     "INSERT INTO decisions (id, task_id, episode, step, at, text, state, candidate_set_id, probabilities, action, "
     "propensity, policy_id, seed, config_id, exploration_id, source, role_id, key_id, draw, assigned_id, state_seq) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
-# Several rows in one statement: the interpreter's lock is let go of once per statement, and a busy event loop keeps a
-# writer waiting for it each time.
-TOGETHER = (64, 16, 4, 1)
+TOGETHER = 64
 _HEAD, _, _TAIL = INSERT.partition("VALUES ")
 _ROW, _, _TAIL = _TAIL.partition(" ON CONFLICT")
-MANY = {size: f"{_HEAD}VALUES {', '.join([_ROW] * size)} ON CONFLICT{_TAIL}" for size in TOGETHER}
+
+
+@cache
+def insert_many(rows: int) -> str:
+    """So many rows, at most `TOGETHER`, in one statement: the interpreter's lock is let go of once per statement, and
+    a busy event loop keeps a writer waiting for it each time.
+    """
+    return f"{_HEAD}VALUES {', '.join([_ROW] * rows)} ON CONFLICT{_TAIL}"
 
 
 class Prepared(NamedTuple):
@@ -53,8 +59,8 @@ def row_of(
     """The row of a decision; `shared` keeps the ids that the decisions of one batch have in common."""
     decision = prepared.decision
     situation = decision.situation
-    what = (situation.task, decision.policy_hash, decision.policy, decision.config_hash, decision.exploration)
-    whose = (what, situation.role, decision.key)
+    whose = (situation.task, decision.policy, decision.policy_hash, decision.config_hash, decision.exploration,
+             situation.role, decision.key)  # fmt: skip
     ids = None if shared is None else shared.get(whose)
     if ids is None:
         ids = (

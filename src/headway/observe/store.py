@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from itertools import chain
 from typing import Any, TypeVar
 
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.ids import episode_id, id_bytes, is_episode
 from headway.nouns.records import Decision, Ending, Signal
 from headway.observe.database import Connection, Database
-from headway.observe.inserting import INSERT, MANY, TOGETHER, Prepared, ready, row_of, stamped
+from headway.observe.inserting import INSERT, TOGETHER, Prepared, insert_many, ready, row_of, stamped
 from headway.observe.names import Names
 from headway.observe.rows import (
     DECISION_COLUMNS,
@@ -126,12 +127,10 @@ class Store:
         """A batch without episodes in one statement; if an id was there already, each one is compared."""
         shared: dict[Any, tuple[int, ...]] = {}
         rows = [row_of(intern, each, configs, None, each.decision.situation.step, shared) for each in prepared]
-        new, place = 0, 0
-        for size in TOGETHER:
-            while len(rows) - place >= size:
-                values = [value for row in rows[place : place + size] for value in row]
-                new += connection.execute(MANY[size], values).rowcount
-                place += size
+        new = 0
+        for place in range(0, len(rows), TOGETHER):
+            some = rows[place : place + TOGETHER]
+            new += connection.execute(insert_many(len(some)), [*chain.from_iterable(some)]).rowcount
         if new < len(rows):
             return [self._same_request(connection, each.decision, each.raw) for each in prepared]
         # One writer at a time and AUTOINCREMENT: the batch has the last numbers, without gaps.

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from struct import unpack
+from typing import TYPE_CHECKING, NamedTuple
 
 from headway.decide import explore
-from headway.decide.acting import Pipeline
 from headway.nouns.errors import HeadwayError
 from headway.nouns.ids import decision_id, parse_decision_id
 from headway.nouns.records import Candidate, Decision, Situation
@@ -27,14 +27,13 @@ __all__ = ["Ask", "Considered", "consider_many"]
 Considered = tuple[Decision, "Serving", bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """What `consider` takes."""
 
     task: str
-    text: str = ""
-    candidates: Iterable[Offer] | None = None
-    details: Details = field(default_factory=Details)
+    text: str
+    candidates: Iterable[Offer] | None
+    details: Details
 
 
 @dataclass(slots=True)
@@ -50,17 +49,21 @@ def consider_many(project: Project, asks: Sequence[Ask]) -> list[Considered | He
     """A considered decision per ask, or what is wrong with that one; nothing is stored."""
     found: list[Considered | HeadwayError | None] = [None] * len(asks)
     groups: dict[tuple[int, int], _Group] = {}
-    random = os.urandom(8 * len(asks))
+    servings: dict[str, tuple[Serving, Sequence[str], bool]] = {}
+    seeds = unpack(f"<{len(asks)}Q", os.urandom(8 * len(asks)))
     for place, ask in enumerate(asks):
+        details = ask.details
         try:
-            settings = project.settings.task(ask.task)
-            serving = project.servings.of(settings)
-            if ask.details.get("episode") is not None or _mixes(serving.pipeline):
-                found[place] = project.consider(ask.task, ask.text, ask.candidates, **ask.details)
+            known = servings.get(ask.task)
+            if known is None:
+                known = servings[ask.task] = _serving(project, ask.task)
+            serving, actions, mixes = known
+            if mixes or details.get("episode") is not None:
+                found[place] = project.consider(ask.task, ask.text, ask.candidates, **details)
                 continue
-            offered = project.offers.candidates(ask.task, ask.candidates, settings.actions)
-            situation = situation_of(ask.task, ask.text, ask.details, project.redact)
-            if (identifier := ask.details.get("id")) is not None:
+            offered = project.offers.candidates(ask.task, ask.candidates, actions)
+            situation = situation_of(ask.task, ask.text, details, project.redact)
+            if (identifier := details.get("id")) is not None:
                 parse_decision_id(identifier)
         except HeadwayError as error:
             found[place] = error
@@ -70,7 +73,7 @@ def consider_many(project: Project, asks: Sequence[Ask]) -> list[Considered | He
             group = groups[id(serving), id(offered)] = _Group(serving, offered, [], [], [])
         group.places.append(place)
         group.situations.append(situation)
-        group.seeds.append(int.from_bytes(random[8 * place : 8 * place + 8], "little"))
+        group.seeds.append(seeds[place])
     for group in groups.values():
         try:
             _decide(project, group, asks, found)
@@ -80,28 +83,39 @@ def consider_many(project: Project, asks: Sequence[Ask]) -> list[Considered | He
     return [each for each in found if each is not None]
 
 
-def _mixes(pipeline: Pipeline) -> bool:
-    """Whether rows may be acted on in different ways: by a canary, or by a fallback that some of them get."""
-    return pipeline.canary is not None or (pipeline.fallback is not None and pipeline.confidence_floor > 0.0)
+def _serving(project: Project, task: str) -> tuple[Serving, Sequence[str], bool]:
+    """A task's serving and actions, and whether rows may be acted on in different ways: by a canary, or by a fallback
+    that some of them get.
+    """
+    settings = project.settings.task(task)
+    serving = project.servings.of(settings)
+    pipeline = serving.pipeline
+    unsure = pipeline.fallback is not None and pipeline.confidence_floor > 0.0
+    return serving, settings.actions, pipeline.canary is not None or unsure
 
 
 def _decide(
     project: Project, group: _Group, asks: Sequence[Ask], found: list[Considered | HeadwayError | None]
 ) -> None:
-    serving, offered = group.serving, group.offered
-    pipeline = serving.pipeline
-    first = pipeline.distribution(group.situations[0], offered, group.seeds[0])
-    rows = [first.probabilities]
-    if len(group.places) > 1:
-        rows += [*pipeline.distributions(group.situations[1:], offered, group.seeds[1:])]
+    serving, offered, seeds = group.serving, group.offered, group.seeds
+    if len(seeds) == 1:  # half the price of a batch of one, and the same bits
+        acted = serving.pipeline.distribution(group.situations[0], offered, seeds[0])
+        rows, exploration = [acted.probabilities.tolist()], acted.exploration
+    else:
+        shares, exploration = serving.pipeline.explored(group.situations, offered, seeds)
+        rows = shares.tolist()
     now = round(project.clock() * 1e6) / 1e6  # as the store keeps it
-    for place, situation, seed, row in zip(group.places, group.situations, group.seeds, rows, strict=True):
-        index = explore.draw(row, explore.uniform(seed))
-        probabilities = tuple(row.tolist())
+    source = project._source_of({})
+    noise = os.urandom(8 * len(seeds))
+    for row, (place, situation, seed, shares_of) in enumerate(
+        zip(group.places, group.situations, seeds, rows, strict=True)
+    ):
+        probabilities = tuple(shares_of)
+        index = explore.draw(probabilities, explore.uniform(seed))
         details = asks[place].details
         identifier = details.get("id")
         decision = Decision(
-            id=decision_id(now) if identifier is None else parse_decision_id(identifier),
+            id=decision_id(now, noise[8 * row : 8 * row + 8]) if identifier is None else parse_decision_id(identifier),
             situation=situation,
             candidates=offered,
             probabilities=probabilities,
@@ -111,10 +125,10 @@ def _decide(
             policy_hash=serving.digest,
             config_hash=serving.config_hash,
             encoder=serving.encoder,
-            exploration=first.exploration,
+            exploration=exploration,
             seed=seed,
             at=now,
-            source=project._source_of(details),
+            source=source if "source" not in details else project._source_of(details),
             state_seq=serving.state_seq,
             key=details.get("key", ""),
         )

@@ -6,7 +6,8 @@
     @endpoint("GET", "/v1/policies/{policy}", gives=PolicyAnswer, errors=(404,), scope="decide")
     def policy(call: Call) -> PolicyAnswer: ...          # a plain function runs in a thread: it may block
 
-A handler gives its `gives` type, a `Reply` (another status, headers, ready bytes) or a `Stream`. Bodies are strict:
+A handler gives its `gives` type, a `Reply` (another status, headers, ready bytes), a `Stream`, or `SENT` where it has
+called `call.answer` itself. Bodies are strict:
 UTF-8 JSON, no unknown field, no NaN or infinity, no NUL. `takes=msgspec.Raw` passes the bytes on unread (the OpenAI
 endpoints, which pass unknown fields through). Not covered: authentication and limits, which the guard does beforehand.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
@@ -27,7 +29,7 @@ from headway.nouns.errors import InvalidInput
 if TYPE_CHECKING:
     from headway.serve.state import Server
 
-__all__ = ["Call", "Endpoint", "Reply", "Scope", "Stream", "endpoint", "endpoints_of", "strict"]
+__all__ = ["SENT", "Call", "Endpoint", "Reply", "Scope", "Sent", "Stream", "endpoint", "endpoints_of", "strict"]
 
 Scope = Literal["open", "decide", "signal", "train", "admin"]  # "open": any caller that may talk to the server at all
 Method = Literal["GET", "POST", "PUT", "DELETE"]
@@ -59,10 +61,19 @@ class Stream:
     media: str = "text/event-stream"
 
 
+class Sent(Enum):
+    """There is nothing left to send."""
+
+    SENT = "sent"
+
+
+SENT = Sent.SENT
+
+
 class Call:
     """One request, as a handler sees it."""
 
-    __slots__ = ("headers", "key", "params", "query", "scopes", "server")
+    __slots__ = ("_send", "headers", "key", "params", "query", "scopes", "server")
 
     def __init__(
         self,
@@ -72,7 +83,9 @@ class Call:
         params: Mapping[str, str],
         query: Any,
         headers: Mapping[str, str],
+        send: Callable[[int, bytes], None],
     ) -> None:
+        self._send = send
         self.server = server
         self.key = key  # the name of the key it came with; "" on loopback without one
         self.scopes = scopes
@@ -82,6 +95,10 @@ class Call:
 
     def header(self, name: str) -> str:
         return self.headers.get(name, "")
+
+    def answer(self, status: int, found: Any) -> None:
+        """Answers now, before the handler has its turn again: many answers in a row wake the server's thread once."""
+        self._send(status, _encoder.encode(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

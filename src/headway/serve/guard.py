@@ -18,7 +18,7 @@ from granian._granian import RSGIProtocolError as ProtocolError
 
 from headway.nouns.errors import Unavailable
 from headway.serve.auth import NOBODY, Caller
-from headway.serve.endpoint import Call, Endpoint, Reply, Stream
+from headway.serve.endpoint import SENT, Call, Endpoint, Reply, Stream
 from headway.serve.errors import Refused, problem
 from headway.serve.hosts import Hosts
 from headway.serve.rate import Rates
@@ -37,12 +37,13 @@ SECURITY: Headers = [
 ]
 _JSON: Headers = [("content-type", "application/json"), *SECURITY]
 _ONCE = ("host", "origin", "sec-fetch-site", "content-type", "content-length", "authorization", "x-api-key")
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+_FORWARDED = frozenset(("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"))
 
 
 class Lines(Protocol):
     """A request's headers. `items` leaves out a value that is not ASCII; `keys` names it all the same."""
 
+    def __len__(self) -> int: ...  # of `keys`
     def items(self) -> list[tuple[str, str]]: ...
     def keys(self) -> list[str]: ...
 
@@ -91,7 +92,7 @@ class Guard:
     async def __call__(self, scope: Scope, wire: Wire) -> None:
         server = self.server
         began = time.perf_counter()
-        seen = _Seen()
+        seen = _Seen(wire)
         server.enter()
         try:
             try:
@@ -115,6 +116,8 @@ class Guard:
                     headers = [*headers, ("connection", "close")]
                 wire.response_bytes(seen.status, headers, body)
                 return
+            if answer is None:
+                return
             if isinstance(answer, Stream):
                 seen.status = answer.status
                 await _stream(answer, wire)
@@ -128,16 +131,16 @@ class Guard:
             server.metrics.request(seen.route, seen.status, taken)
             server.log.add(time.time(), scope.method, seen.route, seen.status, taken, seen.size, seen.key, seen.code)
 
-    async def _answer(self, scope: Scope, wire: Wire, seen: _Seen) -> tuple[int, Headers, bytes] | Stream:
+    async def _answer(self, scope: Scope, wire: Wire, seen: _Seen) -> tuple[int, Headers, bytes] | Stream | None:
+        """What is still to be sent."""
         server = self.server
         method, path = scope.method, scope.path
         lines = scope.headers
         items = lines.items()
         headers = dict(items)
-        names = lines.keys()
-        if len(headers) != len(items) or len(headers) != len(names):
-            _check_headers(items, names, headers)
-        here = self.hosts.check(headers) and not any(name in headers for name in _FORWARDED)
+        if not len(items) == len(headers) == len(lines):
+            _check_headers(items, lines.keys(), headers)
+        here = self.hosts.check(headers) and _FORWARDED.isdisjoint(headers)
         try:
             caller = server.credentials.caller(_secret(headers), headers.get("cookie", ""), here=here)
         except Refused:
@@ -155,10 +158,13 @@ class Guard:
             raise Unavailable("The server is stopping.", code="stopping", hint="Try again in a few seconds.")
         raw = await self._body(endpoint, headers, wire) if endpoint.takes is not None else b""
         seen.read = True
-        call = Call(server, caller.name, caller.scopes, params, endpoint.parse_query(scope.query_string), headers)
+        query = endpoint.parse_query(scope.query_string)
+        call = Call(server, caller.name, caller.scopes, params, query, headers, seen.send)
         values = (call,) if endpoint.takes is None else (call, endpoint.body(raw))
         work = server.in_thread(endpoint.run, *values) if endpoint.blocking else endpoint.run(*values)
         found = await (_while_here(work, wire) if endpoint.proxied else work)
+        if found is SENT:
+            return None
         if isinstance(found, Stream):
             return found
         if isinstance(found, Reply):
@@ -202,15 +208,20 @@ class Guard:
 class _Seen:
     """What the log and the metrics will say."""
 
-    __slots__ = ("code", "key", "read", "route", "size", "status")
+    __slots__ = ("_wire", "code", "key", "read", "route", "size", "status")
 
-    def __init__(self) -> None:
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
         self.route = "(none)"
         self.status = 500
         self.size = 0
         self.key = ""
         self.code = ""
         self.read = False  # the whole body
+
+    def send(self, status: int, body: bytes) -> None:
+        self.status, self.size = status, len(body)
+        self._wire.response_bytes(status, _JSON, body)
 
 
 def _check_headers(items: Headers, names: list[str], headers: Mapping[str, str]) -> None:

@@ -30,6 +30,7 @@ __all__ = ["LOOK_S", "Server"]
 logger = logging.getLogger("headway.serve")
 T = TypeVar("T")
 LOOK_S = 0.2
+_QUIET_S = 0.05
 _MOST_TASKS = 1000
 
 
@@ -53,7 +54,7 @@ class Server:
         self.reading: dict[asyncio.Task[Any], float] = {}  # requests whose body is not complete: until when
         self.too_slow: set[asyncio.Task[Any]] = set()
         self._threads = ThreadPoolExecutor(4, "headway-serve")
-        self._idle: asyncio.Event | None = None
+        self._entered = 0
         self._tasks = set(project.tasks())
         self.changes = Changes(project.database)
         project.servings.watched = True
@@ -126,22 +127,23 @@ class Server:
 
     def enter(self) -> None:
         self.active += 1
+        self._entered += 1
 
     def leave(self) -> None:
         self.active -= 1
-        if self.active == 0 and self._idle is not None:
-            self._idle.set()
 
     async def drain(self, limit_s: float) -> bool:
-        """No new work, streams return, what is being answered is answered; False: it took too long."""
+        """No new work, streams return; what is being answered is answered, and what is on its way is told that we
+        stop, until nothing comes any more. False: it took too long.
+        """
         self.stopping = True
-        self._idle = asyncio.Event()
         self.hub.close()
-        if self.active:
-            try:
-                await asyncio.wait_for(self._idle.wait(), limit_s)
-            except TimeoutError:
-                return False
+        until, seen = time.monotonic() + limit_s, -1
+        while self.active or self._entered != seen:
+            if time.monotonic() > until:
+                return not self.active
+            seen = self._entered
+            await asyncio.sleep(_QUIET_S)
         return True
 
     def close(self) -> None:

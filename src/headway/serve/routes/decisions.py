@@ -11,9 +11,10 @@ from msgspec import Meta
 from headway.nouns.errors import Conflict, HeadwayError, UnknownName
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import Decision, Outcome
+from headway.project import Project
 from headway.project.considering import Ask, Considered, consider_many
 from headway.project.inputs import Details
-from headway.serve.endpoint import Call, Reply, endpoint, strict
+from headway.serve.endpoint import SENT, Call, Sent, endpoint, strict
 from headway.serve.times import moment
 from headway.serve.wire import DecisionAnswer, DecisionBatch, DecisionRequest, DecisionsAnswer, Task, described
 
@@ -30,12 +31,21 @@ _TOGETHER = 50  # decisions of a batch that are considered in one go
     scope="decide",
     hot=True,
 )
-async def decide(call: Call, body: DecisionRequest) -> DecisionAnswer | Reply:
+async def decide(call: Call, body: DecisionRequest) -> Sent:
     """Choose one of the candidates; 201: decided and durably logged; 200: this id was decided before."""
-    stored, new = await _decided(call, body)
+    ask, project = _ask(call, body), call.server.project
+    if body.task in project.servings.slow:  # the vectors are in the cache when the loop asks for them
+        await asyncio.to_thread(project.servings.prepare, project.settings.task(body.task), [body.text])
+
+    def answer(decision: Decision, new: bool) -> None:
+        call.answer(201 if new else 200, _answer(decision))
+
+    if body.episode is None:
+        await call.server.grouping.add(ask, answer)
+    else:
+        answer(*await _decided(project, ask))
     call.server.metrics.count("decisions", body.task)
-    answer = _answer(stored)
-    return answer if new else Reply(body=answer, status=200)
+    return SENT
 
 
 @endpoint(
@@ -85,13 +95,8 @@ def _ask(call: Call, body: DecisionRequest) -> Ask:
     return Ask(body.task, body.text, described(body.candidates), details)
 
 
-async def _decided(call: Call, body: DecisionRequest) -> tuple[Decision, bool]:
-    """The stored decision, and whether it is new."""
-    ask, project = _ask(call, body), call.server.project
-    if body.task in project.servings.slow:  # the vectors are in the cache when the loop asks for them
-        await asyncio.to_thread(project.servings.prepare, project.settings.task(body.task), [body.text])
-    if body.episode is None:
-        return await call.server.grouping.add(ask)
+async def _decided(project: Project, ask: Ask) -> tuple[Decision, bool]:
+    """A stored decision of an episode, and whether it is new."""
     considered = project.consider(ask.task, ask.text, ask.candidates, **ask.details)
     try:
         (stored,) = await asyncio.wrap_future(project.submit([considered]))
