@@ -127,14 +127,17 @@ class Store:
         """A batch without episodes in one statement; if an id was there already, each one is compared."""
         shared: dict[Any, tuple[int, ...]] = {}
         rows = [row_of(intern, each, configs, None, each.decision.situation.step, shared) for each in prepared]
-        new = 0
+        new, last = 0, None
         for place in range(0, len(rows), TOGETHER):
             some = rows[place : place + TOGETHER]
-            new += connection.execute(insert_many(len(some)), [*chain.from_iterable(some)]).rowcount
+            done = connection.execute(insert_many(len(some)), [*chain.from_iterable(some)])
+            new += done.rowcount
+            last = getattr(done, "lastrowid", None)  # SQLite's driver knows it
         if new < len(rows):
             return [self._same_request(connection, each.decision, each.raw) for each in prepared]
         # One writer at a time and AUTOINCREMENT: the batch has the last numbers, without gaps.
-        last = connection.execute("SELECT seq FROM decisions WHERE id = ?", (prepared[-1].raw,)).fetchone()[0]
+        if last is None:
+            last = connection.execute("SELECT seq FROM decisions WHERE id = ?", (prepared[-1].raw,)).fetchone()[0]
         first = last - len(rows) + 1
         return [
             stamped(each.decision, first + place, each.decision.situation.step) for place, each in enumerate(prepared)
