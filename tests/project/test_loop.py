@@ -139,6 +139,19 @@ def test_every_decision_replays_exactly(opened):
     assert all(project.replay(each)["exact"] for each in ids[::7])
 
 
+@pytest.mark.parametrize(("value", "least", "most"), [(1e-6, 0.97, 1.0), (1e6, 0.3, 0.7)])
+def test_thompsons_value_says_how_much_of_the_doubt_is_acted_on(opened, value, least, most):
+    project = opened(
+        '[tasks.route]\nactions = ["small", "large"]\ngate = "off"\n'
+        f'explore = {{ kind = "thompson", value = {value} }}\n'
+    )
+    play(project, n=60)
+    project.promote(project.learn("route", model="linear"))
+    pick = project.decide("route", "a question that nobody asked before")
+    assert least <= max(pick.probabilities) <= most
+    assert project.replay(pick.id)["exact"]
+
+
 def test_replay_says_what_is_gone(opened):
     project = opened('[tasks.route]\nactions = ["small", "large"]\ngate = "off"\n')
     play(project, n=60)

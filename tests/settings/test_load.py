@@ -163,7 +163,7 @@ def test_explore_is_a_name_or_a_table() -> None:
     text = '[tasks.a]\nexplore = "thompson"\n[tasks.b]\nexplore = { kind = "softmax", value = 0.5 }\n[tasks.c]\n'
     found = parse(text + '[tasks.d]\nexplore = { kind = "squarecb" }\n[tasks.e]\nexplore = "epsilon"\n')
     kinds = {name: (task.explore.kind, task.explore.value) for name, task in found.tasks.items()}
-    expected = {"a": ("thompson", 0.0), "b": ("softmax", 0.5), "c": ("epsilon", 0.1), "d": ("squarecb", 100.0)}
+    expected = {"a": ("thompson", 1.0), "b": ("softmax", 0.5), "c": ("epsilon", 0.1), "d": ("squarecb", 100.0)}
     assert kinds == {**expected, "e": ("epsilon", 0.1)}
 
 

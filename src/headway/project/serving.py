@@ -30,7 +30,7 @@ __all__ = ["Serving", "Servings", "baseline_ref"]
 
 _LOOK_AGAIN_S = 0.2
 _QUICK = ("hashing", "wordllama", "structure", "hashing+structure")
-_EXPLORER_VALUE = {"epsilon": "share", "softmax": "temperature", "squarecb": "gamma"}
+_EXPLORER_VALUE = {"epsilon": "share", "softmax": "temperature", "squarecb": "gamma", "thompson": "scale"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,8 @@ class Servings:
         if body.get("fallback") and baseline_ref(body) != "rules@0":
             fallback = baseline("fixed@0", arm=body["fallback"])
         explore = body["explore"]
-        value = {_EXPLORER_VALUE[explore["kind"]]: explore["value"]} if explore["kind"] in _EXPLORER_VALUE else {}
+        named = _EXPLORER_VALUE.get(explore["kind"]) if explore["value"] else None  # 0: there is none to set
+        value = {named: explore["value"]} if named else {}
         kind: Any = "policy" if explore["kind"] == "none" else explore["kind"]
         canary = body.get("canary")
         return Pipeline(

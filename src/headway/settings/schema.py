@@ -93,7 +93,7 @@ class GuardRule:
 
 @dataclass(frozen=True, slots=True)
 class Explore:
-    """How a policy explores. `value`: epsilon's share, softmax's temperature, SquareCB's gamma."""
+    """How a policy explores. `value`: epsilon's share, softmax's temperature, SquareCB's gamma, Thompson's scale."""
 
     kind: Exploration = "epsilon"
     value: float = 0.1

@@ -45,6 +45,7 @@ EXPLORATION_VALUES: Mapping[Exploration, tuple[str, float, float, float]] = Mapp
         "epsilon": ("the share of uniform choices", 0.1, 0.0, 1.0),
         "softmax": ("the temperature, in units of reward", 0.1, 0.0, math.inf),
         "squarecb": ("gamma, larger is greedier", 100.0, 0.0, math.inf),
+        "thompson": ("what deviations are multiplied with, smaller is greedier", 1.0, 0.0, math.inf),
     }
 )
 _ONLY: Mapping[str, tuple[Kind, ...]] = {
