@@ -71,6 +71,7 @@ def constant() -> None:
         await embedded.serve()
 
     asyncio.run(run())
+    os._exit(0)  # granian's threads do not survive the interpreter's end
 
 
 def stdlib() -> None:
