@@ -8,6 +8,7 @@ from headway.nouns.ids import episode_id
 from headway.nouns.records import Outcome, Signal
 from headway.observe.experience import PARTS, Recorded, part_of
 from headway.observe.settle import settle
+from headway.observe.store import Store
 
 NOW = 2_000_000_000.0
 
@@ -58,6 +59,7 @@ def test_rewards_settle_in_the_order_in_which_they_become_known(ground, decision
 
 
 def test_an_early_signal_counts_once_its_decision_arrives(ground, decision):
+    ground.store = Store(ground.database, ground.writer, lambda: NOW)
     made = decision()
     give(ground, made.id, early=True)
     ground.add(decision())

@@ -100,4 +100,12 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         CREATE INDEX experiences_by_task ON experiences (task_id, seq);
         """,
     ),
+    (
+        # When a signal came whose decision was not there yet; empty: it was, or has come since. See `early`.
+        "0007_early_signals",
+        """
+        ALTER TABLE signals ADD COLUMN early {int};
+        CREATE INDEX signals_early ON signals (early, rater_id) WHERE early IS NOT NULL;
+        """,
+    ),
 )

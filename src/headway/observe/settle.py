@@ -15,6 +15,7 @@ from typing import Any
 
 from headway.nouns.records import Outcome
 from headway.observe.database import Connection, Database
+from headway.observe.early import expire
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, microseconds
 
@@ -47,6 +48,7 @@ def settle(
     task_id = query.name_id("task", task)
     if not task_id:
         return 0
+    expire(database, now)
     settler = _Settler(database, task_id, judge, version, now, agree)
     if agree is not None and settler.ratings_changed():
         written = settler.new_signals() + settler.early_signals() + settler.rated()

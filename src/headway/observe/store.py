@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import chain
@@ -11,6 +12,7 @@ from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.ids import episode_id, id_bytes, is_episode
 from headway.nouns.records import Decision, Ending, Signal
 from headway.observe.database import Connection, Database
+from headway.observe.early import admit
 from headway.observe.inserting import INSERT, TOGETHER, Prepared, insert_many, ready, row_of, stamped
 from headway.observe.names import Names
 from headway.observe.rows import (
@@ -37,8 +39,9 @@ class Store:
     store.submit_decisions([…])     # the same, as a Future, for callers that must not block
     """
 
-    def __init__(self, database: Database, writer: Writer) -> None:
+    def __init__(self, database: Database, writer: Writer, clock: Callable[[], float] = time.time) -> None:
         self._database = database
+        self._clock = clock
         self._writer = writer
         self._names = Names()
         writer.opening = self._names.check
@@ -207,7 +210,8 @@ class Store:
         """Store signals; returns how many changed something.
 
         A repeated key with the same value counts once; a new value from the same rater replaces the old one; value None
-        withdraws it. `early` accepts a signal whose decision is not stored yet: it counts once the decision arrives.
+        withdraws it. `early` accepts a signal whose decision is not stored yet: it counts once the decision arrives,
+        within a day.
         """
         new, found = self._writer.write(self._signalling(signals, early))
         self._names.keep(found)
@@ -229,14 +233,14 @@ class Store:
     def _put_signal(
         self, connection: Connection, intern: Names.Session, signal: Signal, subject: bytes, early: bool
     ) -> int:
-        if not early:
-            table = "episodes" if is_episode(signal.subject) else "decisions"
-            if connection.execute(f"SELECT 1 FROM {table} WHERE id = ?", (subject,)).fetchone() is None:
-                raise UnknownName(
-                    f"There is no decision or episode {signal.subject!r}.",
-                    code="unknown_decision",
-                    hint="Signal the id that `decide` returned; if the decision is recorded later, pass early=True.",
-                )
+        table = "episodes" if is_episode(signal.subject) else "decisions"
+        waits = connection.execute(f"SELECT 1 FROM {table} WHERE id = ?", (subject,)).fetchone() is None
+        if waits and not early:
+            raise UnknownName(
+                f"There is no decision or episode {signal.subject!r}.",
+                code="unknown_decision",
+                hint="Signal the id that `decide` returned; if the decision is recorded later, pass early=True.",
+            )
         name_id, rater_id = intern.name("signal", signal.name), intern.name("rater", signal.rater)
         rows = connection.execute(
             "SELECT seq, key, value, label, withdrawn_by FROM signals "
@@ -265,10 +269,11 @@ class Store:
                 code="nothing_to_withdraw",
                 hint="`headway explain` lists the signals of a decision.",
             )
+        since = admit(connection, rater_id, self._clock()) if waits else None
         (seq,) = connection.execute(
-            "INSERT INTO signals (subject, name_id, value, label, rater_id, at, key) VALUES (?, ?, ?, ?, ?, ?, ?) "
-            "RETURNING seq",
-            (subject, name_id, signal.value, signal.label or None, rater_id, microseconds(signal.at), key),
+            "INSERT INTO signals (subject, name_id, value, label, rater_id, at, key, early) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
+            (subject, name_id, signal.value, signal.label or None, rater_id, microseconds(signal.at), key, since),
         ).fetchone()
         if live is not None:
             connection.execute("UPDATE signals SET withdrawn_by = ? WHERE seq = ?", (seq, live[0]))

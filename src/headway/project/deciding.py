@@ -60,7 +60,7 @@ class Deciding:
         self.ledger = Ledger(self.database, self.query)
         self.servings = Servings(self.settings, self.registry, self.ledger, self.database)
         self._writer = Writer(self.database, self.settings.store.queue)
-        self._store = Store(self.database, self._writer)
+        self._store = Store(self.database, self._writer, clock)
         self.redact = Redactor(store.redact)
         self.offers = Offers(self.redact)
         self._rewards: dict[str, Rewards] = {}

@@ -1,0 +1,81 @@
+"""A signal may come before its decision: for a day, and not without end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from headway.nouns.errors import Busy
+from headway.nouns.ids import episode_id
+from headway.nouns.records import Decision, Signal
+from headway.observe import early
+from headway.observe.early import expire
+from headway.observe.store import Store
+from tests.observe.conftest import CONFIGS, lay, make
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def scene(place: Path | str) -> Iterator[SimpleNamespace]:
+    ground = lay(place)
+    found = SimpleNamespace(now=1_700_000_000.0, ground=ground)
+    found.store = Store(ground.database, ground.writer, lambda: found.now)
+    yield found
+    ground.writer.close()
+    ground.database.close()
+
+
+def give(scene: SimpleNamespace, subject: str, rater: str = "agent") -> int:
+    # Its own time says nothing about when it came: a log from last week may be replayed.
+    rows = [Signal(subject=subject, name="reward", value=1.0, rater=rater, at=5.0)]
+    return int(scene.store.signal(rows, early=True))
+
+
+def kept(scene: SimpleNamespace) -> int:
+    return int(scene.ground.database.query("SELECT COUNT(*) FROM signals")[0][0])
+
+
+def record(scene: SimpleNamespace, made: Decision) -> None:
+    scene.store.add([made], CONFIGS)
+
+
+def test_what_nobody_came_for_within_a_day_goes(scene: SimpleNamespace) -> None:
+    alone, followed, episode = make(), make(), make(episode="chat-7")
+    for subject in (alone.id, followed.id, episode_id("route", "chat-7")):
+        give(scene, subject)
+    scene.now += DAY - 1
+    record(scene, followed)
+    record(scene, episode)
+    expire(scene.ground.database, scene.now)
+    assert kept(scene) == 3
+    scene.now += 2
+    expire(scene.ground.database, scene.now)
+    rows = scene.ground.database.query("SELECT subject, early FROM signals ORDER BY seq")
+    assert [bytes(row[0]).hex() for row in rows] == [followed.id[4:], episode_id("route", "chat-7")[4:]]
+    assert [row[1] for row in rows] == [None, None]
+    record(scene, alone)
+    assert give(scene, alone.id) == 1, "it may be said again"
+
+
+def test_one_rater_cannot_lay_down_signals_without_end(scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early, "MOST", 3)
+    waiting = [make() for _ in range(3)]
+    for each in waiting:
+        give(scene, each.id)
+    with pytest.raises(Busy) as error:
+        give(scene, make().id)
+    assert error.value.code == "too_many_early"
+    assert kept(scene) == 3
+    assert give(scene, make().id, rater="judge") == 1, "others are not held up"
+    record(scene, waiting[0])
+    assert give(scene, make().id) == 1, "one has arrived, so there is room"
+    with pytest.raises(Busy):
+        give(scene, make().id)
+    assert give(scene, waiting[0].id, rater="agent") == 0, "what is known already takes no room"
+    scene.now += DAY
+    assert give(scene, make().id) == 1
+    assert kept(scene) == 2, "those that waited for a day have gone; one had arrived"
