@@ -163,8 +163,13 @@ def test_an_answer_is_judged_by_what_it_says(answer: str, wanted: dict[str, obje
     [
         {"kind": "nothing"},
         {"kind": "exact"},
-        {"kind": "regex", "pattern": "(a+)+b"},
+        {"kind": "regex", "pattern": "(?=a)b"},
         {"kind": "regex", "pattern": "("},
+        {"kind": "regex", "pattern": "a)(b"},
+        {"kind": "regex", "pattern": r"(a)\1"},
+        {"kind": "regex", "pattern": "a{1000}{1000}"},
+        {"kind": "regex", "pattern": "a" * 501},
+        {"kind": "regex", "pattern": 5},
         {"kind": "includes"},
         {"kind": "code", "cases": [[[1], 1]], "function": "os.system"},
         {"kind": "all", "checks": [{"kind": "nothing"}]},
@@ -174,6 +179,12 @@ def test_a_check_that_cannot_be_run_is_refused(wanted: dict[str, object]) -> Non
     with pytest.raises(InvalidInput) as caught:
         check("x", wanted)
     assert caught.value.code == "bad_check"
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(.*)(.*)(.*)(.*)(.*)(.*)b", "^(([a-z])+.)+[A-Z]([a-z])+$"])
+def test_a_pattern_that_runs_away_elsewhere_does_not_here(pattern: str) -> None:
+    answer = "a" * 60_000 + "\ud800!"
+    assert not check(answer, {"kind": "regex", "pattern": pattern}).passed  # by backtracking it would take years
 
 
 def test_code_and_json_are_found_in_an_answer() -> None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.nouns.errors import InvalidInput, did_you_mean
-from headway.worlds.prompts.patterns import compiled
+from headway.worlds.prompts import patterns
 from headway.worlds.prompts.schema import violations
 from headway.worlds.sandbox import Limits, Sandbox, Status
 
@@ -92,7 +92,7 @@ def _includes(answer: str, wanted: Check) -> str:
 
 
 def _regex(answer: str, wanted: Check) -> str:
-    return "" if compiled(wanted["pattern"]).search(answer.strip()) else f"it does not match {wanted['pattern']!r}"
+    return "" if patterns.matches(wanted["pattern"], answer.strip()) else f"it does not match {wanted['pattern']!r}"
 
 
 def _numeric(answer: str, wanted: Check) -> str:
@@ -230,7 +230,7 @@ def validate(wanted: Check) -> None:
     if kind in _NEEDS and not (wanted.get(_NEEDS[kind]) or wanted.get(_NEEDS[kind]) == 0):
         raise _bad(f"A check of the kind {kind!r} needs {_NEEDS[kind]!r}.", "See headway.worlds.prompts.checks.")
     if kind == "regex":
-        compiled(wanted["pattern"])
+        patterns.check(wanted["pattern"])
     if kind == "includes" and not any(wanted.get(each) for each in ("all", "any", "none")):
         raise _bad("A check of the kind 'includes' names no word.", "Give 'all', 'any' or 'none'.")
     if kind == "code" and not str(wanted.get("function", "")).isidentifier():

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headway.nouns.errors import InvalidInput, did_you_mean
-from headway.worlds.prompts.patterns import compiled
+from headway.worlds.prompts import patterns
 
 __all__ = ["violations"]
 
@@ -58,7 +58,7 @@ def violations(value: Any, schema: Mapping[str, Any], where: str = "it") -> list
             wrong += violations(inner, schema["items"], f"{where}[{place}]")
     if isinstance(value, str):
         wrong += _between(len(value), schema, "minLength", "maxLength", f"{where} has {len(value)} characters")
-        if "pattern" in schema and not compiled(schema["pattern"]).search(value):
+        if "pattern" in schema and not patterns.matches(schema["pattern"], value):
             wrong.append(f"{where} is {value!r:.60}, expected to match {schema['pattern']!r}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         wrong += _between(value, schema, "minimum", "maximum", f"{where} is {value!r}")
