@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from headway.nouns.errors import Conflict
 from headway.observe.jobs import Jobs, worker_there
 from headway.project import Project
 from tests.loop.conftest import ASK, ROOMY, rewarded
+from tests.loop.running import alive, can_bind, until, up
 
 pytestmark = pytest.mark.engines("postgresql", why="an SQLite file is one machine's")
 
@@ -40,3 +42,24 @@ def test_one_watch_learns_for_all_machines_and_another_is_refused(tmp_path: Path
             assert Jobs(project.database).get(job.seq).state == "done"
         assert [each.kind for each in project.ledger.entries("route")][:1] == ["candidate"]
         assert not worker_there(project.database)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes through /proc")
+def test_up_with_workers_comes_up_answers_and_goes_with_all_of_them(
+    tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWAY_STORE_URL", environ["HEADWAY_STORE_URL"])
+    with up(tmp_path, "--port", "0", "--no-watch", "--workers", "2") as running:
+        said = running.ready().said()
+        (server,) = running.children()
+        workers = [int(pid) for pid in Path(f"/proc/{server}/task/{server}/children").read_text().split()]
+        assert len(workers) == 2
+        assert running.server["pid"] == server
+        link = re.search(r"http://\S+(/open\?code=\S+)", said)
+        assert link is not None
+        assert [running.ask("GET", link[1])[0] for _ in range(2)] == [303, 401]
+        assert running.decide()
+        port = running.port
+        running.process.kill()
+        until(lambda: not any(map(alive, (server, *workers))), "all have ended with `up`")
+        assert can_bind(port)

@@ -14,15 +14,17 @@ __all__ = ["up"]
 @verb("up", "headway up", "headway up --demo --port 9000")
 @click.option("--host", metavar="ADDRESS", help="This machine alone by default; any other address asks for keys.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Where to listen; 0 takes a free one.")
+@click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Server processes; with PostgreSQL.")
 @click.option("--demo", is_flag=True, help="With made-up traffic, in a folder of its own; all marked synthetic.")
 @click.option("--no-watch", is_flag=True, help="Only the server; learn, prove and promote by hand.")
-def up(session: Session, host: str | None, port: int | None, demo: bool, no_watch: bool) -> int:
+def up(session: Session, host: str | None, port: int | None, workers: int | None, demo: bool, no_watch: bool) -> int:
     """Start everything: the server, the loop that learns, and the page.
 
     Where a task is answered by a local language model, also the worker that holds it. Makes the project if there is
     none. Ctrl-C stops everything; what was acknowledged is kept.
     """
     from headway.loop.supervisor import Supervisor
+    from headway.serve.workers import server_settings
 
     session.folder.mkdir(parents=True, exist_ok=True)
     worker = False
@@ -36,6 +38,7 @@ def up(session: Session, host: str | None, port: int | None, demo: bool, no_watc
         settings = load(session.folder)  # what is wrong with headway.toml is said here, not in a child's log
         worker = any(each.kind == "reply" or each.model for each in settings.tasks.values())
 
+    server_settings(session.folder, workers=workers)
     as_json = session.out.json
 
     def say(line: str) -> None:
@@ -60,7 +63,15 @@ def up(session: Session, host: str | None, port: int | None, demo: bool, no_watc
         say("Ctrl-C stops everything.")
 
     supervisor = Supervisor(
-        session.folder, say=say, ready=ready, host=host, port=port, watch=not no_watch, worker=worker, demo=demo
+        session.folder,
+        say=say,
+        ready=ready,
+        host=host,
+        port=port,
+        workers=workers,
+        watch=not no_watch,
+        worker=worker,
+        demo=demo,
     )
     status = supervisor.run()
     say("Stopped.")

@@ -47,6 +47,7 @@ class Supervisor:
         ready: Callable[[str, str], None] = lambda _url, _link: None,
         host: str | None = None,
         port: int | None = None,
+        workers: int | None = None,
         watch: bool = True,
         worker: bool = False,
         demo: bool = False,
@@ -56,7 +57,8 @@ class Supervisor:
         self.url = ""
         self._say = say
         self._ready = ready  # told the address and a link that opens the page once
-        self._host = [] if host is None else ["--host", host]
+        self._server = [] if host is None else ["--host", host]
+        self._server += [] if workers is None else ["--workers", str(workers)]
         self._port = port
         self._watch = watch
         self._worker = worker
@@ -87,7 +89,7 @@ class Supervisor:
     def _serve(self, pipe: int) -> None:
         """The server first: without it there is nothing to come up."""
         port = [] if self._port is None else ["--port", str(self._port)]
-        server = self._child("server", ["headway.serve", str(self.folder), *self._host, *port], pipe)
+        server = self._child("server", ["headway.serve", str(self.folder), *self._server, *port], pipe)
         server.start(time.monotonic())
         until = time.monotonic() + _START_S
         while not self.url and not self._stopping:
@@ -105,7 +107,7 @@ class Supervisor:
                 )
         if self.url:  # started again, it keeps its address
             parts = urlsplit(self.url)
-            server.arguments = ["headway.serve", str(self.folder), *self._host, "--port", str(parts.port)]
+            server.arguments = ["headway.serve", str(self.folder), *self._server, "--port", str(parts.port)]
 
     def _start_others(self, pipe: int) -> None:
         others = []

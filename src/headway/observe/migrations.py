@@ -108,4 +108,9 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         CREATE INDEX signals_early ON signals (early, rater_id) WHERE early IS NOT NULL;
         """,
     ),
+    (
+        # Links of the page that were used, as SHA-256, until they would be too old anyway.
+        "0008_used_links",
+        "CREATE TABLE used_links (sha256 {bytes} PRIMARY KEY, until {int} NOT NULL)",
+    ),
 )

@@ -1,4 +1,7 @@
-"""`python -m headway.serve FOLDER --port 0`: the server as a child process; its first line is its address as JSON."""
+"""`python -m headway.serve FOLDER --port 0`: the server as a child process; its first line is its address as JSON.
+
+With several workers this process is their parent, and loads no more than that needs.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,14 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from headway.nouns.errors import HeadwayError
-from headway.serve.guard import Guard
-from headway.serve.run import Address, serve
+from headway.serve.workers import Workers, server_settings
+
+if TYPE_CHECKING:
+    from headway.serve.address import Address
+    from headway.serve.guard import Guard
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,26 +25,56 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--host", default=None)
     parser.add_argument("--port", type=int, default=None, help="0: any free port")
+    parser.add_argument("--workers", type=int, default=None, help="processes; more than one with PostgreSQL")
     parser.add_argument("--parent-pipe", type=int, default=None, help="end when this inherited pipe is closed")
     parser.add_argument("--no-request-log", action="store_true")
+    parser.add_argument("--socket", type=int, default=None, help="of a worker: the listening socket that it inherits")
+    parser.add_argument("--worker", type=int, default=0, help="of a worker: its number")
     asked = parser.parse_args(arguments)
     try:
-        return serve(
+        if asked.socket is not None:
+            return _serve(asked)
+        settings = server_settings(asked.folder, host=asked.host, port=asked.port, workers=asked.workers)
+        if settings.workers == 1:
+            return _serve(asked)
+        return Workers(
             asked.folder,
-            host=asked.host,
-            port=asked.port,
-            announce=_announce,
-            parent_pipe=asked.parent_pipe,
+            settings,
+            announce=lambda address, _: _say(address.document),
             log_requests=not asked.no_request_log,
-        )
+        ).run()
     except HeadwayError as error:
-        sys.stderr.write(f"{error.code}: {error}\n")
+        if asked.socket is not None:  # to the parent, which tells it as its own
+            _say({"code": error.code, "message": error.message, "hint": error.hint})
+        else:
+            sys.stderr.write(f"{error.code}: {error}\n")
         return 1
 
 
-def _announce(address: Address, _: Guard) -> None:
-    found = {"url": address.url, "host": address.host, "port": address.port, "pid": address.pid}
-    sys.stdout.write(json.dumps(found) + "\n")
+def _serve(asked: argparse.Namespace) -> int:
+    from headway.serve.run import Place, serve
+
+    place = None
+    if asked.socket is not None:
+        place = Place(socket=asked.socket, worker=asked.worker, workers=asked.workers)
+
+    def announce(address: Address, guard: Guard) -> None:
+        more = {} if place is None else {"keys": bool(guard.server.keys.list())}
+        _say({**address.document, **more})
+
+    return serve(
+        asked.folder,
+        host=asked.host,
+        port=asked.port,
+        announce=announce,
+        parent_pipe=asked.parent_pipe,
+        log_requests=not asked.no_request_log,
+        place=place,
+    )
+
+
+def _say(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
 
 

@@ -34,9 +34,11 @@ def document() -> bytes:
     return msgspec.json.format(msgspec.json.encode(openapi.document(endpoints(), VERSION)), indent=1) + b"\n"
 
 
-def application(project: Project, settings: ServerSettings, *, log_requests: bool = True) -> Guard:
-    """The RSGI application over an open project."""
-    server = Server(project, settings, log_requests=log_requests)
+def application(
+    project: Project, settings: ServerSettings, *, log_requests: bool = True, worker: int | None = None
+) -> Guard:
+    """The RSGI application over an open project; `worker`: its number among several processes."""
+    server = Server(project, settings, log_requests=log_requests, worker=worker)
     server.document = document()
     spans_of(server)  # decisions and signals are spans from the first one on
     routes = Routes([*endpoints(), *endpoints_of((page,))])  # the page's files are no part of the API

@@ -2,7 +2,9 @@
 
 - The **project token** in `.headway/token` (0600) may do everything; whoever can read it owns the folder anyway.
 - **Keys** come from `headway keys`; they have scopes and an end. A key that was revoked elsewhere stops within 200 ms.
-- **The page** gets an HttpOnly cookie through a link that works once and for ten minutes.
+- **The page** gets an HttpOnly cookie through a link that works once and for ten minutes. Both are signed with a key
+  that is made from the project token: every worker knows them without asking, a stranger's guess reaches no store, and
+  a new token ends them all. The store holds which links were used.
 - On a **loopback** address, named by a loopback Host, nobody needs a key to decide, signal and train; to administrate,
   everybody needs one. A request that a proxy forwarded is not from this machine.
 
@@ -11,14 +13,18 @@ Secrets are compared by their SHA-256, never logged, and never accepted in a URL
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import secrets
-from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from headway.nouns.protocols import Clock
 from headway.observe.keys import PREFIX, SCOPES, Key, Keys, digest_of, new_secret
+from headway.observe.links import Links
 from headway.serve.errors import Refused
 
 __all__ = ["COOKIE", "NOBODY", "Caller", "Credentials", "project_token"]
@@ -27,7 +33,7 @@ COOKIE = "headway_page"
 _ANYBODY_HERE = frozenset({"decide", "signal", "train"})
 _EVERYTHING = frozenset(SCOPES)
 _LINK_S, _SESSION_S = 600.0, 12 * 3600.0
-_MOST_LINKS, _MOST_SESSIONS = 32, 256
+Sealed = Literal["link", "session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,34 +51,44 @@ _PAGE = Caller("page", _EVERYTHING)
 
 
 def project_token(home: Path) -> str:
-    """The project's token, made on first use; readable by its owner alone."""
+    """The project's token, made on first use; readable by its owner alone. Workers that start together get the same."""
     path = home / "token"
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        found = path.read_text("ascii", "replace").strip()
+    while True:
+        try:
+            found = path.read_text("ascii", "replace").strip()
+        except FileNotFoundError:
+            _make_token(path)
+            continue
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
         if found.startswith(PREFIX) and len(found) >= len(PREFIX) + 64:
             return found
-        path.unlink()  # cut off by a crash, or written by hand
-        return project_token(home)
-    token = new_secret()
-    with os.fdopen(handle, "w") as file:
-        file.write(token + "\n")
-    return token
+        path.unlink(missing_ok=True)  # written by hand
+
+
+def _make_token(path: Path) -> None:
+    """Whole or not at all, and whoever comes second leaves the first one's."""
+    scratch = path.with_name(f"token.{os.getpid()}.{secrets.token_hex(4)}")
+    handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(new_secret() + "\n")
+        with suppress(FileExistsError):
+            os.link(scratch, path)
+    finally:
+        scratch.unlink()
 
 
 class Credentials:
     """Recognises callers. `reload` after the keys changed."""
 
-    def __init__(self, keys: Keys, token: str, clock: Clock) -> None:
+    def __init__(self, keys: Keys, links: Links, token: str, clock: Clock) -> None:
         self._keys = keys
+        self._links = links
         self._clock = clock
         self._token = digest_of(token)
+        self._seal = hashlib.sha256(f"headway page\n{token}".encode()).digest()
         self._known: dict[bytes, tuple[Key, Caller]] = {}
-        self._links: OrderedDict[bytes, float] = OrderedDict()
-        self._sessions: OrderedDict[bytes, float] = OrderedDict()
         self.reload()
 
     def reload(self) -> None:
@@ -105,29 +121,38 @@ class Credentials:
 
     def link(self) -> str:
         """A code that opens the page once, within ten minutes."""
-        code = secrets.token_urlsafe(32)
-        self._links[digest_of(code)] = self._clock() + _LINK_S
-        while len(self._links) > _MOST_LINKS:
-            self._links.popitem(last=False)
-        return code
+        return self._sealed("link", _LINK_S)
 
     def open(self, code: str) -> str:
-        """The cookie for a code, which is used up by this."""
-        until = self._links.pop(digest_of(code), 0.0)
-        if self._clock() >= until:
+        """The cookie for a code, which is used up by this. May block."""
+        until = self._until("link", code)
+        now = self._clock()
+        if now >= until or not self._links.use(digest_of(code), until=until, now=now):
             raise Refused(401, "link_used", "This link was used already, or is too old.", "Ask for another one.")
-        session = secrets.token_urlsafe(32)
-        self._sessions[digest_of(session)] = self._clock() + _SESSION_S
-        while len(self._sessions) > _MOST_SESSIONS:
-            self._sessions.popitem(last=False)
+        session = self._sealed("session", _SESSION_S)
         return f"{COOKIE}={session}; Path=/; HttpOnly; SameSite=Strict; Max-Age={int(_SESSION_S)}"
 
     def _session(self, header: str) -> bool:
         for part in header.split(";"):
             name, _, value = part.strip().partition("=")
             if name == COOKIE:
-                return self._clock() < self._sessions.get(digest_of(value), 0.0)
+                return self._clock() < self._until("session", value)
         return False
+
+    def _sealed(self, kind: Sealed, lasts_s: float) -> str:
+        """Until when, something random, and our mark on both: nobody else can make one."""
+        text = f"{int(self._clock() + lasts_s)}.{secrets.token_urlsafe(16)}"
+        return f"{text}.{self._mark(kind, text)}"
+
+    def _until(self, kind: Sealed, sealed: str) -> float:
+        """Until when it holds; 0: it is none of ours."""
+        text, _, mark = sealed.rpartition(".")
+        if not hmac.compare_digest(mark.encode("utf-8", "replace"), self._mark(kind, text).encode()):
+            return 0.0
+        return float(text.partition(".")[0])
+
+    def _mark(self, kind: Sealed, text: str) -> str:
+        return hmac.digest(self._seal, f"{kind}\n{text}".encode("utf-8", "replace"), "sha256").hex()
 
 
 def _unknown(message: str) -> Refused:

@@ -1,11 +1,13 @@
 """One JSON line per request: when, what route, how it went, how long, under which key's name.
 
 The route is the template (`/v1/decisions/{decision}`), so neither ids, texts, query strings nor keys can get in. Lines
-are gathered and written a few times a second; at 16 MB the file is put aside as `requests.log.1`.
+are gathered and written a few times a second; at 16 MB the file is put aside as `requests.log.1`. Several workers write
+to the same file, one after another: a lock on it is held from the look at its name to the last byte.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,13 +30,15 @@ class _Line(msgspec.Struct, omit_defaults=True):
     bytes: int
     key: str = ""
     code: str = ""
+    worker: int | None = None
 
 
 class RequestLog:
     """Appends to a file; `path` None: keeps nothing."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, worker: int | None = None) -> None:
         self.path = path
+        self._worker = worker  # of several
         self._lines: list[tuple[float, str, str, int, float, int, str, str]] = []
 
     def add(
@@ -48,16 +52,33 @@ class RequestLog:
         lines, self._lines = self._lines, []
         if not lines or self.path is None:
             return
+        own = self._worker
         text = _encoder.encode_lines(
             [
-                _Line(datetime.fromtimestamp(at, UTC), method, route, status, round(seconds * 1000, 3), size, key, code)
-                for at, method, route, status, seconds, size, key, code in lines
+                _Line(datetime.fromtimestamp(at, UTC), method, route, status, round(s * 1e3, 3), size, key, code, own)
+                for at, method, route, status, s, size, key, code in lines
             ]
         )
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "ab") as file:
-            file.write(text)
-            full = file.tell() > _LARGEST
-        if full:
-            self.path.replace(self.path.with_suffix(".log.1"))
+        while not _append(self.path, text):
+            pass
+
+
+def _append(path: Path, text: bytes) -> bool:
+    """Adds the lines, and puts a full file aside. False: another worker has just done that; nothing was written."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "ab", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # let go of when the file is closed
+        opened = os.fstat(file.fileno())
+        try:
+            named = path.stat()
+        except FileNotFoundError:
+            return False
+        if (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino):
+            return False
+        rest = memoryview(text)
+        while rest:
+            rest = rest[file.write(rest) :]
+        if opened.st_size + len(text) > _LARGEST:
+            path.replace(path.with_suffix(".log.1"))
+    return True

@@ -1,9 +1,10 @@
-"""A server from start to end: the port, the loop, the signals, the drain.
+"""One process that serves, from start to end: the port, the loop, the signals, the drain.
 
-The port is bound here, once and without SO_REUSEPORT, so that a second server fails with `port_in_use` instead of
-quietly sharing it; granian serves the socket that it is handed. Stopping: no new work (503), event streams return, what
-is being answered is answered, what is queued is committed; after `stop_timeout_s` the process ends as it is, and what
-was acknowledged is durable all the same.
+The port is bound once and without SO_REUSEPORT, so that a second server fails with `port_in_use` instead of quietly
+sharing it; granian serves the socket that it is handed. One of several workers gets it from their parent, which also
+tells where it is (`workers.py`). Stopping: no new work (503), event streams return, what is being answered is answered,
+what is queued is committed; after `stop_timeout_s` the process ends as it is, and what was acknowledged is durable all
+the same.
 """
 
 from __future__ import annotations
@@ -11,9 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
-import errno
 import gc
-import json
 import logging
 import os
 import signal
@@ -31,31 +30,27 @@ from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.server.embed import Server as Granian
 
-from headway.nouns.errors import InvalidInput, Unavailable
+from headway.nouns.errors import Unavailable
 from headway.project import Project
+from headway.serve.address import BACKLOG, Address, bind, remove_address, write_address
 from headway.serve.app import application
 from headway.serve.guard import Guard
 from headway.settings import ServerSettings
 
-__all__ = ["Address", "bind", "serve"]
+__all__ = ["Address", "Place", "bind", "serve"]
 
 logger = logging.getLogger("headway.serve")
-_BACKLOG = 1024
 _PR_SET_PDEATHSIG = 1
 _PARENT_GONE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where a server listens."""
+class Place:
+    """Of one worker among several: the listening socket that they share, its number, and how many they are."""
 
-    host: str
-    port: int
-    pid: int
-
-    @property
-    def url(self) -> str:
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+    socket: int  # a file descriptor
+    worker: int
+    workers: int
 
 
 def serve(
@@ -67,11 +62,13 @@ def serve(
     parent_pipe: int | None = None,
     log_requests: bool = True,
     project: Project | None = None,
+    place: Place | None = None,
 ) -> int:
-    """Serve a project until a signal stops it; returns the exit status.
+    """Serve a project in this process until a signal stops it; returns the exit status.
 
     `announce` is called once the server answers, with its real address (port 0 asks for any free one). With
     `parent_pipe`, the read end of a pipe that the parent holds open, it ends with its parent, however that ends.
+    With `place` it is one of several workers: the port is bound already.
     """
     if parent_pipe is not None:
         _die_with_parent()
@@ -80,48 +77,18 @@ def serve(
         opened.settings.server,
         host=opened.settings.server.host if host is None else host,
         port=opened.settings.server.port if port is None else port,
+        workers=1 if place is None else place.workers,
     )
-    if settings.workers != 1:
-        raise InvalidInput(
-            f"workers = {settings.workers}, but one `headway serve` is one process.",
-            code="one_worker",
-            hint="Leave `workers` at 1: one process answers thousands of decisions a second. Several servers, each on "
-            "a port of its own behind a balancer, share a PostgreSQL store.",
-        )
     try:
-        listening = bind(settings)
+        listening = bind(settings) if place is None else socket.socket(fileno=place.socket)
     except Unavailable:
         if project is None:
             opened.close()
         raise
     address = Address(host=settings.host, port=listening.getsockname()[1], pid=os.getpid())
-    guard = application(opened, replace(settings, port=address.port), log_requests=log_requests)
-    return asyncio.run(_run(guard, listening, address, announce, parent_pipe))
-
-
-def bind(settings: ServerSettings) -> socket.socket:
-    """The listening socket, or `port_in_use`."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a restart need not wait for old connections
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited: a stream's first byte, 48 → 4 ms
-        listening.bind((settings.host, settings.port))
-        listening.listen(_BACKLOG)
-    except OSError as error:
-        listening.close()
-        if error.errno == errno.EADDRINUSE:
-            raise Unavailable(
-                f"Port {settings.port} of {settings.host} is in use.",
-                code="port_in_use",
-                hint="Another server runs there. Stop it, or choose another port with --port.",
-            ) from error
-        raise Unavailable(
-            f"{settings.host}:{settings.port} cannot be listened on: {error.strerror or error}.",
-            code="cannot_listen",
-            hint="Use an address of this machine, and a port above 1023 or the right to bind it.",
-        ) from error
-    return listening
+    worker = None if place is None else place.worker
+    guard = application(opened, replace(settings, port=address.port), log_requests=log_requests, worker=worker)
+    return asyncio.run(_run(guard, listening, address, announce, parent_pipe, alone=place is None))
 
 
 class _Embedded(Granian):
@@ -138,8 +105,8 @@ class _Embedded(Granian):
             http=HTTPModes.http1,
             http1_settings=HTTP1Settings(header_read_timeout=int(settings.read_timeout_s * 1000)),
             websockets=False,
-            backlog=_BACKLOG,
-            backpressure=_BACKLOG,
+            backlog=BACKLOG,
+            backpressure=BACKLOG,
             log_enabled=False,
         )
         self._listening = listening
@@ -148,7 +115,7 @@ class _Embedded(Granian):
         holder: Any = SocketHolder
         descriptor = self._listening.detach()  # granian closes it
         self._ssp = None
-        self._shd = holder(descriptor, False, _BACKLOG)
+        self._shd = holder(descriptor, False, BACKLOG)
         self._sfd: Any = descriptor
 
 
@@ -158,6 +125,8 @@ async def _run(
     address: Address,
     announce: Callable[[Address, Guard], None] | None,
     parent_pipe: int | None,
+    *,
+    alone: bool,
 ) -> int:
     server = guard.server
     loop = asyncio.get_running_loop()
@@ -173,8 +142,8 @@ async def _run(
     embedded = _Embedded(guard, listening, server.settings)
     serving = asyncio.ensure_future(embedded.serve())
     watching = asyncio.ensure_future(server.watch())
-    file = server.project.home / "run" / "server.json"
-    _write_address(file, address)
+    if alone:
+        write_address(server.project.home, address)
     if announce is not None:
         announce(address, guard)
     asked = asyncio.ensure_future(stop.asked.wait())
@@ -190,7 +159,8 @@ async def _run(
         await asyncio.wait_for(asyncio.shield(serving), max(0.1, stop.left_s - 0.5))
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
-    _remove_address(file)
+    if alone:
+        remove_address(server.project.home)
     await asyncio.to_thread(server.close)
     stop.done()
     return status
@@ -239,19 +209,3 @@ def _parent_may_be_gone(loop: asyncio.AbstractEventLoop, pipe: int, stop: _Stop)
         if os.read(pipe, 64) == b"":
             loop.remove_reader(pipe)
             stop.ask(_PARENT_GONE_S)
-
-
-def _write_address(file: Path, address: Address) -> None:
-    """What runs here, for `up`, clients and people; whole or not at all."""
-    body: dict[str, Any] = {"url": address.url, "host": address.host, "port": address.port, "pid": address.pid}
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    scratch = file.with_suffix(f".{address.pid}")
-    scratch.write_text(json.dumps(body) + "\n", "utf-8")
-    scratch.replace(file)
-
-
-def _remove_address(file: Path) -> None:
-    """Unless another server has taken the place meanwhile."""
-    with contextlib.suppress(OSError, ValueError):
-        if json.loads(file.read_text("utf-8"))["pid"] == os.getpid():
-            file.unlink()

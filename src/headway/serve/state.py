@@ -17,11 +17,12 @@ from headway.nouns.errors import Conflict, HeadwayError
 from headway.observe.changes import Changes
 from headway.observe.jobs import Jobs
 from headway.observe.keys import Keys
+from headway.observe.links import Links
 from headway.project import Project
 from headway.serve.auth import Credentials, project_token
 from headway.serve.events import Hub
 from headway.serve.grouping import Grouping
-from headway.serve.metrics import Metrics
+from headway.serve.metrics import Metrics, Together
 from headway.serve.request_log import RequestLog
 from headway.settings import ServerSettings
 
@@ -35,18 +36,23 @@ _MOST_TASKS = 1000
 
 
 class Server:
-    """One project behind one door."""
+    """One project behind one door; `worker`: as one of several processes behind it."""
 
-    def __init__(self, project: Project, settings: ServerSettings, *, log_requests: bool = True) -> None:
+    def __init__(
+        self, project: Project, settings: ServerSettings, *, log_requests: bool = True, worker: int | None = None
+    ) -> None:
         self.project = project
         self.settings = settings
         self.keys = Keys(project.database)
         self.jobs = Jobs(project.database)
-        self.credentials = Credentials(self.keys, project_token(project.home), project.clock)
-        self.metrics = Metrics()
+        token = project_token(project.home)
+        self.credentials = Credentials(self.keys, Links(project.database), token, project.clock)
+        self.metrics = Metrics(worker)
+        run = project.home / "run"
+        self._together = None if worker is None else Together(run, settings.port, worker, settings.workers)
         self.hub = Hub()
         self.grouping = Grouping(project, project.settings.store.queue)
-        self.log = RequestLog(project.home / "run" / "requests.log" if log_requests else None)
+        self.log = RequestLog(run / "requests.log" if log_requests else None, worker)
         self.document = b""  # /openapi.json
         self.stopping = False
         self.active = 0
@@ -91,6 +97,8 @@ class Server:
             self._drop_slow()
             try:
                 await self.in_thread(self.log.flush)
+                if self._together is not None and self._together.due():
+                    await self.in_thread(self._together.show, self.metrics.families())
                 if await self._moved():
                     await self._look()
             except (HeadwayError, OSError) as error:  # a full disk must not end the watch
@@ -122,6 +130,11 @@ class Server:
             ("hello", {"tasks": self.project.tasks()}),
             *((what, {"last": last}) for what, last in self.changes.last.items()),
         ]
+
+    async def metrics_text(self) -> str:
+        """What /metrics says: for all workers, whichever is asked."""
+        others = [] if self._together is None else await self.in_thread(self._together.others)
+        return self.metrics.text(others)
 
     # -- stopping
 

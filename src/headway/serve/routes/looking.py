@@ -23,7 +23,8 @@ async def health(call: Call) -> Health:
 @endpoint("GET", "/metrics", gives=str, media="text/plain; version=0.0.4", scope="train")
 async def metrics(call: Call) -> Reply:
     """Counters in Prometheus' text form."""
-    return Reply(body=call.server.metrics.text().encode(), media="text/plain; version=0.0.4")
+    text = await call.server.metrics_text()
+    return Reply(body=text.encode(), media="text/plain; version=0.0.4")
 
 
 @endpoint("GET", "/v1/events", gives=str, media="text/event-stream", scope="train")
@@ -55,7 +56,7 @@ class OpenQuery(strict):
 
 
 @endpoint("GET", "/open", query=OpenQuery, status=303, public=True)
-async def open_page(call: Call) -> Reply:
+def open_page(call: Call) -> Reply:
     """Trades a one-time code for the page's cookie."""
     query: OpenQuery = call.query
     return Reply(

@@ -1,0 +1,367 @@
+"""Several processes behind one port, over one PostgreSQL store."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from headway.serve.request_log import RequestLog
+from tests.postgres import Server
+from tests.project.conftest import play
+from tests.serve.conftest import ASK, Running
+from tests.serve.test_lifecycle import closed, stream
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes through /proc")
+SETTINGS = """
+[tasks.route]
+actions = ["small", "large"]
+gate = "off"
+
+[tasks.talk]
+actions = ["small", "large"]
+sticky = true
+"""
+
+
+def processes(parent: int) -> dict[int, int]:
+    """The workers of a server: number → process id."""
+    found = {}
+    for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split():
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        if "--worker" in words:
+            found[int(words[words.index("--worker") + 1])] = int(pid)
+    return found
+
+
+@contextmanager
+def at(running: Running, worker: int) -> Iterator[httpx.Client]:
+    """A client whose one connection is this worker's: the others were stopped while it was taken."""
+    others = [pid for number, pid in processes(running.process.pid).items() if number != worker]
+    one = httpx.Limits(max_connections=1, keepalive_expiry=None)
+    with httpx.Client(base_url=running.url, timeout=30, limits=one) as client:
+        for pid in others:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            text = client.get("/metrics").text
+        finally:
+            for pid in others:
+                os.kill(pid, signal.SIGCONT)
+        assert f'headway_uptime_seconds{{worker="{worker}"}}' in text
+        yield client
+
+
+def until(found: Callable[[], Any], what: str) -> Any:
+    limit = time.monotonic() + 20
+    while not (value := found()):
+        assert time.monotonic() < limit, f"not within 20 s: {what}"
+    return value
+
+
+def start(folder: Path, postgres: Server, toml: str = SETTINGS, *more: str, **environ: str) -> Running:
+    (folder / "headway.toml").write_text(toml)
+    env = {**os.environ, "HEADWAY_STORE_URL": postgres.store(), **environ}
+    return Running(folder, "--workers", "2", *more, env=env)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> Iterator[Running]:
+    """One server of two workers for the tests that kill nobody."""
+    running = start(tmp_path_factory.mktemp("pair"), postgres)
+    yield running
+    assert running.stop() == ""
+    assert running.process.returncode == 0
+
+
+@pytest.fixture
+def own(tmp_path: Path, postgres: Server) -> Iterator[Callable[..., Running]]:
+    """A server of two workers for one test."""
+    started: list[Running] = []
+
+    def make(*arguments: str) -> Running:
+        started.append(start(tmp_path, postgres, *arguments))
+        return started[-1]
+
+    yield make
+    for each in started:
+        each.stop()
+
+
+def counted(text: str, name: str) -> dict[int, int]:
+    """A counter by worker."""
+    found: dict[int, int] = {}
+    for worker, value in re.findall(rf'^{name}\{{.*worker="(\d)"\}} (\d+)$', text, re.MULTILINE):
+        found[int(worker)] = found.get(int(worker), 0) + int(value)
+    return found
+
+
+def test_decisions_over_many_connections_are_stored_once_by_both(pair: Running) -> None:
+    def ask(number: int) -> list[str]:
+        with at(pair, number % 2) as client:
+            answers = [client.post("/v1/decisions", json={**ASK, "text": f"{number} {n}"}) for n in range(10)]
+        assert {each.status_code for each in answers} == {201}
+        return [each.json()["id"] for each in answers]
+
+    before = pair.stored()
+    ids = [each for number in range(4) for each in ask(number)]
+
+    def ask_anybody(number: int) -> list[str]:
+        with httpx.Client(base_url=pair.url, timeout=30) as client:
+            return [client.post("/v1/decisions", json={**ASK, "text": f"{number} {n}"}).json()["id"] for n in range(10)]
+
+    with ThreadPoolExecutor(16) as pool:
+        ids += [each for made in pool.map(ask_anybody, range(16)) for each in made]
+    assert len(set(ids)) == 200
+    with pair.open() as project:
+        stored = {each.id: each for each in project.query.decisions("route")}
+        assert set(ids) <= set(stored)
+        assert pair.stored() - before == 200
+        for each in ids:
+            assert sum(stored[each].probabilities) == pytest.approx(1.0)
+            index = [candidate.name for candidate in stored[each].candidates].index(stored[each].action)
+            assert stored[each].propensity == stored[each].probabilities[index]
+
+    def told() -> dict[int, int]:
+        found = counted(pair.client.get("/metrics").text, "headway_decisions_total")
+        return found if sum(found.values()) >= 200 else {}
+
+    by_worker = until(told, "/metrics counts for both workers")
+    assert min(by_worker[0], by_worker[1]) >= 20
+
+
+def test_metrics_of_all_workers_are_one_valid_document(pair: Running) -> None:
+    text = until(
+        lambda: found if (found := pair.client.get("/metrics").text).count("headway_uptime_seconds{") == 2 else "",
+        "both workers are told of",
+    )
+    assert {'worker="0"', 'worker="1"'} <= set(re.findall(r'worker="\d"', text))
+    heads = [line for line in text.splitlines() if line.startswith("# TYPE ")]
+    assert len(heads) == len(set(heads)), "a family is told of once"
+    for line in text.splitlines():
+        assert re.fullmatch(r"# (HELP|TYPE) .+|[a-z_]+(\{([a-z]+=\"[^\"]*\",?)+\})? \S+", line), line
+
+
+def test_an_episode_keeps_its_action_whichever_worker_is_asked(pair: Running) -> None:
+    def ask(client: httpx.Client, name: str) -> str:
+        body = {"task": "talk", "text": "x", "episode": name}
+        return str(client.post("/v1/decisions", json=body).json()["action"])
+
+    with at(pair, 0) as zero, at(pair, 1) as one, ThreadPoolExecutor(2) as pool:
+        for name in map(str, range(8)):
+            both = {*pool.map(ask, (zero, one), (name, name)), ask(zero, name), ask(one, name)}
+            assert len(both) == 1
+
+
+def test_an_id_is_decided_on_once_over_workers(pair: Running) -> None:
+    body = {**ASK, "id": "0197c1f2-a3b4-7000-a1b2-c3d4e5f60718"}
+    with at(pair, 0) as zero, at(pair, 1) as one, ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda client: client.post("/v1/decisions", json=body), (zero, one)))
+    assert sorted(each.status_code for each in both) == [200, 201]
+    assert both[0].json() == both[1].json()
+
+
+def test_a_link_of_one_worker_opens_the_page_once_at_another(pair: Running) -> None:
+    with at(pair, 0) as zero, at(pair, 1) as one:
+        path = zero.post("/v1/links", json={}, headers=pair.token).json()["path"]
+        opened = one.get(path)
+        assert opened.status_code == 303
+        page = {"cookie": opened.headers["set-cookie"].partition(";")[0]}
+        for client in (zero, one):
+            client.cookies.clear()
+            assert client.get(path).status_code == 401
+            assert client.post("/v1/links", json={}, headers=page).status_code == 201
+            changed = {"cookie": page["cookie"][:-1] + ("0" if page["cookie"][-1] != "0" else "1")}
+            assert client.post("/v1/links", json={}, headers=changed).status_code == 401
+        again = zero.post("/v1/links", json={}, headers=page).json()["path"]
+        assert one.post("/v1/links", json={}, headers={"cookie": f"headway_page={again.partition('=')[2]}"}).is_error
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: httpx.get(pair.url + again).status_code, range(8)))
+    assert sorted(found) == [303] + [401] * 7
+
+
+def test_what_one_worker_promotes_all_serve(pair: Running) -> None:
+    with pair.open() as project:
+        play(project, 300)
+        ref = project.learn("route")
+    with at(pair, 0) as zero, at(pair, 1) as one:
+        assert zero.post(f"/v1/policies/{ref}/promote", json={}, headers=pair.token).status_code == 200
+        until(
+            lambda: {each.post("/v1/decisions", json=ASK).json()["policy"] for each in (zero, one)} == {ref},
+            "the promotion is served by both",
+        )
+        zero.post("/v1/tasks/route/rollback", json={}, headers=pair.token)
+
+
+def test_the_request_log_has_whole_lines_of_both(pair: Running) -> None:
+    log = pair.folder / ".headway" / "run" / "requests.log"
+    for worker in (0, 1):
+        with at(pair, worker) as client:
+            client.get("/health")
+
+    def rows() -> list[Any]:
+        found = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+        return found if {each["worker"] for each in found} == {0, 1} else []
+
+    assert all(each["route"] for each in until(rows, "both workers have written"))
+
+
+def test_a_log_that_several_write_is_put_aside_once_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.serve.request_log._LARGEST", 120_000)
+    path = tmp_path / "requests.log"
+
+    def write(worker: int) -> None:
+        log = RequestLog(path, worker)
+        for turn in range(50):
+            for number in range(5):
+                log.add(1e9, "GET", f"/{worker}/{turn}/{number}", 200, 0.001, 1, "", "")
+            log.flush()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    files = [path.with_suffix(".log.1"), path]
+    found = [json.loads(line)["route"] for each in files for line in each.read_text().splitlines()]
+    assert sorted(found) == sorted(f"/{w}/{turn}/{n}" for w in range(8) for turn in range(50) for n in range(5))
+
+
+def test_the_parent_loads_neither_numpy_nor_the_web_server_and_tells_its_own_address(pair: Running) -> None:
+    parent = pair.process.pid
+    assert not re.search(r"numpy|granian|psycopg", Path(f"/proc/{parent}/maps").read_text())
+    (child, _) = processes(parent).values()
+    assert re.search(r"granian", Path(f"/proc/{child}/maps").read_text())
+    found = json.loads((pair.folder / ".headway" / "run" / "server.json").read_text())
+    assert (found["pid"], found["url"]) == (parent, pair.url)
+
+
+def test_a_port_that_is_taken_is_an_error_for_several_workers_too(pair: Running, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "headway.serve", str(tmp_path), "--port", str(pair.port), "--workers", "2"],
+        capture_output=True, text=True, check=False, env={**os.environ, "HEADWAY_STORE_URL": "postgresql://x/y"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr[:13]) == (1, "port_in_use: ")
+    assert pair.decide().status_code == 201
+
+
+def test_several_workers_need_a_shared_store(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("headway"), "-C", tmp_path, "serve", "--port", "0", "--workers", "2", "--json"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    error = json.loads(done.stdout or done.stderr)["error"]
+    assert error["code"] == "one_worker"
+    assert "postgresql://" in error["hint"]
+    assert not (tmp_path / ".headway").exists()
+
+
+def test_why_no_worker_can_start_is_told(tmp_path: Path) -> None:
+    store = f"postgresql://nobody@/none?host={tmp_path}"
+    with pytest.raises(AssertionError, match="store_unreachable: "):
+        Running(tmp_path, "--workers", "2", env={**os.environ, "HEADWAY_STORE_URL": store})
+
+
+def test_sigterm_drains_every_worker(own: Callable[..., Running]) -> None:
+    running = own()
+    streams = [stream(running) for _ in range(6)]
+    body = json.dumps(ASK).encode()
+    head = b"POST /v1/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    asking = [running.raw() for _ in range(20)]
+    for each in asking:
+        each.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    answered = [asking[0].recv(4096)]
+    running.process.send_signal(signal.SIGTERM)
+    answered += [each.recv(4096) for each in asking[1:]]
+    assert running.process.wait(10) == 0
+    for each in streams:
+        said = b""
+        while part := each.recv(4096):
+            said += part
+        assert b"event: stopping" in said
+    accepted = [each for each in answered if each.startswith(b"HTTP/1.1 201")]
+    refused = [each for each in answered if each.startswith(b"HTTP/1.1 503")]
+    assert len(accepted) + len(refused) == 20
+    assert running.stored() == len(accepted)
+    assert running.stop() == ""
+    assert not list((running.folder / ".headway" / "run").glob("*.json"))
+    assert closed(running.port, 1.0)
+    for each in (*streams, *asking):
+        each.close()
+
+
+def test_workers_end_with_their_parent(own: Callable[..., Running]) -> None:
+    running = own()
+    workers = processes(running.process.pid)
+    assert set(workers) == {0, 1}
+    running.process.kill()
+    running.process.wait()
+    assert closed(running.port, 1.0)
+    until(lambda: not any(Path(f"/proc/{pid}/maps").exists() for pid in workers.values()), "the workers are gone")
+    with socket.create_server(("127.0.0.1", running.port)):
+        pass
+
+
+def test_a_worker_that_is_killed_is_replaced_while_the_port_answers(own: Callable[..., Running]) -> None:
+    running = own(f"{SETTINGS}\n[server]\nrate_per_s = 0\n")
+    before = processes(running.process.pid)
+    os.kill(before[0], signal.SIGKILL)
+    for number in range(20):
+        assert httpx.post(running.url + "/v1/decisions", json={**ASK, "text": str(number)}).status_code == 201
+    until(lambda: (now := processes(running.process.pid).get(0)) and now != before[0], "another worker 0 is started")
+    assert processes(running.process.pid)[1] == before[1]
+    with at(running, 0) as client:
+        assert client.post("/v1/decisions", json=ASK).status_code == 201
+    assert running.stored() == 21
+    said = running.stop()
+    assert f"worker=0 pid={before[0]} ended with status -9, starts again in 0.1 s" in said
+    assert running.process.returncode == 0
+
+
+def test_a_rate_limit_is_each_workers_own(own: Callable[..., Running]) -> None:
+    running = own(f"{SETTINGS}\n[server]\nrate_per_s = 0.001\n")
+    for worker in (0, 1):
+        with at(running, worker) as client:  # which takes the one that is allowed
+            answer = client.get("/health")
+            assert (answer.status_code, answer.json()["error"]["code"]) == (429, "rate_limited")
+
+
+DYING = """
+import sys
+from pathlib import Path
+from headway.serve import workers
+from headway.settings import ServerSettings
+
+home = Path(sys.argv[1], ".headway")
+CHILD = "import os, sys\\nprint('{\\"pid\\": 1}', flush=True)\\n"
+CHILD += "while not os.path.exists(sys.argv[1]): pass\\nsys.exit(3)"
+
+class Dying(workers.Workers):
+    def _command(self, *_):
+        return [sys.executable, "-S", "-c", CHILD, str(home / "run" / "server.json")]
+
+workers._SOON_S = 0.001
+sys.exit(Dying(home.parent, ServerSettings(port=0, workers=2), announce=lambda address, keys: None).run())
+"""
+
+
+def test_a_parent_whose_workers_all_die_gives_up(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DYING, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("ended with status 3") >= 10
+    assert done.stderr.endswith("times in a row, and no other answers\n")
+    assert not list(tmp_path.glob(".headway/run/*"))
