@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.output import number
-from headway.cli.verb import Session, pairs, task_argument, typed, verb
+from headway.cli.output import number, signed
+from headway.cli.verb import Session, pairs, quoted, task_argument, typed, verb
 from headway.nouns.checkpoint import Header
 from headway.nouns.errors import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from headway.project.practising import Practised
 
 __all__ = ["learn"]
 
@@ -34,6 +39,16 @@ NOT_DUE = 3
 @click.option("--target", type=float, help="With --world: stop at this mean return; nan: never stop early.")
 @click.option("--device", type=click.Choice(["cpu", "cuda", "mps"]), default="cpu", help="With --world: where.")
 @click.option("--resume", is_flag=True, help="With --world: go on from the last snapshot of this world and seed.")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="With --world prompts: practise on what this model answers; a local one, or an upstream of headway.toml.",
+)
+@click.option(
+    "--prompts",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --model: JSON lines of id, class, text and check; 84 generated tasks by default.",
+)
 def learn(
     session: Session,
     task: str | None,
@@ -51,6 +66,10 @@ def learn(
     The candidate decides nothing until it is proven and promoted. With --world it practises there instead, by PPO.
     """
     settings: dict[str, Any] = {name: typed(value) for name, value in pairs(knobs, "knob").items()}
+    if practice["model"] is not None and world != "prompts":
+        raise click.UsageError("--model is for practice on prompts: headway learn --world prompts --model smollm2")
+    if practice["prompts"] is not None and practice["model"] is None:
+        raise click.UsageError("--prompts needs the --model that answers them: --world prompts --model smollm2")
     if world is not None:
         return _practise(session, world, task, seed, settings, check=check, family=family, **practice)
     given = (practice["steps"], practice["resume"], practice["target"] is not None, practice["device"] != "cpu")
@@ -121,6 +140,8 @@ def _practise(
     target: float | None,
     device: str,
     resume: bool,
+    model: str | None,
+    prompts: Path | None,
 ) -> int:
     if check or family not in (None, "actor_critic"):
         raise InvalidInput(
@@ -130,15 +151,24 @@ def _practise(
         )
     begun = time.perf_counter()
     seed = 0 if seed is None else seed
+    own: dict[str, Any] = {}
+    if model is not None:  # the rest are the learner's
+        own = {"model": model, "prompts": prompts}
+        own |= {name: knobs.pop(name) for name in ("most_steps", "max_tokens") if name in knobs}
+    again = f"headway learn {f'{task} ' if task else ''}--world {world} --seed {seed}"
     with session.project(create=True) as project:
         try:
             with session.out.progress() as progress:
                 done = project.practise(
                     world, task=task, steps=steps, seed=seed, device=device, target=target, resume=resume,
-                    progress=progress, **knobs,
+                    settings=own, progress=progress, **knobs,
                 )  # fmt: skip
         except KeyboardInterrupt:
-            session.next(f"headway learn --world {world} --seed {seed} --resume")
+            if model is None:
+                session.next(f"{again} --resume")
+            else:  # what was answered is remembered, and practising takes seconds
+                named = f" --prompts {quoted(str(prompts))}" if prompts else ""
+                session.next(f"{again} --model {quoted(model)}{named}")
             raise
     taken = time.perf_counter() - begun
     plot: str | None = None
@@ -168,6 +198,7 @@ def _practise(
             "curve": [list(each) for each in done.curve],
             "seconds": taken,
             "plot": plot,
+            **({} if done.kept_apart is None else {"kept_apart": asdict(done.kept_apart)}),
         }
     )
     session.out.line(
@@ -178,7 +209,44 @@ def _practise(
     if done.target is not None:
         word = "reached" if done.reached else "not reached"
         session.out.line(f"Target {done.target:g}: {word} (mean of 20 greedy episodes, looked at as it learned).")
-    session.out.line(f"Mean return {done.mean_return:.1f} in {done.episodes} greedy episodes that were not looked at.")
+    if done.kept_apart is not None:
+        _say_apart(session, done)
+    else:
+        session.out.line(
+            f"Mean return {done.mean_return:.1f} in {done.episodes} greedy episodes that were not looked at."
+        )
     session.out.line(f"Plot: {plot}" if plot else f"No plot: {missing or 'nothing was evaluated'}")
+    if done.kept_apart is not None:
+        session.next(f"headway prove {done.task}    (once decisions of {done.task!r} have settled)")
+        return 0
     session.next(f"headway learn --world {world} --seed {seed} --steps {2 * done.steps} --target nan --resume")
     return 0
+
+
+def _say_apart(session: Session, done: Practised) -> None:
+    """The policy beside choices that look at nothing, on prompts that it has not practised on."""
+    found = done.kept_apart
+    assert found is not None
+    out = session.out
+    out.line(
+        f"{found.model} was asked {found.asked:,} times, {found.recalled:,} answers were remembered. On "
+        f"{found.prompts} prompts kept apart, after practice on {found.practised}:"
+    )
+    rows = [
+        (done.policy, "greedy"),
+        ("the same, drawn from its distribution", "drawn"),
+        ("uniform choice", "uniform"),
+        (f"always {found.fixed_mutation}, best on the practised ones", "fixed"),
+        ("the prompt as it is", "unchanged"),
+    ]
+    out.table(
+        ("choice", "reward", "passed"),
+        [(name, number(float(getattr(found, key))), f"{found.passed[key]:.0%}") for name, key in rows],
+        right=("reward", "passed"),
+    )
+    for what, gain in (("uniform choice", found.over_uniform), ("the one mutation", found.over_fixed)):
+        mean, low, high = gain
+        word = "more" if low > 0 else "less" if high < 0 else "no clear difference"
+        out.line(f"{signed(mean)} over {what}, 95% interval [{signed(low)}, {signed(high)}]: {word}.")
+    if found.estimated:
+        out.note("The endpoint did not count tokens: they are estimated as a quarter of the characters.")

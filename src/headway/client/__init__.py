@@ -1,5 +1,5 @@
 """client — talks to a Headway server from Python: `Client`, and `AsyncClient` with the same verbs. `worker` talks to a
-language worker on this machine, over its socket.
+language worker on this machine, over its socket; `endpoint` to a model behind an OpenAI-compatible address.
 
 Takes: the server's address, a key where one is needed.   Gives: decisions, and the errors that the server raised.
 Never: opens a project, loads numpy, sends anything twice that would count twice.

@@ -20,6 +20,7 @@ __all__ = [
     "Cache",
     "Clock",
     "Completion",
+    "Counted",
     "Delta",
     "Encoder",
     "Experience",
@@ -185,6 +186,32 @@ class Completion:
     top_p: float = 1.0
     seed: int = 0
     model: str = ""
+
+    @property
+    def used(self) -> int:
+        """Tokens read and written."""
+        return len(self.prompt_tokens) + len(self.tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted(Completion):
+    """A reply of which only the number of tokens is known: from an endpoint, or from a file of answers.
+
+    `tokens` and the log-probabilities are empty, so nothing can be trained from it. `estimated` says that the endpoint
+    did not count and the numbers are a quarter of the characters.
+    """
+
+    tokens: tuple[int, ...] = ()
+    logprob_model: tuple[float, ...] = ()
+    logprob_acting: tuple[float, ...] = ()
+    prompt_tokens: tuple[int, ...] = ()
+    read: int
+    written: int
+    estimated: bool = False
+
+    @property
+    def used(self) -> int:
+        return self.read + self.written
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from headway.promote.bundle import specs
 from headway.worlds.prompts.corpus import CLASSES
 from headway.worlds.prompts.phrases import examples
 from headway.worlds.prompts.synthetic import Synthetic, synthetic
+from headway.worlds.prompts.worth import interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,6 +74,7 @@ def learn_mutations(*, seed: int, steps: int = STEPS, progress: Progress | None 
     from headway.decide.actor_critic import read
     from headway.encode.hashing import HashingEncoder
     from headway.learn.fit import practise
+    from headway.learn.texts import on_text
     from headway.learn.threads import one_thread
 
     begun = time.perf_counter()
@@ -89,9 +91,10 @@ def learn_mutations(*, seed: int, steps: int = STEPS, progress: Progress | None 
             progress=progress,
             watch=watch,
         )
-        learned = _on_text(fitted, encoder)
+        found = on_text(fitted, encoder, arms=MUTATIONS)
+        learned = replace(found, trained_on={**found.trained_on, "prompts": TRAIN, "source": "synthetic"})
         policy = read(learned.knobs, learned.tensors, learned.extra, encoder)
-        found = _judged(policy, encoder, seed)
+        judged = _judged(policy, encoder, seed)
     return MutationRun(
         learned=learned,
         encoder=encoder.version,
@@ -99,7 +102,7 @@ def learn_mutations(*, seed: int, steps: int = STEPS, progress: Progress | None 
         steps=fitted.steps,
         seconds=time.perf_counter() - begun,
         curve=tuple(curve),
-        **found,
+        **judged,
     )
 
 
@@ -111,20 +114,6 @@ def _practice(steps: int) -> Practice:
         steps=steps, envs=64, horizon=32, epochs=4, minibatch=256, rate=1.5e-3, schedule="linear", gamma=1.0, lam=0.95,
         entropy=0.005, hidden=(64, 64), activation="relu", normalise_observations=False, normalise_rewards=False,
     )  # fmt: skip
-
-
-def _on_text(fitted: Fitted, encoder: Encoder) -> Learned:
-    """The practised network with a text's own features as its input: a bias, the embedding, and the text's length."""
-    from headway.encode.state import Features
-    from headway.learn.actor_critic import learned
-
-    found = learned(fitted, arms=MUTATIONS)
-    features = Features(encoder=encoder.version, text_width=encoder.width, means=(0.0,), scales=(1.0,))
-    tensors = dict(found.tensors)
-    for name in ("policy.w0", "value.w0"):  # a column of zeros: the length is not looked at
-        tensors[name] = np.concatenate([tensors[name], np.zeros((len(tensors[name]), 1))], axis=1)
-    trained_on = {**found.trained_on, "prompts": TRAIN, "source": "synthetic"}
-    return replace(found, tensors=tensors, trained_on=trained_on, extra={**found.extra, "features": features.to_json()})
 
 
 def _judged(policy: ActorCritic, encoder: Encoder, seed: int) -> dict[str, Any]:
@@ -155,7 +144,7 @@ def _judged(policy: ActorCritic, encoder: Encoder, seed: int) -> dict[str, Any]:
         "action": action,
         "best_action": name,
         "uniform": _uniform(truth),
-        "gain": _interval(gain),
+        "gain": interval(gain),
         "shares": {
             kind: dict(zip(MUTATIONS, first[kinds == place].mean(axis=0).round(4).tolist(), strict=True))
             for place, kind in enumerate(CLASSES)
@@ -166,14 +155,6 @@ def _judged(policy: ActorCritic, encoder: Encoder, seed: int) -> dict[str, Any]:
 def _uniform(truth: Synthetic) -> float:
     one_of_each = {each.kind: each for each in examples("test", 7, 0)}
     return float(truth.value(lambda _, masks: masks / masks.sum(axis=1, keepdims=True), [*one_of_each.values()]).mean())
-
-
-def _interval(gain: Floats) -> tuple[float, float, float]:
-    """Mean and 95% interval by the bootstrap over prompts."""
-    rng = np.random.default_rng(7)
-    means = gain[rng.integers(len(gain), size=(4000, len(gain)))].mean(axis=1)
-    low, high = np.quantile(means, (0.025, 0.975))
-    return float(gain.mean()), float(low), float(high)
 
 
 def store(project: Project, run: MutationRun, task: str = TASK) -> str:

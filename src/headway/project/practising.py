@@ -27,8 +27,9 @@ from headway.promote.ledger import Entry
 if TYPE_CHECKING:
     from headway.learn.fit import Fitted, Practice
     from headway.project.facade import Project
+    from headway.project.practising_prompts import KeptApart
 
-__all__ = ["Practised", "practise"]
+__all__ = ["Keeper", "Practised", "note", "practise", "slug", "versions"]
 
 _EVERY_S = 20.0
 _KINDS = {("categorical", True): "choice", ("categorical", False): "factored"}
@@ -50,6 +51,7 @@ class Practised:
     episodes: int
     curve: tuple[tuple[int, float], ...]
     resumed_from: int
+    kept_apart: KeptApart | None = None  # prompts with a real model: `mean_return` is on those never practised on
 
 
 def practise(
@@ -66,6 +68,13 @@ def practise(
     knobs: Mapping[str, Any],
     progress: Progress | None,
 ) -> Practised:
+    if world == "prompts" and "model" in settings:
+        from headway.project.practising_prompts import practise_prompts
+
+        return practise_prompts(
+            project, task=task, steps=steps, seed=seed, device=device, target=target, resume=resume,
+            settings=settings, knobs=knobs, progress=progress,
+        )  # fmt: skip
     from headway.learn import fit
     from headway.learn.actor_critic import learned
     from headway.learn.presets import engine_on, preset
@@ -83,7 +92,7 @@ def practise(
     base = replace(base, evaluate_every=max(2048, base.steps // 40))
     how = fit.settings_of(knobs, base)
     build = engine_on(device)
-    keeper = _Keeper(project.home / "work" / f"{_slug(world)}-{seed}", known, seed, how, device)
+    keeper = Keeper(project.home / "work" / f"{slug(world)}-{seed}", known, seed, how, device)
     try:
         with one_thread():  # our networks are small: more threads wait for one another
             fitted = fit.practise(
@@ -103,7 +112,7 @@ def practise(
     found = learned(fitted)
     kind = _KINDS.get((fitted.stage.actions.kind, len(fitted.stage.actions.sizes) == 1), "box")
     header = Header(
-        task=task or _slug(world),
+        task=task or slug(world),
         family=found.family,
         kind=kind,
         encoder=str(dict(found.extra["features"])["encoder"]),
@@ -168,11 +177,11 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _slug(world: str) -> str:
+def slug(world: str) -> str:
     return re.sub(r"[^a-z0-9_.-]+", "-", world.lower()).strip("-.")[:64] or "world"
 
 
-class _Keeper:
+class Keeper:
     """Writes a snapshot now and then, and reads one back."""
 
     def __init__(self, folder: Path, world: str, seed: int, how: Practice, device: str) -> None:

@@ -8,4 +8,5 @@ classes.py     which of seven classes a prompt is of, by the encoder, with confi
 phrases.py     a generator of prompts for the synthetic mode
 synthetic.py   a world whose optimum per class is known; world.py: its vectorised environment
 outcomes.py    the real-model mode: what a model answers, checked
+worth.py       what a way of choosing is worth there, on prompts kept apart
 """

@@ -235,6 +235,8 @@ def validate(wanted: Check) -> None:
         raise _bad("A check of the kind 'includes' names no word.", "Give 'all', 'any' or 'none'.")
     if kind == "code" and not str(wanted.get("function", "")).isidentifier():
         raise _bad(f"The function to call is {wanted.get('function')!r}, expected a name.", "Give 'function'.")
+    if kind == "code" and not all(isinstance(each, list | tuple) and len(each) == 2 for each in wanted["cases"]):
+        raise _bad("A case is not a list of arguments and a result.", 'Write "cases": [[[1, 2], 3]].')
     for each in wanted["checks"] if kind == "all" else ():
         validate(each)
 

@@ -51,7 +51,12 @@ def corpus(path: Path | None = None) -> list[Prompt]:
     """The prompts of a file; of our own by default."""
     where = path or Path(__file__).with_name("corpus.jsonl")
     found: list[Prompt] = []
-    for number, line in enumerate(where.read_text("utf-8").splitlines(), 1):
+    try:
+        lines = where.read_bytes().decode("utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise _bad(f"{str(where)!r} cannot be read: {why}.", "Name a file with one prompt per line.") from error
+    for number, line in enumerate(lines, 1):
         if line.strip():
             found.append(_prompt(line, f"{where.name}:{number}"))
     if len({each.id for each in found}) != len(found):
@@ -84,7 +89,13 @@ def _prompt(line: str, where: str) -> Prompt:
         raise _bad(f"{where} is of the class {kind!r}.", did_you_mean(str(kind), CLASSES))
     if not isinstance(text, str) or not text.strip():
         raise _bad(f"{where} has no text.", "Give 'text'.")
-    validate(wanted)
+    try:
+        validate(wanted)
+        check("0", wanted)  # a value of the wrong type shows here, and not after an hour of asking
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error.message}", code=error.code, hint=error.hint) from error
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise _bad(f"{where} has a check that cannot be run ({error!r}).", "See the kinds of checks.") from error
     return prompt
 
 

@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns.errors import Unavailable
-from headway.nouns.protocols import Floats, Generator, Turn
+from headway.nouns.protocols import Completion, Floats, Generator, Turn
 from headway.nouns.protocols import Prompt as Asked
-from headway.worlds.prompts.checks import check
+from headway.worlds.prompts.checks import Outcome, check
 from headway.worlds.prompts.corpus import Prompt
 from headway.worlds.sandbox import Sandbox
 
-__all__ = ["TOKEN_COST", "Answered", "Outcomes", "plain_reward"]
+__all__ = ["TOKEN_COST", "Answered", "Outcomes", "checked", "plain_reward"]
 
 TOKEN_COST = 0.0002  # of one token read or written
 
@@ -56,7 +56,7 @@ class Outcomes:
     def __init__(
         self,
         generator: Generator,
-        sandbox: Sandbox,
+        sandbox: Sandbox | None,
         *,
         reward: Rewarding = plain_reward,
         max_tokens: int = 64,
@@ -112,21 +112,24 @@ class Outcomes:
                 mine = replies[place * self._samples : (place + 1) * self._samples]
                 self.known[prompt.id, text] = self._checked(prompt, mine)
 
-    def _checked(self, prompt: Prompt, replies: Sequence[object]) -> Answered:
-        passed, score, tokens = 0.0, 0.0, 0
-        first = ""
-        for place, reply in enumerate(replies):
-            said = str(getattr(reply, "text", ""))
-            found = check(said, prompt.check, self._sandbox)
-            if found.status == "error":
-                raise Unavailable(
-                    f"The answer to {prompt.id!r} could not be checked: {found.why}.",
-                    code="sandbox_missing",
-                    hint="Install bubblewrap, or start Docker.",
-                )
-            passed += found.passed
-            score += found.score
-            tokens += len(getattr(reply, "tokens", ())) + len(getattr(reply, "prompt_tokens", ()))
-            first = said if place == 0 else first
+    def _checked(self, prompt: Prompt, replies: Sequence[Completion]) -> Answered:
+        found = [checked(prompt, reply.text, self._sandbox) for reply in replies]
         count = len(replies)
-        return Answered(passed=passed / count, score=score / count, tokens=tokens / count, text=first)
+        return Answered(
+            passed=sum(each.passed for each in found) / count,
+            score=sum(each.score for each in found) / count,
+            tokens=sum(reply.used for reply in replies) / count,
+            text=replies[0].text,
+        )
+
+
+def checked(prompt: Prompt, answer: str, sandbox: Sandbox | None) -> Outcome:
+    """How an answer did; raises where that could not be found out."""
+    found = check(answer, prompt.check, sandbox)
+    if found.status == "error":
+        raise Unavailable(
+            f"The answer to {prompt.id!r} could not be checked: {found.why}.",
+            code="sandbox_missing",
+            hint="Install bubblewrap, or start Docker.",
+        )
+    return found

@@ -1,0 +1,299 @@
+"""Practising which mutation a prompt needs, on what a real model answers, and what came of it on prompts kept apart.
+
+    project.practise("prompts", settings={"model": "smollm2"})                    # the 84 generated tasks
+    project.practise("prompts", settings={"model": "small", "prompts": "mine.jsonl", "max_tokens": 64})
+
+The model is a local one or an upstream of headway.toml. It answers greedily; its answers are kept in
+`.headway/work/answers/<model>-<hash>.jsonl`, so that a text is asked about once and an interrupted run goes on. One
+prompt in five, by a hash of its id, is never practised on: the return of the policy, of uniform choice and of the
+mutation that is best on the practised prompts are those on the ones kept apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headway.nouns.checkpoint import Header
+from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns.protocols import Progress
+from headway.nouns.records import Candidate, Situation
+from headway.nouns.spaces import MUTATIONS
+from headway.project.generating import answering
+from headway.project.learning import encoder_spec
+from headway.project.practising import Keeper, Practised, note, slug, versions
+from headway.project.remembering import Remembered
+from headway.promote.bundle import specs
+from headway.worlds.prompts.corpus import Prompt, corpus
+from headway.worlds.prompts.outcomes import Outcomes, checked
+from headway.worlds.prompts.tasks import tasks
+from headway.worlds.prompts.world import MOST_STEPS, PromptsWorld
+from headway.worlds.prompts.worth import Worth, in_order, interval, parted, ranked, steps_from, uniform, worth
+from headway.worlds.sandbox import Sandbox, sandbox
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from headway.learn.fit import Fitted, Practice
+    from headway.nouns.protocols import Encoder, Floats, Learned
+    from headway.project.facade import Project
+
+__all__ = ["GENERATED", "LEAST", "KeptApart", "practise_prompts"]
+
+TASK = "mutate"  # what `headway mutate` decides, unless another task is named
+GENERATED = 84  # tasks, twelve of each class
+LEAST = 10  # prompts
+MAX_TOKENS = 40  # of an answer
+_CANDIDATES = tuple(Candidate(name) for name in MUTATIONS)
+_AT_ONCE = 1 << 20  # what is not known is asked for in one go; whoever asks cuts it up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptApart:
+    """Rewards per prompt, on prompts that were never practised on. Gains are a mean and its 95% interval."""
+
+    model: str
+    practised: int  # prompts that were
+    prompts: int  # that were not
+    greedy: float  # the policy's first choice
+    drawn: float  # the same policy, acting from its distribution
+    uniform: float
+    fixed: float  # whatever the prompt: the mutation that is best on the practised ones
+    fixed_mutation: str
+    unchanged: float  # no mutation at all
+    passed: Mapping[str, float]  # the share of answers that passed, by the names above
+    over_uniform: tuple[float, float, float]
+    over_fixed: tuple[float, float, float]
+    asked: int
+    recalled: int
+    estimated: bool  # the endpoint did not count tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What the world was asked to be."""
+
+    model: str
+    prompts: Path | None = None
+    most_steps: int = 1
+    max_tokens: int = MAX_TOKENS
+
+
+def practise_prompts(
+    project: Project,
+    *,
+    task: str | None,
+    steps: int | None,
+    seed: int,
+    device: str,
+    target: float | None,
+    resume: bool,
+    settings: Mapping[str, Any],
+    knobs: Mapping[str, Any],
+    progress: Progress | None,
+) -> Practised:
+    from headway.learn import fit
+    from headway.learn.presets import engine_on
+    from headway.learn.texts import Standardised, on_text
+    from headway.learn.threads import one_thread
+
+    asked = _wanted(settings)
+    how = _practice(steps, target, knobs)
+    name = task or TASK
+    encoder = project.servings.encoder(_encoder(project, task))
+    build = engine_on(device)
+    prompts = _prompts(asked.prompts)
+    box = _sandbox(prompts)
+    practised, kept = parted(prompts)
+    keeper = Keeper(project.home / "work" / f"prompts-{slug(asked.model)}-{seed}", asked.model, seed, how, device)
+    with answering(project, asked.model) as (model, depends):
+        path = project.home / "work" / "answers" / f"{slug(asked.model)}-{depends}.jsonl"
+        answers = Remembered(model, path, progress=progress)
+        outcomes = Outcomes(answers, box, max_tokens=asked.max_tokens, batch=_AT_ONCE)
+        outcomes.ask([*steps_from(prompts), *((each, each.text) for each in kept)])
+        texts = [each.text for each in practised]
+        if asked.most_steps > 1:
+            texts += [text for _, text in steps_from(practised)]
+        seen = Standardised(encoder, texts)
+        try:
+            with one_thread():
+                fitted = fit.practise(
+                    lambda count: PromptsWorld(count, practised, seen, outcomes, most_steps=asked.most_steps),
+                    how,
+                    seed,
+                    progress=progress,
+                    watch=keeper.watch,
+                    build=build,
+                    resume=keeper.load if resume else None,
+                )
+        finally:
+            keeper.save()
+        found = on_text(fitted, encoder, seen, arms=MUTATIONS)
+        apart = _judged(found, encoder, practised, kept, outcomes, asked)
+    apart = replace(apart, asked=answers.asked, recalled=answers.recalled, estimated=answers.estimated > 0)
+    ref, header = _stored(project, found, apart, encoder, name, seed, device, asked)
+    return Practised(
+        policy=ref,
+        world="prompts",
+        task=header.task,
+        steps=fitted.steps,
+        seed=seed,
+        device=device,
+        reached=fitted.reached,
+        target=how.target,
+        mean_return=apart.greedy,
+        episodes=apart.prompts,
+        curve=_curve(fitted),
+        resumed_from=keeper.began,
+        kept_apart=apart,
+    )
+
+
+def _curve(fitted: Fitted) -> tuple[tuple[int, float], ...]:
+    return tuple((each.steps, each.mean) for each in fitted.curve)
+
+
+# -- what is asked for
+
+
+def _wanted(settings: Mapping[str, Any]) -> _Asked:
+    for name in settings:
+        if name not in _Asked.__dataclass_fields__:
+            raise InvalidSettings(
+                f"The prompts world has no setting {name!r}.",
+                code="unknown_key",
+                hint=did_you_mean(name, _Asked.__dataclass_fields__),
+            )
+    given = dict(settings)
+    if given.get("prompts") is not None:
+        given["prompts"] = Path(given["prompts"])
+    asked = _Asked(**given)
+    for name, most in (("most_steps", MOST_STEPS), ("max_tokens", 100_000)):
+        value = getattr(asked, name)
+        if type(value) is not int or not 1 <= value <= most:
+            raise InvalidSettings(
+                f"{name} is {value!r}, expected a number from 1 to {most:,}.", code="bad_knob", hint="Give another."
+            )
+    return asked
+
+
+def _practice(steps: int | None, target: float | None, knobs: Mapping[str, Any]) -> Practice:
+    from headway.learn import fit
+
+    steps = steps or 12_288
+    target = None if target is None or target != target else target
+    base = fit.Practice(
+        steps=steps, envs=64, horizon=16, epochs=4, minibatch=256, rate=1e-3, schedule="linear", gamma=1.0,
+        entropy=0.01, hidden=(32,), activation="relu", normalise_rewards=False, decay=0.01,
+        target=target, evaluate_every=max(2048, steps // 40),
+    )  # fmt: skip
+    # Features are standardised before the world sees them, by what is folded into the policy afterwards.
+    return replace(fit.settings_of(knobs, base), normalise_observations=False)
+
+
+def _encoder(project: Project, task: str | None) -> Any:
+    """The task's, so that the policy can serve it."""
+    if task is None and project.settings.declared and TASK not in project.settings.tasks:
+        return "hashing"
+    return encoder_spec(project, project.settings.task(task or TASK)) or "hashing"
+
+
+def _prompts(path: Path | None) -> list[Prompt]:
+    if path is None:
+        return tasks(GENERATED, seed=7)
+    found = corpus(path)
+    if len({each.text for each in found}) < LEAST:
+        raise InvalidInput(
+            f"{path.name} has {len({each.text for each in found})} different prompts; a policy needs at least {LEAST}.",
+            code="too_few_prompts",
+            hint="Add more: one in five is kept apart to judge it by.",
+        )
+    return found
+
+
+def _sandbox(prompts: Sequence[Prompt]) -> Sandbox | None:
+    """A sandbox that has shown that it works, where a check runs code."""
+    first = next((each for each in prompts if each.needs_sandbox), None)
+    if first is None:
+        return None
+    box = sandbox("auto")
+    checked(first, first.good, box)
+    return box
+
+
+# -- what came of it
+
+
+def _judged(
+    found: Learned, encoder: Encoder, practised: list[Prompt], kept: list[Prompt], outcomes: Outcomes, asked: _Asked
+) -> KeptApart:
+    from headway.decide.actor_critic import read
+
+    policy = read(found.knobs, found.tensors, found.extra, encoder)
+
+    def drawn(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
+        situations = [Situation(task=TASK, text=text) for text in texts]
+        own = policy.judge(policy.features.vectors(situations, encoder), _CANDIDATES).probabilities * masks
+        shares: Floats = own / own.sum(axis=1, keepdims=True)
+        return shares
+
+    def greedy(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
+        first: Floats = np.eye(len(MUTATIONS))[drawn(texts, masks).argmax(axis=1)]
+        return first
+
+    order = ranked(practised, outcomes)
+    ways = {"greedy": greedy, "drawn": drawn, "uniform": uniform, "fixed": in_order(order)}
+    values = {name: worth(way, kept, outcomes, most_steps=asked.most_steps) for name, way in ways.items()}
+    values["unchanged"] = Worth(
+        np.array([outcomes.reward(each, each.text) for each in kept]),
+        np.array([float(outcomes.outcome(each, each.text).passed >= 1.0) for each in kept]),
+    )
+    return KeptApart(
+        model=asked.model,
+        practised=len(practised),
+        prompts=len(kept),
+        **{name: float(each.reward.mean()) for name, each in values.items()},
+        fixed_mutation=MUTATIONS[order[0]],
+        passed={name: float(each.passed.mean()) for name, each in values.items()},
+        over_uniform=interval(values["greedy"].reward - values["uniform"].reward),
+        over_fixed=interval(values["greedy"].reward - values["fixed"].reward),
+        asked=0,
+        recalled=0,
+        estimated=False,
+    )
+
+
+def _stored(
+    project: Project,
+    found: Learned,
+    apart: KeptApart,
+    encoder: Encoder,
+    task: str,
+    seed: int,
+    device: str,
+    asked: _Asked,
+) -> tuple[str, Header]:
+    told = {"prompts": apart.practised, "source": "outcomes", "model": asked.model, "max_tokens": asked.max_tokens}
+    header = Header(
+        task=task,
+        family=found.family,
+        kind="choice",
+        encoder=encoder.version,
+        knobs=found.knobs,
+        tensors=specs(found.tensors),
+        parameters=sum(int(each.size) for each in found.tensors.values()),
+        trained_on={**found.trained_on, **told, "world": "prompts", "device": device, "upto": 0, "parts": []},
+        split={},
+        metrics={**found.metrics, "mean_return": apart.greedy, "drawn_return": apart.drawn},
+        baselines={"uniform": apart.uniform, "fixed": apart.fixed, "unchanged": apart.unchanged},
+        seed=seed,
+        versions=versions(),
+        extra=found.extra,
+    )
+    ref = str(project.registry.add(header, found.tensors))
+    note(project, header, ref, "prompts")
+    return ref, header

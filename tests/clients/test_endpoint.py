@@ -1,0 +1,145 @@
+"""A model behind an OpenAI-compatible address: what is sent, what is tried again, what is refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headway.client.endpoint import Endpoint
+from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, Unavailable
+from headway.nouns.protocols import Counted, Prompt, Turn
+from tests.project.model_server import ModelServer
+
+KEY = "sk-very-secret"
+ASK = Prompt(turns=(Turn("user", "the total of 2 and 3\nSteps:"),), temperature=0.0, max_tokens=16)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    found = ModelServer()
+    yield found
+    found.stop()
+
+
+def endpoint(server: ModelServer, **more: Any) -> Endpoint:
+    return Endpoint("small", server.url, "tiny", key=KEY, **{"first_pause_s": 0.001, "timeout_s": 20.0, **more})
+
+
+def test_an_answer_comes_with_the_servers_own_count_and_the_key_is_a_bearer_token(server: ModelServer) -> None:
+    with endpoint(server, max_tokens=12) as model:
+        (reply,) = model.generate([ASK])
+        assert next(iter(model.stream(ASK))).text == "It is 5."
+    assert isinstance(reply, Counted)
+    assert (reply.text, reply.used, reply.estimated, reply.tokens) == ("It is 5.", 35, False, ())
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+    assert server.headers[0]["accept-encoding"] == "identity"
+    assert server.bodies[0] == {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": ASK.turns[0].content}],
+        "max_tokens": 12,
+        "temperature": 0.0,
+    }
+
+
+@pytest.mark.parametrize("usage", [None, {"prompt_tokens": "many"}, {"prompt_tokens": -1, "completion_tokens": True}])
+def test_without_a_count_the_numbers_are_an_estimate_that_says_so(server: ModelServer, usage: Any) -> None:
+    server.usage = usage
+    with endpoint(server) as model:
+        (reply,) = model.generate([ASK])
+    assert isinstance(reply, Counted)
+    assert reply.estimated
+    assert (reply.read, reply.written) == (7, 2)
+
+
+def test_four_are_asked_at_once_and_come_back_in_order(server: ModelServer) -> None:
+    together = threading.Barrier(4)
+
+    def wait(*_: object) -> None:
+        together.wait(timeout=20)  # breaks, and answers 500, unless four are there at once
+
+    server.behave = wait
+    prompts = [
+        Prompt(turns=(Turn("user", f"the total of {n} and 1\nSteps:"),), temperature=0.0, max_tokens=8)
+        for n in range(8)
+    ]
+    with endpoint(server) as model:
+        assert [each.text for each in model.generate(prompts)] == [f"It is {n + 1}." for n in range(8)]
+    assert len(server.asked) == 8
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_what_may_pass_is_tried_again(server: ModelServer, status: int) -> None:
+    server.behave = lambda number, _: (status, {"retry-after": "0"}, b"{}") if number < 3 else None
+    with endpoint(server) as model:
+        assert model.generate([ASK])[0].text == "It is 5."
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "kind", "tries"),
+    [
+        ((503, {}, b"{}"), "upstream_status", Unavailable, 5),
+        ((429, {}, b"{}"), "upstream_busy", Unavailable, 5),
+        ((401, {}, f'{{"error":{{"message":"bad key {KEY}"}}}}'.encode()), "upstream_status", InvalidSettings, 1),
+        ((404, {}, b'{"error":"no model tiny"}'), "upstream_status", InvalidSettings, 1),
+        ((302, {"location": "http://127.0.0.1:9/v1"}, b""), "upstream_status", InvalidSettings, 1),
+        ((200, {}, b'{"choices":[]}'), "upstream_malformed", Unavailable, 1),
+        ((200, {}, b'{"choices":[{"message":{"content":[1]}}]}'), "upstream_malformed", Unavailable, 1),
+        ((200, {}, b"[" * 9_000), "upstream_malformed", Unavailable, 1),
+        ((200, {"content-encoding": "gzip"}, b"\x1f\x8b"), "upstream_malformed", Unavailable, 1),
+        ((200, {}, b"x" * 20_000), "upstream_too_large", Unavailable, 1),
+    ],
+)
+def test_what_cannot_be_used_is_an_error_that_names_the_upstream_and_never_the_key(
+    server: ModelServer, said: tuple[int, dict[str, str], bytes], code: str, kind: type[HeadwayError], tries: int
+) -> None:
+    server.behave = lambda *_: said
+    with endpoint(server, most_bytes=10_000) as model, pytest.raises(kind) as caught:
+        model.generate([ASK])
+    assert caught.value.code == code
+    assert "'small'" in caught.value.message
+    assert KEY not in str(caught.value)
+    assert len(server.asked) == tries
+
+
+def test_nobody_there_and_nobody_answering_are_said_apart(server: ModelServer) -> None:
+    gone = ModelServer()
+    gone.stop()
+    with endpoint(gone) as model, pytest.raises(Unavailable) as caught:
+        model.generate([ASK])
+    assert caught.value.code == "upstream_unreachable"
+    never = threading.Event()
+
+    def silent(*_: object) -> None:
+        never.wait(20)
+
+    server.behave = silent
+    with endpoint(server, timeout_s=0.05) as model, pytest.raises(Unavailable) as caught:
+        model.generate([ASK])
+    never.set()
+    assert caught.value.code == "upstream_timeout"
+
+
+def test_where_one_fails_no_more_is_sent_and_what_was_answered_still_comes(server: ModelServer) -> None:
+    server.behave = lambda _, body: (404, {}, b"{}") if "bad" in body["messages"][0]["content"] else None
+    prompts = [Prompt(turns=(Turn("user", text),)) for text in ("fine", "bad", *("later",) * 20)]
+    came: list[int] = []
+    with endpoint(server, at_once=1) as model, pytest.raises(InvalidSettings):
+        for place, _ in model.each(prompts):
+            came.append(place)
+    assert came[0] == 0
+    assert len(server.asked) < 22
+    assert len(came) == len(server.asked) - 1
+
+
+def test_what_such_an_endpoint_cannot_do_is_refused(server: ModelServer) -> None:
+    with endpoint(server) as model:
+        with pytest.raises(Unavailable, match="how probable") as caught:
+            model.score(ASK, "5")
+        assert caught.value.code == "no_logprobs"
+        with pytest.raises(InvalidInput, match="turns"):
+            model.generate([Prompt(text="Once upon")])
+    assert not server.asked
