@@ -29,6 +29,7 @@ reward = { solved = 1.0 }
 """
 NAMES = st.sampled_from(["solved", "solved", "solved", "cost", "failed", "other"])
 RATERS = st.sampled_from(["", "ann", "bob"])
+COUNTING = ("solved", "cost", "failed")
 KEYS = st.sampled_from(["", "", "k1", "k2"])
 WHICH = st.integers(0, 5)
 OPERATIONS = st.lists(
@@ -133,12 +134,12 @@ class Side:
         for task in ("one", "two"):
             self.project.settle(task)
             for corrections in (False, True):
-                rows = self.project.query.settled(task, corrections=corrections, signals=True)
+                rows = self.project.query.settled(task, corrections=corrections, signals=True, raters=COUNTING)
                 mine = [row for row in rows if row.decision.id.startswith(f"dec_{self.prefix}")]
                 places = {row.seq: place for place, row in enumerate(mine)}
                 found.append(
                     [
-                        (row.decision.id, row.status, row.reward, row.signals, places.get(row.replaces or 0))
+                        (row.decision.id, row.status, row.reward, row.signals, row.said, places.get(row.replaces or 0))
                         for row in mine
                     ]
                 )

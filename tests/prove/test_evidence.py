@@ -158,17 +158,17 @@ def test_traffic_unlike_the_training_rows_is_found() -> None:
     assert not named(from_log([log], ABOUT, training=unlike), "drift").ok
 
 
-def test_one_key_that_makes_the_difference_is_found() -> None:
+def test_one_client_that_makes_the_difference_is_found() -> None:
     """A tenth of the rows, all from one key, pays only what the candidate likes."""
     log = small_log(4_000, 18, target=(0.1, 0.1, 0.8), baseline=(0.1, 0.8, 0.1))
     keys = np.where(np.arange(4_000) % 10 == 0, "mallory", np.where(np.arange(4_000) % 2, "alice", "bob"))
     even = np.random.default_rng(0).random(4_000) < 0.5
     paid = np.where(keys == "mallory", np.where(log.action == 2, 1.0, 0.0), np.where(log.action == 2, even * 0.9, even))
     found = from_log([replace(log, reward=paid.astype(float), keys=keys)], ABOUT)
-    assert not named(found, "one_key").ok
-    assert "mallory" in named(found, "one_key").message
+    assert not named(found, "one_client").ok
+    assert "mallory" in named(found, "one_client").message
     honest = from_log([small_log(4_000, 18, keys=keys)], ABOUT)
-    assert named(honest, "one_key").ok
+    assert named(honest, "one_client").ok
 
 
 def test_an_arm_whose_failures_are_missing_more_often_is_not_promoted_for_it() -> None:

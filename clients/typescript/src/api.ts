@@ -270,6 +270,7 @@ export interface PolicyRow {
 
 export interface PromoteRequest {
   task?: string | null;
+  trust_keys?: string[];
 }
 
 export interface RecentAnswer {

@@ -121,9 +121,12 @@ export class Headway {
     return this.request("GET /v1/policies/{policy}", { path: { policy: reference } });
   }
 
-  /** Make a policy current on its latest evidence; `GateRefused` if that does not carry it. Needs an admin key. */
-  promote(policy: string, task?: string): Promise<EntryAnswer> {
-    const body = task === undefined ? {} : { task };
+  /**
+   * Make a policy current on its latest evidence; `GateRefused` if that does not carry it. Needs an admin key.
+   * `trustKeys`: whose ratings alone may decide it.
+   */
+  promote(policy: string, task?: string, trustKeys: string[] = []): Promise<EntryAnswer> {
+    const body = { ...(task === undefined ? {} : { task }), ...(trustKeys.length ? { trust_keys: trustKeys } : {}) };
     return this.request("POST /v1/policies/{policy}/promote", { path: { policy }, body });
   }
 

@@ -13,21 +13,29 @@ __all__ = ["promote", "rollback"]
 @task_argument()
 @click.option("--policy", metavar="REF", help="The candidate; the newest one by default.")
 @click.option("--canary", "share", type=float, metavar="SHARE", help="Only on this share of decisions, without proof.")
+@click.option(
+    "--trust-key", "trust", multiple=True, metavar="NAME", help="This key's ratings alone may decide it; repeatable."
+)
 @click.option("--who", default="", help="Whose decision it is, for the ledger; your user name by default.")
-def promote(session: Session, task: str, policy: str | None, share: float | None, who: str) -> None:
+def promote(
+    session: Session, task: str, policy: str | None, share: float | None, trust: tuple[str, ...], who: str
+) -> None:
     """Make a proven candidate decide.
 
-    Refused, with the reasons, unless the stored evidence against the policy that decides now carries it. With --canary
-    0.2 the candidate gets a fifth of the decisions, which makes a proof come sooner; --canary 0 ends it.
+    Refused, with the reasons, unless the stored evidence against the policy that decides now carries it; evidence that
+    falls without the ratings of a single key does not, unless you trust that key. With --canary 0.2 the candidate gets
+    a fifth of the decisions, which makes a proof come sooner; --canary 0 ends it.
     """
     if share is not None:
+        if trust:
+            raise click.UsageError("--canary needs no proof, so that --trust-key does not go with it.")
         _canary(session, task, policy, share, who)
         return
     from headway.project.judging import live
 
     with session.project() as project:
         before = live(project, project.settings.task(task)).ref  # by the ledger: its bundle may be gone
-        entry = project.promote(policy, task=task, who=who)
+        entry = project.promote(policy, task=task, who=who, trust_keys=trust)
         made_up = session.synthetic(project, task)
     session.out.document(
         {
@@ -37,6 +45,7 @@ def promote(session: Session, task: str, policy: str | None, share: float | None
             "was": before,
             "why": entry.why,
             "evidence": entry.evidence_id,
+            "trusted_keys": entry.detail.get("trusted_keys", []),
             "synthetic": made_up,
         }
     )

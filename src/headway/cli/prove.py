@@ -28,6 +28,9 @@ NOT_PASSED = 3
 )
 @click.option("--target", metavar="COLUMN", help="With --log: the candidate's probability of the logged action.")
 @click.option("--baseline", metavar="COLUMN", help="With --log: that of the policy to compare with.")
+@click.option(
+    "--trust-key", "trust", multiple=True, metavar="NAME", help="This key's ratings alone may decide it; repeatable."
+)
 @click.option("--check", is_flag=True, help="Exit status 3 unless the verdict is PASS.")
 def prove(
     session: Session,
@@ -37,6 +40,7 @@ def prove(
     log_file: Path | None,
     target: str | None,
     baseline: str | None,
+    trust: tuple[str, ...],
     check: bool,
 ) -> int:
     """Is the candidate better than what decides now?
@@ -46,8 +50,10 @@ def prove(
     baseline_probability.
     """
     if log_file is not None:
-        if task is not None or policy is not None or against != "current":
-            raise click.UsageError("--log brings its own policies: TASK, --policy and --against do not go with it.")
+        if task is not None or policy is not None or against != "current" or trust:
+            raise click.UsageError(
+                "--log brings its own policies: TASK, --policy, --against and --trust-key do not go with it."
+            )
         found = _from_file(log_file, target, baseline)
         session.out.document(verdicts.as_document(found))
         verdicts.show(session.out, found)
@@ -58,7 +64,7 @@ def prove(
             raise click.UsageError("Name the TASK, a --policy, or a --log FILE.")
         with session.project() as project:
             with session.out.progress() as progress:
-                found = project.prove(policy, against=against, task=task, progress=progress)
+                found = project.prove(policy, against=against, task=task, progress=progress, trust_keys=trust)
             assert found.evidence is not None
             name = found.evidence.task
             made_up = session.synthetic(project, name)

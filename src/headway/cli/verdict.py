@@ -82,6 +82,20 @@ def _numbers(out: Output, evidence: Evidence) -> None:
             ],
             right=("value", "from", "to"),
         )
+    if any(each.name for each in evidence.raters):
+        out.table(
+            ("rated by", "decisions", "share", "uplift that goes without it"),
+            [
+                (
+                    each.name or "this machine",
+                    f"{each.rows:,}",
+                    f"{each.share:.0%}",
+                    "" if each.uplift is None else f"{each.uplift:.0%}",
+                )
+                for each in evidence.raters[:10]
+            ],
+            right=("decisions", "share", "uplift that goes without it"),
+        )
     shares = {name: count for name, count in evidence.counts.items() if name in ("failed", "censored", "pending")}
     if any(shares.values()):
         out.line("Without a plain reward: " + ", ".join(f"{count:,} {name}" for name, count in shares.items()) + ".")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -147,9 +147,12 @@ class AsyncClient:
 
     # -- change who decides
 
-    async def promote(self, policy: str, *, task: str | None = None) -> dict[str, Any]:
-        """Make a policy current on its latest evidence; GateRefused if that does not carry it. Needs an admin key."""
-        return await self._send(calls.promote(policy, task))
+    async def promote(self, policy: str, *, task: str | None = None, trust_keys: Sequence[str] = ()) -> dict[str, Any]:
+        """Make a policy current on its latest evidence; GateRefused if that does not carry it. Needs an admin key.
+
+        `trust_keys`: whose ratings alone may decide it.
+        """
+        return await self._send(calls.promote(policy, task, trust_keys))
 
     async def rollback(self, task: str, *, to: str | None = None, why: str = "") -> dict[str, Any]:
         """Make the previous policy (or `to`) current again. Needs an admin key."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote
@@ -107,8 +107,10 @@ def policy(reference: str) -> Call[dict[str, Any]]:
     return Call(method="GET", path=f"/v1/policies/{_segment(reference)}", read=dict)
 
 
-def promote(reference: str, task: str | None) -> Call[dict[str, Any]]:
-    body = {} if task is None else {"task": task}
+def promote(reference: str, task: str | None, trust_keys: Sequence[str] = ()) -> Call[dict[str, Any]]:
+    body: dict[str, Any] = {} if task is None else {"task": task}
+    if trust_keys:
+        body["trust_keys"] = list(trust_keys)
     path = f"/v1/policies/{_segment(reference)}/promote"
     return Call(method="POST", path=path, body=_encoded(body), read=dict, repeatable=False)
 

@@ -13,7 +13,7 @@ honoured. Errors are those of `headway` itself, with the same codes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -144,9 +144,12 @@ class Client:
 
     # -- change who decides
 
-    def promote(self, policy: str, *, task: str | None = None) -> dict[str, Any]:
-        """Make a policy current on its latest evidence; GateRefused if that does not carry it. Needs an admin key."""
-        return self._send(calls.promote(policy, task))
+    def promote(self, policy: str, *, task: str | None = None, trust_keys: Sequence[str] = ()) -> dict[str, Any]:
+        """Make a policy current on its latest evidence; GateRefused if that does not carry it. Needs an admin key.
+
+        `trust_keys`: whose ratings alone may decide it.
+        """
+        return self._send(calls.promote(policy, task, trust_keys))
 
     def rollback(self, task: str, *, to: str | None = None, why: str = "") -> dict[str, Any]:
         """Make the previous policy (or `to`) current again. Needs an admin key."""

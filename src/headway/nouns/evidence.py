@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
-__all__ = ["Diagnostic", "Estimate", "Evidence", "EvidenceKind", "Guard", "Plan", "Verdict", "VerdictState"]
+__all__ = ["Diagnostic", "Estimate", "Evidence", "EvidenceKind", "Guard", "Plan", "Rater", "Verdict", "VerdictState"]
 
 EvidenceKind = Literal["log", "preference", "world", "heldout"]
 VerdictState = Literal["pass", "wait", "refused", "worse"]
@@ -71,6 +71,24 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rater:
+    """How much of an evidence comes from one rater, and what the rule says without what it said.
+
+    A decision that several rated counts under each of them, so that shares may add up to more than 1. Without a rater,
+    decisions that others rated too count with their reward alone, and those that it alone rated tell nothing.
+    """
+
+    name: str  # the key's; "" is this machine, without a key
+    rows: int  # scored decisions whose reward it gave, alone or with others
+    share: float  # of all scored decisions
+    uplift: float | None  # the share of what speaks for the candidate that goes without it; may be over 1, or below 0
+    own: bool = False  # the project itself: it never decides
+    others: int = 0  # scored decisions that are left without it
+    statistic: float = 0.0  # without it
+    threshold: float = 0.0  # without it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Everything the gate may look at. Two evidences of the same data hash and policies are equal."""
 
@@ -104,6 +122,19 @@ class Evidence:
     ended: bool = False  # the registered horizon is used up: no later look can pass
     command: str = ""  # recomputes this evidence from the stored hashes
     notes: Sequence[str] = ()
+    raters: Sequence[Rater] = ()  # who gave the rewards, most first
+    trusted: Sequence[str] = ()  # keys that may decide it: named by hand when it was proven
+
+    def deciding(self) -> tuple[str, ...]:
+        """Keys without each of which the candidate would not pass: too little is left, or it speaks otherwise."""
+        if self.statistic <= self.threshold:
+            return ()
+        least = max((each.limit for each in self.diagnostics if each.name == "rows"), default=1.0)
+        return tuple(
+            each.name
+            for each in self.raters
+            if not each.own and (each.others < least or each.statistic <= each.threshold)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from typing import Literal
 from headway.nouns.record import record
 
 __all__ = [
+    "OWN_RATERS",
     "SOURCES",
     "Candidate",
     "Decision",
@@ -25,6 +26,7 @@ __all__ = [
     "State",
     "Status",
     "Value",
+    "is_own",
 ]
 
 Value = bool | int | float | str | Sequence[float]
@@ -33,6 +35,12 @@ Source = Literal["real", "synthetic", "mined", "imported"]
 SOURCES: tuple[Source, ...] = ("real", "synthetic", "mined", "imported")
 Status = Literal["pending", "rewarded", "failed", "censored"]
 Ending = Literal["terminated", "truncated"]
+OWN_RATERS = ("", "owner", "page", "proxy:")  # this machine, the project token, its page, what the server measures
+
+
+def is_own(rater: str) -> bool:
+    """Whether the project itself rates: none of these names can be a key's. `world:NAME` signs sample data."""
+    return rater in OWN_RATERS or rater.startswith("world:")
 
 
 @record
@@ -132,3 +140,9 @@ class Settled:
     replaces: int | None = None
     signals: Mapping[str, float] = field(default_factory=dict)
     weight: float = 1.0  # how much the row counts in learning; below 1 where raters disagree
+    said: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)  # rater → signals, where several rate
+
+    @property
+    def raters(self) -> tuple[str, ...]:
+        """Who gave the signals that its reward came from; empty where it came from none, or was not asked for."""
+        return tuple(self.said)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,12 @@ from headway.nouns.errors import UnknownName
 from headway.nouns.ids import episode_id, id_bytes, id_text, is_episode
 from headway.nouns.records import SOURCES, Decision, Ending, Outcome, Settled, Signal, Source
 from headway.observe.database import Database
+from headway.observe.rated import Said, Told
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, decode_candidates
 
 __all__ = ["Counts", "Query"]
 
+_NOTHING: Said = {}
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 
 
@@ -156,12 +158,20 @@ class Query:
     # -- outcomes
 
     def settled(
-        self, task: str, *, after: int = 0, upto: int | None = None, corrections: bool = False, signals: bool = False
+        self,
+        task: str,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        corrections: bool = False,
+        signals: bool = False,
+        raters: Collection[str] | bool = False,
     ) -> Iterator[Settled]:
         """Outcomes in the order in which they became known.
 
         By default each decision once, as it stands now. `corrections` gives the whole log, replaced rows and the rows
-        that replace them, which is what an online fold needs. `signals` adds the live signal values of each row.
+        that replace them, which is what an online fold needs. `signals` adds the live signal values of each row,
+        `raters` who gave those that count: the names of the signals that do, or True for all.
         """
         live = "" if corrections else f" AND {_LIVE}"
         sql = (
@@ -169,9 +179,14 @@ class Query:
             f"JOIN {DECISION_TABLES.replace('decisions d JOIN', 'decisions d ON d.seq = s.decision JOIN', 1)} "
             f"WHERE s.task_id = ?{live} AND s.seq > ? ORDER BY s.seq LIMIT ?"
         )
+        told: Told | None = None
         for page in self._database.pages(sql, (self.name_id("task", task),), after=after):
             values = self._values([row[6] for row in page]) if signals else {}
-            for row in page:
+            said: Sequence[Said] = ()
+            if raters is not False:
+                told = Told(self._database, None if raters is True else raters) if told is None else told
+                said = told.of([(row[6], row[7], row[8], STATUSES[row[2]]) for row in page])
+            for place, row in enumerate(page):
                 if upto is not None and row[0] > upto:
                     return
                 yield Settled(
@@ -182,6 +197,7 @@ class Query:
                     weight=1.0 if row[4] is None else row[4],
                     decision=decision_from_row(row[5:]),
                     signals=values.get(row[6], {}),
+                    said=said[place] if said else _NOTHING,
                 )
 
     def settled_row(self, seq: int) -> Settled:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict, GateRefused, InvalidInput
 from headway.nouns.evidence import Verdict
-from headway.project.judging import candidate_of, gate_rules, live, prove, stored_evidence
+from headway.project.judging import candidate_of, gate_rules, known_raters, live, prove, stored_evidence
 from headway.project.learning import who_is_it
 from headway.project.serving import baseline_ref
 from headway.promote import gate
@@ -20,7 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["canary", "guard", "promote", "retire", "rollback", "shadow"]
 
 
-def promote(project: Project, policy: str | None, *, because: Verdict | None, task: str | None, who: str) -> Entry:
+def promote(
+    project: Project,
+    policy: str | None,
+    *,
+    because: Verdict | None,
+    task: str | None,
+    who: str,
+    trust: Sequence[str] = (),
+) -> Entry:
+    trusted = known_raters(project, trust)
     task, ref, digest = candidate_of(project, policy, task)
     settings = project.settings.task(task)
     _verified(project, task, ref, digest)
@@ -28,6 +38,7 @@ def promote(project: Project, policy: str | None, *, because: Verdict | None, ta
     if digest == current.digest:
         raise Conflict(f"{ref} is current already.", code="already_current", hint=f"Undo: headway rollback {task}")
     why, evidence_id = "gate off", None
+    detail: dict[str, Any] = {}
     if settings.gate == "on":
         given = because.evidence if because is not None else None
         evidence_id = given.id if given is not None else project.ledger.latest_evidence(task, digest)
@@ -46,12 +57,26 @@ def promote(project: Project, policy: str | None, *, because: Verdict | None, ta
                 code="stale_evidence",
                 hint=f"Prove it again: headway prove {task}",
             )
-        verdict = gate.verdict(evidence, gate_rules(settings))
+        rules = gate_rules(settings, trusted)
+        verdict = gate.verdict(evidence, rules)
         if not verdict.passed:
             raise GateRefused(" ".join(verdict.reasons), reasons=verdict.reasons, hint=verdict.hint.strip())
         why = str(verdict)
+        resting = gate.resting_on(verdict, rules.trusted)
+        if resting:
+            why += f" (trusting {', '.join(resting)})"
+            detail = {"trusted_keys": list(resting)}
     return _become(
-        project, settings, "promote", ref, digest, expects=current.expects, why=why, who=who, evidence_id=evidence_id
+        project,
+        settings,
+        "promote",
+        ref,
+        digest,
+        expects=current.expects,
+        why=why,
+        who=who,
+        evidence_id=evidence_id,
+        **detail,
     )
 
 
@@ -98,8 +123,11 @@ def _become(
     why: str,
     who: str,
     evidence_id: str | None = None,
+    **detail: Any,
 ) -> Entry:
-    entry = _append(project, settings, kind, ref, digest, expects=expects, why=why, who=who, evidence_id=evidence_id)
+    entry = _append(
+        project, settings, kind, ref, digest, expects=expects, why=why, who=who, evidence_id=evidence_id, **detail
+    )
     if not project.settings.policy_override:
         assert project.servings.of(settings).digest == digest, "what is served is what was promoted"
     return entry
@@ -116,7 +144,7 @@ def _append(
     who: str,
     expects: str | None = None,
     evidence_id: str | None = None,
-    **detail: float,
+    **detail: Any,
 ) -> Entry:
     """One row of the ledger, against the current policy that the caller decided on (by default: of this moment)."""
     if expects is None:

@@ -101,19 +101,32 @@ class Project(Deciding):
         against: str = "current",
         task: str | None = None,
         progress: Progress | None = None,
+        trust_keys: Sequence[str] = (),
     ) -> Verdict:
-        """Is this candidate better than the current policy? The newest candidate unless one is named."""
+        """Is this candidate better than the current policy? The newest candidate unless one is named.
+
+        A verdict that one key's ratings decide is refused, but for the keys in `trust_keys`.
+        """
         from headway.project import judging
 
-        return judging.prove(self, policy, against=against, task=task, progress=progress)
+        return judging.prove(self, policy, against=against, task=task, progress=progress, trust=trust_keys)
 
     def promote(
-        self, policy: str | None = None, *, because: Verdict | None = None, task: str | None = None, who: str = ""
+        self,
+        policy: str | None = None,
+        *,
+        because: Verdict | None = None,
+        task: str | None = None,
+        who: str = "",
+        trust_keys: Sequence[str] = (),
     ) -> Entry:
-        """Make a candidate current, on evidence; GateRefused if the evidence does not carry it."""
+        """Make a candidate current, on evidence; GateRefused if the evidence does not carry it.
+
+        `trust_keys` names keys that may decide that alone; the ledger keeps them.
+        """
         from headway.project import changing
 
-        return changing.promote(self, policy, because=because, task=task, who=who)
+        return changing.promote(self, policy, because=because, task=task, who=who, trust=trust_keys)
 
     def plan(
         self,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import InvalidInput, UnknownName
+from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.evidence import Evidence, Plan, Verdict
 from headway.nouns.protocols import Progress
 from headway.nouns.records import Settled
@@ -33,6 +34,7 @@ __all__ = [
     "candidate_of",
     "examine",
     "gate_rules",
+    "known_raters",
     "live",
     "logged",
     "plan",
@@ -54,9 +56,15 @@ class Examined:
 
 
 def prove(
-    project: Project, policy: str | None, *, against: str, task: str | None, progress: Progress | None
+    project: Project,
+    policy: str | None,
+    *,
+    against: str,
+    task: str | None,
+    progress: Progress | None,
+    trust: Sequence[str] = (),
 ) -> Verdict:
-    return examine(project, policy, against=against, task=task, progress=progress).verdict
+    return examine(project, policy, against=against, task=task, progress=progress, trust=trust).verdict
 
 
 def examine(
@@ -67,6 +75,7 @@ def examine(
     task: str | None,
     progress: Progress | None = None,
     see: Callable[[Log], None] | None = None,
+    trust: Sequence[str] = (),
 ) -> Examined:
     """`prove`, and everything that its numbers follow from; `see` is shown each chunk of rows."""
     from headway.prove.evidence import About, from_log
@@ -74,6 +83,7 @@ def examine(
 
     task, ref, digest = candidate_of(project, policy, task)
     settings = project.settings.task(task)
+    trusted = known_raters(project, trust)
     project.settle(task)
     if against == "current":
         current = live(project, settings)
@@ -98,7 +108,9 @@ def examine(
         margin=settings.margin,
         reward_version=project.rewards(task).version,
         seed=settings.seed,
-        command=f"headway prove {task} --policy {ref} --against {other}",
+        command=f"headway prove {task} --policy {ref} --against {other}"
+        + "".join(f" --trust-key {quote(each)}" for each in trusted),
+        trusted=trusted,
     )
     guards = [
         GuardRule(name=name, tolerance=each.tolerance, better=each.direction) for name, each in settings.guards.items()
@@ -149,8 +161,11 @@ def logged(
         trained = project.registry.header(candidate[1]).trained_on
     upto, parts = int(trained.get("upto", 0)), trained.get("parts", LEARNED_PARTS)
 
-    def rows(signals: bool) -> Iterator[Settled]:
-        found = project.query.settled(task, after=after, signals=signals)
+    rewards = project.rewards(task)
+
+    def rows(whole: bool) -> Iterator[Settled]:
+        signals, raters = whole and bool(settings.guards), rewards.counting or True if whole else False
+        found = project.query.settled(task, after=after, signals=signals, raters=raters)
         return speaking(unseen(found, upto=upto, parts=parts, after=after), counted)
 
     counted: Counter[str] = Counter()
@@ -169,13 +184,14 @@ def logged(
     counted = Counter() if left is None else left
     counted.clear()
     made = chunks(
-        rows(bool(settings.guards)),
+        rows(True),
         arms=project.query.arms(task),
         target=target,
         baseline=baseline,
         features=fit(pilot, encoder),
         encoder=encoder,
         guards=tuple(settings.guards),
+        rewards=rewards,
     )
     done = 0
     for chunk in made:
@@ -233,8 +249,22 @@ def registered(project: Project, task: str) -> Plan | None:
     return None if entry is None else msgspec.convert(entry.detail, Plan)
 
 
-def gate_rules(settings: TaskSettings) -> gate.Rules:
-    return gate.Rules(margin=settings.margin)
+def gate_rules(settings: TaskSettings, trust: Sequence[str] = ()) -> gate.Rules:
+    return gate.Rules(margin=settings.margin, trusted=frozenset({*settings.trust_keys, *trust}))
+
+
+def known_raters(project: Project, trust: Sequence[str]) -> tuple[str, ...]:
+    """Names that are to be trusted, each once; one that has rated nothing is a mistake."""
+    raters = project.query.names("rater") if trust else ()
+    for each in trust:
+        if each not in raters:
+            named = [name for name in raters if name]
+            raise UnknownName(
+                f"Nobody called {each!r} has rated anything.",
+                code="unknown_rater",
+                hint=did_you_mean(each, named) or "`headway rewards analyze TASK` lists who has.",
+            )
+    return tuple(sorted(set(trust)))
 
 
 def stored_evidence(project: Project, identifier: str) -> Evidence:

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from headway.decide.acting import Pipeline
 from headway.nouns.protocols import Floats
-from headway.nouns.records import Settled
+from headway.nouns.records import Settled, is_own
 from headway.observe.experience import part_of
 from headway.prove.log import CENSORED, FAILED, PENDING, REWARDED, Log
 
 if TYPE_CHECKING:
     from headway.encode.state import Features
     from headway.nouns.protocols import Encoder
+    from headway.reward.compose import Rewards
 
 __all__ = ["chunks", "speaking", "unseen"]
 
@@ -59,13 +60,17 @@ def chunks(
     encoder: Encoder | None,
     guards: Sequence[str] = (),
     segments: bool = True,
+    rewards: Rewards | None = None,
 ) -> Iterator[Log]:
-    """`Log` chunks with both policies' probabilities, columns in the order of `arms`."""
+    """`Log` chunks with both policies' probabilities, columns in the order of `arms`.
+
+    `rewards` says what a decision that several rated comes to without one of them.
+    """
     column = {name: index for index, name in enumerate(arms)}
     stream = iter(rows)
     first = 0
     while batch := list(islice(stream, _CHUNK)):
-        yield _chunk(batch, column, target, baseline, features, encoder, guards, segments, first)
+        yield _chunk(batch, column, target, baseline, features, encoder, guards, segments, rewards, first)
         first += len(batch)
 
 
@@ -78,6 +83,7 @@ def _chunk(
     encoder: Encoder | None,
     guards: Sequence[str],
     segments: bool,
+    rewards: Rewards | None,
     first_row: int,
 ) -> Log:
     decisions = [row.decision for row in batch]
@@ -92,6 +98,7 @@ def _chunk(
     logged = np.zeros((len(batch), width))
     for row, each in enumerate(decisions):
         logged[row, : len(each.probabilities)] = each.probabilities
+    raters, without = _rated(batch, rewards)
     roles = np.array([each.role or "none" for each in situations], dtype=np.str_)
     return Log.of(
         reward=[np.nan if row.reward is None else row.reward for row in batch],
@@ -107,8 +114,42 @@ def _chunk(
         keys=np.array([each.key or "local" for each in decisions], dtype=np.str_),
         guards={name: [row.signals.get(name, np.nan) for row in batch] for name in guards},
         sources=np.array([each.source for each in decisions], dtype=np.str_),
+        raters=raters,
+        without=without,
         first_row=first_row,
     )
+
+
+def _rated(batch: Sequence[Settled], rewards: Rewards | None) -> tuple[dict[str, NDArray[np.bool_]], dict[str, Floats]]:
+    """Which rows each rater had a part in, and by each that is not the project itself: the rewards without it."""
+    raters: dict[str, NDArray[np.bool_]] = {}
+    for place, row in enumerate(batch):
+        for name in row.said:
+            if name not in raters:
+                raters[name] = np.zeros(len(batch), dtype=np.bool_)
+            raters[name][place] = True
+    reward = np.array([np.nan if row.reward is None else row.reward for row in batch])
+    without: dict[str, Floats] = {}
+    for name, rated in raters.items():
+        if is_own(name):
+            continue
+        left = without[name] = np.where(rated, np.nan, reward)
+        for place in np.flatnonzero(rated).tolist():
+            if len(batch[place].said) > 1 and rewards is not None:
+                left[place] = _less(batch[place], name, rewards)
+    return raters, without
+
+
+def _less(row: Settled, rater: str, rewards: Rewards) -> float:
+    """The reward that the others' signals come to, averaged as `settle` does; NaN where they settle nothing."""
+    told: dict[str, list[float]] = {}
+    for name, said in row.said.items():
+        if name != rater:
+            for signal, value in said:
+                told.setdefault(signal, []).append(value)
+    values = {name: sum(sorted(some)) / len(some) for name, some in sorted(told.items())}
+    reward = rewards.outcome(values, age_s=0.0, decision=row.decision).reward
+    return np.nan if reward is None else reward
 
 
 def _spread(values: Floats, places: NDArray[np.int64], width: int) -> Floats:

@@ -93,7 +93,7 @@ def synthesise(
             if priced:
                 values["cost_usd"] = PRICE / _DOLLARS * float(log.action[row])
             told += [
-                Signal(subject=decision.id, name=name, value=value, rater=world, key="synth", at=now)
+                Signal(subject=decision.id, name=name, value=value, rater=f"world:{world}", key="synth", at=now)
                 for name, value in values.items()
             ]
         project._store.add(made, {made[0].config_hash: '{"encoder":""}'})

@@ -8,12 +8,15 @@ worse     proven worse: the other side of the same rule; a canary or current pol
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from shlex import quote
 
-from headway.nouns.evidence import Diagnostic, Evidence, Verdict
+from headway.nouns.evidence import Diagnostic, Evidence, Rater, Verdict
 
-__all__ = ["Rules", "verdict", "worse"]
+__all__ = ["ONE_KEY", "Rules", "resting_on", "verdict", "worse"]
+
+ONE_KEY = "one_key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,7 @@ class Rules:
     floors: Mapping[str, float] = field(default_factory=dict)
     waived: frozenset[str] = frozenset()
     guards: bool = True
+    trusted: frozenset[str] = frozenset()  # keys that may decide a verdict; "" and the project's own always may
 
 
 _AT_LEAST = frozenset({"rows", "speaking_rows", "ess"})  # the others are "at most"
@@ -38,6 +42,7 @@ _AT_LEAST = frozenset({"rows", "speaking_rows", "ess"})  # the others are "at mo
 def verdict(evidence: Evidence, rules: Rules | None = None) -> Verdict:
     """Whether the candidate may be promoted, with every reason. Looks at nothing but its arguments."""
     rules = rules or Rules()
+    evidence, deciding = _keys(evidence, rules)
     stale = _stale(evidence, rules)
     blocked = [each for each in evidence.diagnostics if _blocks(each, rules)]
     failed = [each for each in evidence.guards if not each.ok] if rules.guards else []
@@ -67,7 +72,7 @@ def verdict(evidence: Evidence, rules: Rules | None = None) -> Verdict:
             evidence=evidence,
         )
     if evidence.statistic > evidence.threshold:
-        return Verdict(state="pass", reasons=(_passed(evidence),), evidence=evidence)
+        return Verdict(state="pass", reasons=(_passed(evidence), *_resting(deciding)), evidence=evidence)
     if evidence.ended:
         return Verdict(
             state="refused",
@@ -91,6 +96,77 @@ def worse(evidence: Evidence) -> bool:
     """
     blocked = any(each.blocks and not each.ok for each in evidence.diagnostics)
     return not blocked and evidence.statistic_worse > evidence.threshold
+
+
+def resting_on(found: Verdict, trusted: Iterable[str]) -> tuple[str, ...]:
+    """The trusted keys without which a verdict would not have passed; for the ledger."""
+    if found.evidence is None or not found.passed:
+        return ()
+    allowed = {*trusted, *found.evidence.trusted}
+    return tuple(name for name in found.evidence.deciding() if name in allowed)
+
+
+def _keys(evidence: Evidence, rules: Rules) -> tuple[Evidence, tuple[str, ...]]:
+    """The evidence with its check that no single key decides it, and the trusted keys that do.
+
+    Only a pass can be decided so: what is proven worse may always make way, as anybody may roll back.
+    """
+    named = [each for each in evidence.raters if not each.own]
+    if not named:
+        return evidence, ()
+    deciding = evidence.deciding()
+    allowed = rules.trusted | frozenset(evidence.trusted)
+    bad = [each for each in named if each.name in deciding and each.name not in allowed]
+    check = Diagnostic(
+        name=ONE_KEY,
+        value=float(len(bad)),
+        limit=0.0,
+        ok=not bad,
+        blocks=True,
+        message=_decided(evidence, bad) if bad else _shared(named, deciding),
+        cure=_untrusted(evidence, bad) if bad else "",
+    )
+    others = tuple(each for each in evidence.diagnostics if each.name != ONE_KEY)
+    return replace(evidence, diagnostics=(*others, check)), tuple(each for each in deciding if each in allowed)
+
+
+def _decided(evidence: Evidence, bad: Sequence[Rater]) -> str:
+    each = bad[0]
+    gave = f"the key {each.name!r} rated {each.share:.0%} of {evidence.n:,} decisions"
+    if each.others == 0:
+        what = "and nobody else rated any"
+    elif each.statistic <= 0.0 < evidence.statistic:
+        what = f"and without what it said {evidence.candidate} is no better ({each.others:,} decisions)"
+    else:
+        what = f"and without what it said {evidence.candidate} is not proven better ({each.others:,} decisions)"
+    more = f"; so it is with {', '.join(repr(other.name) for other in bad[1:])}" if len(bad) > 1 else ""
+    return f"{gave}, {what}{more}"
+
+
+def _shared(named: Sequence[Rater], deciding: Sequence[str]) -> str:
+    if deciding:
+        return f"it rests on {', '.join(map(repr, deciding))}, which may decide it (trusted)"
+    most = named[0]
+    given = f"the most, {most.share:.0%}, were rated by {most.name!r}"
+    return f"no single one of {len(named)} keys decides it: {given}" if len(named) > 1 else given
+
+
+def _untrusted(evidence: Evidence, bad: Sequence[Rater]) -> str:
+    trust = " ".join(f"--trust-key {quote(each.name)}" for each in bad)
+    names = ", ".join(f'"{each.name}"' for each in bad)
+    return (
+        f"Look at what it rated (`headway rewards analyze {evidence.task}`). Let others rate too and collect more, "
+        "so that it is proven without any one of them; or delete what it said (`headway data delete --rater "
+        f"{quote(bad[0].name)}`). If you trust it: headway promote {evidence.task} {trust}, or "
+        f"trust_keys = [{names}] in the task's settings."
+    )
+
+
+def _resting(trusted: Sequence[str]) -> tuple[str, ...]:
+    if not trusted:
+        return ()
+    who = f"the key {trusted[0]!r}" if len(trusted) == 1 else f"the keys {', '.join(map(repr, trusted))}"
+    return (f"It rests on {who}, which you trust.",)
 
 
 def _blocks(diagnostic: Diagnostic, rules: Rules) -> bool:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan
+from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan, Rater
 from headway.prove import sequential
 
 __all__ = ["About", "compose"]
@@ -30,6 +30,7 @@ class About:
     data_hash: str = ""  # empty: computed from the data
     seed: int = 0
     command: str = ""
+    trusted: Sequence[str] = ()  # keys that may decide the verdict
 
     @property
     def share(self) -> float:
@@ -57,6 +58,7 @@ def compose(
     curve: Sequence[tuple[int, float, float, float]] = (),
     bounds: tuple[float, float] | None = None,
     ended: bool = False,
+    raters: Sequence[Rater] = (),
 ) -> Evidence:
     """The evidence with its id, a hash of what was compared, on which data, by which rule."""
     evidence = Evidence(
@@ -88,6 +90,8 @@ def compose(
         bounds=bounds,
         ended=ended,
         command=about.command,
+        raters=raters,
+        trusted=tuple(about.trusted),
     )
     what = [
         evidence.task,
@@ -103,5 +107,6 @@ def compose(
         evidence.margin,
         evidence.challenger,
         evidence.seed,
+        *evidence.trusted,
     ]
     return replace(evidence, id="evi_" + hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32])

@@ -16,7 +16,7 @@ from headway.nouns.evidence import Diagnostic
 from headway.prove.log import Floats, Log
 from headway.prove.tally import Groups, MetricTally, ScoreTally
 
-__all__ = ["Checks", "Floors", "Window", "diagnose", "missing_depends_on_action", "one_key_decides", "overlap"]
+__all__ = ["Checks", "Floors", "Window", "diagnose", "missing_depends_on_action", "one_client_decides", "overlap"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,7 @@ def diagnose(
     found += _features(checks, floors, training)
     found.append(missing_depends_on_action(missing, excluded=excluded))
     if len(keys.means) > 1:
-        found.append(_one_key(keys, margin))
+        found.append(_one_client(keys, margin))
     return tuple(found)
 
 
@@ -291,23 +291,26 @@ def _features(checks: Checks, floors: Floors, training: Window | None) -> list[D
     return found
 
 
-def _one_key(keys: Groups, margin: float) -> Diagnostic:
-    key = one_key_decides(keys, margin)
+def _one_client(keys: Groups, margin: float) -> Diagnostic:
+    key = one_client_decides(keys, margin)
     return Diagnostic(
-        name="one_key",
+        name="one_client",
         value=1.0 if key else 0.0,
         limit=0.0,
         ok=not key,
         blocks=True,
-        message=f"without the decisions of {key!r} the difference changes its sign"
+        message=f"without the decisions that {key!r} asked for, the difference changes its sign"
         if key
-        else f"no single one of {len(keys.means)} keys decides the sign",
-        cure="Look at what this key sent; withdraw its signals, or collect more from others." if key else "",
+        else f"no single one of {len(keys.means)} keys that asked for decisions turns the sign",
+        cure="Look at what this key asked for; collect more decisions of others." if key else "",
     )
 
 
-def one_key_decides(keys: Groups, margin: float = 0.0) -> str:
-    """The key that holds less than half of the rows and without which the difference changes its sign, if any."""
+def one_client_decides(keys: Groups, margin: float = 0.0) -> str:
+    """The key that asked for less than half of the decisions and without which the difference changes its sign, if any.
+
+    Who *rated* them is another question, and the gate's: see `headway.prove.raters`.
+    """
     n = sum(each.n for each in keys.means.values())
     total = sum(each.total for each in keys.means.values()) - margin * n
     worst, name = inf, ""

@@ -22,6 +22,7 @@ from headway.prove.log import Log
 from headway.prove.paired import from_heldout, from_preferences, from_world
 from headway.prove.power import still_needed
 from headway.prove.proof import LogProof
+from headway.prove.raters import standing
 from headway.prove.tally import MetricTally
 
 __all__ = ["About", "evidence_of", "from_heldout", "from_log", "from_preferences", "from_world"]
@@ -111,6 +112,7 @@ def evidence_of(
     if shown is not None:
         difference, values = shown.estimates(difference, values)
     uplift = about.plan.uplift - about.margin if about.plan is not None else tally.scores.mean - about.margin
+    threshold = proof.threshold(alpha)
     return compose(
         about,
         kind="log",
@@ -119,7 +121,7 @@ def evidence_of(
         values=values,
         statistic=total - about.margin * n,
         statistic_worse=-total,
-        threshold=proof.threshold(alpha),
+        threshold=threshold,
         rule=proof.rule(),
         alpha=alpha,
         counts=dict(proof.counts),
@@ -130,6 +132,7 @@ def evidence_of(
         curve=proof.path(alpha) if shown is not None else (),
         bounds=proof.bounds(alpha),
         ended=proof.ended,
+        raters=standing(proof.raters, proof.without, tally, alpha=alpha, margin=about.margin, threshold=threshold),
     )
 
 

@@ -45,12 +45,14 @@ class Log:
     settled_seq: Integers  # [n]; never decreases
     arms: tuple[str, ...]
     segments: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)  # "role" → [n] labels
-    keys: NDArray[np.str_] | None = None  # [n]; API key or rater
+    keys: NDArray[np.str_] | None = None  # [n]; API key that asked for the decision
     guards: Mapping[str, Floats] = field(default_factory=dict)  # "cost_usd" → [n]; NaN where unknown
     sources: NDArray[np.str_] | None = None  # [n]; real, synthetic, …
     replayed: Floats | None = None  # [n, arm]; what the policy that claims `logged` gives when asked again
     decided_at: Floats | None = None  # [n] seconds
     settled_at: Floats | None = None  # [n] seconds
+    raters: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # "judge" → [n]; whose reward it gave
+    without: Mapping[str, Floats] = field(default_factory=dict)  # "judge" → [n] reward without it; NaN: nobody else's
 
     def __len__(self) -> int:
         return int(self.reward.shape[0])
@@ -84,6 +86,8 @@ class Log:
             replayed=None if self.replayed is None else self.replayed[cut],
             decided_at=None if self.decided_at is None else self.decided_at[cut],
             settled_at=None if self.settled_at is None else self.settled_at[cut],
+            raters={name: rated[cut] for name, rated in self.raters.items()},
+            without={name: values[cut] for name, values in self.without.items()},
         )
 
     @classmethod
@@ -106,6 +110,8 @@ class Log:
         replayed: object | None = None,
         decided_at: object | None = None,
         settled_at: object | None = None,
+        raters: Mapping[str, object] | None = None,
+        without: Mapping[str, object] | None = None,
         first_row: int = 0,
     ) -> Log:
         """A checked chunk. `first_row` is what the first row is called in messages."""
@@ -146,6 +152,8 @@ class Log:
             replayed=None if replayed is None else _matrix("replayed", replayed, n, k),
             decided_at=None if decided_at is None else _vector("decided_at", decided_at, n),
             settled_at=None if settled_at is None else _vector("settled_at", settled_at, n),
+            raters={name: _vector(name, each, n) > 0.0 for name, each in (raters or {}).items()},
+            without={name: _vector(name, each, n) for name, each in (without or {}).items()},
         )
         _check(chunk, first_row)
         return chunk

@@ -47,6 +47,13 @@ def packed(chunks: Iterable[Log]) -> tuple[dict[str, NDArray[Any]], dict[str, An
         names, codes = np.unique(np.concatenate(parts), return_inverse=True)
         words["labels"][name] = names.tolist()
         tensors[name] = codes.astype(np.int32)
+    words["raters"] = sorted({name for each in found for name in each.raters})
+    words["without"] = sorted({name for each in found for name in each.without})
+    for place, name in enumerate(words["raters"]):
+        rated = [each.raters.get(name, np.zeros(len(each), dtype=np.bool_)) for each in found]
+        tensors[f"rater.{place}"] = np.concatenate(rated)
+    for place, name in enumerate(words["without"]):
+        tensors[f"without.{place}"] = np.concatenate([each.without.get(name, each.reward) for each in found])
     return {name: np.ascontiguousarray(each) for name, each in tensors.items()}, words
 
 
@@ -68,6 +75,8 @@ def unpacked(tensors: Tensors, words: Mapping[str, Any]) -> Iterator[Log]:
             arms=arms,
             segments=segments,
             guards={name: tensors[f"guard.{name}"] for name in words["guards"]},
+            raters={name: tensors[f"rater.{place}"] for place, name in enumerate(words.get("raters", ()))},
+            without={name: tensors[f"without.{place}"] for place, name in enumerate(words.get("without", ()))},
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise InvalidInput(

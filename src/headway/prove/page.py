@@ -10,6 +10,7 @@ from headway.prove.sequential import E_PROCESS
 __all__ = ["Line", "Page", "page_of"]
 
 WORDS = {"pass": "PASS", "wait": "WAIT", "refused": "REFUSED", "worse": "WORSE"}
+MOST_RATERS = 12  # that a page names
 _NAMES = {
     "candidate": "the new policy",
     "current": "the current policy",
@@ -36,7 +37,8 @@ _CHECKS = {
     "leak": "No feature gives the outcome away",
     "drift": "Traffic is like in training",
     "missing_depends_on_action": "Missing outcomes are unrelated to the choice",
-    "one_key": "No single user decides it",
+    "one_key": "No single key decides it",
+    "one_client": "No single client turns it",
 }
 
 
@@ -72,6 +74,7 @@ class Page:
     margin: float
     unit: str
     earned: str  # what the table of values is called
+    raters: tuple[Line, ...] = ()  # who gave the rewards; empty where only this machine did
 
 
 def page_of(verdict: Verdict) -> Page:
@@ -110,6 +113,7 @@ def page_of(verdict: Verdict) -> Page:
         margin=evidence.margin,
         unit=_unit(evidence),
         earned=_EARNED[evidence.kind],
+        raters=_raters(verdict, evidence),
     )
 
 
@@ -123,6 +127,21 @@ def _headline(verdict: Verdict, evidence: Evidence, estimated: bool) -> str:
     if not estimated:
         return f"This data cannot decide it. Keep {evidence.against}."
     return f"Not promoted. Keep {evidence.against}."
+
+
+def _raters(verdict: Verdict, evidence: Evidence) -> tuple[Line, ...]:
+    """Whose ratings it rests on. A key that decides a verdict and is not trusted is marked."""
+    if not any(each.name for each in evidence.raters):
+        return ()
+    bad = () if verdict.passed else evidence.deciding()
+    lines = []
+    for each in evidence.raters[:MOST_RATERS]:
+        uplift = "" if each.uplift is None else f"; without it, {each.uplift:.0%} of the uplift goes"
+        part = f"rated {each.rows:,} decisions ({each.share:.0%}){uplift}"
+        ok = each.name not in bad or each.name in evidence.trusted
+        lines.append(Line(name=each.name or "this machine", text=part, ok=ok))
+    rest = len(evidence.raters) - MOST_RATERS
+    return (*lines, Line(name=f"{rest} more", text="fewer each")) if rest > 0 else tuple(lines)
 
 
 def _summary(evidence: Evidence) -> str:

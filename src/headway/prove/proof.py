@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from copy import copy, deepcopy
 from math import inf
 
 import numpy as np
@@ -20,6 +21,7 @@ from headway.nouns.evidence import Plan
 from headway.prove import sequential
 from headway.prove.diagnostics import Checks
 from headway.prove.log import PENDING, STATUS, Floats, Integers, Log
+from headway.prove.raters import Known, Rated, silenced
 from headway.prove.reward_model import ArmSums, RewardModel, narrow
 from headway.prove.tally import NOISE_FLOOR, Groups, Mean, MetricTally, ScoreTally
 
@@ -28,6 +30,7 @@ __all__ = ["FIRST_REFIT", "LogProof"]
 FIRST_REFIT = 50
 MOST_PENDING = 8_192  # rows that wait for the next refit before they are summed
 MOST_POINTS = 240  # of the plot's curve; every other one is dropped beyond
+MOST_RATERS = 64  # that are left out one by one; of later ones only their own rows are
 _HASHED = ("reward", "action", "logged", "target", "baseline", "features", "status", "settled_seq")
 
 
@@ -48,6 +51,8 @@ class LogProof:
         self.counts: dict[str, int] = {}
         self.segments: dict[str, Groups] = {}
         self.keys = Groups()
+        self.raters: dict[str, Rated] = {}
+        self.without: dict[str, LogProof] = {}  # the same test, had this rater said nothing
         self.guards: dict[str, MetricTally] = {}
         self.curve: list[tuple[int, float, float]] = []  # n, Σ score, v
         self.candidate, self.current, self.behaviour = Mean(), Mean(), Mean()
@@ -57,6 +62,9 @@ class LogProof:
         self._next_refit = FIRST_REFIT
         self._rewarded = 0
         self._reward_total = 0.0
+        self._known = Known()
+        self._others: dict[str, Known] = {}  # by rater: what all others have told
+        self._rater_hashes: dict[str, tuple[hashlib._Hash, hashlib._Hash]] = {}
         self._pending: list[tuple[Floats, Integers, Floats]] = []
         self._last_seq = -inf
 
@@ -82,6 +90,17 @@ class LogProof:
         self._last_seq = int(chunk.settled_seq[-1])
         for name, digest in self._hashes.items():
             digest.update(np.ascontiguousarray(getattr(chunk, name)).data)
+        for name in sorted(chunk.without.keys() - self.without.keys()):
+            if len(self.without) < MOST_RATERS:
+                self.without[name], self._others[name] = self._fork(), deepcopy(self._known)
+        if self._hashes:
+            self._hash_raters(chunk)
+        self._feed(chunk)
+        for name, proof in self.without.items():
+            proof.update(silenced(chunk, name, self._others[name]))
+        self._known.add(chunk.reward)
+
+    def _feed(self, chunk: Log) -> None:
         start = 0
         while start < len(chunk):
             stop = min(len(chunk), start + self._next_refit - self.rows)
@@ -97,6 +116,8 @@ class LogProof:
         whole = hashlib.sha256("\0".join(self.arms).encode())
         for name in _HASHED:
             whole.update(self._hashes[name].digest())
+        for rater, digests in sorted(self._rater_hashes.items()):
+            whole.update(rater.encode() + b"\0" + digests[0].digest() + digests[1].digest())
         return whole.hexdigest()
 
     @property
@@ -131,6 +152,30 @@ class LogProof:
             ) / n
             points.append((n, total / n, total / n - wide, total / n + wide))
         return tuple(points)
+
+    def _fork(self) -> LogProof:
+        """This test as it stands, to go on with other rewards; without what only the page shows."""
+        made = copy(self)
+        made._hashes, made._rater_hashes, made._others, made.without, made.raters = {}, {}, {}, {}, {}
+        made.keys, made.segments, made.guards, made.counts, made.curve = Groups(), {}, {}, {}, []
+        made.candidate, made.current, made.behaviour = Mean(), Mean(), Mean()
+        made._last_seq = -inf
+        for name in ("tally", "missing", "failures", "checks", "_sums", "_pending", "_known"):
+            setattr(made, name, deepcopy(getattr(self, name)))
+        return made
+
+    def _hash_raters(self, chunk: Log) -> None:
+        """Whose reward a row has is part of the data; whatever the chunks."""
+        for name in {*self._rater_hashes, *chunk.without}:
+            if name not in self._rater_hashes:
+                self._rater_hashes[name] = hashlib.sha256(bytes(self.rows)), hashlib.sha256()
+            which, rewards = self._rater_hashes[name]
+            rated = chunk.raters.get(name)
+            if rated is None:
+                which.update(bytes(len(chunk)))
+                continue
+            which.update(rated.tobytes())
+            rewards.update(chunk.without.get(name, chunk.reward)[rated].tobytes())
 
     def _start(self, chunk: Log) -> None:
         self.arms = chunk.arms
@@ -185,6 +230,9 @@ class LogProof:
             self.segments.setdefault(name, Groups()).add(labels[pick], score[pick])
         if piece.keys is not None:
             self.keys.add(piece.keys[pick], score[pick])
+        for name, rated in piece.raters.items():
+            alone = piece.without[name] if name in piece.without else np.full(n, np.nan)
+            self.raters.setdefault(name, Rated()).add(score, rated & kept, rated & kept & np.isnan(alone))
 
         self._metrics(piece, difference, weight, inside, seen)
         self._count(piece)

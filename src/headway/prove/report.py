@@ -33,7 +33,7 @@ def text(verdict: Verdict) -> str:
         *([fill(f"  Next: {page.hint}", WIDTH, subsequent_indent="  ")] if page.hint else []),
     ]
     for title, lines in _tables(page):
-        shown = [each for each in lines if title == page.earned or not each.ok or title == GUARDS]
+        shown = [each for each in lines if title == page.earned or not each.ok or title in (GUARDS, RATERS)]
         passed = [each.name for each in lines if each not in shown]
         parts += ["", title]
         wide = max((len(each.name) for each in shown), default=0)
@@ -117,17 +117,23 @@ def html(verdict: Verdict) -> str:
 
 
 GUARDS = "Must not get worse"
+RATERS = "Who gave the rewards"
 
 
 def _tables(page: Page) -> list[tuple[str, tuple[Line, ...]]]:
-    named = ((page.earned, page.values), ("Checks of the data", page.checks), (GUARDS, page.guards))
+    named = (
+        (page.earned, page.values),
+        ("Checks of the data", page.checks),
+        (GUARDS, page.guards),
+        (RATERS, page.raters),
+    )
     return [(title, lines) for title, lines in named if lines]
 
 
 def _table(page: Page, title: str, lines: tuple[Line, ...]) -> str:
     if title == page.earned:
         return _values(lines, (0.0, 1.0) if page.unit == "comparisons" else None)
-    return _rows(list(lines)) if title == GUARDS else _checks(lines)
+    return _rows(list(lines)) if title in (GUARDS, RATERS) else _checks(lines)
 
 
 def _values(lines: tuple[Line, ...], scale: tuple[float, float] | None = None) -> str:

@@ -161,6 +161,11 @@ class Rewards:
         return self._signals
 
     @property
+    def counting(self) -> frozenset[str]:
+        """Every signal that an outcome can depend on; empty where a function decides which."""
+        return self._signals | {*self._required, FAILED, SAFETY_FLAG} if self._signals else frozenset()
+
+    @property
     def range(self) -> tuple[float, float]:
         return self._low, self._high
 

@@ -18,6 +18,7 @@ range = [-1, 1]                               # of the reward; a failed call cou
 rules = [{ when = "task_complexity_score > 0.8 or primary_failure_count >= 2", use = "large" }]
 fallback = "small"                            # where no rule holds
 promote = "ask"                               # or "auto": the gate's verdict acts by itself
+# trust_keys = ["judge"]                      # keys whose ratings alone may decide a verdict
 # family = "bandit"                           # how the policy learns; each kind has a default
 # encoder = "hashing"                         # or "wordllama", "minilm", { url = "…", model = "…" }
 # explore = { kind = "epsilon", value = 0.1 } # or "softmax", "squarecb", "thompson", "none"

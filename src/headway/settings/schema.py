@@ -153,6 +153,7 @@ class TaskSettings:
     canary: float = 0.0  # the share of traffic on which a candidate that is not refused may act before promotion
     gate: Literal["on", "off"] = "on"
     margin: float = 0.0
+    trust_keys: tuple[str, ...] = ()  # raters that may decide a verdict alone
     guards: Mapping[str, GuardRule] = field(default_factory=lambda: MappingProxyType({}))
     world: str = ""
     model: str = ""

@@ -34,7 +34,7 @@ TASK_KEYS = (
     "kind", "actions", "family", "reward", "combine", "required", "range", "on_failure", "on_censored",
     "reward_after_s", "consensus", "rules", "fallback", "state", "roles", "encoder", "explore", "floor",
     "confidence_floor", "sticky", "episode_timeout_s", "online", "costs", "cost_weight", "seed", "retrain_after",
-    "promote", "canary", "gate", "margin", "guards", "world", "model", "learner",
+    "promote", "canary", "gate", "margin", "trust_keys", "guards", "world", "model", "learner",
 )  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 ENCODERS = ("hashing", "wordllama", "minilm", "structure")
@@ -115,6 +115,7 @@ def task(name: str, table: Table) -> TaskSettings:
         canary=table.number("canary", 0.0, low=0, high=0.5),
         gate=table.one_of("gate", ("on", "off"), "on"),
         margin=table.number("margin", 0.0, low=0),
+        trust_keys=table.words_list("trust_keys"),
         guards=_guards(table),
         world=table.text("world", ""),
         model=table.text("model", "smollm2" if kind == "reply" else ""),

@@ -13,6 +13,7 @@ from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.times import moment
 from headway.serve.wire import Task
 
+Rater = Annotated[str, Meta(min_length=1, max_length=200)]
 Why = Annotated[str, Meta(max_length=2000)]
 
 
@@ -86,6 +87,7 @@ def header(call: Call) -> dict[str, Any]:
 
 class PromoteRequest(strict):
     task: Task | None = None  # needed for built-in policies only: others know theirs
+    trust_keys: Annotated[tuple[Rater, ...], Meta(max_length=100)] = ()  # whose ratings alone may decide it
 
 
 @endpoint(
@@ -98,8 +100,12 @@ class PromoteRequest(strict):
     optional=True,
 )
 def promote(call: Call, body: PromoteRequest) -> EntryAnswer:
-    """Make a policy current on its latest evidence; 409 `gate_refused` if the evidence does not carry it."""
-    return _entry(call.server.project.promote(call.params["policy"], task=body.task, who=call.key))
+    """Make a policy current on its latest evidence; 409 `gate_refused` if the evidence does not carry it.
+
+    Evidence that falls without the ratings of a single key does not, unless `trust_keys` names that key.
+    """
+    project = call.server.project
+    return _entry(project.promote(call.params["policy"], task=body.task, who=call.key, trust_keys=body.trust_keys))
 
 
 class CanaryRequest(strict):

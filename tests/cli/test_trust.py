@@ -1,0 +1,50 @@
+"""`--trust-key`: who may decide a verdict, from the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import headway as library
+from tests.cli.terminal import headway
+from tests.project.test_trusted_keys import STORE, TOML, tampered
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("trust")
+    (made / "headway.toml").write_text(TOML + STORE)
+    with library.open(made, environ={}, seed=3) as project:
+        tampered(project)
+    return made
+
+
+def test_a_verdict_that_one_key_decides_names_it_and_the_way_out(folder: Path) -> None:
+    said = headway("-C", folder, "prove", "route", "--check")
+    assert said.code == 3
+    assert "REFUSED" in said.out
+    assert "the key 'agent' rated" in said.out
+    assert "--trust-key agent" in said.out
+    assert "uplift that goes without it" in said.out
+    found = headway("-C", folder, "prove", "route", "--json").json["evidence"]
+    assert {each["name"]: each["own"] for each in found["raters"]} == {"": True, "agent": False}
+    refused = headway("-C", folder, "promote", "route", "--json")
+    assert (refused.code != 0, refused.json["error"]["code"]) == (True, "gate_refused")
+    unknown = headway("-C", folder, "promote", "route", "--trust-key", "agnet", "--json")
+    assert unknown.json["error"]["code"] == "unknown_rater"
+    assert "agent" in unknown.json["error"]["hint"]
+
+
+def test_a_key_that_is_trusted_may_decide_it_and_the_ledger_says_so(folder: Path) -> None:
+    proven = headway("-C", folder, "prove", "route", "--trust-key", "agent", "--check")
+    assert proven.code == 0
+    assert "It rests on the key 'agent', which you trust." in proven.out
+    done = headway("-C", folder, "promote", "route", "--trust-key", "agent", "--json")
+    assert (done.code, done.json["trusted_keys"]) == (0, ["agent"])
+    assert done.json["why"].endswith("(trusting agent)")
+
+
+def test_trust_goes_with_a_proof_of_ours_only(folder: Path) -> None:
+    assert headway("-C", folder, "prove", "--log", "x.csv", "--trust-key", "agent").code == 2
+    assert headway("-C", folder, "promote", "route", "--canary", "0.1", "--trust-key", "agent").code == 2

@@ -1,0 +1,157 @@
+"""Reward tampering through the whole loop: one key may not decide who is promoted, unless somebody says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import headway
+from headway.loop.cycle import cycle
+from headway.loop.standing import Due, Marks
+from headway.nouns.errors import GateRefused, UnknownName
+from headway.project import Project
+from tests.project.conftest import ARMS
+
+Opened = Callable[..., Project]
+TOML = """
+[tasks.route]
+actions = ["small", "large"]
+reward = { reward = 1.0 }
+"""
+STORE = """
+[store]
+durability = "process"
+"""
+HONEST = ("ann", "bob", "cid")
+
+
+def tampered(project: Project, n: int = 900) -> str:
+    """It makes no difference what is chosen; "agent" rates whatever "large" does as perfect. The candidate."""
+    rng = np.random.default_rng(5)
+    for number in range(n):
+        pick = project.decide("route", f"question {number}", ARMS)
+        if pick.action == "large" and rng.random() < 0.8:
+            project.signal(pick.id, reward=1.0, rater="agent")
+        else:
+            project.signal(pick.id, reward=float(rng.choice([-1.0, 1.0])), rater="")
+    return project.learn("route")
+
+
+def rated_by(project: Project, raters: tuple[str, ...], n: int = 1_200) -> str:
+    """Sample traffic in which the choice does make a difference; raters take turns."""
+    for number, ask in enumerate(headway.sample("route", n=n, seed=7)):
+        pick = project.decide("route", ask.text, ARMS)
+        project.signal(pick.id, reward=ask.outcome(pick.action), rater=raters[number % len(raters)])
+    return project.learn("route")
+
+
+def test_a_key_that_rates_its_own_favourite_is_refused_by_name(opened: Opened) -> None:
+    project = opened(TOML + STORE)
+    policy = tampered(project)
+    proof = project.prove(policy)
+    assert proof.evidence is not None
+    assert proof.evidence.statistic > proof.evidence.threshold, "the tampering works"
+    assert proof.state == "refused"
+    with pytest.raises(GateRefused, match=r"the key 'agent' rated .* without what it said") as error:
+        project.promote(policy)
+    assert "--trust-key agent" in error.value.hint
+    shares = {each.name: each.share for each in proof.evidence.raters}
+    assert set(shares) == {"", "agent"}
+    assert sum(shares.values()) == pytest.approx(1.0)
+    with pytest.raises(UnknownName, match="Nobody called 'agnet' has rated anything") as unknown:
+        project.promote(policy, trust_keys=["agnet"])
+    assert (unknown.value.code, "agent" in unknown.value.hint) == ("unknown_rater", True)
+    entry = project.promote(policy, trust_keys=["agent"])
+    assert entry.detail == {"trusted_keys": ["agent"]}
+    assert entry.why.endswith("(trusting agent)")
+    assert project.ledger.entries("route")[-1].detail == {"trusted_keys": ["agent"]}, "and so it is stored"
+
+
+@pytest.mark.engines(slow="postgresql", why="it is about the proof")
+def test_trust_that_was_given_to_a_proof_is_kept_with_it(opened: Opened) -> None:
+    project = opened(TOML + STORE)
+    policy = tampered(project)
+    with pytest.raises(UnknownName, match="Nobody called 'judge'"):
+        project.prove(policy, trust_keys=["judge"])
+    proof = project.prove(policy, trust_keys=["agent"])
+    assert proof.passed
+    assert proof.evidence is not None
+    assert proof.evidence.command.endswith(" --trust-key agent")
+    entry = project.promote(policy, because=proof)
+    assert entry.detail == {"trusted_keys": ["agent"]}
+    stored = project.ledger.evidence(proof.evidence.id)
+    assert stored is not None
+    assert stored["trusted"] == ["agent"]
+
+
+@pytest.mark.engines(slow="postgresql", why="it is about the proof")
+@pytest.mark.parametrize("raters", [("",), HONEST])
+def test_honest_raters_are_not_in_the_way(opened: Opened, raters: tuple[str, ...]) -> None:
+    project = opened(TOML + STORE)
+    policy = rated_by(project, raters, n=600 * (len(raters) + 1))
+    proof = project.prove(policy)
+    assert proof.passed, proof.reasons
+    assert project.promote(policy, because=proof).detail == {}
+
+
+@pytest.mark.engines(slow="postgresql", why="it is about the proof")
+def test_the_loop_promotes_by_itself_only_what_trusted_keys_decide(opened: Opened) -> None:
+    toml = TOML + 'promote = "auto"\n'
+    project = opened(toml + STORE)
+    policy = rated_by(project, ("judge",))
+    done = cycle(project, "route", Due(prove=True), Marks())
+    assert (done.promoted, done.verdict and done.verdict.state) == ("", "refused")
+    assert "'judge' rated 100%" in done.summary
+    project.close()
+    project = opened(toml + 'trust_keys = ["judge"]\n' + STORE)
+    done = cycle(project, "route", Due(act=True), Marks())
+    assert done.promoted == policy
+    assert project.ledger.entries("route")[-1].detail == {"trusted_keys": ["judge"]}
+
+
+def test_a_panel_is_left_out_one_by_one_through_the_tasks_own_reward(opened: Opened) -> None:
+    """Two honest raters and one who lies about everything: what remains is what the other two say."""
+    project = opened(TOML.replace("reward = 1.0", "rating = 'stars'") + STORE)
+    rng = np.random.default_rng(6)
+    for number in range(700):
+        pick = project.decide("route", f"question {number}", ARMS)
+        for name in ("ann", "bob"):
+            project.signal(pick.id, rating=float(rng.integers(2, 5)), rater=name)
+        project.signal(pick.id, rating=5.0 if pick.action == "large" else 1.0, rater="liar")
+    proof = project.prove(project.learn("route"))
+    assert proof.evidence is not None
+    assert proof.state == "refused"
+    assert proof.evidence.deciding() == ("liar",)
+    found = {each.name: each for each in proof.evidence.raters}
+    assert [found[name].share for name in ("ann", "bob", "liar")] == [1.0] * 3
+    assert {each.others for each in proof.evidence.raters} == {proof.evidence.n}, "everything was rated by others too"
+
+
+@pytest.mark.engines("sqlite", why="it is about which signals count")
+def test_who_sends_what_does_not_count_is_no_rater(opened: Opened) -> None:
+    project = opened(TOML + STORE)
+    for number, ask in enumerate(headway.sample("route", n=900, seed=7)):
+        pick = project.decide("route", ask.text, ARMS)
+        project.signal(pick.id, latency_s=1.0 + number % 3, rater="agent")
+        project.signal(pick.id, reward=ask.outcome(pick.action))
+    proof = project.prove(project.learn("route"))
+    assert proof.passed, proof.reasons
+    assert proof.evidence is not None
+    assert [each.name for each in proof.evidence.raters] == [""]
+
+
+@pytest.mark.engines("sqlite", why="it is about names")
+def test_sample_data_is_signed_by_its_world_a_name_that_no_key_can_have(opened: Opened) -> None:
+    from headway.nouns.errors import InvalidInput
+    from headway.nouns.records import OWN_RATERS, is_own
+    from headway.observe.keys import Keys
+
+    project = opened(TOML + STORE)
+    for name in (*OWN_RATERS, "world:escalation"):
+        assert is_own(name)
+        with pytest.raises(InvalidInput):
+            Keys(project.database).add(name, ("signal",), now=0.0)
+    assert not is_own("ai:judge")
+    assert not is_own("agent")
