@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
+from headway.serve.auth import project_token
 from headway.serve.request_log import RequestLog
 from tests.postgres import Server
 from tests.project.conftest import play
@@ -266,6 +268,15 @@ def test_several_workers_need_a_shared_store(tmp_path: Path) -> None:
     assert error["code"] == "one_worker"
     assert "postgresql://" in error["hint"]
     assert not (tmp_path / ".headway").exists()
+
+
+def test_workers_that_start_together_agree_on_the_projects_token(tmp_path: Path) -> None:
+    for turn in range(20):
+        home = tmp_path / str(turn)
+        home.mkdir()
+        with ThreadPoolExecutor(8) as pool:
+            assert len(set(pool.map(project_token, [home] * 8))) == 1
+        assert [(each.name, stat.S_IMODE(each.stat().st_mode)) for each in home.iterdir()] == [("token", 0o600)]
 
 
 def test_why_no_worker_can_start_is_told(tmp_path: Path) -> None:

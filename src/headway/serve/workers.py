@@ -112,7 +112,7 @@ class Workers:
 
     def _command(self, address: Address, listening: socket.socket, pipe: int) -> list[str]:
         return [
-            # -P: a module of the project's folder must not stand in for one of Python's. Bound to us before it loads.
+            # -P: a module of the project's folder must not stand in for one of Python's. `parent` binds it to us first.
             sys.executable, "-P", "-m", "headway.loop.parent", str(pipe),
             "headway.serve", str(self._folder), *self._more, "--host", address.host, "--port", str(address.port),
             "--workers", str(self._settings.workers), "--socket", str(listening.fileno()),
