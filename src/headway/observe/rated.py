@@ -10,8 +10,7 @@ nothing is read at all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 from headway.nouns.ids import episode_id, id_bytes
 from headway.nouns.records import Status
@@ -22,6 +21,7 @@ __all__ = ["Said", "Told"]
 Said = Mapping[str, Sequence[tuple[str, float]]]
 _NOBODY: Said = {}
 _CHUNK = 1000
+_BY_SIGNALS = ("rewarded", "failed")
 _LIVE = "g.withdrawn_by IS NULL AND g.value IS NOT NULL"
 
 
@@ -41,47 +41,62 @@ class Told:
     def of(self, rows: Sequence[tuple[bytes, str, str | None, Status]]) -> list[Said]:
         """For rows (id, task, episode, status): what each rater said; nothing where no signal settled it."""
         if self._only is not None:
-            return [self._only if status in ("rewarded", "failed") else _NOBODY for *_, status in rows]
-        found: list[Said] = []
+            return [self._only if status in _BY_SIGNALS else _NOBODY for *_, status in rows]
+        found: dict[bytes, Said] = {}
         for start in range(0, len(rows), _CHUNK):
-            found += self._page(
-                [row if row[3] in ("rewarded", "failed") else None for row in rows[start : start + _CHUNK]]
+            page = [row for row in rows[start : start + _CHUNK] if row[3] in _BY_SIGNALS]
+            found |= self._apart([row[0] for row in page if row[2] is None])
+            found |= self._episodes(
+                [(row[0], id_bytes(episode_id(row[1], row[2]))) for row in page if row[2] is not None]
             )
+        return [found.get(row[0], _NOBODY) if row[3] in _BY_SIGNALS else _NOBODY for row in rows]
+
+    def _apart(self, ids: Sequence[bytes]) -> dict[bytes, Said]:
+        """Decisions outside of episodes: one look says who rated alone, another what several said."""
+        found: dict[bytes, Said] = {}
+        several: list[bytes] = []
+        if not ids:
+            return found
+        alone = self._alone
+        for subject, first, last in self._database.query(
+            f"SELECT g.subject, MIN(g.rater_id), MAX(g.rater_id) FROM signals g WHERE g.subject IN ({_marks(ids)}) "
+            f"AND {_LIVE}{self._counting} GROUP BY g.subject",
+            ids,
+        ):
+            if first == last:
+                found[subject] = alone.get(first) or {self._name(first): ()}
+            else:
+                several.append(subject)
+        for subject, told in self._told("g.subject", "signals g", several).items():
+            found[subject] = self._said(told)
         return found
 
-    def _page(self, rows: Sequence[tuple[bytes, str, str | None, Status] | None]) -> list[Said]:
-        given: dict[bytes, list[tuple[int, int, float]]] = {}
-        ids = [row[0] for row in rows if row is not None]
-        self._add(given, "g.subject", "signals g", "g.subject", ids)
-        of_episode: dict[bytes, bytes] = {}
-        for row in rows:
-            if row is not None and row[2] is not None:
-                of_episode[row[0]] = id_bytes(episode_id(row[1], row[2]))
-        if of_episode:
-            self._add(given, "f.draw", "decisions f JOIN signals g ON g.subject = f.id", "f.draw", list(of_episode))
-            whole: dict[bytes, list[tuple[int, int, float]]] = {}
-            self._add(whole, "g.subject", "signals g", "g.subject", sorted(set(of_episode.values())))
-            for draw, episode in of_episode.items():
-                if episode in whole:
-                    given.setdefault(draw, []).extend(whole[episode])
-        return [_NOBODY if row is None else self._said(given.get(row[0], ())) for row in rows]
+    def _episodes(self, rows: Sequence[tuple[bytes, bytes]]) -> dict[bytes, Said]:
+        """Decisions (id, episode) that others may repeat: their own signals, the repeated ones' and the episode's."""
+        ids = [row[0] for row in rows]
+        given = self._told("g.subject", "signals g", ids)
+        for draw, told in self._told("f.draw", "decisions f JOIN signals g ON g.subject = f.id", ids).items():
+            given.setdefault(draw, []).extend(told)
+        whole = self._told("g.subject", "signals g", sorted({row[1] for row in rows}))
+        for draw, episode in rows:
+            if episode in whole:
+                given.setdefault(draw, []).extend(whole[episode])
+        return {draw: self._said(told) for draw, told in given.items()}
 
-    def _add(
-        self, given: dict[bytes, list[tuple[int, int, float]]], key: str, tables: str, where: str, ids: Sequence[bytes]
-    ) -> None:
+    def _told(self, key: str, tables: str, ids: Sequence[bytes]) -> dict[bytes, list[tuple[int, int, float]]]:
+        """By `key`, among `ids`: (rater, signal, value) of every live signal that counts."""
+        given: dict[bytes, list[tuple[int, int, float]]] = {}
         if not ids:
-            return
-        rows: Iterable[Sequence[Any]] = self._database.query(
-            f"SELECT {key}, g.rater_id, g.name_id, g.value FROM {tables} "
-            f"WHERE {where} IN ({', '.join('?' * len(ids))}) AND {_LIVE}{self._counting}",
+            return given
+        for subject, rater, name, value in self._database.query(
+            f"SELECT {key}, g.rater_id, g.name_id, g.value FROM {tables} WHERE {key} IN ({_marks(ids)}) "
+            f"AND {_LIVE}{self._counting}",
             ids,
-        )
-        for subject, rater, name, value in rows:
+        ):
             given.setdefault(subject, []).append((rater, name, value))
+        return given
 
     def _said(self, told: Sequence[tuple[int, int, float]]) -> Said:
-        if not told:
-            return _NOBODY
         first = told[0][0]
         if all(each[0] == first for each in told):
             return self._alone.get(first) or {self._name(first): ()}
@@ -97,3 +112,7 @@ class Told:
             rows = self._database.query("SELECT name FROM names WHERE id = ?", (number,))
             known = self._names[number] = str(rows[0][0])
         return known
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))

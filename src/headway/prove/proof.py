@@ -62,6 +62,7 @@ class LogProof:
         self._next_refit = FIRST_REFIT
         self._rewarded = 0
         self._reward_total = 0.0
+        self._beside = False  # a test without a rater: the sum and its variance, no more
         self._known = Known()
         self._others: dict[str, Known] = {}  # by rater: what all others have told
         self._rater_hashes: dict[str, tuple[hashlib._Hash, hashlib._Hash]] = {}
@@ -98,7 +99,8 @@ class LogProof:
         self._feed(chunk)
         for name, proof in self.without.items():
             proof.update(silenced(chunk, name, self._others[name]))
-        self._known.add(chunk.reward)
+        if not self._beside:
+            self._known.add(chunk.reward)
 
     def _feed(self, chunk: Log) -> None:
         start = 0
@@ -159,8 +161,8 @@ class LogProof:
         made._hashes, made._rater_hashes, made._others, made.without, made.raters = {}, {}, {}, {}, {}
         made.keys, made.segments, made.guards, made.counts, made.curve = Groups(), {}, {}, {}, []
         made.candidate, made.current, made.behaviour = Mean(), Mean(), Mean()
-        made._last_seq = -inf
-        for name in ("tally", "missing", "failures", "checks", "_sums", "_pending", "_known"):
+        made._last_seq, made._beside = -inf, True
+        for name in ("tally", "missing", "failures", "_sums", "_pending"):
             setattr(made, name, deepcopy(getattr(self, name)))
         return made
 
@@ -221,11 +223,14 @@ class LogProof:
             residual=residual[pick],
             shape=shape[pick],
         )
-        base = np.einsum("ij,ij->i", piece.baseline, q) + baseline_weight * residual
-        self.current.add(base[pick])
-        self.candidate.add((base + score)[pick])
-        self.behaviour.add(reward[pick])
-        self.checks.add(piece, inside, target_weight, baseline_weight, difference)
+        if not self._beside:
+            base = np.einsum("ij,ij->i", piece.baseline, q) + baseline_weight * residual
+            self.current.add(base[pick])
+            self.candidate.add((base + score)[pick])
+            self.behaviour.add(reward[pick])
+            self.checks.add(piece, inside, target_weight, baseline_weight, difference)
+            self._metrics(piece, difference, weight, inside, seen)
+            self._count(piece)
         for name, labels in piece.segments.items():
             self.segments.setdefault(name, Groups()).add(labels[pick], score[pick])
         if piece.keys is not None:
@@ -234,8 +239,6 @@ class LogProof:
             alone = piece.without[name] if name in piece.without else np.full(n, np.nan)
             self.raters.setdefault(name, Rated()).add(score, rated & kept, rated & kept & np.isnan(alone))
 
-        self._metrics(piece, difference, weight, inside, seen)
-        self._count(piece)
         if every:
             self._pending.append((x, action, reward))
         else:
