@@ -70,6 +70,7 @@ def test_the_policy_beats_every_choice_that_does_not_look_on_prompts_it_has_not_
         abs=0.051), "fixed": pytest.approx(0.5, abs=0.2), "unchanged": 0.0}  # fmt: skip
     assert apart["over_uniform"][1] > 0.5
     assert apart["over_fixed"][1] > 0.0
+    assert apart["over_unchanged"] == pytest.approx([1.0, 1.0, 1.0]), "nothing passes as it is"
     assert not apart["estimated"]
     assert (apart["asked"], apart["recalled"]) == (len(texts(folder)), 0)
     assert sorted(server.asked) == sorted(texts(folder)), "each text once"
@@ -165,16 +166,14 @@ def test_two_mutations_in_a_row_are_practised_and_judged_as_the_world_plays_them
     assert len(server.asked) == len(set(server.asked)) == apart["asked"]
 
 
+@pytest.mark.slow
 def test_a_local_model_answers_too(tmp_path: Path) -> None:
     model = make(tmp_path / "tiny", "llama", window=1024, endless=True)
     prompts_file(tmp_path / "mine.jsonl", 10)
-    words = ("--prompts", str(tmp_path / "mine.jsonl"), "--set", "max_tokens=4", "--steps", "1024")
-    found = learned(tmp_path, "--model", str(model), *words)
-    assert found["kept_apart"]["prompts"] == 2
-    assert found["kept_apart"]["asked"] > 30
-    again = learned(tmp_path, "--model", str(model), *words)
-    assert again["kept_apart"]["asked"] == 0
-    assert again["policy"] == found["policy"]
+    found = practise(tmp_path, settings={"model": str(model), "max_tokens": 4}).kept_apart
+    assert found.prompts == 2
+    assert found.asked > 30
+    assert not found.estimated
 
 
 def test_prompts_kept_apart_are_a_fifth_and_never_share_a_text_with_the_others(tmp_path: Path) -> None:

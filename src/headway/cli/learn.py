@@ -244,8 +244,12 @@ def _say_apart(session: Session, done: Practised) -> None:
         [(name, number(float(getattr(found, key))), f"{found.passed[key]:.0%}") for name, key in rows],
         right=("reward", "passed"),
     )
-    for what, gain in (("uniform choice", found.over_uniform), ("the one mutation", found.over_fixed)):
-        mean, low, high = gain
+    gains = {
+        "uniform choice": found.over_uniform,
+        "the one mutation": found.over_fixed,
+        "the prompt as it is": found.over_unchanged,
+    }
+    for what, (mean, low, high) in gains.items():
         word = "more" if low > 0 else "less" if high < 0 else "no clear difference"
         out.line(f"{signed(mean)} over {what}, 95% interval [{signed(low)}, {signed(high)}]: {word}.")
     if found.estimated:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.client.worker import Worker
 from headway.encode import models
 from headway.nouns.errors import Unavailable, UnknownName
-from headway.nouns.protocols import Generator
+from headway.nouns.protocols import Completion, Delta, Generator, Prompt, Scored
 from headway.settings import load
 
 if TYPE_CHECKING:
@@ -75,7 +76,31 @@ def answering(project: Project, model: str) -> Iterator[tuple[Generator, str]]:
         if error.code not in ("worker_missing", "path_too_long"):
             raise
         here = True
-    yield _loaded(model, settings.cache) if here else worker, _files(folder)
+    yield _Later(model, settings.cache) if here else worker, _files(folder)
+
+
+class _Later:
+    """A model of this process that is loaded at the first question: with every answer remembered, there is none."""
+
+    def __init__(self, model: str, cache: Path) -> None:
+        self._model, self._cache = model, cache
+
+    @property
+    def model(self) -> str:
+        return Path(self._model).name
+
+    @cached_property
+    def _found(self) -> Generator:
+        return _loaded(self._model, self._cache)
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        return self._found.generate(prompts)
+
+    def stream(self, prompt: Prompt) -> Iterator[Delta]:
+        return self._found.stream(prompt)
+
+    def score(self, prompt: Prompt, reply: str | Sequence[int], *, ended: bool = False) -> Scored:
+        return self._found.score(prompt, reply, ended=ended)
 
 
 def _files(folder: Path) -> str:

@@ -68,6 +68,7 @@ class KeptApart:
     passed: Mapping[str, float]  # the share of answers that passed, by the names above
     over_uniform: tuple[float, float, float]
     over_fixed: tuple[float, float, float]
+    over_unchanged: tuple[float, float, float]
     asked: int
     recalled: int
     estimated: bool  # the endpoint did not count tokens
@@ -252,15 +253,22 @@ def _judged(
         np.array([outcomes.reward(each, each.text) for each in kept]),
         np.array([float(outcomes.outcome(each, each.text).passed >= 1.0) for each in kept]),
     )
+    gain = {name: interval(values["greedy"].reward - each.reward) for name, each in values.items()}
+    means = {name: float(each.reward.mean()) for name, each in values.items()}
     return KeptApart(
         model=asked.model,
         practised=len(practised),
         prompts=len(kept),
-        **{name: float(each.reward.mean()) for name, each in values.items()},
+        greedy=means["greedy"],
+        drawn=means["drawn"],
+        uniform=means["uniform"],
+        fixed=means["fixed"],
+        unchanged=means["unchanged"],
         fixed_mutation=MUTATIONS[order[0]],
         passed={name: float(each.passed.mean()) for name, each in values.items()},
-        over_uniform=interval(values["greedy"].reward - values["uniform"].reward),
-        over_fixed=interval(values["greedy"].reward - values["fixed"].reward),
+        over_uniform=gain["uniform"],
+        over_fixed=gain["fixed"],
+        over_unchanged=gain["unchanged"],
         asked=0,
         recalled=0,
         estimated=False,
