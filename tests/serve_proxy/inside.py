@@ -16,6 +16,9 @@ class _Lines:
     def __init__(self, found: list[tuple[str, str]]) -> None:
         self._found = found
 
+    def __len__(self) -> int:
+        return len(dict(self._found))
+
     def items(self) -> list[tuple[str, str]]:
         return self._found
 
