@@ -100,8 +100,15 @@ def test_it_says_all_that_in_words_and_the_same_again_asks_nothing(folder: Path,
     assert f"small was asked {count} times, 0 answers were remembered." in first.out
     assert f"small was asked 0 times, {count} answers were remembered." in second.out
     assert len(server.asked) == count
-    for each in ("uniform choice", "best on the practised ones", "the prompt as it is", "95% interval", "estimated"):
+    for each in (
+        "uniform choice",
+        "best on the practised ones",
+        "the prompt as it is",
+        "95% interval",
+        "too few prompts",
+    ):
         assert each in first.out
+    assert "estimated as a quarter of the characters" in first.out
     assert first.out.splitlines()[2:] == second.out.splitlines()[2:], "the same policy, the same figures"
 
 

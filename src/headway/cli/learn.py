@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["learn"]
 
 NOT_DUE = 3
+_FEW = 10  # prompts: an interval by the bootstrap over fewer is too narrow
 
 
 @verb("learn", "headway learn route", "headway learn --world cartpole --seed 7")
@@ -251,6 +252,8 @@ def _say_apart(session: Session, done: Practised) -> None:
     }
     for what, (mean, low, high) in gains.items():
         word = "more" if low > 0 else "less" if high < 0 else "no clear difference"
+        if found.prompts < _FEW:
+            word = "too few prompts to tell"
         out.line(f"{signed(mean)} over {what}, 95% interval [{signed(low)}, {signed(high)}]: {word}.")
     if found.estimated:
         out.note("The endpoint did not count tokens: they are estimated as a quarter of the characters.")
