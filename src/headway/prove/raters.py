@@ -5,7 +5,8 @@ row; and if it rated only what one policy does, what is left has no row to corre
 beside the first: rows that others rated too keep the others' reward, rows that it alone rated get the mean reward of
 all others so far, whatever was done there. Such a row tells nothing about any difference.
 
-Not covered: raters who agree among themselves. Each is left out by itself.
+Not covered: raters who agree among themselves. Each is left out by itself; of those after the first 64 (`MOST_RATERS`),
+only the scores of their own rows are.
 """
 
 from __future__ import annotations
