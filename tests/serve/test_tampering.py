@@ -11,6 +11,7 @@ from headway.client import Client
 from headway.nouns.errors import GateRefused
 from headway.observe.keys import Keys
 from tests.serve.conftest import Running
+from tests.serve.test_keys import heeded
 
 TOML = '[tasks.route]\nactions = ["small", "large"]\n[store]\ndurability = "process"\n'
 
@@ -19,6 +20,7 @@ def test_an_agent_that_rates_itself_is_not_promoted_for_it(served: Callable[...,
     running = served(TOML)
     with running.open() as project:
         agent = Keys(project.database).add("agent", ("decide", "signal"), now=project.clock())
+        heeded(running, agent)
         rng = random.Random(3)
         with Client(running.url, agent) as remote:
             for start in range(0, 800, 100):
