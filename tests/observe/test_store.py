@@ -48,6 +48,22 @@ def test_a_batch_of_any_size_is_numbered_without_gaps_and_repeats_as_it_was(grou
     assert ground.query.counts("route").decisions == count + 2
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"task": "reply"}, {"role": "coder"}, {"step": 4}, {"key": "agent"}, {"source": "synthetic"}, {"state_seq": 9},
+        {"policy": "bandit@4f2a"}, {"policy_hash": "h1"}, {"exploration": "greedy"}, {"assigned": "bandit@4f2a"},
+        {"draw_id": f"dec_{7:032x}"}, {"state": {"n": 1.0}}, {"candidates": (Candidate("large"), Candidate("huge"))},
+        {"probabilities": (0.5, 0.5), "propensity": 0.5}, {"action": "small", "propensity": 0.25}, {"seed": 3},
+    ],
+)  # fmt: skip
+def test_a_batch_whose_rows_differ_comes_back_as_it_went_in(ground, decision, other):
+    batch = [decision(), decision(**other), decision()]
+    stored = ground.add(*batch)
+    assert stored == [replace(each, seq=n + 1) for n, each in enumerate(batch)]
+    assert [ground.query.decision(each.id) for each in batch] == stored
+
+
 def test_another_request_with_the_same_id_is_a_conflict_and_stores_nothing(ground, decision):
     made = decision()
     ground.add(made)

@@ -12,7 +12,18 @@ from headway.nouns.records import SOURCES, Decision
 from headway.observe.names import Names
 from headway.observe.rows import dumps, encode_candidates, microseconds, pack, signed
 
-__all__ = ["INSERT", "TOGETHER", "Prepared", "insert_many", "ready", "row_of", "stamped"]
+__all__ = [
+    "INSERT",
+    "TOGETHER",
+    "Prepared",
+    "alike",
+    "alike_values",
+    "insert_alike",
+    "insert_many",
+    "ready",
+    "row_of",
+    "stamped",
+]
 
 INSERT = (
     "INSERT INTO decisions (id, task_id, episode, step, at, text, state, candidate_set_id, probabilities, action, "
@@ -30,6 +41,23 @@ def insert_many(rows: int) -> str:
     a busy event loop keeps a writer waiting for it each time.
     """
     return f"{_HEAD}VALUES {', '.join([_ROW] * rows)} ON CONFLICT{_TAIL}"
+
+
+_COMMON = ("task_id", "candidate_set_id", "policy_id", "config_id", "exploration_id", "source", "role_id", "key_id",
+           "state_seq")  # fmt: skip
+_OWN = ("id", "at", "text", "state", "probabilities", "action", "propensity", "seed")
+
+
+@cache
+def insert_alike(rows: int) -> str:
+    """So many rows that have `_COMMON` in common, which is bound once: half the price. SQLite alone knows ?1."""
+    marks = [f"?{n}" for n in range(1, 1 + len(_COMMON) + rows * len(_OWN))]
+    common, own = marks[: len(_COMMON)], marks[len(_COMMON) :]
+    values = (", ".join((*common, *own[place : place + len(_OWN)])) for place in range(0, len(own), len(_OWN)))
+    return (
+        f"INSERT INTO decisions ({', '.join((*_COMMON, *_OWN))}) VALUES {', '.join(f'({each})' for each in values)} "
+        "ON CONFLICT (id) DO NOTHING"
+    )
 
 
 class Prepared(NamedTuple):
@@ -97,6 +125,49 @@ def row_of(
         intern.name("assigned", decision.assigned) if decision.assigned else None,
         decision.state_seq,
     )
+
+
+def alike(prepared: Sequence[Prepared]) -> bool:
+    """Whether rows differ in nothing but `_OWN`: one task, one policy, one set of candidates, one caller."""
+    first = prepared[0].decision
+    task, role = first.situation.task, first.situation.role
+    for each, *_ in prepared:
+        here = each.situation
+        if not (
+            each.candidates is first.candidates
+            and each.policy_hash == first.policy_hash
+            and each.policy == first.policy
+            and each.config_hash == first.config_hash
+            and each.state_seq == first.state_seq
+            and each.exploration == first.exploration
+            and each.key == first.key
+            and each.source == first.source
+            and here.task == task
+            and here.role == role
+            and here.step is None
+            and not each.draw_id
+            and not each.assigned
+        ):
+            return False
+    return True
+
+
+def alike_values(row: Sequence[Any], prepared: Sequence[Prepared]) -> list[Any]:
+    """What `insert_alike` binds; `row` is that of one of them, by `row_of`."""
+    found = [row[1], row[7], row[11], row[13], row[14], row[15], row[16], row[17], row[20]]
+    for each in prepared:
+        decision = each.decision
+        found += (
+            each.raw,
+            microseconds(decision.at),
+            decision.situation.text,
+            each.state,
+            pack(decision.probabilities),
+            decision.index,
+            decision.propensity,
+            signed(decision.seed),
+        )
+    return found
 
 
 def stamped(decision: Decision, seq: int, step: int | None) -> Decision:

@@ -13,7 +13,18 @@ from headway.nouns.ids import episode_id, id_bytes, is_episode
 from headway.nouns.records import Decision, Ending, Signal
 from headway.observe.database import Connection, Database
 from headway.observe.early import admit
-from headway.observe.inserting import INSERT, TOGETHER, Prepared, insert_many, ready, row_of, stamped
+from headway.observe.inserting import (
+    INSERT,
+    TOGETHER,
+    Prepared,
+    alike,
+    alike_values,
+    insert_alike,
+    insert_many,
+    ready,
+    row_of,
+    stamped,
+)
 from headway.observe.names import Names
 from headway.observe.rows import (
     DECISION_COLUMNS,
@@ -128,20 +139,24 @@ class Store:
         self, connection: Connection, intern: Names.Session, prepared: Sequence[Prepared], configs: Mapping[str, str]
     ) -> list[Decision]:
         """A batch without episodes in one statement; if an id was there already, each one is compared."""
+        common = self._database.engine == "sqlite" and alike(prepared)
         shared: dict[Any, tuple[int, ...]] = {}
-        rows = [row_of(intern, each, configs, None, each.decision.situation.step, shared) for each in prepared]
         new, last = 0, None
-        for place in range(0, len(rows), TOGETHER):
-            some = rows[place : place + TOGETHER]
-            done = connection.execute(insert_many(len(some)), [*chain.from_iterable(some)])
+        for place in range(0, len(prepared), TOGETHER):
+            some = prepared[place : place + TOGETHER]
+            rows = (row_of(intern, each, configs, None, each.decision.situation.step, shared) for each in some)
+            if common:
+                done = connection.execute(insert_alike(len(some)), alike_values(next(rows), some))
+            else:
+                done = connection.execute(insert_many(len(some)), [*chain.from_iterable(rows)])
             new += done.rowcount
             last = getattr(done, "lastrowid", None)  # SQLite's driver knows it
-        if new < len(rows):
+        if new < len(prepared):
             return [self._same_request(connection, each.decision, each.raw) for each in prepared]
         # One writer at a time and AUTOINCREMENT: the batch has the last numbers, without gaps.
         if last is None:
             last = connection.execute("SELECT seq FROM decisions WHERE id = ?", (prepared[-1].raw,)).fetchone()[0]
-        first = last - len(rows) + 1
+        first = last - len(prepared) + 1
         return [
             stamped(each.decision, first + place, each.decision.situation.step) for place, each in enumerate(prepared)
         ]

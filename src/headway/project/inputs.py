@@ -25,6 +25,7 @@ Offer = str | Candidate | Mapping[str, Any]
 _MOST_CANDIDATES = 10_000
 _MOST_TEXT = 1_000_000
 _NOTHING: State = {}
+_ASIDE = {"key", "id", "source"}  # details that a policy does not see
 
 
 class Details(TypedDict, total=False):
@@ -41,11 +42,14 @@ class Details(TypedDict, total=False):
 
 def situation_of(task: str, text: str, details: Details, redact: Redactor) -> Situation:
     """What the policy will see, checked and redacted: nothing behind this door has seen a secret."""
+    clean = redact(checked_text(text))
+    if details.keys() <= _ASIDE:  # the usual case, on the path of every served decision
+        return Situation(task=task, text=clean, state=_NOTHING)
     episode = details.get("episode")
     state = checked_state(details.get("state"))
     return Situation(
         task=task,
-        text=redact(checked_text(text)),
+        text=clean,
         state=redact.state(state) if state else state,
         episode=None if episode is None else checked_name("episode", episode),
         step=_step(details.get("step")),
