@@ -119,10 +119,13 @@ class Server:
 
     async def _look(self) -> None:
         """Off the loop, one after another; what is served is swapped as one reference."""
-        await self.in_thread(self.credentials.reload)
-        await self.in_thread(self.project.servings.refresh)
-        for name, data in await self.in_thread(self.changes.look):
-            self.hub.publish(name, data)
+        found = await self.in_thread(self.changes.look)
+        try:
+            await self.in_thread(self.credentials.reload)
+            await self.in_thread(self.project.servings.refresh)
+        finally:  # told last: who asks because of it is answered from what it tells of
+            for name, data in found:
+                self.hub.publish(name, data)
 
     def now(self) -> list[tuple[str, Any]]:
         """How things stand: the first events of every stream."""
