@@ -22,7 +22,7 @@ from headway.project.practising import note, versions
 from headway.promote.bundle import specs
 from headway.worlds.prompts.corpus import CLASSES
 from headway.worlds.prompts.phrases import examples
-from headway.worlds.prompts.synthetic import Synthetic, synthetic
+from headway.worlds.prompts.synthetic import Chooser, Synthetic, synthetic
 from headway.worlds.prompts.worth import interval
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headway.nouns.protocols import Encoder, Floats
     from headway.project.facade import Project
 
-__all__ = ["TASK", "MutationRun", "learn_mutations", "store"]
+__all__ = ["TASK", "MutationRun", "choosers", "learn_mutations", "store"]
 
 TASK = "mutate"
 WIDTH = 128  # of the hashing encoder: its default, so that the policy can serve a task as it is
@@ -116,19 +116,25 @@ def _practice(steps: int) -> Practice:
     )  # fmt: skip
 
 
-def _judged(policy: ActorCritic, encoder: Encoder, seed: int) -> dict[str, Any]:
-    truth, prompts = Synthetic(), examples("test", TEST, seed)
+def choosers(policy: ActorCritic, encoder: Encoder) -> tuple[Chooser, Chooser]:
+    """The policy as it draws among what would change a text, and its first choice there."""
 
-    def share(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
+    def drawn(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
         situations = [Situation(task=TASK, text=text) for text in texts]
         own = policy.judge(policy.features.vectors(situations, encoder), _CANDIDATES).probabilities * masks
-        found: Floats = own / own.sum(axis=1, keepdims=True)
-        return found
+        shares: Floats = own / own.sum(axis=1, keepdims=True)
+        return shares
 
     def greedy(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
-        found: Floats = np.eye(len(MUTATIONS))[share(texts, masks).argmax(axis=1)]
-        return found
+        first: Floats = np.eye(len(MUTATIONS))[drawn(texts, masks).argmax(axis=1)]
+        return first
 
+    return drawn, greedy
+
+
+def _judged(policy: ActorCritic, encoder: Encoder, seed: int) -> dict[str, Any]:
+    truth, prompts = Synthetic(), examples("test", TEST, seed)
+    share, greedy = choosers(policy, encoder)
     values, best = truth.value(greedy, prompts), truth.best_values(prompts)
     fixed, order = truth.fixed()
     action, name = truth.action()

@@ -21,10 +21,10 @@ import numpy as np
 from headway.nouns.checkpoint import Header
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.protocols import Progress
-from headway.nouns.records import Candidate, Situation
 from headway.nouns.spaces import MUTATIONS
 from headway.project.generating import answering
 from headway.project.learning import encoder_spec
+from headway.project.mutating import TASK, choosers
 from headway.project.practising import Keeper, Practised, note, slug, versions
 from headway.project.remembering import Remembered
 from headway.promote.bundle import specs
@@ -36,19 +36,15 @@ from headway.worlds.prompts.worth import Worth, in_order, interval, parted, rank
 from headway.worlds.sandbox import Sandbox, sandbox
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from headway.learn.fit import Fitted, Practice
-    from headway.nouns.protocols import Encoder, Floats, Learned
+    from headway.nouns.protocols import Encoder, Learned
     from headway.project.facade import Project
 
 __all__ = ["GENERATED", "LEAST", "KeptApart", "practise_prompts"]
 
-TASK = "mutate"  # what `headway mutate` decides, unless another task is named
 GENERATED = 84  # tasks, twelve of each class
 LEAST = 10  # prompts
 MAX_TOKENS = 40  # of an answer
-_CANDIDATES = tuple(Candidate(name) for name in MUTATIONS)
 _AT_ONCE = 1 << 20  # what is not known is asked for in one go; whoever asks cuts it up
 
 
@@ -234,18 +230,7 @@ def _judged(
 ) -> KeptApart:
     from headway.decide.actor_critic import read
 
-    policy = read(found.knobs, found.tensors, found.extra, encoder)
-
-    def drawn(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
-        situations = [Situation(task=TASK, text=text) for text in texts]
-        own = policy.judge(policy.features.vectors(situations, encoder), _CANDIDATES).probabilities * masks
-        shares: Floats = own / own.sum(axis=1, keepdims=True)
-        return shares
-
-    def greedy(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
-        first: Floats = np.eye(len(MUTATIONS))[drawn(texts, masks).argmax(axis=1)]
-        return first
-
+    drawn, greedy = choosers(read(found.knobs, found.tensors, found.extra, encoder), encoder)
     order = ranked(practised, outcomes)
     ways = {"greedy": greedy, "drawn": drawn, "uniform": uniform, "fixed": in_order(order)}
     values = {name: worth(way, kept, outcomes, most_steps=asked.most_steps) for name, way in ways.items()}
