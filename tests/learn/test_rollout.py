@@ -46,6 +46,23 @@ class Count(gymnasium.Env):  # type: ignore[misc]
         return observation, reward, self.count >= self.ends, False, {}
 
 
+class Lucky(gymnasium.Env):  # type: ignore[misc]
+    """Episodes of one step, paid 1 where the seed of the last reset is below `luck`."""
+
+    def __init__(self, luck: float) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self.luck, self.seed = luck, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.seed = self.seed if seed is None else seed
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(1, np.float32), float(self.seed < self.luck), True, False, {}
+
+
+gymnasium.register("headway-test/Lucky-v0", Lucky, max_episode_steps=7)
 gymnasium.register("headway-test/Count-v0", Count, max_episode_steps=7)
 COUNT = "headway-test/Count-v0"
 
@@ -254,3 +271,14 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(MissingExtra, match=r"headway\[worlds\]"):
         practice("cartpole", count=1)
+
+
+@pytest.mark.parametrize(("luck", "steps"), [(2_000_000, 4096), (np.inf, 2048)], ids=["a lucky look", "a true one"])
+def test_practice_ends_when_new_episodes_bear_out_a_look_that_reached_the_target(luck: float, steps: int) -> None:
+    fitted = practise(
+        lambda count: environment("headway-test/Lucky-v0", count=count, luck=luck),
+        Practice(steps=4096, target=0.5, epochs=1),
+        seed=1,
+    )
+    assert fitted.curve[-1].mean == 1.0  # looks are made with seeds of about a million, the repetition beyond two
+    assert (fitted.reached, fitted.steps) == (luck == np.inf, steps)

@@ -13,7 +13,7 @@ from headway.worlds.registry import practice
 
 pytest.importorskip("gymnasium", reason="gymnasium is in the extra 'worlds'")
 
-LEAST = {"cartpole": 400.0, "acrobot": -130.0, "lunarlander": 150.0}  # of episodes that nobody looked at
+LEAST = {"cartpole": 450.0, "acrobot": -110.0, "lunarlander": 180.0}  # of episodes that nobody looked at
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_a_world_is_learned_to_its_target(world: str) -> None:
     fitted = practise(make, preset(ENVIRONMENTS[world]), seed=1)
     assert fitted.reached
     assert fitted.curve[-1].mean >= (preset(ENVIRONMENTS[world]).target or 0.0)
-    assert judged(make, fitted, episodes=20, seed=4242).mean >= LEAST[world]
+    assert judged(make, fitted, episodes=100, seed=4242).mean >= LEAST[world]

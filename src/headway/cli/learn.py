@@ -209,7 +209,9 @@ def _practise(
     )
     if done.target is not None:
         word = "reached" if done.reached else "not reached"
-        session.out.line(f"Target {done.target:g}: {word} (mean of 20 greedy episodes, looked at as it learned).")
+        session.out.line(
+            f"Target {done.target:g}: {word} (greedy episodes as it learned, then new ones to bear it out)."
+        )
     if done.kept_apart is not None:
         _say_apart(session, done)
     else:

@@ -108,7 +108,10 @@ def practise(
         keeper.save()
         raise
     keeper.save()
-    final = fit.judged(lambda count: practice(world, count=count, **settings), fitted, episodes=20, seed=seed + 7_919)
+    episodes = how.episodes if how.target is None else how.confirm
+    final = fit.judged(
+        lambda count: practice(world, count=count, **settings), fitted, episodes=episodes, seed=seed + 7_919
+    )
     found = learned(fitted)
     kind = _KINDS.get((fitted.stage.actions.kind, len(fitted.stage.actions.sizes) == 1), "box")
     header = Header(
