@@ -78,6 +78,20 @@ def test_what_may_pass_is_tried_again(server: ModelServer, status: int) -> None:
     assert len(server.asked) == 3
 
 
+def test_one_try_is_one_try_and_says_nothing_that_was_not_given(server: ModelServer) -> None:
+    text = ASK.turns[0].content
+    with endpoint(server, most_bytes=10_000) as model:
+        assert (model.once(text).text, model.once(text, max_tokens=3, temperature=0.5).temperature) == ("It is 5.", 0.5)
+        plain = {"model": "tiny", "messages": [{"role": "user", "content": text}]}
+        assert server.bodies == [plain, {**plain, "max_tokens": 3, "temperature": 0.5}]
+        for said, code in (((503, {}, b"{}"), "upstream_status"), ((200, {}, b"x" * 20_000), "upstream_too_large")):
+            server.behave = lambda *_, said=said: said
+            with pytest.raises(Unavailable) as caught:
+                model.once(text)
+            assert caught.value.code == code
+    assert len(server.asked) == 4
+
+
 @pytest.mark.parametrize(
     ("said", "code", "kind", "tries"),
     [

@@ -26,7 +26,7 @@ import httpx
 import msgspec
 
 from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, Unavailable
-from headway.nouns.protocols import Completion, Counted, Delta, Prompt, Scored
+from headway.nouns.protocols import Completion, Counted, Delta, Prompt, Scored, Turn
 
 __all__ = ["Endpoint"]
 
@@ -135,6 +135,19 @@ class Endpoint:
             hint="Use a local model (headway models add smollm2): it gives log-probabilities.",
         )
 
+    def once(self, text: str, *, max_tokens: int = 0, temperature: float | None = None) -> Counted:
+        """A reply at the first try, asked with no setting but those given: for measuring a model as it comes."""
+        body: dict[str, Any] = {"model": self._model, "messages": [{"role": "user", "content": _sound(text)}]}
+        if most := max_tokens or self._max_tokens:
+            body["max_tokens"] = most
+        if temperature is not None:
+            body["temperature"] = temperature
+        asked = Prompt(turns=(Turn("user", text),), temperature=1.0 if temperature is None else temperature)
+        try:
+            return self._read(asked, self._sent(msgspec.json.encode(body)))
+        except _Passing as passing:
+            raise self._missing(passing, "at the first try") from None
+
     # -- one question
 
     def _body(self, prompt: Prompt) -> bytes:
@@ -167,9 +180,12 @@ class Endpoint:
             pause = max(min(self._first_pause_s * 4**tried, _LONGEST_PAUSE_S), min(last.pause_s, _LONGEST_PAUSE_S))
             if tried + 1 == _TRIES or stop.wait(pause):
                 break
-        raise Unavailable(
-            f"The upstream {self.name!r} {last.what}, {tried + 1} tries.",
-            code=last.code,
+        raise self._missing(last, f"{tried + 1} tries")
+
+    def _missing(self, why: _Passing, tried: str) -> Unavailable:
+        return Unavailable(
+            f"The upstream {self.name!r} {why.what}, {tried}.",
+            code=why.code,
             hint=f"Its address is in [upstreams.{self.name}]. What was answered is remembered: start again later.",
         )
 

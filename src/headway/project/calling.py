@@ -1,17 +1,17 @@
 """One question to one upstream, and what it cost: for comparisons that run real models.
 
-The server's own calls (serve/upstreams) stream, fail over and relay; this one asks, waits and measures.
+The server's own calls (serve/upstreams) stream, fail over and relay; this one asks once, waits and measures.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-import httpx
-
-from headway.nouns.errors import InvalidSettings
-from headway.settings import Settings, Upstream
+from headway.client.endpoint import Endpoint
+from headway.nouns.errors import HeadwayError, InvalidSettings
+from headway.settings import Settings
 
 __all__ = ["Answered", "Caller"]
 
@@ -37,13 +37,14 @@ class Caller:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._http = httpx.Client()
+        self._open = ExitStack()
+        self._endpoints: dict[str, Endpoint] = {}
 
     def __enter__(self) -> Caller:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._http.close()
+        self._open.close()
 
     def check(self, names: tuple[str, ...]) -> None:
         """Refuses before anything was asked: an action that is no upstream, a key that is not set."""
@@ -59,32 +60,31 @@ class Caller:
                 self._settings.key(upstream.key_env)
 
     def ask(self, name: str, text: str, *, max_tokens: int = 0, temperature: float | None = None) -> Answered:
-        upstream = self._settings.upstreams[name]
-        body: dict[str, object] = {"model": upstream.model, "messages": [{"role": "user", "content": text}]}
-        if max_tokens or upstream.max_tokens:
-            body["max_tokens"] = max_tokens or upstream.max_tokens
-        if temperature is not None:
-            body["temperature"] = temperature
-        headers = {"authorization": f"Bearer {self._settings.key(upstream.key_env)}"} if upstream.key_env else {}
+        upstream, endpoint = self._settings.upstreams[name], self._endpoint(name)
         began = time.perf_counter()
         try:
-            answer = self._http.post(
-                f"{upstream.url.rstrip('/')}/chat/completions", json=body, headers=headers, timeout=upstream.timeout_s
+            reply = endpoint.once(text, max_tokens=max_tokens, temperature=temperature)
+        except HeadwayError as error:
+            return Answered(text="", latency_s=time.perf_counter() - began, failed=error.message)
+        return Answered(
+            text=reply.text,
+            latency_s=time.perf_counter() - began,
+            prompt_tokens=reply.read,
+            completion_tokens=reply.written,
+            cost_usd=(reply.read * upstream.price_in + reply.written * upstream.price_out) / 1e6,
+        )
+
+    def _endpoint(self, name: str) -> Endpoint:
+        if name not in self._endpoints:
+            upstream = self._settings.upstreams[name]
+            self._endpoints[name] = self._open.enter_context(
+                Endpoint(
+                    name,
+                    upstream.url,
+                    upstream.model,
+                    key=self._settings.key(upstream.key_env) if upstream.key_env else "",
+                    timeout_s=upstream.timeout_s,
+                    max_tokens=upstream.max_tokens,
+                )
             )
-        except httpx.HTTPError as error:
-            return Answered(text="", latency_s=time.perf_counter() - began, failed=type(error).__name__)
-        return _read(answer, upstream, time.perf_counter() - began)
-
-
-def _read(answer: httpx.Response, upstream: Upstream, taken: float) -> Answered:
-    if answer.status_code != 200:
-        return Answered(text="", latency_s=taken, failed=f"status {answer.status_code}")
-    try:
-        body = answer.json()
-        text = body["choices"][0]["message"]["content"] or ""
-        usage = body.get("usage") or {}
-        read, written = float(usage.get("prompt_tokens") or 0), float(usage.get("completion_tokens") or 0)
-    except (ValueError, KeyError, IndexError, TypeError):
-        return Answered(text="", latency_s=taken, failed="not a chat completion")
-    cost = (read * upstream.price_in + written * upstream.price_out) / 1e6
-    return Answered(text=str(text), latency_s=taken, prompt_tokens=read, completion_tokens=written, cost_usd=cost)
+        return self._endpoints[name]
