@@ -69,4 +69,5 @@ def test_five_seeds_end_within_five_percent_of_the_optimum_on_prompts_never_seen
     for seed in range(5):
         run = learn_mutations(seed=seed)
         assert run.share > 0.95, (seed, run.share)
+        assert run.sampled > 0.95 * run.optimum, (seed, run.sampled)
         assert run.gain[1] > 0.1, "the interval over the best fixed order"

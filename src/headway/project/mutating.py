@@ -38,7 +38,7 @@ __all__ = ["TASK", "MutationRun", "choosers", "learn_mutations", "store"]
 TASK = "mutate"
 WIDTH = 128  # of the hashing encoder: its default, so that the policy can serve a task as it is
 TRAIN, TEST = 1400, 210  # prompts
-STEPS = 100_000
+STEPS = 200_000
 _CANDIDATES = tuple(Candidate(name) for name in MUTATIONS)
 
 
