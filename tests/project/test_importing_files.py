@@ -1,0 +1,161 @@
+"""Files as they are found: broken, huge, compressed, hostile. Each is read, or refused with its line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headway.nouns.errors import HeadwayError, InvalidInput
+from headway.observe.ingest.formats import FORMATS
+from headway.project import Project
+from tests.project.imports import INTERACTION, adds_up, sage_row, stored
+
+GOOD = json.dumps(INTERACTION).encode()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    with Project(folder) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (GOOD + b"\n" + GOOD[:40] + b"\n", "line 2: .* it breaks off"),
+        (GOOD + b"\n" + GOOD[:40], "line 2: .* it breaks off"),
+        (b'{"prompt": "a", "response": "b", "reward": NaN}', "line 1: .* is not JSON"),
+        (b'{"prompt": "a", "response": "b", "reward": Infinity}', "line 1: .* is not JSON"),
+        (b'{"prompt": "a", "response": "b", "reward": 1e999}', "line 1"),
+        (GOOD + b"\n\xff\xfe{}\n", "line 2: .* not UTF-8"),
+        (GOOD + b'\n{"prompt": "a\x00b", "response": "c"}\n', "line 2: .* NUL"),
+        (GOOD + b'\n{"prompt": "a\\u0000b", "response": "c"}\n', "line 2: prompt holds a NUL"),
+        (GOOD + b'\n{"prompt": "\\ud800", "response": "c"}\n', "line 2"),
+        (GOOD + b"\n[1, 2]\n", "line 2: .* not an object"),
+        (GOOD + b'\n{"prompt": ' + b"[" * 50_000 + b"]" * 50_000 + b"}\n", "line 2: .* (nested|expected a text)"),
+        (GOOD + b'\n{"prompt": [], "response": {}}\n', "line 2: prompt"),
+        (
+            GOOD + b'\n{"prompt": "a", "response": "b", "timestamp": "yesterday"}\n',
+            "line 2: timestamp .* expected a time",
+        ),
+        (GOOD + b'\n{"prompt": "' + b"x" * 1_000_001 + b'", "response": "b"}\n', "line 2: prompt has 1,000,001"),
+        ("\ufeff[]".encode("utf-16"), "line 1: the file is UTF-16"),
+        (b"not json at all", "line 1: .* is not JSON"),
+        (b"", "in no format|nothing"),
+    ],
+)
+def test_a_broken_file_is_a_clear_error_with_its_line(
+    project: Project, tmp_path: Path, content: bytes, says: str
+) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match=rf"(?s){says}") as error:
+        project.import_file(path)
+    assert error.value.hint
+    assert stored(project) == 0
+
+
+def test_a_line_of_forty_megabytes_is_refused_and_the_next_one_read(project: Project, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(GOOD + b'\n{"prompt": "' + b"x" * (40 << 20) + b'"}\n' + GOOD.replace(b"Why", b"How") + b"\n")
+    report = project.import_file(path, on_error="skip")
+    assert (report.stored, [each.line for each in report.problems]) == (2, [2])
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xef\xbb\xbf" + GOOD, GOOD.replace(b", ", b",\t") + b"\r\n\r\n", b"\n\n  \n" + GOOD]
+)
+def test_marks_carriage_returns_and_empty_lines_do_no_harm(project: Project, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(content)
+    assert project.import_file(path).stored == 1
+
+
+def test_gzip_is_read_and_a_broken_one_says_so(project: Project, tmp_path: Path) -> None:
+    packed = gzip.compress(b"\n".join(GOOD.replace(b"Why", b"%d" % n) for n in range(5000)))
+    path = tmp_path / "log.jsonl.gz"
+    path.write_bytes(packed)
+    assert project.import_file(path).stored == 5000
+    path.write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(InvalidInput, match=r"line \d+: the compressed data cannot be read any further"):
+        project.import_file(path)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        project.import_file(tmp_path / "nowhere.jsonl")
+
+
+LETTERS = st.text('ab.é\x00\n"\\{1 \ud800𝒳', max_size=12)
+HOSTILE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | LETTERS | st.just("2026-01-01T00:00:00Z"),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(LETTERS, inner, max_size=4),
+    max_leaves=8,
+)
+SHAPES: dict[str, list[dict[str, Any]]] = {
+    "jfl-buffer": [{"id": "a", "ts": "2026-01-01", "agent": "x", "state": {}, "action": {"type": "fix"}, "reward": {}}],
+    "jfl-journal": [{"ts": "2026-01-01", "session": "s", "type": "fix", "title": "t", "score_delta": 1}],
+    "jfl-events": [{"ts": "2026-01-01", "type": "eval:scored", "data": {"delta": 1, "branch": "b"}}],
+    "sage-routing": [sage_row(1)],
+    "sage-journal": [{"type": "TRAJECTORY_STEP", "task_id": "t", "action": {"model_chosen": "m"}, "reward": 1,
+                      "state": {}}],
+    "interactions": [INTERACTION],
+    "openai-chat": [{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}],
+    "mutations": [{"state": [1.0], "action": 1, "reward": 0, "next_state": [1.0], "done": True, "log_prob": -1,
+                   "value": 0}],
+    "columns": [{"text": "a", "action": "b", "reward": 1, "propensity": 1.0, "at": 5, "step": 1, "episode": "e"}],
+    "headway": [{"id": "dec_" + "0" * 12 + "7" + "0" * 19, "task": "t", "at": 1, "candidates": ["a"], "action": "a",
+                 "probabilities": [1.0], "signals": [{"name": "reward", "value": 1}]}],
+}  # fmt: skip
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+@pytest.mark.parametrize("name", FORMATS)
+def test_any_change_of_any_field_is_read_or_refused_with_its_line(
+    project: Project, tmp_path: Path, name: str, data: Any
+) -> None:
+    rows = [json.loads(json.dumps(row)) for row in SHAPES[name] * 2]
+    for row in rows:
+        for field in data.draw(st.lists(st.sampled_from(list(row)), max_size=3)):
+            row[field] = data.draw(HOSTILE)
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows), "utf-8", errors="surrogatepass")
+    report = project.import_file(path, format=name, task="t", on_error="skip", dry_run=True)
+    assert adds_up(report)
+    assert all(each.line in (1, 2) and each.message for each in report.problems)
+
+
+@pytest.mark.parametrize("signals", [5, True, "5", {"name": "reward"}, [5]])
+def test_signals_that_are_no_list_of_objects_are_refused_with_their_line(
+    project: Project, tmp_path: Path, signals: object
+) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps({**SHAPES["headway"][0], "signals": signals}), "utf-8")
+    report = project.import_file(path, format="headway", task="t", on_error="skip", dry_run=True)
+    assert [(each.line, each.field.split("[")[0]) for each in report.problems] == [(1, "signals")]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    content=st.binary(max_size=400)
+    | st.lists(st.sampled_from([GOOD, b"{", b"\x00", b"}", b"\n", b'"', b"\xff"])).map(b"".join)
+)
+@pytest.mark.parametrize("suffix", ["log.jsonl", "log.csv", "log.jsonl.gz"])
+def test_arbitrary_bytes_never_end_in_a_traceback(
+    project: Project, tmp_path: Path, suffix: str, content: bytes
+) -> None:
+    path = tmp_path / suffix
+    path.write_bytes(content)
+    code = ""
+    try:
+        assert adds_up(project.import_file(path, on_error="skip", dry_run=True, task="t"))
+    except HeadwayError as error:
+        code = error.code
+    assert code in ("", "bad_import", "bad_mapping", "unknown_format", "bad_import_file")
