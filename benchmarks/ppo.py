@@ -13,15 +13,13 @@ The peer runs through its own entry point (`PPO("MlpPolicy", …).learn`) with t
 publishes for these environments (hyperparams/ppo.yml of DLR-RM/rl-baselines3-zoo; those of LunarLander-v2 are used for
 v3, which the file does not name). `cleanrl_settings` is stable-baselines3 with the settings of CleanRL's ppo.py
 (vwxyzjn/cleanrl): CleanRL is a script and not a package, so its own loop is not measured, and no ratio is made of it.
-On LunarLander it is left out unless `--cleanrl lunarlander` asks for it: looking at it takes longer than its learning.
 
 On LunarLander the peer is stopped at 600 CPU seconds (20 with --quick). A run that is stopped, or that ends its
 published number of steps without the target, counts as long as it took, and `…_sb3_stopped` says how many of them there
-were: the ratio is then a lower bound ("≥"). LunarLander's peers run for fewer seeds than ours (--peer-seeds, 1 by
-default), because each takes minutes of one core.
+were: the ratio is then a lower bound ("≥"). Nearly all of the time, an hour and more of one core, goes into
+LunarLander's peers: `--keep DIR` writes every finished run down and does not repeat one that is there.
 
 Our settings (`headway.learn.presets`) were chosen by looking at these worlds with seeds 0 to 5; here they begin at 100.
-`--keep DIR` writes every finished run down and does not repeat one that is there: it may be interrupted.
 """
 
 from __future__ import annotations
@@ -42,9 +40,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 from _contract import arguments, finish, say
 
+from headway.decide import heads
 from headway.learn import fit
 from headway.learn.presets import preset
 from headway.worlds.registry import practice
@@ -91,8 +91,6 @@ class Run:
 def main() -> None:
     parser = arguments(__doc__.splitlines()[0], seeds=3)
     parser.add_argument("--only", nargs="*", choices=list(WORLDS), default=list(WORLDS))
-    parser.add_argument("--cleanrl", nargs="*", choices=list(WORLDS), default=["cartpole", "acrobot"])
-    parser.add_argument("--peer-seeds", type=int, default=1, help="LunarLander's peers, minutes each (default 1)")
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="write finished runs down there, and use those that are"
     )
@@ -107,14 +105,14 @@ def main() -> None:
     ratios: dict[str, float] = {}
     bounds: list[str] = []
     for world in options.only:
-        ours, theirs = [], []
-        peers = min(seeds, options.peer_seeds) if world == "lunarlander" else seeds
+        ours, theirs, plain = [], [], []
         for seed in range(FIRST_SEED, FIRST_SEED + seeds):  # taken in turns, so that a busy machine slows both
             ours.append(kept(world, "ours", seed, _ours, seed, caps[world]))
-            if seed - FIRST_SEED < peers:
-                theirs.append(kept(world, "sb3", seed, _sb3, seed, caps[world], ZOO[world]))
+            theirs.append(kept(world, "sb3", seed, _sb3, seed, caps[world], ZOO[world]))
+            if not options.quick:
+                plain.append(kept(world, "cleanrl", seed, _sb3, seed, caps[world], CLEANRL))
         figures |= _figures(world, "", ours) | _figures(world, "sb3_", theirs)
-        figures[f"{world}_sb3_seeds"] = float(peers)
+        figures |= _figures(world, "cleanrl_settings_", plain) if plain else {}
         figures[f"{world}_sb3_stopped"] = float(sum(not each.reached for each in theirs))
         if all(each.reached for each in ours):
             ratios[f"{world}_vs_sb3"] = _middle(theirs) / _middle(ours)
@@ -122,12 +120,6 @@ def main() -> None:
                 bounds.append(f"{world}_vs_sb3")
         else:
             say(f"{world}: a seed of ours did not reach the target, so there is no ratio")
-        if world in options.cleanrl and not options.quick:
-            plain = [
-                kept(world, "cleanrl", seed, _sb3, seed, caps[world], CLEANRL)
-                for seed in range(FIRST_SEED, FIRST_SEED + peers)
-            ]
-            figures |= _figures(world, "cleanrl_settings_", plain)
     finish(
         "ppo",
         figures,
@@ -175,28 +167,61 @@ def _told(world: str, who: str, seed: int, run: Run) -> Run:
     return run
 
 
+class Watch:
+    """Looks at a policy now and then, the same way at both sides, with a clock that stands still meanwhile."""
+
+    def __init__(self, world: str, cap: float) -> None:
+        self.target, self.cap = TARGETS[world], cap
+        self.reached, self._judged, self._looking = False, 0, 0.0
+        self._envs = [gymnasium.make(WORLDS[world], disable_env_checker=True) for _ in range(EPISODES)]
+        self._begin = time.process_time()
+
+    @property
+    def seconds(self) -> float:
+        return time.process_time() - self._begin - self._looking
+
+    @property
+    def over(self) -> bool:
+        return self.reached or self.seconds > self.cap
+
+    def look(self, steps: int, act: Callable[[Any], Any]) -> None:
+        """After an update, `steps` environment steps into a run."""
+        if steps // GRID > self._judged // GRID:
+            self._judged, before = steps, time.process_time()
+            looks = ((EPISODES, 10_000_000), (CONFIRM, 20_000_000))
+            self.reached = all(self.mean(act, count, begin + steps) >= self.target for count, begin in looks)
+            self._looking += time.process_time() - before
+
+    def mean(self, act: Callable[[Any], Any], episodes: int, seed: int) -> float:
+        """The mean return of so many episodes; one that has ended is stepped no more."""
+        paid = 0.0
+        for first in range(seed, seed + episodes, EPISODES):
+            seen = {env: env.reset(seed=first + place)[0] for place, env in enumerate(self._envs)}
+            while seen:
+                actions = act(np.stack(list(seen.values())))
+                for env, action in zip(list(seen), actions, strict=True):
+                    seen[env], reward, ended, cut, _ = env.step(int(action))
+                    paid += float(reward)
+                    if ended or cut:
+                        del seen[env]
+        return paid / episodes
+
+
 def _ours(world: str, seed: int, cap: float) -> Run:
-    settings = replace(
-        preset(WORLDS[world]), evaluate_every=0, target=TARGETS[world], confirm=CONFIRM, steps=10_000_000
-    )
-    looking, judged, reached = 0.0, 0, False
-    trial = practice(world, count=EPISODES)
+    settings = replace(preset(WORLDS[world]), evaluate_every=0, steps=10_000_000)
+    watch = Watch(world, cap)
 
-    def watch(fitted: fit.Fitted) -> bool:
-        nonlocal looking, judged, reached
-        if fitted.steps // GRID > judged // GRID:
-            judged, before = fitted.steps, time.process_time()
-            returns = fit.evaluate(trial, fitted.engine, fitted.stage, episodes=EPISODES, seed=10_000 + judged)
-            reached = fit.reached(trial, fitted, float(np.mean(returns)), seed=20_000_000 + judged)
-            looking += time.process_time() - before
-        return reached or time.process_time() - begin - looking > cap
+    def act(fitted: fit.Fitted, seen: Any) -> Any:
+        x = fitted.stage.scales.seen(fitted.stage.flat(seen), np.float32)
+        return heads.greedy(fitted.stage.actions, fitted.engine.outputs(x), None)[:, 0]
 
-    begin = time.process_time()
-    fitted = fit.practise(lambda count: practice(world, count=count), settings, seed, watch=watch)
-    taken = time.process_time() - begin - looking
-    final = np.mean(fit.evaluate(trial, fitted.engine, fitted.stage, episodes=CONFIRM, seed=77_777))
-    trial.close()
-    return Run(taken, fitted.steps, reached, float(final))
+    def look(fitted: fit.Fitted) -> bool:
+        watch.look(fitted.steps, partial(act, fitted))
+        return watch.over
+
+    fitted = fit.practise(lambda count: practice(world, count=count), settings, seed, watch=look)
+    taken = watch.seconds
+    return Run(taken, fitted.steps, watch.reached, watch.mean(partial(act, fitted), CONFIRM, 77_777))
 
 
 def _sb3(world: str, seed: int, cap: float, published: dict[str, Any]) -> Run:
@@ -204,45 +229,31 @@ def _sb3(world: str, seed: int, cap: float, published: dict[str, Any]) -> Run:
     from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_vec_env
-    from stable_baselines3.common.evaluation import evaluate_policy
-    from stable_baselines3.common.vec_env import VecNormalize, sync_envs_normalization
+    from stable_baselines3.common.vec_env import VecNormalize
 
     torch.set_num_threads(1)
     settings = {name: _falling(value) for name, value in published.items()}
     total, normalize = settings.pop("n_timesteps"), settings.pop("normalize", False)
-    looking, judged, reached = 0.0, 0, False
-    trial: Any = make_vec_env(WORLDS[world], n_envs=EPISODES, seed=10_000 + seed)
-    if normalize:
-        trial = VecNormalize(trial, training=False, norm_reward=False)
-
-    def look(model: Any, episodes: int) -> float:
-        if normalize:
-            sync_envs_normalization(model.get_env(), trial)
-        return float(evaluate_policy(model, trial, n_eval_episodes=episodes, deterministic=True)[0])
-
-    class Watch(BaseCallback):
-        def _on_rollout_start(self) -> None:  # right after an update
-            nonlocal looking, judged, reached
-            if self.num_timesteps // GRID > judged // GRID:
-                judged, before = self.num_timesteps, time.process_time()
-                reached = all(look(self.model, count) >= TARGETS[world] for count in (EPISODES, CONFIRM))
-                looking += time.process_time() - before
-
-        def _on_step(self) -> bool:
-            return not reached and time.process_time() - begin - looking <= cap
-
-    begin = time.process_time()
+    watch = Watch(world, cap)
     envs: Any = make_vec_env(WORLDS[world], n_envs=settings.pop("n_envs"), seed=seed)
     if normalize:
         envs = VecNormalize(envs, gamma=settings["gamma"])
     model = PPO("MlpPolicy", envs, seed=seed, device="cpu", **settings)
-    model.learn(total, callback=Watch())
-    taken = time.process_time() - begin - looking
-    final = look(model, CONFIRM)
-    steps = model.num_timesteps
+
+    def act(seen: Any) -> Any:
+        return model.predict(envs.normalize_obs(seen) if normalize else seen, deterministic=True)[0]
+
+    class Looking(BaseCallback):
+        def _on_rollout_start(self) -> None:  # right after an update
+            watch.look(self.num_timesteps, act)
+
+        def _on_step(self) -> bool:
+            return not watch.over
+
+    model.learn(total, callback=Looking())
+    taken = watch.seconds
     envs.close()
-    trial.close()
-    return Run(taken, steps, reached, final)
+    return Run(taken, model.num_timesteps, watch.reached, watch.mean(act, CONFIRM, 77_777))
 
 
 def _falling(value: Any) -> Any:
