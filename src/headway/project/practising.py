@@ -11,7 +11,7 @@ import os
 import platform
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,9 +25,11 @@ from headway.promote.bundle import specs
 from headway.promote.ledger import Entry
 
 if TYPE_CHECKING:
+    from headway.learn.engine import Engine
     from headway.learn.fit import Fitted, Practice
     from headway.project.facade import Project
     from headway.project.practising_prompts import KeptApart
+    from headway.worlds.environments import Environments
 
 __all__ = ["Keeper", "Practised", "note", "practise", "slug", "versions"]
 
@@ -78,7 +80,6 @@ def practise(
     from headway.learn import fit
     from headway.learn.actor_critic import learned
     from headway.learn.presets import engine_on, preset
-    from headway.learn.threads import one_thread
     from headway.worlds.environments import identify
     from headway.worlds.registry import PRACTICE, practice
 
@@ -93,21 +94,9 @@ def practise(
     how = fit.settings_of(knobs, base)
     build = engine_on(device)
     keeper = Keeper(project.home / "work" / f"{slug(world)}-{seed}", known, seed, how, device)
-    try:
-        with one_thread():  # our networks are small: more threads wait for one another
-            fitted = fit.practise(
-                lambda count: practice(world, count=count, **settings),
-                how,
-                seed,
-                progress=progress,
-                watch=keeper.watch,
-                build=build,
-                resume=keeper.load if resume else None,
-            )
-    except KeyboardInterrupt:
-        keeper.save()
-        raise
-    keeper.save()
+    fitted = keeper.practise(
+        lambda count: practice(world, count=count, **settings), build, progress=progress, resume=resume
+    )
     episodes = how.episodes if how.target is None else how.confirm
     final = fit.judged(
         lambda count: practice(world, count=count, **settings), fitted, episodes=episodes, seed=seed + 7_919
@@ -192,6 +181,32 @@ class Keeper:
         self.began = 0
         self._last = time.monotonic()
         self._fitted: Fitted | None = None
+
+    def practise(
+        self,
+        make: Callable[[int], Environments],
+        build: Callable[..., Engine],
+        *,
+        progress: Progress | None,
+        resume: bool,
+    ) -> Fitted:
+        """Practises, and leaves a snapshot however that ends."""
+        from headway.learn import fit
+        from headway.learn.threads import one_thread
+
+        try:
+            with one_thread():  # our networks are small: more threads wait for one another
+                return fit.practise(
+                    make,
+                    self.how,
+                    self.seed,
+                    progress=progress,
+                    watch=self.watch,
+                    build=build,
+                    resume=self.load if resume else None,
+                )
+        finally:
+            self.save()
 
     def watch(self, fitted: Fitted) -> None:
         self._fitted = fitted

@@ -93,10 +93,8 @@ def practise_prompts(
     knobs: Mapping[str, Any],
     progress: Progress | None,
 ) -> Practised:
-    from headway.learn import fit
     from headway.learn.presets import engine_on
     from headway.learn.texts import Standardised, on_text
-    from headway.learn.threads import one_thread
 
     asked = _wanted(settings)
     how = _practice(steps, target, knobs)
@@ -116,19 +114,12 @@ def practise_prompts(
         if asked.most_steps > 1:
             texts += [text for _, text in steps_from(practised)]
         seen = Standardised(encoder, texts)
-        try:
-            with one_thread():
-                fitted = fit.practise(
-                    lambda count: PromptsWorld(count, practised, seen, outcomes, most_steps=asked.most_steps),
-                    how,
-                    seed,
-                    progress=progress,
-                    watch=keeper.watch,
-                    build=build,
-                    resume=keeper.load if resume else None,
-                )
-        finally:
-            keeper.save()
+        fitted = keeper.practise(
+            lambda count: PromptsWorld(count, practised, seen, outcomes, most_steps=asked.most_steps),
+            build,
+            progress=progress,
+            resume=resume,
+        )
         found = on_text(fitted, encoder, seen, arms=MUTATIONS)
         apart = _judged(found, encoder, practised, kept, outcomes, asked)
     apart = replace(apart, asked=answers.asked, recalled=answers.recalled, estimated=answers.estimated > 0)
