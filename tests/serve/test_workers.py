@@ -49,15 +49,25 @@ def processes(parent: int) -> dict[int, int]:
     return found
 
 
+def halt(pid: int) -> None:
+    """Stop a process and wait until each of its threads stands: until then one may still take a connection."""
+
+    def stands(task: Path) -> bool:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: all(stands(each) for each in Path(f"/proc/{pid}/task").iterdir()), f"process {pid} stands still")
+
+
 @contextmanager
 def at(running: Running, worker: int) -> Iterator[httpx.Client]:
     """A client whose one connection is this worker's: the others were stopped while it was taken."""
     others = [pid for number, pid in processes(running.process.pid).items() if number != worker]
     one = httpx.Limits(max_connections=1, keepalive_expiry=None)
     with httpx.Client(base_url=running.url, timeout=30, limits=one) as client:
-        for pid in others:
-            os.kill(pid, signal.SIGSTOP)
         try:
+            for pid in others:
+                halt(pid)
             text = client.get("/metrics").text
         finally:
             for pid in others:
