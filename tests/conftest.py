@@ -197,7 +197,7 @@ def _children() -> dict[int, str]:
             for task in Path("/proc/self/task").iterdir()
             for pid in (task / "children").read_text("ascii").split()
         ]
-    except FileNotFoundError:  # a thread ended while we looked, or this is not Linux
+    except (FileNotFoundError, ProcessLookupError):  # a thread ended while we looked, or this is not Linux
         import psutil
 
         pids = [each.pid for each in psutil.Process().children()]

@@ -38,7 +38,7 @@ def alive(pid: int) -> bool:
     """Whether any thread of it still runs: the first may be gone while others hold its files and sockets."""
     try:
         tasks = [each.name for each in Path(f"/proc/{pid}/task").iterdir()]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return any(_state(pid, task) not in ("Z", "X", "") for task in tasks)
 
@@ -170,9 +170,10 @@ def can_bind(port: int) -> bool:
 def sockets(port: int) -> list[str]:
     """Who uses the port, for the message of a test that fails: address, state (0A listens) and owner."""
     owners = {}
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        with suppress(OSError):
-            owners[str(link.readlink())] = link.parts[2]
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            for link in (process / "fd").iterdir():
+                owners[str(link.readlink())] = process.name
     found = []
     for line in Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]:
         _, local, remote, state, *rest = line.split()

@@ -22,6 +22,7 @@ import pytest
 
 from headway.serve.auth import project_token
 from headway.serve.request_log import RequestLog
+from tests.loop.running import alive
 from tests.postgres import Server
 from tests.project.conftest import play
 from tests.serve.conftest import ASK, Running
@@ -43,7 +44,10 @@ def processes(parent: int) -> dict[int, int]:
     """The workers of a server: number → process id."""
     found = {}
     for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split():
-        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        except (FileNotFoundError, ProcessLookupError):  # it has just ended
+            continue
         if "--worker" in words:
             found[int(words[words.index("--worker") + 1])] = int(pid)
     return found
@@ -330,7 +334,7 @@ def test_workers_end_with_their_parent(own: Callable[..., Running]) -> None:
     running.process.kill()
     running.process.wait()
     assert closed(running.port, 1.0)
-    until(lambda: not any(Path(f"/proc/{pid}/maps").exists() for pid in workers.values()), "the workers are gone")
+    until(lambda: not any(map(alive, workers.values())), "the workers are gone")
     with socket.create_server(("127.0.0.1", running.port)):
         pass
 

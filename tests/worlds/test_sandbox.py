@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -249,12 +250,10 @@ def test_nothing_outlives_a_caller_that_is_killed(tmp_path: Path, wrapped: Sandb
 
 def _running(mark: str) -> list[str]:
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if mark.encode() in path.read_bytes():
-                found.append(path.parent.name)
-        except OSError:
-            continue
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            if mark.encode() in (process / "cmdline").read_bytes():
+                found.append(process.name)
     return found
 
 
