@@ -135,6 +135,18 @@ def test_evaluation_counts_whole_episodes_of_every_copy(maker: str) -> None:
     envs.close()
 
 
+def test_a_copy_that_has_done_its_episodes_is_stepped_no_more() -> None:
+    copies = [gymnasium.make(COUNT, ends=ends) for ends in (5, 7)]
+    envs = Together(copies)
+    stage = Stage(envs, seed=1)
+    assert evaluate(envs, engine_for(stage), stage, episodes=4, seed=3) == [15.0, 28.0] * 2
+    assert copies[0].unwrapped.count == 0, "its third episode was begun and left alone"
+    envs.reset(seed=3)
+    observations, *_ = envs.step(np.zeros(2, np.int64))
+    assert observations[:, 0].tolist() == [1.0, 1.0], "a reset wakes all"
+    envs.close()
+
+
 @pytest.mark.parametrize(
     ("space", "expected"),
     [

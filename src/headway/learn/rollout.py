@@ -320,7 +320,7 @@ def evaluate(
     quota = -(-episodes // count)
     observations, _ = envs.reset(seed=seed)
     late = getattr(envs.metadata.get("autoreset_mode"), "value", "NextStep") == "NextStep"
-    masks = getattr(envs, "action_masks", None)
+    masks, rest = getattr(envs, "action_masks", None), getattr(envs, "rest", None)
     paid, skip = np.zeros(count), np.zeros(count, dtype=np.bool_)
     found: list[list[float]] = [[] for _ in range(count)]
     box = getattr(envs.single_action_space, "shape", ()) or ()
@@ -339,6 +339,8 @@ def evaluate(
         for place in np.flatnonzero(done).tolist():
             found[place].append(float(paid[place]))
             paid[place] = 0.0
+            if rest is not None and len(found[place]) == quota:
+                rest(place)
         if late:
             skip = done
     turns = [each[turn] for turn in range(quota) for each in found]

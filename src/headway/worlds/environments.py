@@ -42,6 +42,7 @@ class Environments(Protocol):
     """What a rollout needs: gymnasium's VectorEnv, or anything with this shape.
 
     Optional: `action_masks() -> bool [copy, action]`, what is allowed now; `action_names`, what choices are called;
+    `rest(place)`: that copy is stepped no more until the next `reset`, and gives zeros;
     `features`, where an observation is the vector that these `encode.state.Features` make of a situation, without the
     constant in front: a policy that practised there then decides on situations.
     """
@@ -123,6 +124,7 @@ class Together:
         self.action_names = getattr(copies[0].unwrapped, "action_names", None)
         self._whole = copies
         self._most, self._bare = _unwrapped(copies)
+        self._awake = list(enumerate(self._bare))
         self._steps = [0] * len(copies)
         space = self.single_observation_space
         self._shape, self._dtype = space.shape, space.dtype
@@ -132,16 +134,20 @@ class Together:
 
     def reset(self, *, seed: int | None = None) -> tuple[NDArray[Any], dict[str, Any]]:
         found = np.empty((self.num_envs, *self._shape), dtype=self._dtype)
+        self._awake = list(enumerate(self._bare))
         for place, each in enumerate(self._whole):
             found[place], _ = each.reset(seed=None if seed is None else seed + place)
             self._steps[place] = 0
         return found, {}
 
+    def rest(self, place: int) -> None:
+        self._awake = [each for each in self._awake if each[0] != place]
+
     def step(
         self, actions: Any
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         count, most = self.num_envs, self._most
-        observations = np.empty((count, *self._shape), dtype=self._dtype)
+        observations = np.zeros((count, *self._shape), dtype=self._dtype)
         rewards = [0.0] * count
         terminated = [False] * count
         truncated = [False] * count
@@ -149,7 +155,7 @@ class Together:
         ended: NDArray[np.bool_] | None = None
         # A list of plain numbers where actions are whole numbers: environments index with them.
         given = actions.tolist() if actions.dtype.kind in "iu" and actions.ndim == 1 else actions
-        for place, each in enumerate(self._bare):
+        for place, each in self._awake:
             observation, rewards[place], over, cut, _ = each.step(given[place])
             if most:
                 self._steps[place] += 1
