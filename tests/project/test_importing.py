@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,6 @@ from headway.project import Project
 from tests.project.imports import INTERACTION, adds_up, lines, sage_row, stored
 
 JFL = '[tasks.next-action]\nkind = "ranking"\nfamily = "bandit"\nreward = { composite_delta = 1.0 }\n'
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    with Project(folder) as opened:
-        yield opened
 
 
 def test_the_real_buffer_both_shapes_ten_labels_nine_of_them_leaking(shared_data: Path, tmp_path: Path) -> None:
@@ -219,6 +211,7 @@ def test_nothing_in_a_synthetic_store_can_say_that_it_is_real(tmp_path: Path) ->
         assert dict(report.sources) == {"synthetic": 1}
 
 
+@pytest.mark.engines("sqlite", why="it reads the bytes of the file")
 def test_secrets_are_taken_out_on_the_way_in(project: Project, tmp_path: Path) -> None:
     secret = "sk-proj-abcdefghijklmnop1234567890ABCD"
     project.import_file(lines(tmp_path / "log.jsonl", [{**INTERACTION, "prompt": f"use {secret}", "response": secret}]))
@@ -274,7 +267,7 @@ def test_our_own_decisions_can_be_written_as_routing_rows_and_read_again(project
     back = tmp_path / "route.jsonl"
     manifest = export(project.database, project.query, back, Wanted(), format="sage-routing", now=project.clock())
     assert (manifest["decisions"], manifest["left_out"]) == (15, {"no reward": 6})
-    with Project(tmp_path) as other:
+    with Project(tmp_path / "other") as other:
         assert other.import_file(back).stored == 15
 
 
@@ -292,7 +285,7 @@ def test_our_own_export_is_imported_with_ids_probabilities_and_signals(
         project.signal(pick.id, reward=0.5)
     path = tmp_path / f"out.{kind}"
     export(project.database, project.query, path, Wanted(), format=kind, now=project.clock())
-    with Project(tmp_path) as other:
+    with Project(tmp_path / "other") as other:
         report = other.import_file(path)
         assert (report.format, report.stored, report.unknown_propensity) == ("headway", 30, 0)
         theirs, ours = list(project.query.decisions("route")), list(other.query.decisions("route"))

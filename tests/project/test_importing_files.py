@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,6 @@ from headway.project import Project
 from tests.project.imports import INTERACTION, adds_up, sage_row, stored
 
 GOOD = json.dumps(INTERACTION).encode()
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    with Project(folder) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(
