@@ -1,19 +1,28 @@
-"""From method and path to an endpoint: hot routes first, then Starlette's patterns."""
+"""From method and path to an endpoint: plain paths by a look-up, paths with `{name}` segments by a pattern."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 
-from starlette.routing import compile_path
-
 from headway.nouns.errors import InvalidInput
 from headway.serve.endpoint import Endpoint
 from headway.serve.errors import Refused
 
-__all__ = ["Routes"]
+__all__ = ["Routes", "path_pattern"]
 
-_NOTHING: Mapping[str, str] = {}
+_NO_PARAMETERS: Mapping[str, str] = {}
+
+
+def path_pattern(path: str) -> re.Pattern[str]:
+    """`/v1/tasks/{task}/learn` as a pattern; match whole paths with it. `{task}` stands for one segment, not empty."""
+    segments = []
+    for segment in path.split("/"):
+        name = segment[1:-1] if segment.startswith("{") and segment.endswith("}") else ""
+        if (name and not name.isidentifier()) or (not name and re.search("[{}]", segment)):
+            raise ValueError(f"The path {path!r} has the segment {segment!r}, expected plain text or {{name}}.")
+        segments.append(f"(?P<{name}>[^/]+)" if name else re.escape(segment))
+    return re.compile("/".join(segments))
 
 
 class Routes:
@@ -21,16 +30,15 @@ class Routes:
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self.endpoints = tuple(endpoints)
-        self._plain: dict[tuple[str, str], Endpoint] = {}
+        self._plain: dict[str, dict[str, Endpoint]] = {}  # path, then method
         self._patterns: list[tuple[str, re.Pattern[str], Endpoint]] = []
-        for each in self.endpoints:
-            key = (each.method, each.path)
-            if "{" in each.path:
-                pattern, _, _ = compile_path(each.path)
-                self._patterns.append((each.method, re.compile(pattern.pattern.removesuffix("$") + r"\Z"), each))
+        for endpoint in self.endpoints:
+            if "{" in endpoint.path:
+                self._patterns.append((endpoint.method, path_pattern(endpoint.path), endpoint))
             else:
-                assert key not in self._plain, f"{key} is declared twice"
-                self._plain[key] = each
+                methods = self._plain.setdefault(endpoint.path, {})
+                assert endpoint.method not in methods, f"{endpoint.method} {endpoint.path} is declared twice"
+                methods[endpoint.method] = endpoint
         self._patterns.sort(key=lambda row: not row[2].hot)
 
     def public(self, method: str, path: str) -> bool:
@@ -42,31 +50,29 @@ class Routes:
 
     def find(self, method: str, path: str) -> tuple[Endpoint, Mapping[str, str]]:
         """The endpoint and its path parameters, or a 404 or 405 in the error shape."""
-        found = self._plain.get((method, path))
-        if found is not None:
-            return found, _NOTHING
-        allowed = {each for each, plain in self._plain if plain == path}
-        for each, pattern, endpoint in () if allowed else self._patterns:  # a name of ours is no parameter
-            match = pattern.match(path)
+        methods = self._plain.get(path)
+        if methods is not None:  # a declared path is never taken for a parameter
+            endpoint = methods.get(method)
+            if endpoint is None:
+                raise _method_not_allowed(methods)
+            return endpoint, _NO_PARAMETERS
+        allowed = set[str]()
+        for allowed_method, pattern, endpoint in self._patterns:
+            match = pattern.fullmatch(path)
             if match is None:
                 continue
-            if each == method:
-                params = match.groupdict()
-                if not all(value.isprintable() for value in params.values()):
-                    raise InvalidInput("The path holds a control character.", code="bad_path", hint="Leave it out.")
-                return endpoint, params
-            allowed.add(each)
+            if allowed_method == method:
+                parameters = match.groupdict()
+                if not all(value.isprintable() for value in parameters.values()):
+                    raise InvalidInput("The path holds a control character.", code="bad_path", hint="Remove it.")
+                return endpoint, parameters
+            allowed.add(allowed_method)
         if allowed:
-            names = ", ".join(sorted(allowed))
-            raise Refused(
-                405,
-                "method_not_allowed",
-                f"This path takes {names}.",
-                "Its methods are in /openapi.json.",
-                {"allow": names},
-            )
-        raise _nothing()
+            raise _method_not_allowed(allowed)
+        raise Refused(404, "not_found", "There is nothing at this path.", "Every path is in /openapi.json.")
 
 
-def _nothing() -> Refused:
-    return Refused(404, "not_found", "There is nothing at this path.", "Every path is in /openapi.json.")
+def _method_not_allowed(methods: Iterable[str]) -> Refused:
+    names = ", ".join(sorted(methods))
+    hint = "Its methods are in /openapi.json."
+    return Refused(405, "method_not_allowed", f"This path takes {names}.", hint, {"allow": names})
