@@ -14,7 +14,7 @@ from tests.architecture.rooms import PYPROJECT
 
 HEAVY = {"torch", "transformers", "peft", "accelerate", "ray", "sklearn", "scipy", "pandas", "onnx", "onnxruntime"}
 NUMBERS = {"numpy", "pyarrow", "matplotlib"}
-WEB = {"starlette", "granian", "httpx", "uvicorn", "fastapi", "anyio"}
+WEB = {"prometheus_client", "starlette", "granian", "httpx", "uvicorn", "fastapi", "anyio"}
 TERMINAL = {"click", "rich"}
 
 

@@ -43,11 +43,11 @@ def test_metrics_count_what_was_stored(served: Callable[..., Running]) -> None:
     running.client.post(f"/v1/decisions/{ids[0]}/signals", json={"reward": 1.0, "cost": 2.0})
     running.client.get("/nope")
     text = running.client.get("/metrics").text
-    assert 'headway_decisions_total{task="route"} 5\n' in text
-    assert 'headway_signals_total{task="all"} 2\n' in text
-    assert 'headway_requests_total{route="/v1/decisions",status="201"} 5\n' in text
-    assert 'headway_requests_total{route="(none)",status="404"} 1\n' in text
-    assert 'headway_request_seconds_count{route="/v1/decisions"} 5\n' in text
+    assert 'headway_decisions_total{task="route"} 5.0\n' in text
+    assert 'headway_signals_total{task="all"} 2.0\n' in text
+    assert 'headway_requests_total{route="/v1/decisions",status="201"} 5.0\n' in text
+    assert 'headway_requests_total{route="(none)",status="404"} 1.0\n' in text
+    assert 'headway_request_seconds_count{route="/v1/decisions"} 5.0\n' in text
     for line in text.splitlines():
         assert re.fullmatch(r"# (HELP|TYPE) .+|[a-z_]+(\{([a-z]+=\"[^\"]*\",?)+\})? \S+", line), line
 

@@ -30,7 +30,7 @@ def killed(served: Callable[..., Running], times: int, seed: int) -> None:
         while metrics < until:
             text = running.client.get("/metrics").text
             lines = [each for each in text.splitlines() if each.startswith("headway_decisions_total")]
-            metrics = sum(int(each.rpartition(" ")[2]) for each in lines)
+            metrics = sum(float(each.rpartition(" ")[2]) for each in lines)
         running.process.kill()
         running.process.wait()
         seen = load.result()

@@ -119,7 +119,7 @@ def own(tmp_path: Path, postgres: Server) -> Iterator[Callable[..., Running]]:
 def counted(text: str, name: str) -> dict[int, int]:
     """A counter by worker."""
     found: dict[int, int] = {}
-    for worker, value in re.findall(rf'^{name}\{{.*worker="(\d)"\}} (\d+)$', text, re.MULTILINE):
+    for worker, value in re.findall(rf'^{name}\{{.*worker="(\d)"\}} (\d+)\.0$', text, re.MULTILINE):
         found[int(worker)] = found.get(int(worker), 0) + int(value)
     return found
 

@@ -1,7 +1,8 @@
-"""Counters in Prometheus' text form, written by hand: names, labels and numbers, never a text or a key.
+"""Counters for Prometheus: names, labels and numbers, never a text or a key.
 
-One of several workers labels what it counts with its number, and leaves it in a file of its own every second; whichever
-is asked answers for all (`Together`). Prometheus adds them up: sum by (route) (headway_requests_total).
+A request adds to plain numbers; prometheus_client writes them as text when /metrics is asked. With several workers each
+one labels its numbers with `worker` and writes them to a file once a second, so that any of them can answer for all
+(`WorkerMetrics`). Prometheus adds them up: sum by (route) (headway_requests_total).
 """
 
 from __future__ import annotations
@@ -12,30 +13,40 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from itertools import accumulate
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-__all__ = ["Family", "Metrics", "Together"]
+__all__ = ["MetricFamily", "MetricSample", "Metrics", "WorkerMetrics", "metrics_text"]
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
-_EVERY_S = 1.0
-_SILENT_S = 10.0  # a worker that has not written for so long is gone
+_MOST_COUNTS = 1000
+_WRITE_EVERY_S = 1.0
+_SILENT_S = 10.0  # a worker that has not written for this long is gone
 
 
-class Family(msgspec.Struct):
-    """A metric with its lines, as they are served."""
+class MetricSample(msgspec.Struct, frozen=True):
+    """One number of a metric."""
 
     name: str
-    kind: str
+    labels: dict[str, str]
+    value: float
+
+
+class MetricFamily(msgspec.Struct, frozen=True):
+    """A metric and its numbers."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
     help: str
-    lines: list[str]
+    samples: list[MetricSample]
 
 
 class Metrics:
     """What this process has done since it started."""
 
     def __init__(self, worker: int | None = None) -> None:
-        self._worker = "" if worker is None else f'worker="{worker}"'
+        self._worker = {} if worker is None else {"worker": str(worker)}
         self._requests: dict[tuple[str, int], int] = {}
         self._times: dict[str, list[int]] = {}
         self._seconds: dict[str, float] = {}
@@ -55,66 +66,75 @@ class Metrics:
     def count(self, what: str, task: str, n: int = 1) -> None:
         """`decisions` or `signals` of a task."""
         key = (what, task)
-        if key not in self._counts and len(self._counts) > 1000:  # tasks are made on first use: do not grow for ever
+        if key not in self._counts and len(self._counts) > _MOST_COUNTS:  # clients can create tasks: stay bounded
             key = (what, "others")
         self._counts[key] = self._counts.get(key, 0) + n
 
     def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
         self._gauges[name] = (text, read)
 
-    def text(self, others: Iterable[list[Family]] = ()) -> str:
-        """What is served; with what other workers counted."""
-        found: dict[str, Family] = {}
-        for families in (self.families(), *others):
-            for each in families:
-                known = found.setdefault(each.name, Family(each.name, each.kind, each.help, []))
-                known.lines += each.lines
-        return "".join(
-            f"# HELP {each.name} {each.help}\n# TYPE {each.name} {each.kind}\n" + "".join(f"{x}\n" for x in each.lines)
-            for each in found.values()
-        )
-
-    def families(self) -> list[Family]:
-        labels = self._labels
+    def families(self) -> list[MetricFamily]:
+        """A copy of all numbers as they are now."""
         requests = [
-            f"headway_requests_total{labels(route=route, status=str(status))} {count}"
+            self._sample("headway_requests_total", count, route=route, status=str(status))
             for (route, status), count in sorted(self._requests.items())
         ]
-        seconds: list[str] = []
-        for route, times in sorted(self._times.items()):
-            sums = list(accumulate(times))
-            seconds += [
-                f"headway_request_seconds_bucket{labels(route=route, le=str(edge))} {count}"
-                for edge, count in zip((*_BUCKETS, "+Inf"), sums, strict=True)
-            ]
-            seconds.append(f"headway_request_seconds_sum{labels(route=route)} {self._seconds[route]:.6f}")
-            seconds.append(f"headway_request_seconds_count{labels(route=route)} {sums[-1]}")
-        found = [
-            Family("headway_requests_total", "counter", "Answered requests.", requests),
-            Family("headway_request_seconds", "histogram", "Time to answer.", seconds),
+        families = [
+            MetricFamily("headway_requests", "counter", "Answered requests.", requests),
+            MetricFamily("headway_request_seconds", "histogram", "Time to answer.", self._latencies()),
         ]
         for what in sorted({name for name, _ in self._counts}):
-            lines = [
-                f"headway_{what}_total{labels(task=task)} {count}"
+            samples = [
+                self._sample(f"headway_{what}_total", count, task=task)
                 for (name, task), count in sorted(self._counts.items())
                 if name == what
             ]
-            found.append(Family(f"headway_{what}_total", "counter", f"Durably stored {what}.", lines))
+            families.append(MetricFamily(f"headway_{what}", "counter", f"Durably stored {what}.", samples))
         for name, (text, read) in sorted(self._gauges.items()):
-            found.append(Family(f"headway_{name}", "gauge", text, [f"headway_{name}{labels()} {read():g}"]))
-        return found
+            full_name = f"headway_{name}"
+            families.append(MetricFamily(full_name, "gauge", text, [self._sample(full_name, read())]))
+        return families
 
-    def _labels(self, **values: str) -> str:
-        given = [f'{name}="{_escaped(value)}"' for name, value in values.items()]
-        all_of_them = ",".join([*given, self._worker] if self._worker else given)
-        return f"{{{all_of_them}}}" if all_of_them else ""
+    def _latencies(self) -> list[MetricSample]:
+        name = "headway_request_seconds"
+        samples = []
+        for route, times in sorted(self._times.items()):
+            sums = list(accumulate(times))
+            for edge, count in zip((*_BUCKETS, "+Inf"), sums, strict=True):
+                samples.append(self._sample(f"{name}_bucket", count, route=route, le=str(edge)))
+            samples.append(self._sample(f"{name}_sum", self._seconds[route], route=route))
+            samples.append(self._sample(f"{name}_count", sums[-1], route=route))
+        return samples
+
+    def _sample(self, name: str, value: float, **labels: str) -> MetricSample:
+        return MetricSample(name, labels | self._worker, value)
 
 
-class Together:
-    """The files in which the workers of one server show each other what they counted; reading and writing may block."""
+def metrics_text(workers: Iterable[list[MetricFamily]]) -> bytes:
+    """What all workers counted, in Prometheus' text format. The first call loads prometheus_client."""
+    from prometheus_client.exposition import generate_latest
+    from prometheus_client.metrics_core import Metric
+    from prometheus_client.registry import Collector
+
+    metrics: dict[str, Metric] = {}
+    for families in workers:
+        for family in families:
+            metric = metrics.setdefault(family.name, Metric(family.name, family.help, family.kind))
+            for sample in family.samples:
+                metric.add_sample(sample.name, sample.labels, sample.value)
+
+    class Collected(Collector):
+        def collect(self) -> Iterable[Metric]:
+            return metrics.values()
+
+    return generate_latest(Collected())
+
+
+class WorkerMetrics:
+    """The files in which the workers of one server share what they counted; reading and writing may block."""
 
     def __init__(self, folder: Path, port: int, worker: int, workers: int) -> None:
-        files = [folder / f"metrics.{port}.{each}.json" for each in range(workers)]
+        files = [folder / f"metrics.{port}.{number}.json" for number in range(workers)]
         self._mine = files.pop(worker)
         self._others = files
         self._written = 0.0
@@ -122,31 +142,28 @@ class Together:
     def due(self) -> bool:
         """Once a second."""
         now = time.monotonic()
-        if now - self._written < _EVERY_S:
+        if now - self._written < _WRITE_EVERY_S:
             return False
         self._written = now
         return True
 
-    def show(self, families: list[Family]) -> None:
+    def write(self, families: list[MetricFamily]) -> None:
         self._mine.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         scratch = self._mine.with_suffix(".new")
         scratch.write_bytes(msgspec.json.encode(families))
         scratch.replace(self._mine)
 
-    def others(self) -> list[list[Family]]:
-        found = []
-        for each in self._others:
-            with contextlib.suppress(OSError, msgspec.DecodeError):  # it has not begun to write, or is gone
-                if time.time() - each.stat().st_mtime < _SILENT_S:
-                    found.append(msgspec.json.decode(each.read_bytes(), type=list[Family]))
-        return found
+    def others(self) -> list[list[MetricFamily]]:
+        """What the other workers wrote last."""
+        workers = []
+        for path in self._others:
+            with contextlib.suppress(OSError, msgspec.DecodeError):  # it has not written yet, or is gone
+                if time.time() - path.stat().st_mtime < _SILENT_S:
+                    workers.append(msgspec.json.decode(path.read_bytes(), type=list[MetricFamily]))
+        return workers
 
     @staticmethod
-    def forget(folder: Path, port: int) -> None:
-        """What the workers of a server on this port have left."""
-        for each in folder.glob(f"metrics.{port}.*"):
-            each.unlink(missing_ok=True)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    def remove(folder: Path, port: int) -> None:
+        """Deletes what the workers of an earlier server on this port left."""
+        for path in folder.glob(f"metrics.{port}.*"):
+            path.unlink(missing_ok=True)

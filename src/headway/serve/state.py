@@ -22,7 +22,7 @@ from headway.project import Project
 from headway.serve.auth import Credentials, project_token
 from headway.serve.events import Hub
 from headway.serve.grouping import Grouping
-from headway.serve.metrics import Metrics, Together
+from headway.serve.metrics import Metrics, WorkerMetrics, metrics_text
 from headway.serve.request_log import RequestLog
 from headway.settings import ServerSettings
 
@@ -49,7 +49,7 @@ class Server:
         self.credentials = Credentials(self.keys, Links(project.database), token, project.clock)
         self.metrics = Metrics(worker)
         run = project.home / "run"
-        self._together = None if worker is None else Together(run, settings.port, worker, settings.workers)
+        self._worker_metrics = None if worker is None else WorkerMetrics(run, settings.port, worker, settings.workers)
         self.hub = Hub()
         self.grouping = Grouping(project, project.settings.store.queue)
         self.log = RequestLog(run / "requests.log" if log_requests else None, worker)
@@ -97,8 +97,8 @@ class Server:
             self._drop_slow()
             try:
                 await self.in_thread(self.log.flush)
-                if self._together is not None and self._together.due():
-                    await self.in_thread(self._together.show, self.metrics.families())
+                if self._worker_metrics is not None and self._worker_metrics.due():
+                    await self.in_thread(self._worker_metrics.write, self.metrics.families())
                 if await self._moved():
                     await self._look()
             except (HeadwayError, OSError) as error:  # a full disk must not end the watch
@@ -134,10 +134,11 @@ class Server:
             *((what, {"last": last}) for what, last in self.changes.last.items()),
         ]
 
-    async def metrics_text(self) -> str:
-        """What /metrics says: for all workers, whichever is asked."""
-        others = [] if self._together is None else await self.in_thread(self._together.others)
-        return self.metrics.text(others)
+    async def metrics_text(self) -> bytes:
+        """What /metrics answers: the numbers of all workers, whichever of them is asked."""
+        mine = self.metrics.families()
+        others = [] if self._worker_metrics is None else await self.in_thread(self._worker_metrics.others)
+        return await self.in_thread(metrics_text, [mine, *others])
 
     # -- stopping
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from headway.nouns.errors import InvalidInput, Unavailable
 from headway.serve.address import Address, bind, remove_address, write_address
-from headway.serve.metrics import Together
+from headway.serve.metrics import WorkerMetrics
 from headway.settings import ServerSettings, load
 
 __all__ = ["Workers", "server_settings"]
@@ -89,7 +89,7 @@ class Workers:
         listening = bind(self._settings)
         address = Address(host=self._settings.host, port=listening.getsockname()[1], pid=os.getpid())
         told, alive = os.pipe()  # workers read `told`; it ends when `alive`, which only we hold, is closed
-        Together.forget(self._home / "run", address.port)
+        WorkerMetrics.remove(self._home / "run", address.port)
         status = 0
         with self._signals():
             try:
@@ -107,7 +107,7 @@ class Workers:
                 os.close(alive)
                 os.close(told)
                 remove_address(self._home)
-                Together.forget(self._home / "run", address.port)
+                WorkerMetrics.remove(self._home / "run", address.port)
         return status if clean else 1
 
     def _command(self, address: Address, listening: socket.socket, pipe: int) -> list[str]:

@@ -23,8 +23,7 @@ async def health(call: Call) -> Health:
 @endpoint("GET", "/metrics", gives=str, media="text/plain; version=0.0.4", scope="train")
 async def metrics(call: Call) -> Reply:
     """Counters in Prometheus' text form."""
-    text = await call.server.metrics_text()
-    return Reply(body=text.encode(), media="text/plain; version=0.0.4")
+    return Reply(body=await call.server.metrics_text(), media="text/plain; version=0.0.4")
 
 
 @endpoint("GET", "/v1/events", gives=str, media="text/event-stream", scope="train")
