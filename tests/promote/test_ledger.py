@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headway.nouns.errors import Conflict
 from headway.observe.database import open_database
 from headway.observe.query import Query
-from headway.promote.ledger import Entry, Ledger
+from headway.promote.ledger import Entry, Heads, Ledger
 
 
 @pytest.fixture
@@ -102,24 +102,95 @@ def test_evidence_is_kept_once_and_found_again(ledger):
 
 
 steps = st.lists(
-    st.tuples(st.sampled_from(["candidate", "promote", "rollback", "retire"]), st.sampled_from("abc")), max_size=12
+    st.tuples(
+        st.sampled_from(["candidate", "plan", "shadow", "canary", "promote", "rollback", "retire", "snapshot"]),
+        st.sampled_from("abc"),
+        st.sampled_from([0.0, 0.1]),
+    ),
+    max_size=16,
 )
 
 numbers = itertools.count()
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(steps=steps)
-def test_replaying_the_rows_gives_the_same_answers(ledger, steps):
-    name, current, promoted = f"task-{next(numbers)}", "", []
-    for kind, policy in steps:
-        write(ledger, kind, policy * 4, task=name)
-        if kind in ("promote", "rollback"):
-            current = policy * 4
-            promoted.append(current)
-    entries = ledger.entries(name)
-    assert [each.n for each in entries] == list(range(1, len(steps) + 1))
-    assert (ledger.current(name).policy_hash if current else "") == current
-    before = next((each for each in reversed(promoted) if each != current), None)
-    found = ledger.previous(name)
-    assert (found.policy_hash if found else None) == before
+def test_every_answer_by_index_is_the_answer_of_a_replay_of_all_rows(ledger, steps):
+    name = f"task-{next(numbers)}"
+    seen = Heads()
+    for kind, policy, share in steps:
+        written = write(ledger, kind, policy * 4, task=name, share=share)
+        assert ledger.entries(name)[-1] == written
+        seen = seen.after(written)
+    rows = ledger.entries(name)
+    assert [row.n for row in rows] == list(range(1, len(steps) + 1))
+    live = [row for row in rows if row.kind in ("promote", "rollback", "snapshot")]
+    changes = [row for row in rows if row.kind in ("promote", "rollback")]
+    since = [row for row in rows if not changes or row.n > changes[-1].n]
+    assert ledger.heads(name) == seen
+    assert ledger.head(name) == seen.seq == (rows[-1].seq if rows else 0)
+    assert ledger.current(name) == seen.current == (live[-1] if live else None)
+    assert seen.expects == (live[-1].policy_hash if live else "")
+    before = [row for row in changes if row.policy_hash != changes[-1].policy_hash]
+    assert ledger.previous(name) == (before[-1] if before else None)
+    assert ledger.canary(name) == seen.canary == _canary(since)
+    assert ledger.plan(name) == seen.plan == next((row for row in reversed(since) if row.kind == "plan"), None)
+    learned = [row for row in rows if row.kind == "candidate"]
+    assert ledger.last(name, "candidate") == seen.candidate == (learned[-1] if learned else None)
+    assert ledger.entries(name, "candidate") == learned
+    challengers = [row.policy_hash for row in since if row.kind == "candidate"]
+    assert [row.policy_hash for row in ledger.challengers(name)] == list(dict.fromkeys(challengers))
+    states = ledger.states(name)
+    assert {policy * 4: ledger.state(name, policy * 4) for policy in "abc"} == {
+        policy * 4: states.get(policy * 4) for policy in "abc"
+    }
+
+
+def _canary(since):
+    """The canary that acts after these rows, none of which is a promotion or a rollback."""
+    acting = None
+    for row in since:
+        if row.kind == "canary":
+            acting = row if row.detail["share"] else None
+        elif row.kind == "retire" and acting is not None and row.policy_hash == acting.policy_hash:
+            acting = None
+    return acting
+
+
+QUESTIONS = ("head", "heads", "current", "previous", "canary", "plan", "challengers", "latest_evidence")
+
+
+@pytest.mark.engines("sqlite")
+def test_no_question_takes_longer_on_a_longer_ledger(ledger):
+    def extend(rows):
+        with ledger._database.transaction() as connection:
+            for number in range(rows):
+                digest = f"{number:064x}"
+                for task in ("route", "other"):
+                    kind = ("candidate", "shadow", "retire", "plan")[number % 4]
+                    ledger.write(connection, Entry(task=task, kind=kind, policy="bandit@0000", policy_hash=digest))
+
+    def steps_of(question):
+        counted = 0
+
+        def count():
+            nonlocal counted
+            counted += 1
+
+        reader = ledger._database.reader()
+        reader.set_progress_handler(count, 1)
+        getattr(ledger, question)("route")
+        reader.set_progress_handler(None, 0)
+        return counted
+
+    write(ledger, "promote", "aaaa")
+    extend(40)
+    write(ledger, "promote", "bbbb")
+    write(ledger, "candidate", "cccc")
+    write(ledger, "canary", "cccc", share=0.1)
+    short = {question: steps_of(question) for question in QUESTIONS}
+    extend(4000)
+    write(ledger, "promote", "dddd")
+    write(ledger, "candidate", "cccc")
+    write(ledger, "canary", "cccc", share=0.1)
+    assert {question: steps_of(question) for question in QUESTIONS} == pytest.approx(short, rel=0.1)

@@ -86,18 +86,21 @@ def standing(project: Project, task: str) -> Standing:
     settings = project.settings.task(task)
     ledger = project.ledger
     current = live(project, settings)
-    states = ledger.states(task)
-    learned = [each for each in ledger.entries(task) if each.kind == "candidate"]
-    newest = learned[-1] if learned else None
+    heads = ledger.heads(task)
+    newest = heads.candidate
     mark = int(newest.detail.get("upto", 0)) if newest is not None else 0
     candidate = newest
-    if newest is None or states[newest.policy_hash] in ("current", "retired") or newest.policy_hash == current.digest:
+    if (
+        newest is None
+        or newest.policy_hash == current.digest
+        or ledger.state(task, newest.policy_hash) in ("current", "retired")
+    ):
         candidate = None
     return Standing(
         settings=settings,
         current=current,
-        acting=ledger.current(task),
-        canary=ledger.canary(task),
+        acting=heads.current,
+        canary=heads.canary,
         candidate=candidate,
         verdict=None if candidate is None else verdict_on(project, settings, candidate, current),
         settled=project.query.count_settled(task),

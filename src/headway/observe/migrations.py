@@ -113,4 +113,17 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         "0008_used_links",
         "CREATE TABLE used_links (sha256 {bytes} PRIMARY KEY, until {int} NOT NULL)",
     ),
+    (
+        # The ledger answers by its last row of each kind, and by the rows of one policy. `details` holds what a kit
+        # keeps beside a decision: it goes with the decision, and is copied and exported with it.
+        "0009_ledger_index_and_details",
+        """
+        CREATE INDEX ledger_by_kind ON ledger (task_id, kind, n);
+        CREATE INDEX ledger_by_policy ON ledger (task_id, policy_hash, kind, n);
+        CREATE INDEX evidence_by_task ON evidence (task_id, at);
+        CREATE TABLE details (
+            decision {bytes} NOT NULL, kit TEXT NOT NULL, name TEXT NOT NULL, data {bytes} NOT NULL,
+            PRIMARY KEY (decision, kit, name));
+        """,
+    ),
 )

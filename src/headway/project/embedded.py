@@ -131,7 +131,7 @@ class Embedded:
         }
 
     def _snapshots(self) -> list[Entry]:
-        return [each for each in self._project.ledger.entries(TASK) if each.kind == "snapshot"]
+        return self._project.ledger.entries(TASK, "snapshot")
 
     # -- writing: small things that any process may do
 

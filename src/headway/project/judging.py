@@ -311,12 +311,12 @@ def candidate_of(project: Project, policy: str | None, task: str | None) -> tupl
     if task is None:
         raise InvalidInput("Neither a policy nor a task is named.", code="task_missing", hint="Name one of them.")
     project.settings.task(task)
-    candidates = [each for each in project.ledger.entries(task) if each.kind == "candidate"]
-    if not candidates:
+    candidate = project.ledger.last(task, "candidate")
+    if candidate is None:
         raise UnknownName(
             f"Nothing was learned for {task!r} yet.", code="no_candidate_policy", hint=f"Run: headway learn {task}"
         )
-    return task, candidates[-1].policy, candidates[-1].policy_hash
+    return task, candidate.policy, candidate.policy_hash
 
 
 def _challenger(project: Project, task: str, digest: str) -> int:

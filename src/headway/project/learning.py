@@ -61,7 +61,7 @@ def learn(
     header = header_of(settings, learned, encoder.version, seed, upto, LEARNED_PARTS, parent=begun.digest)
     ref = project.registry.add(header, learned.tensors)
     digest = project.registry.find(str(ref))
-    if digest not in project.ledger.states(task):
+    if project.ledger.state(task, digest) is None:
         project.ledger.append(
             Entry(
                 task=task,
@@ -103,8 +103,8 @@ def _begun(project: Project, settings: TaskSettings, family: str, resume: str | 
 
 def due(project: Project, task: str) -> int:
     project.settle(task)
-    candidates = [each for each in project.ledger.entries(task) if each.kind == "candidate"]
-    mark = int(candidates[-1].detail.get("upto", 0)) if candidates else 0
+    candidate = project.ledger.last(task, "candidate")
+    mark = int(candidate.detail.get("upto", 0)) if candidate is not None else 0
     return max(0, project.settings.task(task).retrain_after - project.query.count_settled(task, after=mark))
 
 

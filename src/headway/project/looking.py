@@ -152,8 +152,8 @@ def status(project: Project) -> dict[str, Any]:
         project.settle(name)
         serving = project.servings.of(settings)
         counts = project.query.counts(name)
-        states = project.ledger.states(name)
-        candidates = [each for each in project.ledger.challengers(name) if states[each.policy_hash] != "current"]
+        ledger = project.ledger
+        candidates = [each for each in ledger.challengers(name) if ledger.state(name, each.policy_hash) != "current"]
         latest = project.ledger.latest_evidence(name)
         tasks.append(
             {

@@ -144,7 +144,7 @@ def note(project: Project, header: Header, ref: str, world: str) -> None:
     except UnknownName:
         return
     digest = project.registry.find(ref)
-    if digest not in project.ledger.states(header.task):
+    if project.ledger.state(header.task, digest) is None:
         project.ledger.append(
             Entry(
                 task=header.task,

@@ -89,10 +89,8 @@ class Servings:
             raise failed
 
     def _look(self, task: TaskSettings, known: tuple[float, Serving] | None, now: float) -> Serving:
-        entries = self._ledger.entries(task.name)
-        last = entries[-1].seq if entries else 0
-        if known is None or known[1].ledger_seq != last:
-            known = (now, self._build(task, last))
+        if known is None or known[1].ledger_seq != self._ledger.head(task.name):
+            known = (now, self._build(task))
         self._current[task.name] = (now, known[1])
         return known[1]
 
@@ -100,7 +98,8 @@ class Servings:
         """Look again at the next decision (after this process changed the ledger)."""
         self._current.pop(task, None)
 
-    def _build(self, task: TaskSettings, ledger_seq: int) -> Serving:
+    def _build(self, task: TaskSettings) -> Serving:
+        heads = self._ledger.heads(task.name)
         body = self.body(task)
         override = self._settings.policy_override
         if override and override not in ("current", "off"):
@@ -108,10 +107,10 @@ class Servings:
         elif override == "off":
             ref, digest = baseline_ref(body), ""
         else:
-            entry = self._ledger.current(task.name)
+            entry = heads.current
             ref, digest = (entry.policy, entry.policy_hash) if entry else (baseline_ref(body), "")
         digest = digest or self.baseline_digest(ref, body)
-        canary = self._ledger.canary(task.name) if not override else None
+        canary = heads.canary if not override else None
         if canary is not None:
             body["canary"] = {
                 "ref": canary.policy,
@@ -128,7 +127,7 @@ class Servings:
             encoder=body["encoder"],
             canary=canary.policy if canary else "",
             state_seq=self._state_seq(ref, digest),
-            ledger_seq=ledger_seq,
+            ledger_seq=heads.seq,
         )
 
     def _state_seq(self, ref: str, digest: str) -> int:

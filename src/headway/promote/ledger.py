@@ -11,24 +11,38 @@
 
 Each row names `expects`, the current policy that the change was decided against: if another change came in between,
 the row is refused (`stale_evidence`). One transaction per change; UNIQUE(task, n) rules out a lost update.
+
+Every question but `entries` and `states` reads a fixed number of rows by an index, however long the ledger is:
+
+    ledger.head("route")                   # the number of the last row; cheap enough to poll
+    heads = ledger.heads("route")          # current, canary, plan and newest candidate in one read
+    entry = ledger.append(Entry(…, expects=heads.expects))
+    heads = heads.after(entry)             # how the task stands now, without a second read
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict
-from headway.observe.database import Connection, Database
+from headway.observe.database import Connection, Database, Row
 from headway.observe.query import Query
 from headway.observe.rows import dumps, loads, microseconds
 
-__all__ = ["Entry", "EntryKind", "Ledger", "State"]
+__all__ = ["Entry", "EntryKind", "Heads", "Ledger", "State", "short"]
 
 EntryKind = Literal["candidate", "plan", "shadow", "canary", "promote", "rollback", "retire", "snapshot"]
 State = Literal["candidate", "shadow", "canary", "current", "retired"]
+_KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
+_CHANGES: tuple[EntryKind, ...] = ("promote", "rollback")  # these end the tests and the canary that were open
+_LIVE: tuple[EntryKind, ...] = (*_CHANGES, "snapshot")  # these say who is current
+_STATES: Mapping[EntryKind, State] = {
+    "shadow": "shadow", "canary": "canary", "retire": "retired",
+    "promote": "current", "rollback": "current", "snapshot": "current",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +63,56 @@ class Entry:
     seq: int = 0
 
 
-_COLUMNS = "t.name, l.kind, l.policy, l.policy_hash, l.expects, l.who, l.why, l.evidence_id, l.detail, l.at, l.n, l.seq"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heads:
+    """How a task stands by its ledger: what one read of the last rows says."""
+
+    seq: int = 0  # of the last row; 0: there is none
+    current: Entry | None = None  # the row that made the current policy current; None: the built-in baseline
+    canary: Entry | None = None  # the canary that acts now
+    plan: Entry | None = None  # the registered test that is open
+    candidate: Entry | None = None  # the newest one, whatever became of it
+
+    @property
+    def expects(self) -> str:
+        """What a change that is decided on this view must name; empty before the first change."""
+        return self.current.policy_hash if self.current is not None else ""
+
+    def after(self, entry: Entry) -> Heads:
+        """The view once this row is appended."""
+        seen = replace(self, seq=entry.seq)
+        match entry.kind:
+            case "candidate":
+                return replace(seen, candidate=entry)
+            case "plan":
+                return replace(seen, plan=entry)
+            case "canary":
+                return replace(seen, canary=entry if float(entry.detail.get("share", 0.0)) > 0 else None)
+            case "promote" | "rollback":
+                return replace(seen, current=entry, canary=None, plan=None)
+            case "snapshot":
+                return replace(seen, current=entry)
+            case "retire" if self.canary is not None and entry.policy_hash == self.canary.policy_hash:
+                return replace(seen, canary=None)
+        return seen
+
+
+_COLUMNS = "kind, policy, policy_hash, expects, who, why, evidence_id, detail, at, n, seq"
+_OF_TASK = f"SELECT {_COLUMNS} FROM ledger WHERE task_id = ?"
+
+
+def _last(kinds: Sequence[EntryKind]) -> str:
+    """SQL for the number of the last row of each kind: one step into the index per kind. Binds the task each time."""
+    return " UNION ALL ".join(f"SELECT MAX(n) AS n FROM ledger WHERE task_id = ? AND kind = '{kind}'" for kind in kinds)
+
+
+_LAST_CHANGE = f"(SELECT COALESCE(MAX(n), 0) FROM ({_last(_CHANGES)}) AS changes)"
+# The last row of every kind, and the row that retired the last canary: all that `Heads` depends on.
+_HEADS = (
+    f"{_OF_TASK} AND n IN ({_last(_KINDS)} UNION ALL "
+    "SELECT MAX(n) AS n FROM ledger WHERE task_id = ? AND kind = 'retire' AND policy_hash = ("
+    "SELECT policy_hash FROM ledger WHERE task_id = ? AND kind = 'canary' ORDER BY n DESC LIMIT 1)) ORDER BY n"
+)
 
 
 class Ledger:
@@ -62,27 +125,15 @@ class Ledger:
     def append(self, entry: Entry) -> Entry:
         """Write one change; refused if another policy than `entry.expects` is current by now."""
         with self._database.transaction() as connection:
-            seq = self.write(connection, entry)
-        return self.entries(entry.task, after=seq - 1)[0]
+            return self.write(connection, entry)
 
-    def write(self, connection: Connection, entry: Entry) -> int:
-        """The same inside a transaction of the caller's; the row's number."""
+    def write(self, connection: Connection, entry: Entry) -> Entry:
+        """The same inside a transaction of the caller's; the entry with the numbers that it got."""
         task_id = _task_id(connection, entry.task)
-        if entry.kind in ("promote", "rollback", "canary", "snapshot"):
-            row = connection.execute(
-                "SELECT policy, policy_hash FROM ledger WHERE task_id = ? "
-                "AND kind IN ('promote', 'rollback', 'snapshot') ORDER BY n DESC LIMIT 1",
-                (task_id,),
-            ).fetchone()
-            current = row[1] if row else ""
-            if current != entry.expects:
-                name = row[0] if row else "the built-in baseline"
-                raise Conflict(
-                    f"{name} became current of {entry.task!r} in the meantime.",
-                    code="stale_evidence",
-                    hint=f"Prove it against the policy that is current now: headway prove {entry.task}",
-                )
+        if entry.kind in (*_LIVE, "canary"):
+            _check_expected(connection, task_id, entry)
         last = connection.execute("SELECT MAX(n) FROM ledger WHERE task_id = ?", (task_id,)).fetchone()[0] or 0
+        detail, at = dumps(entry.detail), microseconds(entry.at)
         row = connection.execute(
             "INSERT INTO ledger "
             "(task_id, n, kind, policy, policy_hash, expects, who, why, evidence_id, detail, at) "
@@ -97,73 +148,105 @@ class Ledger:
                 entry.who,
                 entry.why,
                 entry.evidence_id,
-                dumps(entry.detail),
-                microseconds(entry.at),
+                detail,
+                at,
             ),
         ).fetchone()
-        return int(row[0])
+        return replace(entry, detail=loads(detail), at=at / 1e6, n=last + 1, seq=int(row[0]))
 
-    def entries(self, task: str, *, after: int = 0) -> list[Entry]:
+    # -- how a task stands
+
+    def head(self, task: str) -> int:
+        """The number of the last row of a task; 0: there is none. It grows with every change: made for polling."""
         rows = self._database.query(
-            f"SELECT {_COLUMNS} FROM ledger l JOIN names t ON t.id = l.task_id "
-            "WHERE l.task_id = ? AND l.seq > ? ORDER BY l.n",
-            (self._query.name_id("task", task), after),
+            "SELECT seq FROM ledger WHERE task_id = ? ORDER BY n DESC LIMIT 1", (self._task_id(task),)
         )
-        return [
-            Entry(
-                task=task_name,
-                kind=kind,
-                policy=policy,
-                policy_hash=digest,
-                expects=expects,
-                who=who,
-                why=why,
-                evidence_id=evidence_id,
-                detail=loads(detail),
-                at=at / 1e6,
-                n=n,
-                seq=seq,
-            )
-            for task_name, kind, policy, digest, expects, who, why, evidence_id, detail, at, n, seq in rows
-        ]
+        return int(rows[0][0]) if rows else 0
+
+    def heads(self, task: str) -> Heads:
+        """Current policy, canary, open plan and newest candidate, all as of one moment."""
+        heads = Heads()
+        for entry in self._read(task, _HEADS, (self._task_id(task),) * (len(_KINDS) + 3)):
+            heads = heads.after(entry)
+        return heads
 
     def current(self, task: str) -> Entry | None:
         """The row that made the current policy current; None: the built-in baseline has never been replaced."""
-        live = [each for each in self.entries(task) if each.kind in ("promote", "rollback", "snapshot")]
-        return live[-1] if live else None
-
-    def previous(self, task: str) -> Entry | None:
-        """The policy that was current before the current one came by promotion; what `rollback` returns to."""
-        live = [each for each in self.entries(task) if each.kind in ("promote", "rollback")]
-        if not live:
-            return None
-        now = live[-1].policy_hash
-        return next((each for each in reversed(live[:-1]) if each.policy_hash != now), None)
+        return self.last(task, *_LIVE)
 
     def canary(self, task: str) -> Entry | None:
         """The canary that acts now, if any: the last canary row unless a later change ended it."""
-        last: Entry | None = None
-        for entry in self.entries(task):
-            if entry.kind == "canary":
-                last = entry if float(entry.detail.get("share", 0.0)) > 0 else None
-            elif entry.kind in ("promote", "rollback") or (
-                entry.kind == "retire" and last is not None and entry.policy_hash == last.policy_hash
-            ):
-                last = None
-        return last
+        return self.heads(task).canary
 
     def plan(self, task: str) -> Entry | None:
         """The registered test that is open: the last plan since the last promotion or rollback."""
-        last: Entry | None = None
-        for entry in self.entries(task):
-            if entry.kind == "plan":
-                last = entry
-            elif entry.kind in ("promote", "rollback"):
-                last = None
-        return last
+        return self.heads(task).plan
+
+    def last(self, task: str, *kinds: EntryKind) -> Entry | None:
+        """The last row that is of one of these kinds."""
+        sql = f"{_OF_TASK} AND n = (SELECT MAX(n) FROM ({_last(kinds)}) AS lasts)"
+        rows = self._read(task, sql, (self._task_id(task),) * (len(kinds) + 1))
+        return rows[0] if rows else None
+
+    def previous(self, task: str) -> Entry | None:
+        """The policy that was current before the current one came by promotion; what `rollback` returns to."""
+        change = self.last(task, *_CHANGES)
+        if change is None:
+            return None
+        task_id = self._task_id(task)
+        before: list[Entry] = []
+        for kind in _CHANGES:
+            sql = f"{_OF_TASK} AND kind = ? AND policy_hash <> ? ORDER BY n DESC LIMIT 1"
+            before += self._read(task, sql, (task_id, kind, change.policy_hash))
+        return max(before, key=lambda entry: entry.n, default=None)
+
+    def challengers(self, task: str) -> list[Entry]:
+        """Candidates since the last promotion, oldest first; the k-th one gets the k-th share of the error budget."""
+        sql = f"{_OF_TASK} AND kind = 'candidate' AND n > {_LAST_CHANGE} ORDER BY n"
+        first: dict[str, Entry] = {}
+        for entry in self._read(task, sql, (self._task_id(task),) * (1 + len(_CHANGES))):
+            first.setdefault(entry.policy_hash, entry)
+        return list(first.values())
+
+    def state(self, task: str, policy_hash: str) -> State | None:
+        """Where one policy of the task stands; None: the ledger does not know it. Reads that policy's rows alone."""
+        task_id = self._task_id(task)
+        last: dict[EntryKind, int] = {
+            kind: n
+            for kind, n in self._database.query(
+                "SELECT kind, MAX(n) FROM ledger WHERE task_id = ? AND policy_hash = ? GROUP BY kind",
+                (task_id, policy_hash),
+            )
+            if kind != "plan"
+        }
+        if not last:
+            return None
+        newest = max((kind for kind in last if kind != "candidate"), key=last.__getitem__, default=None)
+        if newest is None:
+            return "candidate"
+        was_live = max((last[kind] for kind in _LIVE if kind in last), default=0)
+        if was_live and self._replaced_at(task_id, was_live) > last[newest]:
+            return "retired"
+        return _STATES[newest]
+
+    def _replaced_at(self, task_id: int, n: int) -> int:
+        """The first row after `n` that made another policy current; 0: there is none."""
+        sql = " UNION ALL ".join(
+            f"SELECT MIN(n) AS n FROM ledger WHERE task_id = ? AND kind = '{kind}' AND n > ?" for kind in _LIVE
+        )
+        rows = self._database.query(f"SELECT MIN(n) FROM ({sql}) AS later", (task_id, n) * len(_LIVE))
+        return int(rows[0][0] or 0)
+
+    # -- all of it
+
+    def entries(self, task: str, *kinds: EntryKind, after: int = 0) -> list[Entry]:
+        """The rows of a task, oldest first; of these kinds only, if some are named. For lists: it reads them all."""
+        only = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        sql = f"{_OF_TASK}{only} AND seq > ? ORDER BY n"
+        return self._read(task, sql, (self._task_id(task), *kinds, after))
 
     def states(self, task: str) -> dict[str, State]:
-        """Where every policy of the task stands, by hash."""
+        """Where every policy of the task stands, by hash. For lists: it reads the whole ledger."""
         states: dict[str, State] = {}
         current = ""
         for entry in self.entries(task):
@@ -182,16 +265,6 @@ class Ledger:
                 case "plan":
                     pass
         return states
-
-    def challengers(self, task: str) -> list[Entry]:
-        """Candidates since the last promotion, oldest first; the k-th one gets the k-th share of the error budget."""
-        found: list[Entry] = []
-        for entry in self.entries(task):
-            if entry.kind in ("promote", "rollback"):
-                found = []
-            elif entry.kind == "candidate" and entry.policy_hash not in {each.policy_hash for each in found}:
-                found.append(entry)
-        return found
 
     # -- evidence
 
@@ -212,7 +285,7 @@ class Ledger:
         where, values = ("", ()) if policy_hash is None else (" AND policy_hash = ?", (policy_hash,))
         rows = self._database.query(
             f"SELECT id FROM evidence WHERE task_id = ?{where} ORDER BY at DESC LIMIT 1",
-            (self._query.name_id("task", task), *values),
+            (self._task_id(task), *values),
         )
         return rows[0][0] if rows else None
 
@@ -226,11 +299,52 @@ class Ledger:
         )
         return [(identifier, name, digest, at / 1e6) for identifier, name, digest, at in rows]
 
+    def _task_id(self, task: str) -> int:
+        return self._query.name_id("task", task)
+
+    def _read(self, task: str, sql: str, values: Sequence[Any]) -> list[Entry]:
+        return [_entry(task, row) for row in self._database.query(sql, values)]
+
 
 def short(ref: PolicyRef | str) -> str:
     """A reference as people read it: the first four digits of the hash."""
     parsed = PolicyRef.parse(ref) if isinstance(ref, str) else ref
     return str(parsed) if parsed.built_in else f"{parsed.family}@{parsed.digest[:4]}"
+
+
+def _entry(task: str, row: Row) -> Entry:
+    kind, policy, digest, expects, who, why, evidence_id, detail, at, n, seq = row
+    return Entry(
+        task=task,
+        kind=kind,
+        policy=policy,
+        policy_hash=digest,
+        expects=expects,
+        who=who,
+        why=why,
+        evidence_id=evidence_id,
+        detail=loads(detail),
+        at=at / 1e6,
+        n=n,
+        seq=seq,
+    )
+
+
+def _check_expected(connection: Connection, task_id: int, entry: Entry) -> None:
+    """A Conflict if another policy is current than the one that the change was decided against."""
+    row = connection.execute(
+        "SELECT policy, policy_hash FROM ledger WHERE task_id = ? "
+        f"AND n = (SELECT MAX(n) FROM ({_last(_LIVE)}) AS lasts)",
+        (task_id,) * (1 + len(_LIVE)),
+    ).fetchone()
+    current = row[1] if row else ""
+    if current != entry.expects:
+        name = row[0] if row else "the built-in baseline"
+        raise Conflict(
+            f"{name} became current of {entry.task!r} in the meantime.",
+            code="stale_evidence",
+            hint=f"Prove it against the policy that is current now: headway prove {entry.task}",
+        )
 
 
 def _task_id(connection: Connection, task: str) -> int:

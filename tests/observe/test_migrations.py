@@ -1,0 +1,30 @@
+"""A store of the version before this one is brought up to date when it is opened, with all that it holds."""
+
+from __future__ import annotations
+
+from headway.observe.database import open_database
+from headway.observe.migrations import MIGRATIONS
+from headway.observe.query import Query
+from headway.promote.ledger import Ledger
+from tests.observe.test_copying import everything, fill
+
+NEWEST = "0009_ledger_index_and_details"
+
+
+def test_a_store_without_ledger_index_and_details_gets_both_and_keeps_its_rows(ground, place):
+    assert MIGRATIONS[-1][0] == NEWEST
+    fill(ground, 12)
+    with ground.database.transaction() as connection:
+        for name in ("ledger_by_kind", "ledger_by_policy", "evidence_by_task"):
+            connection.execute(f"DROP INDEX {name}")
+        connection.execute("DROP TABLE details")
+        connection.execute("DELETE FROM migrations WHERE name = ?", (NEWEST,))
+    before = everything(ground.database)
+    again = open_database(place)
+    after = everything(again)
+    assert after.pop("details") == []
+    assert [row[0] for row in after.pop("migrations")] == [name for name, _ in MIGRATIONS]
+    del before["migrations"]
+    assert after == before
+    assert Ledger(again, Query(again)).heads("route").expects == "aaaa"
+    again.close()
