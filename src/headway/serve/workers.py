@@ -20,10 +20,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from msgspec.structs import replace
 
 from headway.nouns.errors import InvalidInput, Unavailable
 from headway.serve.address import Address, bind, remove_address, write_address

@@ -9,16 +9,16 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
-from headway.settings.fields import Table
 from headway.settings.schema import (
     EncoderEndpoint,
     Redaction,
@@ -30,24 +30,25 @@ from headway.settings.schema import (
     WatchSettings,
     is_task_name,
 )
-from headway.settings.tasks import TASK_KEYS, task
+from headway.settings.strict import fields_of, keys_of, read
+from headway.settings.table import SettingsTable
+from headway.settings.tasks import task
 
 __all__ = ["FILE", "KEYS", "VARIABLES", "cache_folder", "config", "config_hash", "load", "parse", "project_directory"]
 
 FILE = "headway.toml"
-# Every key of the file, by table. docs/reference/settings.md has a heading for each.
-KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+# The struct of every table; [tasks.NAME] and [upstreams.NAME] are tables of tables.
+TABLES: Mapping[str, type[Struct]] = MappingProxyType(
     {
-        "tasks": TASK_KEYS,
-        "upstreams": ("url", "model", "key_env", "price_in", "price_out", "timeout_s", "max_tokens"),
-        "server": (
-            "host", "port", "workers", "hosts", "max_body_bytes", "max_batch_bytes", "read_timeout_s", "stop_timeout_s",
-            "rate_per_s", "otel",
-        ),
-        "store": ("url", "durability", "queue", "synthetic", "redact", "keep_days"),
-        "watch": ("interval_s", "window", "idle_s", "free_disk_mb", "free_memory_mb", "max_load"),
+        "tasks": TaskSettings,
+        "upstreams": Upstream,
+        "server": ServerSettings,
+        "store": StoreSettings,
+        "watch": WatchSettings,
     }
-)  # fmt: skip
+)
+# Every key of the file, by table. docs/reference/settings.md has a heading for each.
+KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType({name: keys_of(struct) for name, struct in TABLES.items()})
 VARIABLES = ("HEADWAY_POLICY", "HEADWAY_DIR", "HEADWAY_CACHE", "HEADWAY_STORE_URL")
 _PLACE = re.compile(r" ?\(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 _WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)\Z")
@@ -94,16 +95,10 @@ def load(directory: Path, environ: Mapping[str, str] | None = None) -> Settings:
 def parse(text: str, *, directory: Path, environ: Mapping[str, str], file: Path | None = None) -> Settings:
     """The settings that a text declares; `load` reads the text from the project's directory."""
     name = str(file) if file else FILE
-    root = Table(_toml(text, name), name, (), tuple(KEYS))
-    tasks: dict[str, TaskSettings] = {}
-    for each in root.table("tasks"):
-        _name_of(root, "tasks", each)
-        tasks[each] = task(each, root.below("tasks", each, TASK_KEYS))
-    upstreams: dict[str, Upstream] = {}
-    for each in root.table("upstreams"):
-        _name_of(root, "upstreams", each)
-        hint = "A key is named by key_env and kept in that environment variable."
-        upstreams[each] = _upstream(each, root.below("upstreams", each, KEYS["upstreams"], hint=hint))
+    root = SettingsTable(_toml(text, name), name, (), tuple(KEYS))
+    tasks = {each: task(each, table) for each, table in _named(root, "tasks")}
+    hint = "A key is named by key_env and kept in that environment variable."
+    upstreams = {each: read(Upstream, table, name=each) for each, table in _named(root, "upstreams", hint)}
     override, url = _variables(environ)
     store = _store(_section(root, "store"), url)
     return Settings(
@@ -113,7 +108,7 @@ def parse(text: str, *, directory: Path, environ: Mapping[str, str], file: Path 
         upstreams=MappingProxyType(upstreams),
         server=_server(_section(root, "server"), store),
         store=store,
-        watch=_watch(_section(root, "watch")),
+        watch=read(WatchSettings, _section(root, "watch"), {"window": _window}),
         declared=bool(tasks),
         policy_override=override,
         cache=cache_folder(directory, environ),
@@ -142,99 +137,71 @@ def _toml(text: str, name: str) -> dict[str, Any]:
     )
 
 
-def _name_of(root: Table, section: str, name: str) -> None:
-    if not is_task_name(name):
-        expected = "a name of at most 64 of a-z, 0-9, '_', '.' and '-', starting with a letter or digit"
-        raise root.error((section, name), expected, None)
+def _named(root: SettingsTable, section: str, hint: str = "") -> Iterator[tuple[str, SettingsTable]]:
+    """The tables [section.NAME], with their names."""
+    for name in root.table(section):
+        if not is_task_name(name):
+            expected = "a name of at most 64 of a-z, 0-9, '_', '.' and '-', starting with a letter or digit"
+            raise root.error((section, name), expected, None)
+        yield name, root.below(section, name, KEYS[section], hint=hint)
 
 
-def _section(root: Table, name: str) -> Table:
+def _section(root: SettingsTable, name: str) -> SettingsTable:
     return root.inner((name,), root.table(name), KEYS[name])
 
 
-def _upstream(name: str, table: Table) -> Upstream:
-    url = table.url("url")
-    if "model" not in table:
-        raise table.missing("model", "the model's name at that server")
-    return Upstream(
-        name=name,
-        url=url,
-        model=table.text("model", ""),
-        key_env=table.variable("key_env"),
-        price_in=table.number("price_in", 0.0, low=0),
-        price_out=table.number("price_out", 0.0, low=0),
-        timeout_s=table.number("timeout_s", 60.0, low=0, high=3600, above=True),
-        max_tokens=table.whole("max_tokens", 0, low=0, high=10_000_000),
-    )
-
-
-def _server(table: Table, store: StoreSettings) -> ServerSettings:
-    made = ServerSettings(
-        host=table.text("host", "127.0.0.1"),
-        port=table.whole("port", 8765, low=0, high=65_535),
-        workers=table.whole("workers", 1, low=1, high=64),
-        hosts=table.words_list("hosts"),
-        max_body_bytes=table.whole("max_body_bytes", 1_000_000, low=1_000, high=1_000_000_000),
-        max_batch_bytes=table.whole("max_batch_bytes", 16_000_000, low=1_000, high=1_000_000_000),
-        read_timeout_s=table.number("read_timeout_s", 10.0, low=0, high=3600, above=True),
-        stop_timeout_s=table.number("stop_timeout_s", 5.0, low=0, high=3600, above=True),
-        rate_per_s=table.number("rate_per_s", 0.0, low=0),
-        otel=table.flag("otel", False),
-    )
-    if made.max_batch_bytes < made.max_body_bytes:
-        raise table.error("max_batch_bytes", f"at least max_body_bytes ({made.max_body_bytes})", made.max_batch_bytes)
-    if made.workers > 1 and store.embedded:
+def _server(table: SettingsTable, store: StoreSettings) -> ServerSettings:
+    server = read(ServerSettings, table)
+    if server.max_batch_bytes < server.max_body_bytes:
+        expected = f"at least max_body_bytes ({server.max_body_bytes})"
+        raise table.error("max_batch_bytes", expected, server.max_batch_bytes)
+    if server.workers > 1 and store.embedded:
         hint = 'Set [store] url = "postgresql://…".'
         raise table.error("workers", "1 with the embedded store; several servers share a PostgreSQL store", hint=hint)
-    return made
+    return server
 
 
-def _store(table: Table, override: str) -> StoreSettings:
-    url = override or table.text("url", "sqlite")
-    if url != "sqlite":
-        place = "HEADWAY_STORE_URL" if override else "store.url"
-        try:
-            parts = urlsplit(url)
-            good = parts.scheme in ("postgresql", "postgres") and bool(parts.path.strip("/") or parts.hostname)
-        except ValueError:
-            good = False
-        if not good:  # it may hold a password: never repeated
-            raise InvalidSettings(
-                f'{place} cannot be used, expected "sqlite" or postgresql://user@host/database.',
-                code="settings_bad_value" if not override else "settings_bad_variable",
-            )
-    return StoreSettings(
-        url=url,
-        durability=table.one_of("durability", ("power", "process"), "power"),
-        queue=table.whole("queue", 10_000, low=1, high=10_000_000),
-        synthetic=table.flag("synthetic", False),
-        redact=_redact(table),
-        keep_days=table.number("keep_days", 0.0, low=0),
-    )
+def _store(table: SettingsTable, override: str) -> StoreSettings:
+    def url(table: SettingsTable, _: Mapping[str, Any]) -> str:
+        return _store_url(table, override)
+
+    return read(StoreSettings, table, {"url": url, "redact": _redact})
 
 
-def _redact(table: Table) -> tuple[Redaction, ...]:
+def _store_url(table: SettingsTable, override: str) -> str:
+    url = override or (table.text("url") if "url" in table else "sqlite")
+    if url == "sqlite":
+        return url
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("postgresql", "postgres") and bool(parts.path.strip("/") or parts.hostname)
+    except ValueError:
+        usable = False
+    if not usable:  # it may hold a password: never repeated
+        raise InvalidSettings(
+            f"{'HEADWAY_STORE_URL' if override else 'store.url'} cannot be used, "
+            'expected "sqlite" or postgresql://user@host/database.',
+            code="settings_bad_variable" if override else "settings_bad_value",
+        )
+    return url
+
+
+def _redact(table: SettingsTable, _: Mapping[str, Any]) -> tuple[Redaction, ...]:
     known: tuple[Redaction, ...] = get_args(Redaction)
-    found = table.words_list("redact", ("secrets",))
-    for each in found:
-        if each not in known:
-            raise table.error("redact", f"a list of {', '.join(known)}", each, did_you_mean(each, known))
-    return tuple(each for each in known if each in found)
+    chosen = table.texts("redact") if "redact" in table else ("secrets",)
+    for name in chosen:
+        if name not in known:
+            raise table.error("redact", f"a list of {', '.join(known)}", name, did_you_mean(name, known))
+    return tuple(name for name in known if name in chosen)
 
 
-def _watch(table: Table) -> WatchSettings:
-    window = table.text("window", "")
-    found = _WINDOW.match(window)
-    if window and found is None:
-        raise table.error("window", 'two times of the day, such as "02:00-06:00"', window)
-    return WatchSettings(
-        interval_s=table.number("interval_s", 30.0, low=0, high=86_400, above=True),
-        window=None if found is None else (int(found[1]) * 60 + int(found[2]), int(found[3]) * 60 + int(found[4])),
-        idle_s=table.number("idle_s", 0.0, low=0),
-        free_disk_mb=table.whole("free_disk_mb", 256, low=0, high=1_000_000_000),
-        free_memory_mb=table.whole("free_memory_mb", 256, low=0, high=1_000_000_000),
-        max_load=table.number("max_load", 0.0, low=0),
-    )
+def _window(table: SettingsTable, _: Mapping[str, Any]) -> tuple[int, int] | None:
+    if "window" not in table:
+        return None
+    times = _WINDOW.match(table.text("window"))
+    if times is None:
+        raise table.error("window", 'two times of the day, such as "02:00-06:00"')
+    return int(times[1]) * 60 + int(times[2]), int(times[3]) * 60 + int(times[4])
 
 
 def _variables(environ: Mapping[str, str]) -> tuple[str | None, str]:
@@ -282,16 +249,10 @@ def _secrets(
     return MappingProxyType({name: environ[name] for name in sorted(names) if name and environ.get(name)})
 
 
-_ACTING = (
-    "name", "kind", "actions", "family", "rules", "fallback", "state", "roles", "encoder", "explore", "floor",
-    "confidence_floor", "sticky", "episode_timeout_s", "online", "costs", "cost_weight", "seed", "world", "model",
-)  # fmt: skip
-
-
 def config(task: TaskSettings) -> str:
     """What affects acting, as canonical JSON: the body behind `config_hash`."""
     return json.dumps(
-        {key: _plain(getattr(task, key)) for key in _ACTING},
+        {key.name: _plain(getattr(task, key.name)) for key in fields_of(TaskSettings) if key.setting.acts},
         sort_keys=True,
         separators=(",", ":"),
         ensure_ascii=True,
@@ -305,10 +266,10 @@ def config_hash(task: TaskSettings) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Struct):
+        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value

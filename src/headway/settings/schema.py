@@ -1,4 +1,8 @@
-"""What headway.toml says, as frozen values with their defaults; docs/reference/settings.md explains each key."""
+"""The tables of headway.toml, one struct each: a key, its type, its bounds and its default are declared here, once.
+
+The reader (strict), the list of keys, the stored configuration and the headings of docs/reference/settings.md follow
+from these structs. `Settings` is the whole file, checked.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +12,27 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
 
 from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did_you_mean
 from headway.nouns.spaces import MUTATIONS, Kind
 from headway.reward.compose import Combine, Rewards, Worth
 from headway.reward.signals import Term
+from headway.settings.strict import Setting, Url, Variable
 
 __all__ = [
     "FAMILIES",
     "MUTATIONS",
     "STATE",
-    "Durability",
     "EncoderEndpoint",
     "Exploration",
     "Explore",
-    "GuardRule",
+    "GuardSettings",
     "Redaction",
     "Role",
-    "Rule",
+    "RuleSettings",
     "ServerSettings",
     "Settings",
     "StoreSettings",
@@ -37,7 +43,6 @@ __all__ = [
 ]
 
 Exploration = Literal["epsilon", "softmax", "squarecb", "thompson", "none"]
-Durability = Literal["power", "process"]
 Redaction = Literal["secrets", "email", "phone", "card"]
 
 # The first family of a kind is its default.
@@ -54,6 +59,17 @@ FAMILIES: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
 STATE = ("task_complexity_score", "primary_failure_count")
 
 _TASK_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z")
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+_REWARD: Mapping[str, Term] = MappingProxyType({"reward": Term()})
+
+# Annotations that several keys share.
+_ACTS = Setting(acts=True)
+_CHOICE = Setting(acts=True, kinds=("choice",))
+_SCORED = Setting(acts=True, kinds=("choice", "ranking"))
+_REPLY = ("reply",)
+_SHARE = Meta(ge=0, le=1)
+_POSITIVE = Meta(gt=0)
+_AMOUNT = Meta(ge=0)
 
 
 def is_task_name(name: object) -> bool:
@@ -61,103 +77,90 @@ def is_task_name(name: object) -> bool:
     return isinstance(name, str) and _TASK_NAME.match(name) is not None
 
 
-def _nothing() -> Mapping[str, float]:
-    return MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
+class RuleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The action to use when a condition holds; the first rule that holds decides."""
 
-    when: str
-    use: str
-    role: str = ""  # empty: whatever the role
+    when: Annotated[str, Setting(expected="a condition")]
+    use: Annotated[str, Setting(expected="an action")]
+    role: str = ""  # empty: any role
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
+class Role(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One row of the static table: `primary`, or `fallback` as soon as any trigger holds."""
 
-    primary: str
+    primary: Annotated[str, Setting(expected="an action")]
     fallback: str = ""
     triggers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardRule:
-    """A signal that must not get worse by more than `tolerance`; `direction` is the good one."""
+class GuardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A signal that must not get worse by more than `tolerance`; `direction` says which way is better."""
 
-    tolerance: float
+    tolerance: Annotated[float, _AMOUNT] = 0.0
     direction: Literal["lower", "higher"] = "lower"
 
 
-@dataclass(frozen=True, slots=True)
-class Explore:
+class Explore(Struct, frozen=True, forbid_unknown_fields=True):
     """How a policy explores. `value`: epsilon's share, softmax's temperature, SquareCB's gamma, Thompson's scale."""
 
     kind: Exploration = "epsilon"
     value: float = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EncoderEndpoint:
+class EncoderEndpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An OpenAI-compatible embedding endpoint."""
 
-    url: str
-    model: str
-    key_env: str = ""
-    width: int = 1536
-    timeout_s: float = 30.0
+    model: Annotated[str, Setting(expected="the name of an embedding model")]
+    url: Url
+    key_env: Variable = ""
+    width: Annotated[int, Meta(ge=1, le=16_384)] = 1536
+    timeout_s: Annotated[float, Meta(gt=0, le=600)] = 30.0
 
 
-def _reward() -> Mapping[str, Term]:
-    return MappingProxyType({"reward": Term()})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSettings:
+class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything about one task."""
 
-    name: str
-    kind: Kind = "choice"
-    actions: tuple[str, ...] = ()  # empty: each decision brings its own
-    family: str = "bandit"
+    name: Annotated[str, Setting(acts=True, inside=True)]
+    kind: Annotated[Kind, _ACTS] = "choice"
+    actions: Annotated[tuple[str, ...], _SCORED] = ()  # empty: each decision brings its own
+    family: Annotated[str, _ACTS] = "bandit"
     # how good was it
-    reward: Mapping[str, Term] | str = field(default_factory=_reward)  # or "module:function", or a preset
+    reward: Mapping[str, Term] | str = _REWARD  # or "module:function", or a preset
     combine: Combine = "additive"
     required: tuple[str, ...] = ("reward",)  # empty: the first signal that counts settles
     range: tuple[float, float] = (-1.0, 1.0)
     on_failure: Worth = -1.0
     on_censored: Worth = "exclude"
-    reward_after_s: float = 86_400.0
+    reward_after_s: Annotated[float, _POSITIVE] = 86_400.0
     consensus: bool = False  # several raters are weighed against each other
     # who decides where no policy does, and below the confidence floor
-    rules: tuple[Rule, ...] = ()
-    fallback: str = ""
-    state: tuple[str, ...] = ()
-    roles: Mapping[str, Role] = field(default_factory=lambda: MappingProxyType({}))
+    rules: Annotated[tuple[RuleSettings, ...], _CHOICE] = ()
+    fallback: Annotated[str, _CHOICE] = ""
+    state: Annotated[tuple[str, ...], _ACTS] = ()
+    roles: Annotated[Mapping[str, Role], _CHOICE] = _EMPTY
     # acting
-    encoder: str | EncoderEndpoint = "hashing"
-    explore: Explore = field(default_factory=Explore)
-    floor: float = 0.02
-    confidence_floor: float = 0.0
-    sticky: bool = False
-    episode_timeout_s: float = 3600.0
-    online: Literal["frozen", "live"] = "frozen"
-    costs: Mapping[str, float] = field(default_factory=_nothing)
-    cost_weight: float = 0.0
-    seed: int = 0
+    encoder: Annotated[str | EncoderEndpoint, _ACTS] = "hashing"
+    explore: Annotated[Explore, _SCORED] = Explore()
+    floor: Annotated[float, _SHARE, _SCORED] = 0.02
+    confidence_floor: Annotated[float, _SHARE, _SCORED] = 0.0
+    sticky: Annotated[bool, _CHOICE] = False
+    episode_timeout_s: Annotated[float, _POSITIVE, _ACTS] = 3600.0
+    online: Annotated[Literal["frozen", "live"], _CHOICE] = "frozen"
+    costs: Annotated[Mapping[str, float], _CHOICE] = _EMPTY
+    cost_weight: Annotated[float, _AMOUNT, _CHOICE] = 0.0
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1), _ACTS] = 0
     # learning, proving, promoting
-    retrain_after: int = 50
+    retrain_after: Annotated[int, Meta(ge=1, le=10**9)] = 50
     promote: Literal["ask", "auto"] = "ask"
-    canary: float = 0.0  # the share of traffic on which a candidate that is not refused may act before promotion
+    # the share of traffic on which a candidate that is not refused may act before promotion
+    canary: Annotated[float, Meta(ge=0, le=0.5), Setting(kinds=("choice",))] = 0.0
     gate: Literal["on", "off"] = "on"
-    margin: float = 0.0
+    margin: Annotated[float, _AMOUNT] = 0.0
     trust_keys: tuple[str, ...] = ()  # raters that may decide a verdict alone
-    guards: Mapping[str, GuardRule] = field(default_factory=lambda: MappingProxyType({}))
-    world: str = ""
-    model: str = ""
-    learner: str = ""
+    guards: Mapping[str, GuardSettings] = _EMPTY
+    world: Annotated[str, _ACTS] = ""
+    model: Annotated[str, Setting(acts=True, kinds=_REPLY)] = ""
+    learner: Annotated[str, Setting(kinds=_REPLY)] = ""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -167,8 +170,8 @@ class TaskSettings:
     @property
     def rule_rows(self) -> tuple[Mapping[str, str], ...]:
         """The rules, then each role's triggers, as rows {when, use, role}: what `baseline("rules@0")` takes."""
-        triggers = ((name, each, role.fallback) for name, role in self.roles.items() for each in role.triggers)
-        rows = [{"when": each.when, "use": each.use, "role": each.role} for each in self.rules]
+        triggers = ((name, trigger, role.fallback) for name, role in self.roles.items() for trigger in role.triggers)
+        rows = [{"when": rule.when, "use": rule.use, "role": rule.role} for rule in self.rules]
         return (*rows, *({"when": when, "use": use, "role": name} for name, when, use in triggers))
 
     @property
@@ -183,31 +186,31 @@ def _undeclared(name: str) -> TaskSettings:
     return TaskSettings(name=name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upstream:
+class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model server. Prices are US dollars per million tokens; a key is named, never written down."""
 
-    name: str
-    url: str
-    model: str
-    key_env: str = ""
-    price_in: float = 0.0
-    price_out: float = 0.0
-    timeout_s: float = 60.0
-    max_tokens: int = 0  # the most that one answer may have; 0: as the request says
+    name: Annotated[str, Setting(inside=True)]
+    url: Url
+    model: Annotated[str, Setting(expected="the model's name at that server")]
+    key_env: Variable = ""
+    price_in: Annotated[float, _AMOUNT] = 0.0
+    price_out: Annotated[float, _AMOUNT] = 0.0
+    timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 60.0
+    max_tokens: Annotated[int, Meta(ge=0, le=10_000_000)] = 0  # per answer; 0: as the request says
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The HTTP server."""
+
     host: str = "127.0.0.1"
-    port: int = 8765
-    workers: int = 1
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8765
+    workers: Annotated[int, Meta(ge=1, le=64)] = 1
     hosts: tuple[str, ...] = ()  # more names that the Host header may have
-    max_body_bytes: int = 1_000_000
-    max_batch_bytes: int = 16_000_000
-    read_timeout_s: float = 10.0
-    stop_timeout_s: float = 5.0
-    rate_per_s: float = 0.0  # requests per key and second; 0: no limit
+    max_body_bytes: Annotated[int, Meta(ge=1_000, le=1_000_000_000)] = 1_000_000
+    max_batch_bytes: Annotated[int, Meta(ge=1_000, le=1_000_000_000)] = 16_000_000
+    read_timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 10.0
+    stop_timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 5.0
+    rate_per_s: Annotated[float, _AMOUNT] = 0.0  # requests per key and second; 0: no limit
     otel: bool = False  # decisions, calls and signals as OpenTelemetry spans
 
     @property
@@ -216,30 +219,34 @@ class ServerSettings:
         return self.host in ("127.0.0.1", "::1", "localhost")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreSettings:
-    url: str = field(default="sqlite", repr=False)  # may hold a password
-    durability: Durability = "power"
-    queue: int = 10_000  # writes that may wait; more are refused with 429
-    synthetic: bool = False  # everything decided here is made up, whichever door it comes through
-    redact: tuple[Redaction, ...] = ("secrets",)  # what is taken out of texts before they are decided on and stored
-    keep_days: float = 0.0  # what is older is deleted by the loop; 0: kept
+class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where decisions and signals are kept."""
+
+    url: str = "sqlite"  # may hold a password
+    durability: Literal["power", "process"] = "power"
+    queue: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000  # writes that may wait; more are refused with 429
+    synthetic: bool = False  # every decision of this project is synthetic, whichever door it comes through
+    redact: tuple[Redaction, ...] = ("secrets",)  # removed from texts before they are decided on and stored
+    keep_days: Annotated[float, _AMOUNT] = 0.0  # older decisions are deleted by the loop; 0: kept
 
     @property
     def embedded(self) -> bool:
         return self.url == "sqlite"
 
+    def __repr__(self) -> str:
+        fields = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "url")
+        return f"StoreSettings({', '.join(fields)})"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchSettings:
+
+class WatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When the background loop may work."""
 
-    interval_s: float = 30.0
+    interval_s: Annotated[float, Meta(gt=0, le=86_400)] = 30.0
     window: tuple[int, int] | None = None  # minutes after midnight, local time; may pass midnight; None: always
-    idle_s: float = 0.0  # only after so many seconds without a decision
-    free_disk_mb: int = 256  # not with less than this free on the project's disk
-    free_memory_mb: int = 256  # nor with less memory available, where the system tells
-    max_load: float = 0.0  # nor above this load average per core; 0: no limit
+    idle_s: Annotated[float, _AMOUNT] = 0.0  # only after this many seconds without a decision
+    free_disk_mb: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 256  # not with less free on the project's disk
+    free_memory_mb: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 256  # nor with less memory available, where known
+    max_load: Annotated[float, _AMOUNT] = 0.0  # nor above this load average per core; 0: no limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,21 +260,21 @@ class Settings:
 
     directory: Path
     file: Path | None = None
-    tasks: Mapping[str, TaskSettings] = field(default_factory=lambda: MappingProxyType({}))
-    upstreams: Mapping[str, Upstream] = field(default_factory=lambda: MappingProxyType({}))
+    tasks: Mapping[str, TaskSettings] = field(default_factory=lambda: _EMPTY)
+    upstreams: Mapping[str, Upstream] = field(default_factory=lambda: _EMPTY)
     server: ServerSettings = field(default_factory=ServerSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
     declared: bool = False  # whether any task is: then an unknown one is an error
     policy_override: str | None = None  # HEADWAY_POLICY: "off", "current" or a policy reference
     cache: Path = Path(".headway/cache")  # HEADWAY_CACHE: where models and caches of this user are kept
-    keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False, compare=False)
+    keys: Mapping[str, str] = field(default_factory=lambda: _EMPTY, repr=False, compare=False)
 
     def task(self, name: str) -> TaskSettings:
         """The task of that name."""
-        found = self.tasks.get(name)
-        if found is not None:
-            return found
+        task = self.tasks.get(name)
+        if task is not None:
+            return task
         if not is_task_name(name):
             raise InvalidInput(
                 f"{name!r} is not a task name.",
@@ -299,22 +306,22 @@ class Settings:
 
     def upstream(self, name: str) -> Upstream:
         """The upstream of that name."""
-        found = self.upstreams.get(name)
-        if found is None:
+        upstream = self.upstreams.get(name)
+        if upstream is None:
             raise UnknownName(
                 f"No upstream is called {name!r}.",
                 code="unknown_upstream",
                 hint=did_you_mean(name, self.upstreams) or f"Declare [upstreams.{name}] in headway.toml.",
             )
-        return found
+        return upstream
 
     def key(self, variable: str) -> str:
         """The secret in an environment variable that the file names; only those are kept."""
-        found = self.keys.get(variable, "")
-        if not found:
+        secret = self.keys.get(variable, "")
+        if not secret:
             raise InvalidSettings(
                 f"The environment variable {variable} is not set.",
                 code="missing_key",
                 hint=f"headway.toml names it with key_env. Set it and start again: export {variable}=…",
             )
-        return found
+        return secret

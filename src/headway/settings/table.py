@@ -1,7 +1,7 @@
-"""Reading a table strictly: each key is taken by the type it must have, and what nobody took is an error.
+"""A table of headway.toml with its place in the file: every error about a setting is made here.
 
-Every message names the file, the path of the key, the value and what was expected. Values of keys that may hold a
-secret are never repeated.
+Each message names the file, the path of the key, the value and what was expected. A value that may be a secret is never
+repeated.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from urllib.parse import urlsplit
 
 from headway.nouns.errors import InvalidSettings, did_you_mean
 
-__all__ = ["Table", "shown"]
+__all__ = ["SettingsTable", "quoted"]
 
 Choice = TypeVar("Choice", bound=str)
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_URL = "an address such as http://127.0.0.1:11434/v1"
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """The value as TOML writes it, short."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -34,17 +35,17 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-class Table:
+class SettingsTable:
     """One table of the file, with the keys that it may have.
 
-    table = Table({"floor": 0.1}, "headway.toml", ("tasks", "route"), known=("floor",))
-    table.number("floor", 0.02, low=0, high=0.5)    # 0.1
+    table = SettingsTable({"floor": 0.1}, "headway.toml", ("tasks", "route"), known=("floor",))
+    table.number("floor", low=0, high=0.5)    # 0.1
     """
 
     def __init__(
         self, values: Mapping[str, Any], file: str, path: Sequence[str], known: Iterable[str], *, hint: str = ""
     ) -> None:
-        self._values = values
+        self.values = values
         self._file = file
         self._path = tuple(path)
         for key in values:
@@ -57,29 +58,27 @@ class Table:
                 )
 
     def __contains__(self, key: str) -> bool:
-        return key in self._values
-
-    def raw(self, key: str) -> Any:
-        return self._values[key]
+        return key in self.values
 
     def at(self, *keys: str) -> str:
         """The path of a key in this table, as TOML writes it."""
-        parts = (*self._path, *keys)
-        return ".".join(each if _BARE.match(each) else '"' + each + '"' for each in parts)
+        return ".".join(part if _BARE.match(part) else f'"{part}"' for part in (*self._path, *keys))
+
+    # -- errors
 
     def error(self, keys: str | Sequence[str], expected: str, value: object = ..., hint: str = "") -> InvalidSettings:
-        """The error that names the place, the value (unless it is left out) and what was expected."""
+        """The error that names the place, the value (None: not repeated) and what was expected."""
         path = self.at(keys) if isinstance(keys, str) else self.at(*keys)
         if value is ...:
-            value = self._values.get(keys) if isinstance(keys, str) else None
-        seen = "cannot be used" if value is None else f"is {shown(value)}"
+            value = self.values.get(keys) if isinstance(keys, str) else None
+        seen = "cannot be used" if value is None else f"is {quoted(value)}"
         end = "" if expected[-1] in ".?" else "."
         return InvalidSettings(
             f"{self._file}: {path} {seen}, expected {expected}{end}", code="settings_bad_value", hint=hint
         )
 
     def within(self, keys: Sequence[str], error: InvalidSettings) -> InvalidSettings:
-        """Another room's error, with the place in this file before it."""
+        """An error from another room, with the place in this file before it."""
         return InvalidSettings(f"{self._file}: {self.at(*keys)}: {error.message}", code=error.code, hint=error.hint)
 
     def missing(self, key: str, expected: str) -> InvalidSettings:
@@ -87,113 +86,81 @@ class Table:
             f"{self._file}: {self.at(key)} is missing, expected {expected}.", code="settings_missing_key"
         )
 
-    def number(
-        self, key: str, default: float, *, low: float = -math.inf, high: float = math.inf, above: bool = False
-    ) -> float:
+    # -- values, each by the type that it must have
+
+    def number(self, key: str, *, low: float = -math.inf, high: float = math.inf, above: bool = False) -> float:
         """A finite number from low (or above it) to high."""
-        if key not in self._values:
-            return default
-        value = self._values[key]
-        expected = _span("a number", low, high, above)
+        value = self.values[key]
+        expected = _span("a number", low, high, above=above)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self.error(key, expected)
         try:
-            found = float(value)
+            number = float(value)
         except OverflowError:
             raise self.error(key, expected) from None
-        if not math.isfinite(found) or not low <= found <= high or (above and found <= low):
+        if not math.isfinite(number) or not low <= number <= high or (above and number <= low):
             raise self.error(key, expected)
-        return found
+        return number
 
-    def whole(self, key: str, default: int, *, low: int, high: int) -> int:
+    def whole(self, key: str, *, low: float = -math.inf, high: float = math.inf) -> int:
         """A whole number from low to high."""
-        if key not in self._values:
-            return default
-        value = self._values[key]
+        value = self.values[key]
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.error(key, _span("a whole number", low, high, False))
+            raise self.error(key, _span("a whole number", low, high))
         return value
 
-    def flag(self, key: str, default: bool) -> bool:
-        value = self._values.get(key, default)
+    def flag(self, key: str) -> bool:
+        value = self.values[key]
         if not isinstance(value, bool):
             raise self.error(key, "true or false")
         return value
 
-    def text(self, key: str, default: str) -> str:
-        """Words: not empty, at most 500 characters, no control characters."""
-        if key not in self._values:
-            return default
-        return self.words(key, self._values[key])
-
-    def words(self, keys: str | Sequence[str], value: object) -> str:
-        """A value somewhere in this table, as words."""
+    def text(self, keys: str | Sequence[str], value: object = ...) -> str:
+        """Text: not empty, at most 500 characters, no control characters."""
+        if value is ...:
+            assert isinstance(keys, str), "a value deeper in the table is given"
+            value = self.values[keys]
         if not isinstance(value, str):
             raise self.error(keys, 'text in quotes, such as "name"', value)
-        if not value.strip() or len(value) > 500 or any(ord(each) < 32 or ord(each) == 127 for each in value):
+        if not value.strip() or len(value) > 500 or any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
             raise self.error(keys, "text that is not empty, at most 500 characters without control characters", value)
         return value
 
-    def one_of(self, key: str, choices: Sequence[Choice], default: Choice) -> Choice:
+    def one_of(self, key: str, choices: Sequence[Choice]) -> Choice:
         """One of some words."""
-        if key not in self._values:
-            return default
-        value = self._values[key]
-        for each in choices:
-            if value == each:
-                return each
-        listed = ", ".join(f'"{each}"' for each in choices)
+        value = self.values[key]
+        for choice in choices:
+            if value == choice:
+                return choice
+        listed = ", ".join(f'"{choice}"' for choice in choices)
         hint = did_you_mean(value, choices) if isinstance(value, str) else ""
         raise self.error(key, f"one of {listed}", value, hint if hint.startswith("Did") else "")
 
-    def words_list(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """A list of different words."""
-        if key not in self._values:
-            return default
-        value = self._values[key]
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of different texts."""
+        value = self.values[key]
         if not isinstance(value, list):
             raise self.error(key, 'a list of texts, such as ["small", "large"]', value)
-        found = tuple(self.words((key, str(place)), each) for place, each in enumerate(value))
-        twice = next((each for each in found if found.count(each) > 1), None)
+        texts = tuple(self.text((key, str(place)), item) for place, item in enumerate(value))
+        twice = next((text for text in texts if texts.count(text) > 1), None)
         if twice is not None:
             raise self.error(key, f"different names, and {twice!r} stands there twice", value)
-        return found
-
-    def table(self, key: str) -> Mapping[str, Any]:
-        """A table under this one; empty where there is none."""
-        value = self._values.get(key, {})
-        if not isinstance(value, Mapping):
-            raise self.error(key, "a table", value)
-        return value
-
-    def below(self, key: str, name: str, known: Iterable[str], *, hint: str = "") -> Table:
-        """The table `key.name`, to be read in turn."""
-        value = self.table(key)[name]
-        if not isinstance(value, Mapping):
-            raise self.error((key, name), f"a table with {', '.join(known)}", value)
-        return Table(value, self._file, (*self._path, key, name), known, hint=hint)
-
-    def inner(self, keys: Sequence[str], value: Mapping[str, Any], known: Iterable[str]) -> Table:
-        """A table written inline."""
-        return Table(value, self._file, (*self._path, *keys), known)
+        return texts
 
     def url(self, key: str) -> str:
         """An http or https address. It is never repeated in a message: it may hold a password."""
-        expected = "an address such as http://127.0.0.1:11434/v1"
-        if key not in self._values:
-            raise self.missing(key, expected)
-        value = self._values[key]
+        value = self.values[key]
         if not isinstance(value, str):
-            raise self.error(key, expected, value)
+            raise self.error(key, _URL, value)
         try:
             parts = urlsplit(value)
             host, _ = parts.hostname, parts.port
         except ValueError:
-            raise self.error(key, expected, None) from None
+            raise self.error(key, _URL, None) from None
         if parts.scheme not in ("http", "https"):
-            raise self.error(key, f"{expected}: only http and https are spoken", None)
-        if not host or any(each.isspace() or ord(each) < 32 for each in value):
-            raise self.error(key, expected, None)
+            raise self.error(key, f"{_URL}: only http and https are spoken", None)
+        if not host or any(letter.isspace() or ord(letter) < 32 for letter in value):
+            raise self.error(key, _URL, None)
         if "@" in parts.netloc:
             raise self.error(
                 key, "an address without user or password", None, hint="Name a variable with key_env instead."
@@ -204,22 +171,38 @@ class Table:
 
     def variable(self, key: str) -> str:
         """The name of an environment variable; a pasted key is refused without being repeated."""
-        if key not in self._values:
-            return ""
-        value = self._values[key]
+        value = self.values[key]
         if not isinstance(value, str) or _VARIABLE.match(value) is None:
-            raise self.error(
-                key,
-                "the name of an environment variable, such as LARGE_API_KEY",
-                None,
-                "The key itself is never written here.",
-            )
+            expected = "the name of an environment variable, such as LARGE_API_KEY"
+            raise self.error(key, expected, None, "The key itself is never written here.")
         return value
 
+    # -- tables in this one
 
-def _span(what: str, low: float, high: float, above: bool) -> str:
+    def table(self, key: str) -> Mapping[str, Any]:
+        """A table under this one; empty where there is none."""
+        value = self.values.get(key, {})
+        if not isinstance(value, Mapping):
+            raise self.error(key, "a table", value)
+        return value
+
+    def below(self, key: str, name: str, known: Iterable[str], *, hint: str = "") -> SettingsTable:
+        """The table `key.name`."""
+        value = self.table(key)[name]
+        if not isinstance(value, Mapping):
+            raise self.error((key, name), f"a table with {', '.join(known)}", value)
+        return SettingsTable(value, self._file, (*self._path, key, name), known, hint=hint)
+
+    def inner(self, keys: Sequence[str], value: Mapping[str, Any], known: Iterable[str]) -> SettingsTable:
+        """A table written inline."""
+        return SettingsTable(value, self._file, (*self._path, *keys), known)
+
+
+def _span(what: str, low: float, high: float, *, above: bool = False) -> str:
     if math.isfinite(low) and math.isfinite(high):
         return f"{what} above {low:g} and up to {high:g}" if above else f"{what} from {low:g} to {high:g}"
     if math.isfinite(low):
         return f"{what} above {low:g}" if above else f"{what} of {low:g} or more"
-    return f"a finite {what[2:]}"
+    if math.isfinite(high):
+        return f"{what} up to {high:g}"
+    return f"a finite {what[2:]}" if what == "a number" else what
