@@ -320,6 +320,17 @@ def test_both_clients_have_the_same_verbs() -> None:
     assert list(inspect.signature(Client).parameters) == list(inspect.signature(AsyncClient).parameters)
 
 
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_help_shows_what_a_caller_gives_and_gets(kind: type) -> None:
+    verbs = {name: verb for name, verb in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
+    for name, verb in verbs.items():
+        assert verb.__doc__, name
+        assert "ServerCall" not in str(inspect.signature(verb)), name
+    assert str(inspect.signature(verbs["policy"])) == "(self, reference: 'str') -> 'dict[str, Any]'"
+    assert verbs["decide"].__annotations__["return"] == "Decided"
+    assert inspect.iscoroutinefunction(verbs["decide"]) == (kind is AsyncClient)
+
+
 def test_importing_the_client_loads_no_numpy_and_no_project() -> None:
     code = (
         "import sys, headway.client\n"

@@ -7,7 +7,6 @@ May import: nouns.
 """
 
 from headway.client.answers import Decided, Event
-from headway.client.asynchronous import AsyncClient
-from headway.client.synchronous import Client
+from headway.client.clients import AsyncClient, Client
 
 __all__ = ["AsyncClient", "Client", "Decided", "Event"]

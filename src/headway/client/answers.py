@@ -1,4 +1,4 @@
-"""What a server says, as Python: decisions, events, and the same errors that it raised itself."""
+"""What a server answers, as Python: decisions, events, and the same errors that it raised itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headway.nouns.errors import (
     UnknownName,
 )
 
-__all__ = ["Decided", "Event", "Events", "error_of", "retry_after_s"]
+__all__ = ["Decided", "Event", "EventParser", "error_of", "retry_after_s"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Event:
     id: str = ""
 
 
-class Events:
+class EventParser:
     """Turns the lines of an event stream into events."""
 
     def __init__(self) -> None:
@@ -87,8 +87,8 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], *, now: datet
     try:
         detail = json.loads(body)["error"]
         code, message, hint = str(detail["code"]), str(detail["message"]), str(detail.get("hint", ""))
-        reasons = tuple(str(each) for each in detail.get("reasons", ())) or (message,)
-    except (ValueError, KeyError, TypeError):  # somebody else answered: a proxy, or not Headway at all
+        reasons = tuple(str(reason) for reason in detail.get("reasons", ())) or (message,)
+    except (ValueError, KeyError, TypeError):  # a proxy answered, or something that is not Headway
         code, message = "not_headway", f"The server answered {status} with something that is not Headway's."
         hint, reasons = "Check the address: it is that of `headway serve`, without a path.", (message,)
     error: HeadwayError
@@ -105,14 +105,14 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], *, now: datet
         error = _CLASSES[status](message, code=code, hint=hint)
     elif status in (400, 405, 408, 413, 415, 422):
         error = InvalidInput(message, code=code, hint=hint)
-    else:  # 401 and 403 among them: no input of the call is wrong
+    else:  # 401 and 403 among them: the input of the call is not at fault
         error = HeadwayError(message, code=code, hint=hint)
     error.status = status
     return error
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
-    """Seconds until the server wants to be asked again; it may say so as a number or as a date."""
+    """Seconds until the server wants the call again; the header may be a number or a date."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return float(text)

@@ -1,33 +1,54 @@
-"""What each verb sends and how its answer is read; no socket. `Client` and `AsyncClient` both send these.
+"""Every call to a server, described once: what is sent, how the answer is read, and whether it may be sent again.
 
-A decision is sent with an id of ours, so that sending it again gives the stored decision: `repeatable` says which calls
-may be sent again after an answer got lost.
+`ServerVerbs` has one method per verb. `Client` and `AsyncClient` inherit them: the first sends what a method describes
+and returns the answer, the second returns a coroutine of it. No socket is opened here.
+
+A decision is sent with an id that the client made, so that sending it again gives the stored decision.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypedDict, TypeVar
+from types import MethodType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 from urllib.parse import quote
 
 from headway.client.answers import Decided
 from headway.nouns.errors import InvalidInput
-from headway.nouns.ids import decision_id, is_episode, parse_decision_id
+from headway.nouns.ids import decision_id, episode_id, is_episode, parse_decision_id
 from headway.nouns.records import Candidate, Ending
 
-__all__ = ["Ask", "Call", "Details", "Offer"]
+if TYPE_CHECKING:
+    from headway.client.clients import AsyncClient, Client
+
+__all__ = ["DecideOptions", "DecideRequest", "Offer", "ServerCall", "ServerVerb", "ServerVerbs", "Signals"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Offer = str | Candidate | Mapping[str, Any]
 Signals = Mapping[str, float | None]
 
 
-class Details(TypedDict, total=False):
-    """What may be said of a decision beside its text and its candidates."""
+class DecideOptions(TypedDict, total=False):
+    """What a decision may have beside its text and its candidates."""
 
     state: Mapping[str, Any] | None
     episode: str | None
@@ -36,7 +57,7 @@ class Details(TypedDict, total=False):
     id: str | None
 
 
-class Ask(Details, total=False):
+class DecideRequest(DecideOptions, total=False):
     """One decision of a batch."""
 
     task: str
@@ -45,8 +66,11 @@ class Ask(Details, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Generic[T]):
-    """One request: `read` turns its decoded answer into what the verb gives."""
+class ServerCall(Generic[T]):
+    """One request. `read` turns its decoded answer into what the verb returns.
+
+    `repeatable`: it may be sent again after an answer got lost, because the server counts it once.
+    """
 
     method: Literal["GET", "POST"]
     path: str
@@ -56,82 +80,177 @@ class Call(Generic[T]):
     repeatable: bool = True
 
 
-def decide(task: str, text: str, candidates: Iterable[Offer] | None, details: Details) -> Call[Decided]:
-    body = _ask({**details, "task": task, "text": text, "candidates": candidates})
-    return Call(method="POST", path="/v1/decisions", body=_encoded(body), read=Decided.read)
+class ServerVerb(Generic[P, T]):
+    """A method that describes a call. A `Client` sends it and returns T, an `AsyncClient` returns a coroutine of T."""
+
+    def __init__(self, describe: Callable[Concatenate[Any, P], ServerCall[T]]) -> None:
+        @functools.wraps(describe)
+        def send(client: Any, *values: P.args, **named: P.kwargs) -> Any:
+            return client._send(describe(client, *values, **named))
+
+        @functools.wraps(describe)
+        async def send_async(client: Any, *values: P.args, **named: P.kwargs) -> Any:
+            return await client._send(describe(client, *values, **named))
+
+        signature = inspect.signature(describe)
+        answer = str(signature.return_annotation).removeprefix("ServerCall[").removesuffix("]")
+        for function in (send, send_async):  # help() shows what a caller gets
+            vars(function)["__signature__"] = signature.replace(return_annotation=answer)
+            function.__annotations__ = {**describe.__annotations__, "return": answer}
+        self.__doc__ = describe.__doc__
+        self._send, self._send_async = send, send_async
+
+    @overload
+    def __get__(self, client: Client, owner: Any) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: AsyncClient, owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(self, client: None, owner: Any) -> Callable[..., Any]: ...
+    def __get__(self, client: Any, owner: Any) -> Any:
+        function = self._send_async if owner.is_async else self._send
+        return function if client is None else MethodType(function, client)
 
 
-def decide_many(asks: Iterable[Ask]) -> Call[list[Decided]]:
-    body = {"decisions": [_ask(each) for each in asks]}
+class ServerVerbs:
+    """The verbs of a project, spoken to its server."""
 
-    def read(answer: Any) -> list[Decided]:
-        return [Decided.read(each) for each in answer["decisions"]]
+    is_async: ClassVar[bool]
+    url: str
 
-    return Call(method="POST", path="/v1/decisions/batch", body=_encoded(body), read=read)
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    # -- decide
+
+    @ServerVerb
+    def decide(
+        self, task: str, text: str = "", candidates: Iterable[Offer] | None = None, **details: Unpack[DecideOptions]
+    ) -> ServerCall[Decided]:
+        """Choose one of the candidates; it is durably logged when this returns. The same `id` gives the same answer."""
+        body = _decision({**details, "task": task, "text": text, "candidates": candidates})
+        return ServerCall(method="POST", path="/v1/decisions", body=_encoded(body), read=Decided.read)
+
+    @ServerVerb
+    def decide_many(self, asks: Iterable[DecideRequest]) -> ServerCall[list[Decided]]:
+        """Up to 1,000 decisions at once, each a table of what `decide` takes: all of them are stored, or none."""
+
+        def read(answer: Any) -> list[Decided]:
+            return [Decided.read(decision) for decision in answer["decisions"]]
+
+        body = {"decisions": [_decision(ask) for ask in asks]}
+        return ServerCall(method="POST", path="/v1/decisions/batch", body=_encoded(body), read=read)
+
+    # -- signal
+
+    @ServerVerb
+    def signal(
+        self,
+        /,
+        subject: str,
+        signals: Signals | None = None,
+        *,
+        key: str = "",
+        label: str = "",
+        early: bool = False,
+        **named: float | None,
+    ) -> ServerCall[int]:
+        """Record how a decision or an episode went; None withdraws a signal. Returns how many were new.
+
+        `early`: the decision may not have arrived yet; its signals wait for it.
+        """
+        values = {**(signals or {}), **named}
+        if not values:
+            raise InvalidInput(
+                "There is no signal to send.", code="no_signal", hint="Name at least one: reward=1.0 or solved=1."
+            )
+        return _signals({subject: values}, key=key, label=label, early=early)
+
+    @ServerVerb
+    def signals(self, values: Mapping[str, Signals]) -> ServerCall[int]:
+        """Signals about up to 1,000 decisions or episodes, by id: all are stored, or none. Gives how many were new."""
+        return _signals(values)
+
+    def episode(self, task: str, episode: str) -> str:
+        """The id by which an episode takes signals; computed here, nothing is sent."""
+        return episode_id(task, episode)
+
+    @ServerVerb
+    def end_episode(self, task: str, episode: str, ending: Ending = "terminated") -> ServerCall[None]:
+        """No further decision of this episode will come."""
+
+        def read(_: Any) -> None:
+            return None
+
+        path = f"/v1/tasks/{_segment(task)}/episodes/{_segment(episode)}/end"
+        return ServerCall(method="POST", path=path, body=_encoded({"ending": ending}), read=read)
+
+    # -- look
+
+    @ServerVerb
+    def explain(self, decision: str) -> ServerCall[dict[str, Any]]:
+        """Who decided, why, with which probabilities, and how it went."""
+        return ServerCall(method="GET", path=f"/v1/decisions/{parse_decision_id(decision)}", read=dict)
+
+    @ServerVerb
+    def status(self) -> ServerCall[dict[str, Any]]:
+        """Every task: which policy is current, what waits, how much data there is."""
+        return ServerCall(method="GET", path="/v1/tasks", read=dict)
+
+    @ServerVerb
+    def policies(self, task: str | None = None) -> ServerCall[list[dict[str, Any]]]:
+        """Every policy that the ledger names, and its state."""
+        params = {} if task is None else {"task": task}
+        return ServerCall(
+            method="GET", path="/v1/policies", params=params, read=lambda answer: list(answer["policies"])
+        )
+
+    @ServerVerb
+    def policy(self, reference: str) -> ServerCall[dict[str, Any]]:
+        """The header of a policy: what it is, what it was trained on, which baselines it was compared with."""
+        return ServerCall(method="GET", path=f"/v1/policies/{_segment(reference)}", read=dict)
+
+    # -- change who decides
+
+    @ServerVerb
+    def promote(
+        self, policy: str, *, task: str | None = None, trust_keys: Sequence[str] = ()
+    ) -> ServerCall[dict[str, Any]]:
+        """Make a policy current on its latest evidence; GateRefused if that is not enough. Needs an admin key.
+
+        `trust_keys`: only ratings by these keys count.
+        """
+        body: dict[str, Any] = {} if task is None else {"task": task}
+        if trust_keys:
+            body["trust_keys"] = list(trust_keys)
+        path = f"/v1/policies/{_segment(policy)}/promote"
+        return ServerCall(method="POST", path=path, body=_encoded(body), read=dict, repeatable=False)
+
+    @ServerVerb
+    def rollback(self, task: str, *, to: str | None = None, why: str = "") -> ServerCall[dict[str, Any]]:
+        """Make the previous policy (or `to`) current again. Needs an admin key."""
+        body = {"why": why} if to is None else {"why": why, "to": to}
+        path = f"/v1/tasks/{_segment(task)}/rollback"
+        return ServerCall(method="POST", path=path, body=_encoded(body), read=dict, repeatable=False)
 
 
-def signals(values: Mapping[str, Signals], *, key: str = "", label: str = "", early: bool = False) -> Call[int]:
+def _signals(values: Mapping[str, Signals], *, key: str = "", label: str = "", early: bool = False) -> ServerCall[int]:
     items = []
-    for subject, given in values.items():
-        item: dict[str, Any] = {"subject": _subject(subject), "signals": dict(given)}
+    for subject, signals in values.items():
+        subject_id = subject if is_episode(subject) else parse_decision_id(subject)
+        item: dict[str, Any] = {"subject": subject_id, "signals": dict(signals)}
         if label:
             item["label"] = label
-        # What is taken back twice is an error, so that a repetition needs a key to be known by.
-        used = key or (f"client-{uuid.uuid4().hex}" if None in given.values() else "")
-        if used:
-            item["key"] = used
+        # Withdrawing twice is an error: with a key, the server recognises a repetition.
+        item_key = key or (f"client-{uuid.uuid4().hex}" if None in signals.values() else "")
+        if item_key:
+            item["key"] = item_key
         items.append(item)
     body = {"signals": items, "early": True} if early else {"signals": items}
-    return Call(method="POST", path="/v1/signals", body=_encoded(body), read=lambda answer: int(answer["new"]))
+    return ServerCall(method="POST", path="/v1/signals", body=_encoded(body), read=lambda answer: int(answer["new"]))
 
 
-def end_episode(task: str, episode: str, ending: Ending) -> Call[None]:
-    path = f"/v1/tasks/{_segment(task)}/episodes/{_segment(episode)}/end"
-    return Call(method="POST", path=path, body=_encoded({"ending": ending}), read=_nothing)
-
-
-def explain(decision: str) -> Call[dict[str, Any]]:
-    return Call(method="GET", path=f"/v1/decisions/{parse_decision_id(decision)}", read=dict)
-
-
-def status() -> Call[dict[str, Any]]:
-    return Call(method="GET", path="/v1/tasks", read=dict)
-
-
-def policies(task: str | None) -> Call[list[dict[str, Any]]]:
-    params = {} if task is None else {"task": task}
-    return Call(method="GET", path="/v1/policies", params=params, read=lambda answer: list(answer["policies"]))
-
-
-def policy(reference: str) -> Call[dict[str, Any]]:
-    return Call(method="GET", path=f"/v1/policies/{_segment(reference)}", read=dict)
-
-
-def promote(reference: str, task: str | None, trust_keys: Sequence[str] = ()) -> Call[dict[str, Any]]:
-    body: dict[str, Any] = {} if task is None else {"task": task}
-    if trust_keys:
-        body["trust_keys"] = list(trust_keys)
-    path = f"/v1/policies/{_segment(reference)}/promote"
-    return Call(method="POST", path=path, body=_encoded(body), read=dict, repeatable=False)
-
-
-def rollback(task: str, to: str | None, why: str) -> Call[dict[str, Any]]:
-    body = {"why": why} if to is None else {"why": why, "to": to}
-    path = f"/v1/tasks/{_segment(task)}/rollback"
-    return Call(method="POST", path=path, body=_encoded(body), read=dict, repeatable=False)
-
-
-def named(values: Signals | None, more: Mapping[str, float | None]) -> dict[str, float | None]:
-    found = {**(values or {}), **more}
-    if not found:
-        raise InvalidInput(
-            "There is no signal to send.", code="no_signal", hint="Name at least one: reward=1.0 or solved=1."
-        )
-    return found
-
-
-def _ask(ask: Mapping[str, Any]) -> dict[str, Any]:
-    known = {*Ask.__annotations__, *Details.__annotations__}
+def _decision(ask: Mapping[str, Any]) -> dict[str, Any]:
+    known = DecideRequest.__annotations__.keys() | DecideOptions.__annotations__.keys()
     unknown = sorted(ask.keys() - known)
     if unknown or not ask.get("task"):
         raise InvalidInput(
@@ -139,12 +258,11 @@ def _ask(ask: Mapping[str, Any]) -> dict[str, Any]:
             code="bad_decision",
             hint=f"Its fields are {', '.join(sorted(known))}.",
         )
-    found = {name: value for name, value in ask.items() if value is not None}
-    if "candidates" in found:
-        found["candidates"] = [_offer(each) for each in found["candidates"]]
-    given = found.get("id")
-    found["id"] = decision_id(time.time()) if given is None else parse_decision_id(given)
-    return found
+    body = {name: value for name, value in ask.items() if value is not None}
+    if "candidates" in body:
+        body["candidates"] = [_offer(offer) for offer in body["candidates"]]
+    body["id"] = parse_decision_id(body["id"]) if "id" in body else decision_id(time.time())
+    return body
 
 
 def _offer(offer: Offer) -> Any:
@@ -158,16 +276,8 @@ def _offer(offer: Offer) -> Any:
     raise InvalidInput(f"A candidate is {offer!r}, expected a name or a table with a name.", code="bad_candidate")
 
 
-def _subject(subject: str) -> str:
-    return subject if is_episode(subject) else parse_decision_id(subject)
-
-
 def _segment(text: str) -> str:
     return quote(text, safe="@")
-
-
-def _nothing(_: Any) -> None:
-    return None
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:
@@ -182,9 +292,9 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """A numpy scalar or array, a mapping that is no dict."""
+    """A numpy scalar or array, or a mapping that is not a dict."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"a {type(value).__name__} is no JSON value")
+    raise TypeError(f"a {type(value).__name__} is not a JSON value")

@@ -1,27 +1,29 @@
-"""When to send again, and with which settings to send at all."""
+"""How a call is sent: with which settings, when it is sent again, and how its answer is read."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
 from headway.client.answers import error_of, retry_after_s
-from headway.client.calls import Call
+from headway.client.calls import ServerCall
 from headway.nouns.errors import Busy, HeadwayError, InvalidInput, Unavailable
 
-__all__ = ["EVENT_SILENCE_S", "Attempts", "client_settings", "ours", "read", "stream_headers"]
+__all__ = ["EVENT_HEADERS", "EVENT_TIMEOUT", "Attempts", "client_settings", "connection_error", "read", "request"]
 
-EVENT_SILENCE_S = 60.0  # the server says something at least every 15 s
-_BEFORE_SENDING = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_PASSING = ("stopping", "store_locked")  # codes of 503 that go away by themselves
+T = TypeVar("T")
+EVENT_HEADERS = {"accept": "text/event-stream"}
+EVENT_TIMEOUT = httpx.Timeout(60.0, connect=5.0)  # the server sends something at least every 15 s
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_TEMPORARY = ("stopping", "store_locked")  # codes of 503 that go away by themselves
 
 
 def client_settings(url: str, key: str | None, timeout_s: float) -> dict[str, Any]:
-    """For httpx. Proxies and .netrc of the environment are left alone: the server is here, or named exactly."""
+    """For httpx. Proxies and .netrc of the environment are not used: the address is exactly the one given."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise InvalidInput(
@@ -41,12 +43,13 @@ def client_settings(url: str, key: str | None, timeout_s: float) -> dict[str, An
     }
 
 
-def stream_headers() -> dict[str, str]:
-    return {"accept": "text/event-stream"}
+def request(http: httpx.Client | httpx.AsyncClient, call: ServerCall[Any]) -> httpx.Request:
+    headers = None if call.body is None else {"content-type": "application/json"}
+    return http.build_request(call.method, call.path, content=call.body, params=call.params or None, headers=headers)
 
 
-def read(call: Call[Any], response: httpx.Response) -> Any:
-    """What the call gives, or the error that the server raised."""
+def read(call: ServerCall[T], response: httpx.Response) -> T:
+    """What the verb returns, or the error that the server raised."""
     if response.is_error or response.is_redirect:
         raise error_of(response.status_code, response.content, response.headers)
     try:
@@ -61,35 +64,36 @@ def read(call: Call[Any], response: httpx.Response) -> Any:
 
 @dataclass(slots=True, kw_only=True)
 class Attempts:
-    """Counts the attempts of one call; `after` says how long to wait for the next one, or raises what went wrong."""
+    """Counts the attempts of one call."""
 
-    call: Call[Any]
+    call: ServerCall[Any]
     retries: int
     longest_wait_s: float
     made: int = 0
 
-    def after(self, error: Exception, headers: httpx.Headers | None = None) -> float:
-        told = None if headers is None else retry_after_s(headers)
-        wait_s = 0.1 * 2**self.made * random.uniform(0.5, 1.0) if told is None else told
+    def after(self, error: Exception, response: httpx.Response | None) -> float:
+        """How long to wait before the next attempt; raises the error where there is none."""
+        requested = None if response is None else retry_after_s(response.headers)
+        wait_s = 0.1 * 2**self.made * random.uniform(0.5, 1.0) if requested is None else requested
         self.made += 1
-        if self.made > self.retries or wait_s > self.longest_wait_s or not self._worth_it(error):
-            raise ours(error) from (None if isinstance(error, HeadwayError) else error)
+        if self.made > self.retries or wait_s > self.longest_wait_s or not self._may_pass(error):
+            raise connection_error(error) from (None if isinstance(error, HeadwayError) else error)
         return wait_s
 
-    def _worth_it(self, error: Exception) -> bool:
-        if isinstance(error, (Busy, *_BEFORE_SENDING)):
+    def _may_pass(self, error: Exception) -> bool:
+        if isinstance(error, (Busy, *_NOT_SENT)):
             return True  # refused before anything happened
-        passing = isinstance(error, httpx.TransportError) or (isinstance(error, Unavailable) and error.code in _PASSING)
-        return passing and self.call.repeatable
+        temporary = isinstance(error, Unavailable) and error.code in _TEMPORARY
+        return (temporary or isinstance(error, httpx.TransportError)) and self.call.repeatable
 
 
-def ours(error: Exception) -> Exception:
-    """An error of the connection as one of ours."""
+def connection_error(error: Exception) -> Exception:
+    """An error of the connection as one of Headway's; any other is returned as it is."""
     if isinstance(error, httpx.TimeoutException):
         return Unavailable(
             "The server did not answer in time.",
             code="timeout",
-            hint="Raise `timeout_s`, or look at the server's log.",
+            hint="Increase `timeout_s`, or look at the server's log.",
         )
     if isinstance(error, httpx.TransportError):
         return Unavailable(
