@@ -126,7 +126,7 @@ def test_nothing_outlives_a_killed_supervisor(tmp_path):
 
 ELSEWHERE = (
     "import sys; sys.platform = 'elsewhere'\n"
-    "from headway.loop.parent import end_with_parent\n"
+    "from headway.client.parent import end_with_parent\n"
     "end_with_parent(int(sys.argv[1])); print('ready', flush=True)\n"
     "import threading; threading.Event().wait()\n"
 )
@@ -153,7 +153,7 @@ def test_children_end_by_the_pipe_where_the_kernel_does_not_tell(blocking):
 def test_a_child_whose_parent_is_gone_already_never_begins_to_listen(tmp_path):
     told, kept = os.pipe()
     os.close(kept)
-    command = ["-m", "headway.loop.parent", str(told), "headway.serve", str(tmp_path), "--port", "0"]
+    command = ["-m", "headway.client.parent", str(told), "headway.serve", str(tmp_path), "--port", "0"]
     try:
         done = subprocess.run(
             [sys.executable, *command], pass_fds=(told,), capture_output=True, check=False, timeout=60
@@ -169,29 +169,3 @@ def test_the_supervisor_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not loaded & {"numpy", "torch", "granian", "starlette", "httpx", "click", "rich", "anyio"}
-
-
-def test_a_child_that_dies_young_is_started_later_and_later(tmp_path):
-    from headway.loop.child import Child
-
-    told, kept = os.pipe()
-    try:
-        child = Child("broken", ["headway.no_such_module"], pipe=told, log=tmp_path / "run" / "broken.log")
-        now, waits = 100.0, []
-        for _ in range(10):
-            child.start(now)
-            assert child.process is not None
-            child.process.wait()
-            assert child.died(now) == 1
-            waits.append(child.not_before - now)
-            now = child.not_before
-        assert waits == pytest.approx([0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0])
-        assert "no_such_module" in child.failure().message
-        child.start(now)
-        assert child.process is not None
-        child.process.wait()
-        child.died(now + 61)
-        assert child.not_before == pytest.approx(now + 61.2), "it had lived for a minute"
-    finally:
-        os.close(told)
-        os.close(kept)

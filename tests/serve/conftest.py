@@ -30,11 +30,11 @@ ASK: dict[str, Any] = {"task": "route", "text": "Summarise this page", "candidat
 class Running:
     """A server process."""
 
-    def __init__(self, folder: Path, *more: str, **options: Any) -> None:
+    def __init__(self, folder: Path, *more: str, launcher: tuple[str, ...] = (), **options: Any) -> None:
         self.folder = folder
         self._store = {name: url for name, url in (options.get("env") or {}).items() if name == "HEADWAY_STORE_URL"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "headway.serve", str(folder), "--port", "0", *more],
+            [sys.executable, "-m", *launcher, "headway.serve", str(folder), "--port", "0", *more],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

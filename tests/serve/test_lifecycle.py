@@ -135,7 +135,8 @@ PARENT = """
 import os, subprocess, sys
 read, write = os.pipe()
 child = subprocess.Popen(
-    [sys.executable, "-m", "headway.serve", sys.argv[1], "--port", "0", "--parent-pipe", str(read)], pass_fds=[read]
+    [sys.executable, "-m", "headway.client.parent", str(read), "headway.serve", sys.argv[1], "--port", "0"],
+    pass_fds=[read],
 )
 os.close(read)
 child.wait()
@@ -157,7 +158,7 @@ def test_a_server_ends_with_its_parent(tmp_path: Path, number: signal.Signals) -
 def test_the_pipe_alone_is_enough(tmp_path: Path) -> None:
     """Where the kernel does not tell: the server ends when its end of the pipe reads as closed."""
     read, write = os.pipe()
-    running = Running(tmp_path, "--parent-pipe", str(read), pass_fds=[read])
+    running = Running(tmp_path, launcher=("headway.client.parent", str(read)), pass_fds=[read])
     os.close(read)
     assert running.decide().status_code == 201
     os.close(write)

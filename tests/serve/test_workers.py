@@ -351,7 +351,7 @@ def test_a_worker_that_is_killed_is_replaced_while_the_port_answers(own: Callabl
         assert client.post("/v1/decisions", json=ASK).status_code == 201
     assert running.stored() == 21
     said = running.stop()
-    assert f"worker=0 pid={before[0]} ended with status -9, starts again in 0.1 s" in said
+    assert f"worker=0 pid={before[0]} ended (SIGKILL), starts again in 0.1 s" in said
     assert running.process.returncode == 0
 
 
@@ -366,27 +366,35 @@ def test_a_rate_limit_is_each_workers_own(own: Callable[..., Running]) -> None:
 DYING = """
 import sys
 from pathlib import Path
+from headway.client.process import Backoff
 from headway.serve import workers
 from headway.settings import ServerSettings
 
-home = Path(sys.argv[1], ".headway")
-CHILD = "import os, sys\\nprint('{\\"pid\\": 1}', flush=True)\\n"
-CHILD += "while not os.path.exists(sys.argv[1]): pass\\nsys.exit(3)"
+folder = Path(sys.argv[1])
 
 class Dying(workers.Workers):
-    def _command(self, *_):
-        return [sys.executable, "-S", "-c", CHILD, str(home / "run" / "server.json")]
+    def _arguments(self, *_):
+        return ["dying", str(folder / ".headway" / "run" / "server.json")]
 
-workers._SOON_S = 0.001
-sys.exit(Dying(home.parent, ServerSettings(port=0, workers=2), announce=lambda address, keys: None).run())
+workers._BACKOFF = Backoff(first_s=0.001)
+sys.exit(Dying(folder, ServerSettings(port=0, workers=2), announce=lambda address, keys: None).run())
+"""
+CHILD = """
+import os, sys
+print('{"pid": 1}', flush=True)
+while not os.path.exists(sys.argv[1]):
+    pass
+sys.exit(3)
 """
 
 
 def test_a_parent_whose_workers_all_die_gives_up(tmp_path: Path) -> None:
+    (tmp_path / "dying.py").write_text(CHILD)
     done = subprocess.run(
-        [sys.executable, "-c", DYING, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
-    )
+        [sys.executable, "-c", DYING, str(tmp_path)],
+        capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr.count("ended with status 3") >= 10
+    assert done.stderr.count("ended (status 3)") >= 10
     assert done.stderr.endswith("times in a row, and no other answers\n")
     assert not list(tmp_path.glob(".headway/run/*"))

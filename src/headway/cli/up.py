@@ -27,16 +27,18 @@ def up(session: Session, host: str | None, port: int | None, workers: int | None
     from headway.serve.workers import server_settings
 
     session.folder.mkdir(parents=True, exist_ok=True)
-    worker = False
+    started: dict[str, str] = {}
     if demo:
         from headway.loop.demo import prepare
 
         prepare(session.folder)
+        started["demo"] = "headway.loop.traffic"
     else:
         from headway.settings import load
 
         settings = load(session.folder)  # what is wrong with headway.toml is said here, not in a child's log
-        worker = any(each.kind == "reply" or each.model for each in settings.tasks.values())
+        if any(each.kind == "reply" or each.model for each in settings.tasks.values()):
+            started["worker"] = "headway.loop.work"
 
     server_settings(session.folder, workers=workers)
     as_json = session.out.json
@@ -68,10 +70,10 @@ def up(session: Session, host: str | None, port: int | None, workers: int | None
         ready=ready,
         host=host,
         port=port,
-        workers=workers,
+        server_workers=workers,
         watch=not no_watch,
-        worker=worker,
-        demo=demo,
+        nice=0 if demo else None,  # whoever watches a demo waits for the loop
+        workers=started,
     )
     status = supervisor.run()
     say("Stopped.")

@@ -243,6 +243,7 @@ def _ours(connection: socket.socket) -> bool:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="headway.loop.work", description="Hold language models for a project.")
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--url", default="", help="the server's address, which `up` tells all its workers")
     parser.add_argument("--idle", type=float, default=600.0)
     asked = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")

@@ -5,5 +5,5 @@
 
 Takes: HTTP requests.   Gives: JSON, server-sent events, one error shape.
 Never: trains, holds a language model, takes a path or a propensity from a client, opens a socket outwards unasked.
-May import: nouns, observe, promote, settings, project.
+May import: nouns, client, observe, promote, settings, project.
 """

@@ -26,7 +26,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--host", default=None)
     parser.add_argument("--port", type=int, default=None, help="0: any free port")
     parser.add_argument("--workers", type=int, default=None, help="processes; more than one with PostgreSQL")
-    parser.add_argument("--parent-pipe", type=int, default=None, help="end when this inherited pipe is closed")
     parser.add_argument("--no-request-log", action="store_true")
     parser.add_argument("--socket", type=int, default=None, help="of a worker: the listening socket that it inherits")
     parser.add_argument("--worker", type=int, default=0, help="of a worker: its number")
@@ -67,7 +66,6 @@ def _serve(asked: argparse.Namespace) -> int:
         host=asked.host,
         port=asked.port,
         announce=announce,
-        parent_pipe=asked.parent_pipe,
         log_requests=not asked.no_request_log,
         place=place,
     )

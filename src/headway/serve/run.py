@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import gc
 import logging
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -41,8 +39,6 @@ from headway.settings import ServerSettings
 __all__ = ["Address", "Place", "bind", "serve"]
 
 logger = logging.getLogger("headway.serve")
-_PR_SET_PDEATHSIG = 1
-_PARENT_GONE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,19 +56,16 @@ def serve(
     host: str | None = None,
     port: int | None = None,
     announce: Callable[[Address, Guard], None] | None = None,
-    parent_pipe: int | None = None,
     log_requests: bool = True,
     project: Project | None = None,
     place: Place | None = None,
 ) -> int:
     """Serve a project in this process until a signal stops it; returns the exit status.
 
-    `announce` is called once the server answers, with its real address (port 0 asks for any free one). With
-    `parent_pipe`, the read end of a pipe that the parent holds open, it ends with its parent, however that ends.
-    With `place` it is one of several workers: the port is bound already.
+    `announce` is called once the server answers, with its real address (port 0 asks for any free one). With `place`
+    it is one of several workers: the port is bound already. Run as `python -m headway.client.parent PIPE headway.serve`
+    it ends with its parent, however that ends.
     """
-    if parent_pipe is not None:
-        _die_with_parent()
     opened = Project(folder) if project is None else project
     settings = replace(
         opened.settings.server,
@@ -89,7 +82,7 @@ def serve(
     address = Address(host=settings.host, port=listening.getsockname()[1], pid=os.getpid())
     worker = None if place is None else place.worker
     guard = application(opened, replace(settings, port=address.port), log_requests=log_requests, worker=worker)
-    return asyncio.run(_run(guard, listening, address, announce, parent_pipe, alone=place is None))
+    return asyncio.run(_run(guard, listening, address, announce, alone=place is None))
 
 
 class _Embedded(Granian):
@@ -125,7 +118,6 @@ async def _run(
     listening: socket.socket,
     address: Address,
     announce: Callable[[Address, Guard], None] | None,
-    parent_pipe: int | None,
     *,
     alone: bool,
 ) -> int:
@@ -134,9 +126,6 @@ async def _run(
     stop = _Stop(server.settings.stop_timeout_s)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.ask)
-    if parent_pipe is not None:
-        os.set_blocking(parent_pipe, False)
-        loop.add_reader(parent_pipe, _parent_may_be_gone, loop, parent_pipe, stop)
     # What is here now stays: requests leave little behind, and looking for it after every 700 objects costs 5%.
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
@@ -176,11 +165,9 @@ class _Stop:
         self._until = 0.0
         self._finished = threading.Event()
 
-    def ask(self, limit_s: float | None = None) -> None:
+    def ask(self) -> None:
         if self.asked.is_set():
             os._exit(1)
-        if limit_s is not None:
-            self._limit_s = limit_s
         self.asked.set()
 
     def begin(self) -> None:
@@ -197,16 +184,3 @@ class _Stop:
     def _enforce(self) -> None:
         if not self._finished.wait(self._limit_s):
             os._exit(1)  # a stuck commit: what was acknowledged is durable
-
-
-def _die_with_parent() -> None:
-    """Linux: the kernel ends this process when the thread that started it ends. Elsewhere the pipe alone tells."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def _parent_may_be_gone(loop: asyncio.AbstractEventLoop, pipe: int, stop: _Stop) -> None:
-    with contextlib.suppress(BlockingIOError):
-        if os.read(pipe, 64) == b"":
-            loop.remove_reader(pipe)
-            stop.ask(_PARENT_GONE_S)

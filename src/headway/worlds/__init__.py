@@ -2,5 +2,5 @@
 
 Takes: a name, how many, a seed.   Gives: situations, and what any action would have earned in them.
 Never: stores a row, learns, pretends to be real traffic: everything here is synthetic and says so.
-May import: encode, nouns.
+May import: encode, client, nouns.
 """

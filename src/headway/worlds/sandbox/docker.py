@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from shutil import which
 
-from headway.worlds.sandbox.keeping import GRACE_S, keeper_source, missing, result, spec
+from headway.client.process import run
+from headway.worlds.sandbox.keeping import GRACE_S, keeper_source, missing, report_bytes, result, spec
 from headway.worlds.sandbox.records import Command, Files, Limits, Result, checked_files
 
 __all__ = ["IMAGE", "Docker", "build_image", "dockerfile"]
@@ -74,36 +75,23 @@ class Docker:
         argv = ["python3", "-I", "-c", command] if isinstance(command, str) else [*command]
         document = spec(argv, limits, cwd="", home=BOX, files=checked_files(files), stdin=stdin)
         container = f"headway-{secrets.token_hex(8)}"
-        with subprocess.Popen(
+        output = run(
             self.arguments(container, limits),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        ) as client:
-            try:
-                answer, complaint = client.communicate(
-                    json.dumps(document).encode(), limits.wall_s + GRACE_S + _START_S
-                )
-            except subprocess.TimeoutExpired:
-                # The keeper inside should have ended it long ago. The client is only a messenger: end the container.
-                self._remove(container)
-                client.kill()
-                client.communicate()
-                return Result(
-                    status="timeout", why="the container was killed", seconds=limits.wall_s, sandbox=self.name
-                )
-            except BaseException:
-                self._remove(container)
-                client.kill()
-                raise
-        if client.returncode == 137 and not answer:
+            json.dumps(document).encode(),
+            # The keeper inside ends it in time. The client is only a messenger: before it, the container has to end.
+            timeout_s=limits.wall_s + GRACE_S + _START_S,
+            most_bytes=report_bytes(limits),
+            before_stop=lambda: self._remove(container),
+        )
+        if output.timed_out:
+            return Result(status="timeout", why="the container was killed", seconds=limits.wall_s, sandbox=self.name)
+        if output.status == 137 and not output.stdout:
             return Result(
                 status="failed",
                 why=f"the engine ended it: more than {limits.memory_bytes:,} bytes of memory, or killed from outside",
                 sandbox=self.name,
             )
-        return result(answer, complaint, limits, self.name)[0]
+        return result(output, limits, self.name)[0]
 
     def arguments(self, container: str, limits: Limits) -> list[str]:
         """The command line; tests hold it to what the docstring promises."""

@@ -1,4 +1,4 @@
-"""Starts a keeper for one run and reads its report."""
+"""Start a keeper for one run, and read its report."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import base64
 import json
 import os
 import secrets
+import signal
 import stat
-import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from shutil import which
 from typing import Any
 
+from headway.client.process import Output, run
 from headway.nouns.errors import Unavailable
-from headway.worlds.sandbox.records import Limits, Result, Status
+from headway.worlds.sandbox.records import MIB, Limits, Result, Status
 
-__all__ = ["GRACE_S", "PATH", "ask", "free_uid", "interpreter", "keeper_source", "missing", "result", "spec"]
+__all__ = [
+    "GRACE_S", "PATH", "ask", "free_uid", "interpreter", "keeper_source", "missing", "report_bytes", "result", "spec",
+]  # fmt: skip
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 GRACE_S = 10.0  # what a keeper may take on top of the run itself before it counts as lost
@@ -77,55 +80,35 @@ def spec(
 
 
 def ask(document: dict[str, Any], name: str) -> tuple[Result, str]:
-    """Runs a keeper on this machine and waits for it; also what the program reported on its status descriptor."""
+    """Run a keeper on this machine; gives the result, and what the program wrote to its status descriptor."""
     limits = Limits(**document["limits"])
-    with subprocess.Popen(
+    output = run(
         [sys.executable, "-I", "-S", "-c", keeper_source()],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        json.dumps(document).encode(),
+        timeout_s=limits.wall_s + GRACE_S,
+        grace_s=GRACE_S,  # on SIGTERM it kills what it kept
+        most_bytes=report_bytes(limits),
         env={"PATH": PATH, "TMPDIR": document["env"]["TMPDIR"] if document["watch"] else "/tmp"},
-        start_new_session=True,
-    ) as keeper:
-        try:
-            answer, complaint = keeper.communicate(json.dumps(document).encode(), limits.wall_s + GRACE_S)
-        except subprocess.TimeoutExpired:
-            keeper.terminate()  # it kills what it kept
-            try:
-                answer, complaint = keeper.communicate(timeout=GRACE_S)
-            except subprocess.TimeoutExpired:
-                keeper.kill()
-                answer, complaint = keeper.communicate()
-        except BaseException:  # Ctrl-C, say: the program must not outlive it
-            keeper.terminate()
-            raise
-    return result(answer, complaint, limits, name)
+    )
+    return result(output, limits, name)
 
 
-def result(answer: bytes, complaint: bytes, limits: Limits, name: str) -> tuple[Result, str]:
+def report_bytes(limits: Limits) -> int:
+    """More than a keeper's report can take: both outputs as base64, and what the program reported."""
+    return 3 * limits.output_bytes + MIB
+
+
+def result(output: Output, limits: Limits, name: str) -> tuple[Result, str]:
     """What a keeper's report means; a keeper that was lost is an error, never a verdict on the program."""
     try:
-        report = json.loads(answer)
+        report = json.loads(output.stdout)
     except ValueError:
-        said = complaint.decode("utf-8", "replace").strip()[-400:]
-        lost = Result(status="error", why=f"the keeper gave no report: {said or 'it was killed'}", sandbox=name)
+        complaint = output.stderr.decode("utf-8", "replace").strip()[-400:]
+        lost = Result(status="error", why=f"the keeper gave no report: {complaint or 'it was killed'}", sandbox=name)
         return lost, ""
-    ended, code = report["ended"], report["code"]
     stderr = base64.b64decode(report["stderr"]).decode("utf-8", "replace")
-    why = _WHY.get(ended, "").format_map(asdict(limits))
-    status: Status
-    if ended == "exit":
-        status = "passed" if code == 0 else "failed"
-        if code is not None and code != 0:
-            why = f"it ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
-    else:
-        status = "timeout" if ended in {"wall", "cpu"} else "failed"
-        code = None
-    if code == 125 and stderr.startswith("keeper:"):
-        status, why, code = "error", stderr.strip(), None
-    elif code == -24:  # SIGXCPU: the kernel saw it before we did
-        status, why = "timeout", _WHY["cpu"].format_map(asdict(limits))
-    found = Result(
+    status, code, why = _verdict(report["ended"], report["code"], stderr, limits)
+    read = Result(
         status=status,
         exit_code=code,
         stdout=base64.b64decode(report["stdout"]).decode("utf-8", "replace"),
@@ -137,7 +120,24 @@ def result(answer: bytes, complaint: bytes, limits: Limits, name: str) -> tuple[
         why=why,
         sandbox=name,
     )
-    return found, report["status"]
+    return read, report["status"]
+
+
+def _verdict(ended: str, code: int | None, stderr: str, limits: Limits) -> tuple[Status, int | None, str]:
+    """Status, exit code and reason of a run that a keeper saw end."""
+    if ended != "exit":
+        return "timeout" if ended in {"wall", "cpu"} else "failed", None, _why(ended, limits)
+    if not code:
+        return "passed" if code == 0 else "failed", code, ""
+    if code == 125 and stderr.startswith("keeper:"):
+        return "error", None, stderr.strip()
+    if code == -signal.SIGXCPU:  # the kernel saw it before the keeper did
+        return "timeout", code, _why("cpu", limits)
+    return "failed", code, f"it ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
+
+
+def _why(ended: str, limits: Limits) -> str:
+    return _WHY[ended].format_map(asdict(limits))
 
 
 def free_uid() -> int | None:

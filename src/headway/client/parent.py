@@ -1,10 +1,10 @@
-"""A child that ends with its parent, however that ends: no orphan keeps a lock, a port or a core.
+"""The child's side of `process.py`: a program that ends when its parent does, however that ends.
 
-    python -m headway.loop.parent PIPE MODULE ARGUMENTS…       # runs MODULE as its own program, bound to the parent
+    python -m headway.client.parent PIPE MODULE ARGUMENTS…      # runs MODULE as a program, bound to its parent
 
-Linux: the kernel sends SIGKILL when the parent dies. Everywhere: a thread watches a pipe whose other end only the
-parent holds; its end of file means the same, also where the parent died before the child could ask the kernel. Both are
-set up before MODULE is loaded, so that no child begins to listen for a parent that is gone.
+No orphan keeps a lock, a port or a core. On Linux the kernel sends SIGKILL when the parent dies. Everywhere a thread
+watches a pipe whose other end only the parent holds: end of file means that the parent is gone, even if it died before
+the child could ask the kernel. Both are set up before MODULE is loaded, so no child starts work for a dead parent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _wait(pipe: int) -> None:
 
 
 def _closed(pipe: int, timeout_s: float | None) -> bool:
-    """Whether the other end is gone. All children share the pipe, and one of them may have made it non-blocking."""
+    """Whether the other end is closed. All children share the pipe, and any of them may have made it non-blocking."""
     if not select.select([pipe], [], [], timeout_s)[0]:
         return False
     try:
