@@ -8,7 +8,7 @@
 A benchmark is a file `benchmarks/NAME.py` that takes `--json` and prints one JSON object as its last line:
 `{"benchmark": NAME, "host": {…}, "versions": {…}, "figures": {name: number}, "ratios": {name: number}}`. A ratio is
 ours over the peer's, larger is better, measured in the same run; `"at_least": [name, …]` lists those that are lower
-bounds. Files that start with `_` are not benchmarks.
+bounds. Files that start with `_` are not benchmarks. `headlines.toml` lists the rows of the table, at most 25.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ import math
 import subprocess
 import sys
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+ROWS_AT_MOST = 25
 FIELDS = {"benchmark": str, "host": dict, "versions": dict, "figures": dict, "ratios": dict}
 
 
@@ -80,25 +82,68 @@ def number(value: float) -> str:
     return f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}" if abs(value) >= 1e-4 else f"{value:.3g}"
 
 
-def table(results: Path, targets: dict[str, dict[str, float]]) -> str:
-    """Markdown: one row per ratio and figure, each with the command that gave it."""
-    rows = ["| benchmark | what | measured | at least | on | command |", "|---|---|---|---|---|---|"]
-    for path in sorted(results.glob("*.json")):
-        result = check(json.loads(path.read_text("utf-8")), path.stem)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """One row of the table, as headlines.toml declares it."""
+
+    benchmark: str
+    what: str
+    peer: str
+    ratio: str = ""  # without it: ours / theirs
+    ours: str = ""
+    theirs: str = ""
+    unit: str = ""
+
+
+def headlines(path: Path) -> list[Headline]:
+    """The declared rows, or a ValueError that says what is wrong with one."""
+    if not path.exists():
+        return []
+    rows = [Headline(**row) for row in tomllib.loads(path.read_text("utf-8")).get("headline", [])]
+    if len(rows) > ROWS_AT_MOST:
+        raise ValueError(f"{path.name} has {len(rows)} rows, at most {ROWS_AT_MOST} are allowed")
+    for row in rows:
+        if not row.ratio and not (row.ours and row.theirs):
+            raise ValueError(f"{path.name}: {row.what!r} names neither 'ratio' nor both of 'ours' and 'theirs'")
+    return rows
+
+
+def headline_row(row: Headline, result: dict[str, Any], targets: dict[str, dict[str, float]]) -> str:
+    """One line of Markdown; a KeyError names a figure that the result does not have."""
+    figures = result["figures"]
+    ours, theirs = (f"{number(figures[key])}{row.unit}" if key else "" for key in (row.ours, row.theirs))
+    ratio = result["ratios"][row.ratio] if row.ratio else figures[row.ours] / figures[row.theirs]
+    bound = "≥ " if row.ratio in result.get("at_least", ()) else ""
+    least = targets.get(row.benchmark, {}).get(row.ratio)
+    verdict = "" if least is None else f"{number(least)}×" + ("" if ratio >= least else " **(missed)**")
+    command = f"`{result.get('command', f'python benchmarks/{row.benchmark}.py --json')}`"
+    cells = (row.what, row.peer, ours, theirs, f"**{bound}{number(ratio)}×**", verdict, command)
+    return f"| {' | '.join(cells)} |"
+
+
+def measured_on(results: dict[str, dict[str, Any]]) -> str:
+    """Where and when: one line per machine and day."""
+    places: dict[str, list[str]] = {}
+    for name, result in results.items():
         host = result["host"]
-        on = " ".join(str(host[key]) for key in ("cpu", "device") if host.get(key)) or str(host.get("machine", ""))
-        on = f"{on}, {result.get('measured', 'undated')}".replace("|", "/").lstrip(", ")
-        command = f"`{result.get('command', f'python benchmarks/{path.stem}.py --json')}`"
-        for key, value in result["ratios"].items():
-            least = targets.get(path.stem, {}).get(key)
-            verdict = "" if least is None else f"{number(least)}×" + ("" if value >= least else " **(missed)**")
-            bound = "≥ " if key in result.get("at_least", ()) else ""
-            rows.append(f"| {path.stem} | **{key}** | **{bound}{number(value)}×** | {verdict} | {on} | {command} |")
-        rows += [
-            f"| {path.stem} | {key} | {number(value)} | | {on} | {command} |"
-            for key, value in result["figures"].items()
-        ]
-    return "\n".join(rows) if len(rows) > 2 else "No result is recorded yet."
+        machine = " ".join(str(host[key]) for key in ("cpu", "device") if host.get(key)) or str(host.get("machine", ""))
+        cores = f", {host['cores']} cores" if host.get("cores") else ""
+        places.setdefault(f"{machine}{cores}, {result.get('measured', 'undated')}", []).append(name)
+    return "\n".join(f"- {place}: {', '.join(measured)}" for place, measured in places.items())
+
+
+def table(results: Path, rows: list[Headline], targets: dict[str, dict[str, float]]) -> str:
+    """Markdown: the headlines whose benchmark has a result, then where they were measured."""
+    recorded = {path.stem: check(json.loads(path.read_text("utf-8")), path.stem) for path in results.glob("*.json")}
+    shown = {row.benchmark: recorded[row.benchmark] for row in rows if row.benchmark in recorded}
+    if not shown:
+        return "No result is recorded yet."
+    lines = [
+        "| what | compared with | Headway | peer | ratio | at least | command |",
+        "|---|---|---|---|---|---|---|",
+        *(headline_row(row, shown[row.benchmark], targets) for row in rows if row.benchmark in shown),
+    ]
+    return "\n".join([*lines, "", "Measured on:", "", measured_on(shown)])
 
 
 def render(folder: Path) -> None:
@@ -109,7 +154,8 @@ def render(folder: Path) -> None:
     _, end, tail = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{readme} has lost its marks {BEGIN} and {END}")
-    readme.write_text(f"{head}{BEGIN}\n\n{table(folder / 'results', least)}\n\n{END}{tail}", "utf-8")
+    text = table(folder / "results", headlines(folder / "headlines.toml"), least)
+    readme.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}", "utf-8")
 
 
 def main(arguments: list[str] | None = None, folder: Path = HERE) -> int:

@@ -8,7 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks._run import BEGIN, END, check, main, names, number, render, table
+from benchmarks._run import (
+    BEGIN,
+    END,
+    ROWS_AT_MOST,
+    Headline,
+    check,
+    headlines,
+    main,
+    names,
+    number,
+    render,
+    table,
+)
 
 GOOD = {
     "benchmark": "store",
@@ -17,6 +29,16 @@ GOOD = {
     "figures": {"rows": 12345.678},
     "ratios": {"vs": 0.5},
 }
+DECLARED = """
+[[headline]]
+benchmark = "store"
+what = "rows written"
+peer = "sqlite3"
+ratio = "vs"
+ours = "rows"
+unit = "/s"
+"""
+ROW = Headline(benchmark="store", what="rows written", peer="sqlite3", ratio="vs")
 
 
 @pytest.fixture
@@ -26,6 +48,7 @@ def folder(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "README.md").write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", "utf-8")
     (folder / "targets.toml").write_text("[store]\nvs = 0.8\n", "utf-8")
+    (folder / "headlines.toml").write_text(DECLARED, "utf-8")
     (folder / "_shared.py").write_text("raise SystemExit(9)\n", "utf-8")
     (folder / "store.py").write_text(
         f"import json, sys\nprint('progress', *sys.argv[1:])\nprint(json.dumps({GOOD!r}))\n", "utf-8"
@@ -43,7 +66,8 @@ def test_each_benchmark_is_run_and_its_last_line_becomes_a_row(folder: Path) -> 
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text
-    row = next(line for line in text.splitlines() if "**vs**" in line)
+    row = next(line for line in text.splitlines() if "| rows written |" in line)
+    assert "| sqlite3 | 12,346/s |" in row
     assert "0.5000×" in row
     assert "0.8000× **(missed)**" in row
     assert "`python benchmarks/store.py --quick --json`" in row
@@ -79,7 +103,7 @@ def test_a_ratio_that_is_a_lower_bound_says_so_and_only_a_ratio_can_be_one(folde
     results = folder / "results"
     results.mkdir()
     (results / "store.json").write_text(json.dumps({**GOOD, "at_least": ["vs"]}), "utf-8")
-    assert "**≥ 0.5000×**" in table(results, {})
+    assert "**≥ 0.5000×**" in table(results, [ROW], {})
     with pytest.raises(ValueError, match="rows, which is no ratio"):
         check({**GOOD, "at_least": ["rows"]}, "store")
 
@@ -109,7 +133,36 @@ def test_recorded_results_keep_to_the_contract_and_the_table_is_theirs(root: Pat
     for path in results.glob("*.json"):
         check(json.loads(path.read_text("utf-8")), path.stem)
     least = tomllib.loads((root / "benchmarks" / "targets.toml").read_text("utf-8"))
-    assert table(results, least) in (root / "benchmarks" / "README.md").read_text("utf-8")
+    declared = headlines(root / "benchmarks" / "headlines.toml")
+    assert {row.benchmark for row in declared} <= {path.stem for path in results.glob("*.json")}
+    assert table(results, declared, least) in (root / "benchmarks" / "README.md").read_text("utf-8")
+
+
+def test_a_ratio_that_is_not_recorded_is_ours_over_theirs(folder: Path) -> None:
+    results = folder / "results"
+    results.mkdir()
+    (results / "store.json").write_text(json.dumps({**GOOD, "figures": {"a": 3, "b": 2}}), "utf-8")
+    row = Headline(benchmark="store", what="score", peer="sqlite3", ours="a", theirs="b")
+    assert "| score | sqlite3 | 3 | 2 | **1.500×** | |" in table(results, [row], {}).replace("|  |", "| |")
+
+
+def test_a_figure_without_a_headline_stays_in_the_results(folder: Path) -> None:
+    (folder / "headlines.toml").write_text("", "utf-8")
+    assert main([], folder) == 0
+    assert "12,346" not in (folder / "README.md").read_text("utf-8")
+    assert json.loads((folder / "results" / "store.json").read_text("utf-8"))["figures"] == GOOD["figures"]
+
+
+def test_more_rows_than_a_reader_can_take_in_are_refused(folder: Path) -> None:
+    (folder / "headlines.toml").write_text(DECLARED * (ROWS_AT_MOST + 1), "utf-8")
+    with pytest.raises(ValueError, match="26 rows, at most 25"):
+        headlines(folder / "headlines.toml")
+
+
+def test_a_headline_without_a_ratio_is_refused(folder: Path) -> None:
+    (folder / "headlines.toml").write_text(DECLARED.replace('ratio = "vs"', ""), "utf-8")
+    with pytest.raises(ValueError, match="neither 'ratio' nor both"):
+        headlines(folder / "headlines.toml")
 
 
 @pytest.mark.parametrize(
