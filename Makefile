@@ -2,6 +2,7 @@
 #
 #   make setup       core + what the demo and the exports use          make test    lint, then every test that is not slow
 #   make setup-all   and what `test` and `bench` need                  make bench   measure, render benchmarks/README.md
+#   make docs        build the documentation site into build/docs
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -21,7 +22,7 @@ PROJECT ?= .
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup setup-all page tools up test test-slow lint format bench clean
+.PHONY: help setup setup-all page tools up test test-slow lint format docs bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -59,10 +60,14 @@ $(VENV)/.stamp-setup: $(VENV)/.stamp-python pyproject.toml constraints.txt
 	@touch $@
 
 # torch comes first and alone: what depends on it must not choose another build.
-$(VENV)/.stamp-all: $(VENV)/.stamp-setup requirements/bench.txt requirements/examples.txt
+$(VENV)/.stamp-all: $(VENV)/.stamp-setup requirements/bench.txt requirements/examples.txt $(VENV)/.stamp-docs
 	$(PIP) install --quiet -c constraints.txt torch==2.13.0
 	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e '.[text,wordllama,parquet,plot,learn,worlds,language,postgres,dev]' \
 	  -r requirements/bench.txt -r requirements/examples.txt
+	@touch $@
+
+$(VENV)/.stamp-docs: requirements/docs.txt | $(VENV)/.stamp-setup
+	$(PIP) install --quiet -c constraints.txt -r requirements/docs.txt
 	@touch $@
 
 # The page: Node 20.19 or newer from PATH, else from a wheel; without both, everything else works.
@@ -111,6 +116,11 @@ test: lint tools ## lint, then every test that is not slow
 
 test-slow: setup-all ## the long ones: crashes, contention, memory
 	$(BIN)/python -m pytest -m slow $(ARGS)
+
+# Warnings are errors: a broken link, a missing anchor, a page that the navigation does not reach.
+docs: $(VENV)/.stamp-docs ## build the documentation site into build/docs, offline; broken links fail
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs -d build/doctrees . build/docs
+	@echo "The site is in build/docs: open build/docs/index.html"
 
 # obp and d3rlpy ask for older packages than they need; what we compare with runs as it is.
 $(VENV)/.stamp-peers: $(VENV)/.stamp-all
