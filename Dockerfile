@@ -1,6 +1,6 @@
 # Headway in a container: server, loop and page, as a user without rights.
 #
-#   docker build -t headway .
+#   docker build -t headway --build-arg HEADWAY_COMMIT=$(git rev-parse --short=7 HEAD) .
 #   docker run --rm -p 127.0.0.1:8765:8765 -v headway:/project headway
 #
 # It listens on every address of the container, so every request needs a key; make one with
@@ -18,7 +18,8 @@ RUN npm run --silent build
 FROM python:3.11-slim AS package
 WORKDIR /build
 RUN python -m venv /venv
-COPY constraints.txt pyproject.toml README.md LICENSE ./
+ARG HEADWAY_COMMIT=""
+COPY constraints.txt hatch_build.py pyproject.toml README.md LICENSE ./
 COPY src/ src/
 COPY --from=page /build/src/headway/serve/static/ src/headway/serve/static/
 RUN /venv/bin/pip install --no-cache-dir -c constraints.txt '.[text,parquet,plot]'

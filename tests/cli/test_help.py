@@ -99,8 +99,8 @@ def test_an_unknown_command_is_answered_with_the_nearest(words: list[str], neare
     assert headway(*words, "--json").error["code"] == "usage"
 
 
-def test_the_version_is_told() -> None:
-    assert re.fullmatch(r"headway, version \d+\.\d+\.\d+\n", headway("--version").out)
+def test_version_names_the_commit() -> None:
+    assert re.fullmatch(r"headway \d+\.\d+\.\d+( \(commit [0-9a-f]{7,}\))?\n", headway("--version").out)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -13,7 +13,20 @@ import pytest
 from headway.loop.health import healthy
 from tests.loop.running import up
 
-INSTRUCTIONS = {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "CMD"}
+INSTRUCTIONS = {
+    "FROM",
+    "WORKDIR",
+    "ARG",
+    "COPY",
+    "RUN",
+    "ENV",
+    "USER",
+    "VOLUME",
+    "EXPOSE",
+    "STOPSIGNAL",
+    "HEALTHCHECK",
+    "CMD",
+}
 
 
 def stages(text: str) -> list[list[tuple[str, str]]]:

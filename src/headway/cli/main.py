@@ -101,12 +101,27 @@ class Headway(click.Group):
                 formatter.write_dl([(name, line) for name, (_, line) in group.items()])
 
 
+def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from headway.cli.version import version_line
+
+        click.echo(version_line())
+        ctx.exit()
+
+
 @click.group(
     cls=Headway,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     params=[project_option(), json_option()],
 )
-@click.version_option(None, "--version", package_name="headway", prog_name="headway")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 def headway(project_folder: object, as_json: object) -> None:
     """Decide, signal, learn, prove, promote: a policy layer for decisions that are made again and again.
 

@@ -1,0 +1,47 @@
+"""The version of this installation, and the commit it was built from.
+
+The commit comes from git in a checkout, and from `commit.txt` (written when the package is built) in an installed
+package. Where neither exists, only the version is known.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import headway
+
+__all__ = ["commit", "version_line"]
+
+PACKAGE = Path(headway.__file__).resolve().parent
+
+
+def version_line(package: Path = PACKAGE) -> str:
+    """For example `headway 0.1.0 (commit 0bf527f)`."""
+    known = commit(package)
+    return f"headway {headway.__version__}" + (f" (commit {known})" if known else "")
+
+
+def commit(package: Path = PACKAGE) -> str:
+    """The short hash of the commit, or "" where it is not known."""
+    checkout = package.parents[1]
+    if package.parent.name == "src" and (checkout / ".git").exists():
+        return _head(checkout)
+    try:
+        return (package / "commit.txt").read_text("utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _head(checkout: Path) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", checkout, "rev-parse", "--short=7", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
