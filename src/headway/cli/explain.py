@@ -1,4 +1,4 @@
-"""`headway explain`: one decision, taken apart; `--replay` makes it again."""
+"""`headway explain`: one decision, taken apart; `--replay` makes it again; `--term` explains a word instead."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ __all__ = ["explain"]
 @verb(
     "explain",
     "headway explain dec_0197c1f2a3b47000a1b2c3d4e5f60718",
-    "headway explain dec_0197c1f2a3b47000a1b2c3d4e5f60718 --replay",
+    "headway explain --term propensity",
 )
-@click.argument("identifier", metavar="ID")
+@click.argument("identifier", metavar="[ID]", default="")
 @click.option("--replay", is_flag=True, help="Ask the same policy the same question again, and compare.")
-def explain(session: Session, identifier: str, replay: bool) -> int:
+@click.option("--term", metavar="NAME", help="Print what a term means, from the glossary. Needs no project.")
+def explain(session: Session, identifier: str, replay: bool, term: str | None) -> int:
     """Who made a decision, why, with which probabilities, and how it went.
 
     With --replay the exit status is 1 if action or probabilities come out differently, 3 if something of the decision
     is gone.
     """
+    if bool(identifier) == (term is not None):
+        raise click.UsageError("Name a decision (headway explain ID) or a term (headway explain --term NAME).")
+    if term is not None:
+        return _print_term(session, term)
     with session.project() as project:
         if replay:
             found = project.replay(identifier)
@@ -34,6 +39,16 @@ def explain(session: Session, identifier: str, replay: bool) -> int:
     session.out.document(found)
     _explained(session, found)
     session.next(f"headway explain {found['id']} --replay")
+    return 0
+
+
+def _print_term(session: Session, name: str) -> int:
+    from headway.cli.glossary import find_term
+
+    term = find_term(name)
+    session.out.document({"term": term.name, "short": term.short, "text": term.text})
+    session.out.line(f"{term.name} ({term.short})" if term.short else term.name)
+    session.out.line(term.text)
     return 0
 
 
