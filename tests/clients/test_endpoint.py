@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headway.client.endpoint import Endpoint
+from headway.client.endpoint import ChatEndpoint
 from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, Unavailable
 from headway.nouns.protocols import Counted, Prompt, Turn
 from tests.project.model_server import ModelServer
@@ -24,8 +24,8 @@ def server() -> Iterator[ModelServer]:
     found.stop()
 
 
-def endpoint(server: ModelServer, **more: Any) -> Endpoint:
-    return Endpoint("small", server.url, "tiny", key=KEY, **{"first_pause_s": 0.001, "timeout_s": 20.0, **more})
+def endpoint(server: ModelServer, **more: Any) -> ChatEndpoint:
+    return ChatEndpoint("small", server.url, "tiny", key=KEY, **{"first_pause_s": 0.001, "timeout_s": 20.0, **more})
 
 
 def test_an_answer_comes_with_the_servers_own_count_and_the_key_is_a_bearer_token(server: ModelServer) -> None:

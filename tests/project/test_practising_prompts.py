@@ -289,10 +289,10 @@ def test_a_model_or_prompts_anywhere_else_are_not_understood(folder: Path, words
 
 
 def test_only_greedy_answers_are_remembered(tmp_path: Path, server: ModelServer) -> None:
-    from headway.client.endpoint import Endpoint
+    from headway.client.endpoint import ChatEndpoint
     from headway.nouns.protocols import Prompt, Turn
 
-    with Endpoint("small", server.url, "tiny") as model:
+    with ChatEndpoint("small", server.url, "tiny") as model:
         kept = Remembered(model, tmp_path / "answers.jsonl")
         with pytest.raises(HeadwayError, match="greedy"):
             kept.generate([Prompt(turns=(Turn("user", "hello"),), temperature=0.7)])

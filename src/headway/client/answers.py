@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -114,7 +115,7 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], *, now: datet
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
     """Seconds until the server wants the call again; the header may be a number or a date."""
     text = headers.get("retry-after", "").strip()
-    if text.isascii() and text.isdigit():
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", text):
         return float(text)
     try:
         return max(0.0, (parsedate_to_datetime(text) - (now or datetime.now(UTC))).total_seconds())

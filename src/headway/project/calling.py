@@ -9,7 +9,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from headway.client.endpoint import Endpoint
+from headway.client.endpoint import ChatEndpoint
 from headway.nouns.errors import HeadwayError, InvalidSettings
 from headway.settings import Settings
 
@@ -38,7 +38,7 @@ class Caller:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._open = ExitStack()
-        self._endpoints: dict[str, Endpoint] = {}
+        self._endpoints: dict[str, ChatEndpoint] = {}
 
     def __enter__(self) -> Caller:
         return self
@@ -74,11 +74,11 @@ class Caller:
             cost_usd=(reply.read * upstream.price_in + reply.written * upstream.price_out) / 1e6,
         )
 
-    def _endpoint(self, name: str) -> Endpoint:
+    def _endpoint(self, name: str) -> ChatEndpoint:
         if name not in self._endpoints:
             upstream = self._settings.upstreams[name]
             self._endpoints[name] = self._open.enter_context(
-                Endpoint(
+                ChatEndpoint(
                     name,
                     upstream.url,
                     upstream.model,

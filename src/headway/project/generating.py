@@ -43,7 +43,7 @@ def answering(project: Project, model: str) -> Iterator[tuple[Generator, str]]:
     """
     settings = project.settings
     if model in settings.upstreams or "://" in model:
-        from headway.client.endpoint import Endpoint
+        from headway.client.endpoint import ChatEndpoint
 
         if model not in settings.upstreams:
             raise UnknownName(
@@ -52,7 +52,7 @@ def answering(project: Project, model: str) -> Iterator[tuple[Generator, str]]:
                 hint="Declare [upstreams.NAME] with url and model in headway.toml, and give that name.",
             )
         upstream = settings.upstreams[model]
-        with Endpoint(
+        with ChatEndpoint(
             model,
             upstream.url,
             upstream.model,

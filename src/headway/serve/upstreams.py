@@ -4,35 +4,31 @@
     upstreams.candidates(task)                                    # the task's actions that can be called now
     answer = await upstreams.open(upstream, "/chat/completions", body, headers)
 
-A URL comes from headway.toml and from nowhere else; a redirect is a failure; a key goes to the host that it is
-configured for. Cookies, proxies and .netrc of the environment play no part, and nothing is decompressed: an answer is
-as large as its bytes. What an upstream did not do is an `UpstreamFailed`, whose text never repeats what it said.
+A URL comes from headway.toml and from nowhere else; `headway.client.outgoing` says what holds for every call. A call
+that gave no usable answer is an `UpstreamFailed`, whose text never repeats what the upstream said.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
-from collections.abc import Iterable, Mapping
-from typing import cast
+from collections.abc import Iterable
+from math import ceil
 from weakref import WeakKeyDictionary
 
-import httpx
-
+from headway.client.outgoing import AsyncAnswer, AsyncOutgoing, CallFailed
 from headway.nouns.errors import Busy, HeadwayError, Unavailable
 from headway.serve.state import Server
 from headway.settings import Settings, TaskSettings, Upstream
 
-__all__ = ["STREAM_TIMES", "Answer", "Slot", "UpstreamFailed", "Upstreams", "upstreams_of"]
+__all__ = ["AT_FAULT", "STREAM_TIMES", "Slot", "UpstreamAnswer", "UpstreamFailed", "Upstreams", "upstreams_of"]
 
 logger = logging.getLogger("headway.serve")
 
 MOST_CALLS = 256  # at once; more are refused with 429 before anything is decided
 STREAM_TIMES = 10  # a streamed answer may take this many times `timeout_s` in all, and `timeout_s` from event to event
 STREAM_SIZES = 4  # and be this many times as large as a whole one: the same words with a frame around each
-_CONNECT_S = 10.0
-_ERROR_BYTES = 65_536
+AT_FAULT = frozenset({400, 415, 422})  # the request is; the client gets the upstream's own words
+_LONGEST_WAIT_S = 100_000.0  # a longer Retry-After is not passed on
 
 
 class UpstreamFailed(HeadwayError):
@@ -52,49 +48,35 @@ class UpstreamFailed(HeadwayError):
         self.retry_after = retry_after
 
 
-class Answer:
-    """An answer whose headers are here; its body comes in pieces, as fast as they are taken."""
+class UpstreamAnswer:
+    """An answer whose headers are here; its body is read in pieces, as fast as they are taken."""
 
-    def __init__(self, upstream: Upstream, response: httpx.Response, most: int) -> None:
+    def __init__(self, upstream: Upstream, answer: AsyncAnswer) -> None:
         self.upstream = upstream
-        self.status = response.status_code
-        self.media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        self.headers: Mapping[str, str] = response.headers
-        self._response = response
-        self._pieces = aiter(cast(httpx.AsyncByteStream, response.stream))
-        self._most = most
-        self._size = 0
+        self.status, self.media, self.headers = answer.status, answer.media, answer.headers
+        self.close = answer.close
+        self._answer = answer
 
     async def piece(self, within_s: float) -> bytes:
         """The next bytes; b"" at the end."""
         try:
-            async with asyncio.timeout(within_s):
-                found = await anext(self._pieces, b"")
-        except (TimeoutError, httpx.TransportError) as error:
-            raise failure(self.upstream, error) from error
-        self._size += len(found)
-        if self._size > self._most:
-            raise UpstreamFailed(self.upstream.name, "upstream_too_large", f"sent more than {self._most:,} bytes")
-        return found
+            return await self._answer.piece(within_s)
+        except CallFailed as failure:
+            raise upstream_failed(self.upstream, failure) from failure
 
     async def whole(self, until: float) -> bytes:
         """All of it, before a moment of the monotonic clock."""
-        parts = []
-        while part := await self.piece(max(0.0, until - time.monotonic())):
-            parts.append(part)
-        return b"".join(parts)
+        try:
+            return await self._answer.whole(until)
+        except CallFailed as failure:
+            raise upstream_failed(self.upstream, failure) from failure
 
     async def beginning(self, until: float) -> bytes:
         """What an error says, as far as anybody reads."""
-        self._most = max(self._most, _ERROR_BYTES)
-        found = b""
-        while len(found) < _ERROR_BYTES and (part := await self.piece(max(0.0, until - time.monotonic()))):
-            found += part
-        return found
-
-    async def close(self) -> None:
-        """Lets go of the connection; one whose answer is not complete is cut, which ends the work at the other end."""
-        await self._response.aclose()
+        try:
+            return await self._answer.beginning(until)
+        except CallFailed as failure:
+            raise upstream_failed(self.upstream, failure) from failure
 
 
 class Slot:
@@ -119,7 +101,7 @@ class Upstreams:
         self.settings = settings
         self.calls = 0
         self._most_bytes = most_bytes
-        self._transport: httpx.AsyncHTTPTransport | None = None
+        self._pool = AsyncOutgoing(connections=MOST_CALLS)
         self._warned: set[str] = set()
 
     def take(self) -> Slot:
@@ -161,82 +143,39 @@ class Upstreams:
         *,
         stream: bool,
         until: float,
-    ) -> Answer:
-        """Sends a request; the answer's headers have come, and say 2xx or that the request itself is at fault."""
-        request = httpx.Request(
-            "POST",
-            upstream.url.rstrip("/") + path,
-            headers=[
-                ("content-type", "application/json"),
-                ("accept", "text/event-stream" if stream else "application/json"),
-                ("accept-encoding", "identity"),
-                ("user-agent", "headway"),
-                *headers,
-            ],
-            content=body,
-            extensions={
-                "timeout": {
-                    "connect": min(_CONNECT_S, upstream.timeout_s),
-                    "read": upstream.timeout_s,
-                    "write": upstream.timeout_s,
-                    "pool": upstream.timeout_s,
-                }
-            },
-        )
+    ) -> UpstreamAnswer:
+        """Sends a request; the headers of its answer are here: 2xx, or a status that is the request's own fault."""
         try:
-            async with asyncio.timeout(max(0.0, until - time.monotonic())):
-                response = await self._pool().handle_async_request(request)
-        except (TimeoutError, httpx.TransportError) as error:
-            raise failure(upstream, error) from error
-        most = self._most_bytes * (STREAM_SIZES if stream else 1)
-        answer = Answer(upstream, response, most)
-        try:
-            _check(answer)
-        except UpstreamFailed:
-            await answer.close()
-            raise
-        return answer
+            answer = await self._pool.open(
+                upstream.url.rstrip("/") + path,
+                body,
+                headers,
+                accept="text/event-stream" if stream else "application/json",
+                timeout_s=upstream.timeout_s,
+                until=until,
+                most_bytes=self._most_bytes * (STREAM_SIZES if stream else 1),
+                usable=AT_FAULT,
+            )
+        except CallFailed as failure:
+            raise upstream_failed(upstream, failure) from failure
+        return UpstreamAnswer(upstream, answer)
 
     async def aclose(self) -> None:
-        if self._transport is not None:
-            await self._transport.aclose()
-            self._transport = None
-
-    def _pool(self) -> httpx.AsyncHTTPTransport:
-        # The transport, not a client: no redirects, cookies, proxies or authentication to turn off, and less to do.
-        if self._transport is None:
-            limits = httpx.Limits(max_connections=MOST_CALLS, max_keepalive_connections=64, keepalive_expiry=30.0)
-            self._transport = httpx.AsyncHTTPTransport(trust_env=False, limits=limits)
-        return self._transport
+        await self._pool.aclose()
 
 
-AT_FAULT = frozenset({400, 415, 422})  # the request is; the client gets the upstream's own words
-
-
-def _check(answer: Answer) -> None:
-    name, status = answer.upstream.name, answer.status
-    if answer.headers.get("content-encoding", "identity").lower() != "identity":
-        raise UpstreamFailed(name, "upstream_malformed", "compressed its answer unasked", http_status=status)
-    if 200 <= status < 300 or status in AT_FAULT:
-        return
-    if status == 429:
-        wait = answer.headers.get("retry-after", "")
-        retry_after = wait if wait.isascii() and wait.isdigit() and len(wait) < 6 else "1"
-        raise UpstreamFailed(
-            name, "upstream_busy", "is busy (429)", status=429, http_status=429, retry_after=retry_after
-        )
-    what = "wants to redirect" if 300 <= status < 400 else "answered"
-    raise UpstreamFailed(name, "upstream_status", f"{what} ({status})", http_status=status)
-
-
-def failure(upstream: Upstream, error: Exception) -> UpstreamFailed:
-    """What a broken connection means. The exception's own text may hold a header and is not repeated."""
-    if isinstance(error, TimeoutError | httpx.TimeoutException):
-        what = f"did not answer within {upstream.timeout_s:g} s"
-        return UpstreamFailed(upstream.name, "upstream_timeout", what, status=504)
-    if isinstance(error, httpx.ConnectError):
-        return UpstreamFailed(upstream.name, "upstream_unreachable", "cannot be reached")
-    return UpstreamFailed(upstream.name, "upstream_broken", "broke off in the middle")
+def upstream_failed(upstream: Upstream, failure: CallFailed) -> UpstreamFailed:
+    """The error that a client gets when no other upstream answers."""
+    status = {"timeout": 504, "busy": 429}.get(failure.kind, 502)
+    wait_s = failure.retry_after_s or 1.0
+    return UpstreamFailed(
+        upstream.name,
+        f"upstream_{failure.kind}",
+        failure.what,
+        status=status,
+        http_status=failure.status,
+        retry_after=str(ceil(wait_s) if wait_s < _LONGEST_WAIT_S else 1) if failure.kind == "busy" else "",
+    )
 
 
 _known: WeakKeyDictionary[Server, Upstreams] = WeakKeyDictionary()

@@ -23,7 +23,7 @@ from headway.serve.conversations import Asked, Body, Conversation, conversation_
 from headway.serve.endpoint import Call, Reply, Stream
 from headway.serve.errors import ErrorDetail
 from headway.serve.spans import traceparent_of
-from headway.serve.upstreams import AT_FAULT, Answer, Slot, UpstreamFailed, Upstreams
+from headway.serve.upstreams import AT_FAULT, Slot, UpstreamAnswer, UpstreamFailed, Upstreams
 from headway.serve.upstreams_relay import Attempt, Relay
 from headway.serve.upstreams_wire import Given, Usage, Wire
 from headway.settings import Upstream
@@ -186,7 +186,7 @@ async def opened(
     query: str,
     until: float,
     decided: bool,
-) -> Answer:
+) -> UpstreamAnswer:
     """The call itself. The client's own credentials are no part of it."""
     key = upstreams.settings.key(upstream.key_env) if upstream.key_env else ""
     return await upstreams.open(
@@ -199,7 +199,7 @@ async def opened(
     )
 
 
-def passed_on(wire: Wire, answer: Answer, body: bytes, headers: Mapping[str, str]) -> Reply:
+def passed_on(wire: Wire, answer: UpstreamAnswer, body: bytes, headers: Mapping[str, str]) -> Reply:
     """An upstream's own refusal of the request, unchanged where it is JSON."""
     try:
         msgspec.json.decode(body)
@@ -209,7 +209,7 @@ def passed_on(wire: Wire, answer: Answer, body: bytes, headers: Mapping[str, str
     return Reply(body=body, status=answer.status, headers={**headers, **request_id(answer)})
 
 
-def request_id(answer: Answer) -> dict[str, str]:
+def request_id(answer: UpstreamAnswer) -> dict[str, str]:
     """The upstream's number for this request, which its support asks for."""
     found = answer.headers.get("x-request-id") or answer.headers.get("request-id") or ""
     usable = found.isascii() and found.isprintable() and 0 < len(found) <= 200

@@ -18,7 +18,7 @@ from headway.nouns.records import Decision
 from headway.serve.endpoint import Call
 from headway.serve.errors import ErrorDetail
 from headway.serve.spans import CallSpan, spans_of
-from headway.serve.upstreams import STREAM_TIMES, Answer, Slot, UpstreamFailed
+from headway.serve.upstreams import STREAM_TIMES, Slot, UpstreamAnswer, UpstreamFailed
 from headway.serve.upstreams_events import Event, EventReader
 from headway.serve.upstreams_wire import Rewriting, Usage, Wire, malformed
 from headway.settings import Upstream
@@ -121,7 +121,13 @@ class Relay:
     """
 
     def __init__(
-        self, wire: Wire, answer: Answer, slot: Slot, attempt: Attempt | None, rewriting: Rewriting | None, most: int
+        self,
+        wire: Wire,
+        answer: UpstreamAnswer,
+        slot: Slot,
+        attempt: Attempt | None,
+        rewriting: Rewriting | None,
+        most: int,
     ) -> None:
         self._wire = wire
         self._answer = answer

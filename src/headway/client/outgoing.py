@@ -1,0 +1,315 @@
+"""Calls to model servers: one place for time limits, size caps, retries, and keys that never show.
+
+    with Outgoing("http://127.0.0.1:11434/v1", key="…", timeout_s=60.0) as server:
+        server.post("/chat/completions", body)                    # the bytes of a 2xx answer
+        server.post("/embeddings", body, tries=5)                 # 429, 5xx and broken connections are tried again
+
+    pool = AsyncOutgoing(connections=256)                         # for an event loop; answers may be read in pieces
+    answer = await pool.open(url, body, headers, timeout_s=60.0, until=time.monotonic() + 60.0, most_bytes=8_000_000)
+
+Anything but a usable answer is a `CallFailed`. Its text never holds a key: exceptions of the connection are not
+repeated, and what the server says about a refusal has the key replaced. A redirect is a failure, so that a key goes
+only to the address it was given for. Proxies, cookies and .netrc of the environment are not used. Nothing is
+decompressed: an answer is as large as its bytes, and larger than the cap is refused while it is read.
+
+Not covered: requests other than POST with JSON. A retry repeats the request, so that callers retry only what may be
+done twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, Self, cast
+
+import httpx
+import msgspec
+
+from headway.client.answers import retry_after_s
+
+__all__ = ["AsyncAnswer", "AsyncOutgoing", "CallFailed", "Outgoing"]
+
+ERROR_BYTES = 65_536  # as much of a refusal as anybody reads
+_CONNECT_S = 10.0
+_LONGEST_PAUSE_S = 20.0
+_KEEPALIVE_S = 30.0
+
+Kind = Literal["timeout", "unreachable", "broken", "busy", "status", "malformed", "too_large"]
+
+
+class CallFailed(Exception):
+    """A server gave no usable answer. `what` follows its name in a sentence: "did not answer within 60 s"."""
+
+    def __init__(
+        self, kind: Kind, what: str, *, status: int = 0, retry_after_s: float | None = None, cause: str = ""
+    ) -> None:
+        super().__init__(what)
+        self.kind: Kind = kind
+        self.what = what
+        self.status = status  # of HTTP; 0 where there is none
+        self.retry_after_s = retry_after_s
+        self.cause = cause  # the class of the connection's error
+        self.reason = ""  # what the server says about it: one short line without the key
+        self.tries = 1
+
+    @property
+    def temporary(self) -> bool:
+        """Whether the same call may succeed later."""
+        return self.kind in ("timeout", "unreachable", "broken", "busy") or self.status >= 500
+
+
+class Outgoing:
+    """One server, for programs without an event loop. Safe to call from several threads."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str = "",
+        timeout_s: float = 60.0,
+        most_bytes: int = 8_000_000,
+        connections: int = 8,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._key, self._timeout_s, self._most_bytes = key, timeout_s, most_bytes
+        self._limits = httpx.Limits(max_connections=connections, keepalive_expiry=_KEEPALIVE_S)
+        self._transport: httpx.HTTPTransport | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Outgoing({self.url!r})"
+
+    def close(self) -> None:
+        """Closes the connections; the next call opens new ones."""
+        with self._lock:
+            if self._transport is not None:
+                self._transport.close()
+                self._transport = None
+
+    def post(
+        self,
+        path: str,
+        body: bytes,
+        *,
+        tries: int = 1,
+        first_pause_s: float = 0.25,
+        wait: Callable[[float, CallFailed], bool] | None = None,
+    ) -> bytes:
+        """The body of a 2xx answer. A temporary failure is tried again after a pause: growing, or as the server asks.
+
+        `wait(pause_s, failure)` waits and returns whether to go on; without it, the thread sleeps.
+        """
+        for tried in range(1, tries + 1):
+            try:
+                return self._post(path, body)
+            except CallFailed as failure:
+                failure.tries = tried
+                pause_s = min(max(first_pause_s * 4 ** (tried - 1), failure.retry_after_s or 0.0), _LONGEST_PAUSE_S)
+                if tried == tries or not failure.temporary or not (wait or _sleep)(pause_s, failure):
+                    raise
+        raise ValueError(f"tries is {tries}, expected at least 1")
+
+    def _post(self, path: str, body: bytes) -> bytes:
+        headers = [("authorization", f"Bearer {self._key}")] if self._key else []
+        until = time.monotonic() + self._timeout_s
+        request = _request(self.url + path, body, headers, self._timeout_s)
+        try:
+            response = self._pool().handle_request(request)
+            try:
+                failure = failure_of(response)
+                if failure is None:
+                    return self._whole(response, until)
+                failure.reason = self._reason(self._beginning(response, until))
+            finally:
+                response.close()
+        except (TimeoutError, httpx.TransportError) as error:
+            raise connection_failure(error, self._timeout_s) from None
+        raise failure
+
+    def _pool(self) -> httpx.HTTPTransport:
+        # The transport, not a client: it has no redirects, cookies, proxies or authentication to turn off.
+        with self._lock:
+            if self._transport is None:
+                self._transport = httpx.HTTPTransport(trust_env=False, limits=self._limits)
+            return self._transport
+
+    def _whole(self, response: httpx.Response, until: float) -> bytes:
+        content = bytearray()
+        for piece in response.iter_raw():
+            content += piece
+            if len(content) > self._most_bytes:
+                raise too_large(self._most_bytes)
+            if time.monotonic() > until:
+                raise TimeoutError
+        return bytes(content)
+
+    def _beginning(self, response: httpx.Response, until: float) -> bytes:
+        content = b""
+        for piece in response.iter_raw():
+            content += piece
+            if len(content) > ERROR_BYTES or time.monotonic() > until:
+                break
+        return content
+
+    def _reason(self, body: bytes) -> str:
+        """What the server says about a refusal: one short line, without the key should it repeat it."""
+        try:
+            answer = msgspec.json.decode(body)
+            reason = answer.get("error", answer.get("message", ""))
+            reason = reason.get("message", "") if isinstance(reason, dict) else reason
+        except (msgspec.MsgspecError, ValueError, AttributeError, RecursionError):
+            return ""
+        line = " ".join(str(reason).split())
+        return (line.replace(self._key, "***") if self._key else line)[:200]
+
+
+class AsyncOutgoing:
+    """A pool of connections to any number of servers. Lives in one event loop."""
+
+    def __init__(self, *, connections: int, keepalive: int = 64) -> None:
+        self._limits = httpx.Limits(
+            max_connections=connections, max_keepalive_connections=keepalive, keepalive_expiry=_KEEPALIVE_S
+        )
+        self._transport: httpx.AsyncHTTPTransport | None = None
+
+    async def open(
+        self,
+        url: str,
+        body: bytes,
+        headers: Iterable[tuple[str, str]],
+        *,
+        timeout_s: float,
+        until: float,
+        most_bytes: int,
+        accept: str = "application/json",
+        usable: frozenset[int] = frozenset(),
+    ) -> AsyncAnswer:
+        """Sends a request; returns when the headers of its answer are here, with a status of 2xx or in `usable`.
+
+        `until` is a moment of the monotonic clock. A key goes into `headers`.
+        """
+        request = _request(url, body, headers, timeout_s, accept)
+        try:
+            async with asyncio.timeout(max(0.0, until - time.monotonic())):
+                response = await self._pool().handle_async_request(request)
+        except (TimeoutError, httpx.TransportError) as error:
+            raise connection_failure(error, timeout_s) from error
+        failure = failure_of(response, usable)
+        if failure is not None:
+            await response.aclose()
+            raise failure
+        return AsyncAnswer(response, timeout_s, most_bytes)
+
+    async def aclose(self) -> None:
+        if self._transport is not None:
+            await self._transport.aclose()
+            self._transport = None
+
+    def _pool(self) -> httpx.AsyncHTTPTransport:
+        if self._transport is None:
+            self._transport = httpx.AsyncHTTPTransport(trust_env=False, limits=self._limits)
+        return self._transport
+
+
+class AsyncAnswer:
+    """An answer whose headers are here; its body is read in pieces, as fast as they are taken."""
+
+    def __init__(self, response: httpx.Response, timeout_s: float, most_bytes: int) -> None:
+        self.status = response.status_code
+        self.media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.headers: Mapping[str, str] = response.headers
+        self._response = response
+        self._pieces = aiter(cast(httpx.AsyncByteStream, response.stream))
+        self._timeout_s, self._most_bytes = timeout_s, most_bytes
+        self._size = 0
+
+    async def piece(self, within_s: float) -> bytes:
+        """The next bytes; b"" at the end."""
+        try:
+            async with asyncio.timeout(within_s):
+                piece = await anext(self._pieces, b"")
+        except (TimeoutError, httpx.TransportError) as error:
+            raise connection_failure(error, self._timeout_s) from error
+        self._size += len(piece)
+        if self._size > self._most_bytes:
+            raise too_large(self._most_bytes)
+        return piece
+
+    async def whole(self, until: float) -> bytes:
+        """All of it, before a moment of the monotonic clock."""
+        pieces = []
+        while piece := await self.piece(max(0.0, until - time.monotonic())):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    async def beginning(self, until: float) -> bytes:
+        """What an error says, as far as anybody reads."""
+        self._most_bytes = max(self._most_bytes, ERROR_BYTES)
+        content = b""
+        while len(content) < ERROR_BYTES and (piece := await self.piece(max(0.0, until - time.monotonic()))):
+            content += piece
+        return content
+
+    async def close(self) -> None:
+        """Releases the connection; one whose answer is not complete is cut, which ends the work at the other end."""
+        await self._response.aclose()
+
+
+def failure_of(response: httpx.Response, usable: frozenset[int] = frozenset()) -> CallFailed | None:
+    """Why an answer cannot be used, by its headers."""
+    status = response.status_code
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        return CallFailed("malformed", "compressed its answer unasked", status=status)
+    if 200 <= status < 300 or status in usable:
+        return None
+    wait_s = retry_after_s(response.headers)
+    if status == 429:
+        return CallFailed("busy", "is busy (429)", status=status, retry_after_s=wait_s)
+    what = f"wants to redirect ({status})" if 300 <= status < 400 else f"answered {status}"
+    return CallFailed("status", what, status=status, retry_after_s=wait_s)
+
+
+def connection_failure(error: Exception, timeout_s: float) -> CallFailed:
+    """What a broken connection means. The exception's own text may hold a header and is not repeated."""
+    cause = type(error).__name__
+    if isinstance(error, TimeoutError | httpx.TimeoutException):
+        return CallFailed("timeout", f"did not answer within {timeout_s:g} s", cause=cause)
+    if isinstance(error, httpx.ConnectError):
+        return CallFailed("unreachable", "cannot be reached", cause=cause)
+    return CallFailed("broken", "broke off in the middle", cause=cause)
+
+
+def too_large(most_bytes: int) -> CallFailed:
+    return CallFailed("too_large", f"sent more than {most_bytes:,} bytes")
+
+
+def _request(
+    url: str, body: bytes, headers: Iterable[tuple[str, str]], timeout_s: float, accept: str = "application/json"
+) -> httpx.Request:
+    timeout = {"connect": min(_CONNECT_S, timeout_s), "read": timeout_s, "write": timeout_s, "pool": timeout_s}
+    return httpx.Request(
+        "POST",
+        url,
+        headers=[
+            ("content-type", "application/json"),
+            ("accept", accept),
+            ("accept-encoding", "identity"),
+            ("user-agent", "headway"),
+            *headers,
+        ],
+        content=body,
+        extensions={"timeout": timeout},
+    )
+
+
+def _sleep(pause_s: float, _: CallFailed) -> bool:
+    time.sleep(pause_s)
+    return True
