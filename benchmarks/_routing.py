@@ -23,8 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide.build import build
-from headway.learn.families import learner
+from headway.nouns.kit import catalogue
 from headway.nouns.records import Candidate, Decision, Settled, Situation
 
 PRICES = {"weak": (0.6, 0.6), "strong": (10.0, 30.0)}  # US dollars per million tokens, in and out
@@ -166,14 +165,14 @@ def ours(
     experience = Recorded(data, train, by)
     tried = []
     for each in encoders:
-        learned = learner("outcome", encoder=each).learn(experience, {}, seed=0)
+        learned = catalogue().learner("outcome", encoder=each).learn(experience, {}, seed=0)
         tried.append((learned.metrics["tune_loss"], each, learned))
     loss, encoder, learned = min(tried, key=lambda one: one[0])
     say(
         f"  chosen on training rows: {encoder.version}, ridge {learned.knobs['ridge']:g}, share "
         f"{learned.knobs['share']:g}, log loss {loss:.4f}"
     )
-    policy: Any = build(learned.family, learned.knobs, learned.tensors, learned.extra, encoder)
+    policy: Any = catalogue().build(learned.family, learned.knobs, learned.tensors, learned.extra, encoder)
     situations = [Situation(task="route", text=data.prompts[row]) for row in test]
     candidates = tuple(Candidate(name) for name in data.models)
     found = policy.opinions(situations, candidates, range(len(situations)), confidence=False).mean

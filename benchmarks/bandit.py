@@ -37,7 +37,7 @@ from headway.decide.acting import Pipeline
 from headway.decide.explore import draw, uniform
 from headway.encode.hashing import HashingEncoder
 from headway.encode.state import Features
-from headway.learn.families import online_learner
+from headway.nouns.kit import catalogue
 from headway.nouns.records import Candidate, Decision, Settled, Situation
 
 ARMS = tuple(str(digit) for digit in range(10))
@@ -156,7 +156,7 @@ def _situations(images: Any, labels: Any) -> tuple[list[Situation], list[list[Se
 def _headway(images: Any, labels: Any, order: Sequence[int], shuffle: int) -> tuple[float, float]:
     """Share of wrong answers, and CPU microseconds a round, of a bandit that starts from nothing."""
     situations, rows = _situations(images, labels)
-    learner = online_learner("bandit")
+    learner = catalogue().online_learner("bandit")
     state = learner.start(FEATURES, arms=ARMS)
     begin, right = time.process_time(), 0.0
     for number, place in enumerate(order):
@@ -202,7 +202,7 @@ def _vw(setting: str, adf: bool, images: Any, labels: Any, order: Sequence[int],
 def _calls(images: Any, labels: Any, order: Sequence[int]) -> dict[str, float]:
     """CPU microseconds of single calls, once a thousand rounds have been learned; the batch path beside them."""
     situations, rows = _situations(images, labels)
-    learner = online_learner("bandit")
+    learner = catalogue().online_learner("bandit")
     state = learner.start(FEATURES, arms=ARMS)
     for place in order[:1000]:
         learner.update(state, rows[place][int(labels[place])])

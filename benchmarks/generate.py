@@ -27,7 +27,7 @@ def folder_of(given: Path | None) -> Path:
     if given is not None:
         return given
     from headway import settings
-    from headway.encode import models
+    from headway.kits import models
 
     return models.add("smollm2", settings.load(Path()).cache).folder
 
@@ -42,7 +42,7 @@ def main() -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from headway.decide.language import Batch, LanguageModel
+    from headway.kits.reply.language import Batch, LanguageModel
     from headway.nouns.protocols import Prompt
 
     if asked.device == "cpu":
@@ -120,7 +120,7 @@ from pathlib import Path
 import torch, transformers
 from transformers.models.llama import modeling_llama
 torch.set_num_threads(1)
-from headway.decide.language import LanguageModel
+from headway.kits.reply.language import LanguageModel
 from headway.nouns.protocols import Prompt
 begun = time.process_time()
 model = LanguageModel.load(Path(sys.argv[1]), device="cpu")

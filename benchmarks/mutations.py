@@ -32,16 +32,16 @@ import numpy as np
 from _contract import ROOT, arguments, finish, say
 
 from headway.encode import encoder as encoder_of
-from headway.learn.fit import Practice, practise
-from headway.learn.threads import one_thread
+from headway.kits.practice.fit import Practice, practise
+from headway.kits.practice.threads import one_thread
+from headway.kits.prompts.corpus import Prompt, corpus
+from headway.kits.prompts.outcomes import TOKEN_COST, Outcomes
+from headway.kits.prompts.tasks import tasks
+from headway.kits.prompts.world import PromptsWorld, after, may
+from headway.kits.reply.generators import local
+from headway.kits.sandbox import sandbox
 from headway.nouns.spaces import MUTATIONS
-from headway.project.generating import local
 from headway.settings import cache_folder
-from headway.worlds.prompts.corpus import Prompt, corpus
-from headway.worlds.prompts.outcomes import TOKEN_COST, Outcomes
-from headway.worlds.prompts.tasks import tasks
-from headway.worlds.prompts.world import PromptsWorld, after, may
-from headway.worlds.sandbox import sandbox
 
 FOLDS, AT_ONCE = 9, 6
 MOST_TOKENS = {"tasks": 36, "corpus": 40}  # of an answer

@@ -38,12 +38,12 @@ from typing import Any
 import numpy as np
 from _contract import arguments, finish, say
 
-from headway.decide.build import build
-from headway.learn.clone import CloneLearner
-from headway.learn.conservative import Steps, train_clone, train_q
-from headway.learn.cql import CQLLearner
+from headway.kits.offline.clone.learner import CloneLearner
+from headway.kits.offline.cql.learner import CQLLearner
+from headway.kits.offline.gradient import Steps, train_clone, train_q
+from headway.kits.offline.transitions import Transitions
 from headway.learn.mlp import Network, Shape
-from headway.learn.transitions import Transitions
+from headway.nouns.kit import catalogue
 from headway.nouns.records import Candidate, Decision, Settled, Situation
 
 ARMS = ("left", "right")
@@ -161,7 +161,7 @@ def ours(family: str, episodes: Episodes, steps: int, seed: int, alpha: float = 
         )
     else:
         learned = CloneLearner().learn(log, knobs, seed=seed)
-    policy = build(learned.family, learned.knobs, learned.tensors, learned.extra)
+    policy = catalogue().build(learned.family, learned.knobs, learned.tensors, learned.extra)
 
     def act(seen: Any) -> Any:
         situations = [Situation(task="cartpole", state={"observation": row.tolist()}) for row in seen]

@@ -19,7 +19,7 @@ published number of steps without the target, counts as long as it took, and `â€
 were: the ratio is then a lower bound ("â‰¥"). Nearly all of the time, an hour and more of one core, goes into
 LunarLander's peers: `--keep DIR` writes every finished run down and does not repeat one that is there.
 
-Our settings (`headway.learn.presets`) were chosen by looking at these worlds with seeds 0 to 5; here they begin at 100.
+Our settings (`headway.kits.practice.presets`) were chosen on these worlds with seeds 0 to 5; here seeds begin at 100.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ import gymnasium
 import numpy as np
 from _contract import arguments, finish, say
 
-from headway.decide import heads
-from headway.learn import fit
-from headway.learn.presets import preset
-from headway.worlds.registry import practice
+from headway.kits.practice import fit, heads
+from headway.kits.practice.environments import environment
+from headway.kits.practice.presets import preset
 
 GRID, EPISODES, CONFIRM = 2048, 20, 100
 FIRST_SEED = 100  # ours were tuned on 0 to 5
@@ -219,7 +218,7 @@ def _ours(world: str, seed: int, cap: float) -> Run:
         watch.look(fitted.steps, partial(act, fitted))
         return watch.over
 
-    fitted = fit.practise(lambda count: practice(world, count=count), settings, seed, watch=look)
+    fitted = fit.practise(lambda count: environment(world, count=count), settings, seed, watch=look)
     taken = watch.seconds
     return Run(taken, fitted.steps, watch.reached, watch.mean(partial(act, fitted), CONFIRM, 77_777))
 

@@ -52,8 +52,8 @@ from _routing import (
 from headway.decide.explore import draw, uniform
 from headway.encode import encoder
 from headway.encode.state import Features
-from headway.learn.families import online_learner
 from headway.nouns.errors import HeadwayError
+from headway.nouns.kit import catalogue
 from headway.nouns.records import Candidate, Decision, Settled, Situation
 
 PROTOCOLS = ("few-label", "leave-subjects-out", "zero-label", "bandit")
@@ -134,7 +134,7 @@ def _encoders(models: Path | None, vectors: Path, texts: list[str]) -> list[Know
     folder = models or Path(os.environ.get("HEADWAY_CACHE", ROOT / ".venv" / "headway-cache"))
     specs = ("minilm+structure", "minilm")
     try:
-        return [Known(encoder(each, models=folder, vectors=vectors), texts) for each in specs]
+        return [Known(encoder(each, find=catalogue().encoder, models=folder, vectors=vectors), texts) for each in specs]
     except HeadwayError as error:
         say(f"{error} Going on with hashing: these figures are not those of the text model.")
         return [Known(encoder(each), texts) for each in ("hashing+structure", "hashing")]
@@ -315,7 +315,7 @@ def _bandit(data: Outcomes, encoders: list[Known], seeds: int, *, quick: bool) -
 
 def _our_rounds(data: Outcomes, known: Known, order: Any, seed: int) -> Any:
     """The score of every round of our online bandit."""
-    teach = online_learner("bandit", encoder=known)  # type: ignore[arg-type]
+    teach = catalogue().online_learner("bandit", encoder=known)  # type: ignore[arg-type]
     features = Features(encoder=known.version, text_width=known.width, means=(5.0,), scales=(1.0,))
     state = teach.start(features, BANDIT, data.models)
     candidates = tuple(Candidate(name) for name in data.models)

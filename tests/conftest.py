@@ -94,7 +94,7 @@ def model_cache() -> Iterator[Path]:
     The models are fetched by whichever test comes first, in whichever worker: the others wait at the store's own lock.
     A test that damages or removes a model makes a cache of its own.
     """
-    from headway.encode import models
+    from headway.kits import models
     from headway.nouns.errors import Unavailable
 
     cache = ROOT / ".venv" / "headway-cache"

@@ -32,8 +32,8 @@ from headway.nouns.evidence import Estimate, Evidence, Verdict
 from headway.nouns.records import Candidate, Decision, Signal, Situation, Source
 
 if TYPE_CHECKING:
+    from headway.kits.demo.routing import Ask
     from headway.project import Project
-    from headway.worlds.routing import Ask
 
 __all__ = [
     "Busy",
@@ -78,9 +78,11 @@ def open(  # noqa: A001 — reads as it should: headway.open("demo")
 
 def sample(name: str = "route", *, n: int = 4000, seed: int = 7) -> Iterator[Ask]:
     """Sample traffic from a stated, synthetic world: asks with a text and an `outcome(action)`."""
-    from headway.worlds.registry import sample as asks
+    from headway.nouns.kit import catalogue, load
 
-    return asks(name, n=n, seed=seed)
+    world = load(catalogue().look_up("samples", name, called="sample traffic called", code="unknown_world"))()
+    asks: Iterator[Ask] = world.sample(n, seed)
+    return asks
 
 
 def __getattr__(name: str) -> Any:

@@ -36,7 +36,7 @@ def test_importing_headway_loads_no_heavy_package() -> None:
 
 
 def test_the_server_and_what_asks_a_worker_load_no_language_model() -> None:
-    assert not loaded("import headway.serve.run, headway.client.worker, headway.project.generating") & HEAVY
+    assert not loaded("import headway.serve.run, headway.kits.reply.client, headway.kits.reply.generators") & HEAVY
 
 
 def test_asking_for_help_loads_no_heavy_package() -> None:

@@ -9,6 +9,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,9 +49,13 @@ def headway(*words: object, stdin: str = "") -> Result:
 
 def process(*words: object, cwd: Path, **environ: str) -> Result:
     """One command line in a new process, through the installed entry point."""
-    program = Path(sys.executable).with_name("headway")
+    return ran([Path(sys.executable).with_name("headway"), *words], cwd=cwd, **environ)
+
+
+def ran(program: Sequence[object], *, cwd: Path, **environ: str) -> Result:
+    """A program in a new process."""
     done = subprocess.run(
-        [program, *map(str, words)],
+        [str(word) for word in program],
         cwd=cwd,
         env={**os.environ, **environ},
         stdin=subprocess.DEVNULL,

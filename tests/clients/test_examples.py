@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.serve_proxy.conftest import Proxy, settings
-from tests.serve_proxy.upstream import WORDS, Upstream
+from tests.kits.proxy.conftest import Proxy, settings
+from tests.kits.proxy.upstream import WORDS, Upstream
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 LINES_AT_MOST = 30

@@ -10,10 +10,10 @@ from safetensors.numpy import load, save
 
 from headway.decide.acting import Pipeline
 from headway.decide.baselines import baseline
-from headway.decide.build import build
 from headway.decide.explore import draw, uniform
 from headway.nouns.protocols import Encoder, Learned, Policy
 from headway.nouns.records import Candidate, Situation
+from tests.families import build
 
 __all__ = ["policy_contract", "rebuilt"]
 

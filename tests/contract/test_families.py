@@ -10,13 +10,10 @@ import pytest
 
 from headway.decide.acting import Pipeline
 from headway.decide.baselines import baseline
-from headway.decide.build import FAMILIES as BUILT
-from headway.decide.build import build
-from headway.encode import encoder
-from headway.learn.families import FAMILIES as LEARNED
-from headway.learn.families import learner
+from headway.nouns.kit import catalogue
 from headway.nouns.protocols import Policy
 from tests.contract.policy_contract import policy_contract, rebuilt
+from tests.families import build, encoder, learner
 from tests.learn.logs import ARMS, CANDIDATES, WORLDS, Log, identity
 
 TEXT = encoder()
@@ -52,7 +49,7 @@ FAMILIES = [
 
 
 def test_every_registered_family_is_under_contract() -> None:
-    assert {each.name for each in FAMILIES} == set(BUILT) == set(LEARNED)
+    assert {each.name for each in FAMILIES} == set(catalogue().families())
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=str)

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.decide.bandit import Bandit, Linear, confidence, confidences, rounded
-from headway.decide.build import build
 from headway.encode.state import GRID, Features
 from headway.learn.bandit import BanditLearner
 from headway.nouns.errors import Damaged, HeadwayError, UnknownName
 from headway.nouns.protocols import Learned
 from headway.nouns.records import Candidate, Situation
+from tests.families import build
 from tests.learn.logs import CANDIDATES, Log, identity
 
 

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.decide.build import build
 from headway.encode import encoder
-from headway.learn.families import learner
 from headway.learn.sums import kmeans
 from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName
 from headway.nouns.records import Settled, Situation
+from tests.families import build, learner
 from tests.learn.logs import ARMS, CANDIDATES, Log, identity, row
 
 TEXT = encoder()

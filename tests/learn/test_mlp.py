@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.decide.heads import Actions
 from headway.decide.trunks import Trunk
+from headway.kits.practice.engine import NumpyEngine, shape_of
+from headway.kits.practice.heads import Actions
+from headway.kits.practice.objective import Batch, Objective, step
 from headway.learn.adam import Adam
-from headway.learn.engine import NumpyEngine, shape_of
 from headway.learn.mlp import Network, Shape, from_tensors
-from headway.learn.objective import Batch, Objective, step
 from headway.nouns.errors import Damaged
 
 HEADS = {

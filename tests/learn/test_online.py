@@ -11,14 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.decide.bandit import Bandit, Linear
-from headway.decide.build import build
 from headway.encode import encoder
 from headway.encode.fitting import fit
-from headway.learn.families import learner, online_learner
 from headway.learn.online import State, tensors_of
 from headway.learn.posterior import held_back, linear_posterior, penalties
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.records import Candidate, Settled, Situation
+from tests.families import build, learner, online_learner
 from tests.learn.logs import ARMS, CANDIDATES, Log, identity, row
 
 TEXT = encoder()

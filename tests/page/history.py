@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+from headway.kits.demo.routing import two_arms
 from headway.project import Project
-from headway.worlds.registry import asking
 
 __all__ = ["DAYS", "SETTINGS", "write_history"]
 
@@ -48,7 +48,7 @@ def write_history(folder: Path, *, now: float, per_day: int = 400) -> None:
     clock = _Clock(now - DAYS * DAY)
     random = Random(7)
     with Project(folder, environ={}, clock=clock, seed=7, source="synthetic") as project:
-        asks = iter(asking("route").sample(DAYS * per_day * 2, 7))
+        asks = iter(two_arms().sample(DAYS * per_day * 2, 7))
         for day in range(DAYS):
             many = int(per_day * (0.7 + 0.6 * random.random()))
             for part in range(0, many, 50):

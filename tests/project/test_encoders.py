@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import headway
-from headway.encode import models
+from headway.kits import models
 from headway.nouns.errors import Conflict, Unavailable
-from tests.encode.test_endpoint import KEY, serving
+from tests.kits.models.test_endpoint import KEY, serving
 from tests.serve.conftest import Running
 
 MATHS = ["Prove that {} is irrational", "Integrate {} over x", "Solve {} for y", "What is the derivative of {}?"]

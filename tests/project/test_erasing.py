@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+from headway.kits.prompts import experiences
 from headway.nouns.errors import InvalidInput, UnknownName
-from headway.observe import experiences
 from headway.observe.erase import Doomed
 from headway.project import Project, erasing
 from headway.project.erasing import Erased

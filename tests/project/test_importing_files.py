@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.observe.ingest.formats import FORMATS
+from headway.nouns.kit import catalogue
 from headway.project import Project
 from tests.project.imports import INTERACTION, adds_up, sage_row, stored
 
@@ -108,7 +108,7 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", catalogue().formats())
 def test_any_change_of_any_field_is_read_or_refused_with_its_line(
     project: Project, tmp_path: Path, name: str, data: Any
 ) -> None:

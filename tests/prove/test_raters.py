@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from headway.kits.offline.packed import packed, unpacked
 from headway.nouns.evidence import Evidence, Rater
 from headway.promote.gate import Rules, resting_on, verdict
 from headway.prove import report
 from headway.prove.evidence import About, from_log
 from headway.prove.log import Log
-from headway.prove.packed import packed, unpacked
 from headway.prove.proof import LogProof
 from tests.prove.logs import small_log
 

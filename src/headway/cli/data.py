@@ -12,11 +12,11 @@ import click
 from headway.cli.data_copy import copy
 from headway.cli.data_delete import delete, retain
 from headway.cli.data_import import import_, leaks, mine, show_leaks, transform
-from headway.cli.data_synth import synth
 from headway.cli.output import number
 from headway.cli.times import moment
 from headway.cli.verb import Session, Verbs, task_argument, verb
 from headway.nouns.errors import UnknownName
+from headway.nouns.kit import catalogue, load
 from headway.nouns.records import SOURCES
 
 __all__ = ["data"]
@@ -146,7 +146,7 @@ def log(session: Session, task: str | None, count: int) -> None:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["jsonl", "parquet", "csv", "sage-routing"]),
+    type=click.Choice(["jsonl", "parquet", "csv", *catalogue().all("exports")]),
     help="By the file's name by default.",
 )
 @click.option("--task", "tasks", multiple=True, metavar="TASK", help="Only this task; repeat for several.")
@@ -177,6 +177,8 @@ def export(
 
     wanted = Wanted(tasks=tasks, since=_time(since), until=_time(until), role=role, source=source)
     kind = kind or {".parquet": "parquet", ".csv": "csv"}.get(out.suffix, "jsonl")
+    exports = catalogue().all("exports")
+    writer = load(exports[kind]) if kind in exports else None
     with session.project() as project:
         for task in tasks:
             project.settings.task(task)
@@ -190,6 +192,7 @@ def export(
                 out,
                 wanted,
                 format=kind,
+                writer=writer,
                 now=project.clock(),
                 version=version("headway"),
                 overwrite=force,
@@ -206,7 +209,7 @@ def export(
     session.next("headway data stats")
 
 
-for each in (stats, log, export, import_, mine, transform, leaks, copy, synth, delete, retain):
+for each in (stats, log, export, import_, mine, transform, leaks, copy, delete, retain):
     data.add_command(each)
 
 

@@ -96,7 +96,7 @@ def mine(session: Session, paths: tuple[Path, ...], task: str | None, dry_run: b
     reports = []
     with session.project(create=not dry_run) as project, session.out.progress() as progress:
         for path in files:
-            found = detect(path)
+            found = detect(path, project.catalogue.all_formats())
             if not found.weak:
                 session.out.note(
                     f"{path}: {found.name} is measured, not mined: headway data import {quoted(str(path))}"

@@ -1,57 +1,54 @@
-"""`headway demo`: the whole loop on synthetic traffic, where the truth is known."""
+"""`headway demo`: what kits can show without any data of yours."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import verdict as verdicts
-from headway.cli.output import signed
-from headway.cli.verb import Session, verb
-from headway.nouns.errors import Conflict, InvalidInput, MissingExtra
+from headway.cli.verb import Session, Verbs
+from headway.nouns.errors import Conflict
+from headway.nouns.kit import catalogue, load
 
-if TYPE_CHECKING:
-    from headway.nouns.evidence import Verdict
-    from headway.project import Project
-    from headway.worlds.routing import Ask, RoutingWorld
+__all__ = ["demo", "empty_folder"]
 
-__all__ = ["demo", "play", "true_value"]
-
-TASK = "route"
-SETTINGS = """\
-# The demo's task. Its traffic is synthetic: `headway.sample("route")`.
-[tasks.route]
-kind = "choice"
-actions = ["small", "large"]
-reward = { reward = 1.0 }
-"""
-BATCH = 100
-FRESH = 5000  # asks over which the true value of a policy is summed up
+_DEFAULT = "route"
 
 
-@verb("demo", "headway demo route --out demo", "headway demo mutate --out mutations --seeds 5")
-@click.argument("name", metavar="[route|mutate]", default="route", type=click.Choice(["route", "mutate"]))
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where the project goes; here by default.")
-@click.option(
-    "--n", type=click.IntRange(500, 1_000_000), default=4000, show_default=True, help="route: decisions to play."
+class Demos(Verbs):
+    """The demos of all kits; without a name, `route`."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return sorted(catalogue().all("demos"), key=lambda name: (name != _DEFAULT, name))
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = catalogue().all("demos").get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = load(entry.target)
+        return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Demos"):
+            entries = catalogue().all("demos")
+            formatter.write_dl([(name, entries[name].summary) for name in self.list_commands(ctx)])
+
+
+@click.group(
+    "demo", cls=Demos, examples=("headway demo route --out demo", "headway demo mutate --out mutations --seeds 5")
 )
-@click.option("--steps", type=click.IntRange(2048), help="mutate: steps to practise; as many as it needs by default.")
-@click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="mutate: runs to compare.")
-@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Another seed, another traffic.")
-def demo(session: Session, name: str, out: Path | None, n: int, steps: int | None, seeds: int, seed: int) -> int | None:
-    """Play the whole loop on synthetic traffic, from an empty folder.
+def demo() -> None:
+    """Play the whole loop on synthetic traffic, from an empty folder."""
 
-    route: decides, signals, learns, proves, promotes, and compares the claim with the truth, which this world knows.
-    mutate: practises changing prompts, and compares what it learned with the optimum on prompts that it never saw.
-    """
-    from headway.loop.demo import own_store
-    from headway.project import Project
+
+def empty_folder(session: Session, out: Path | None, name: str) -> Path:
+    """The folder of a demo; one that holds a project is refused."""
     from headway.settings import FILE
-    from headway.worlds.registry import asking
 
     folder = out or session.folder
     if (folder / ".headway").exists() or (folder / FILE).exists():
@@ -60,132 +57,4 @@ def demo(session: Session, name: str, out: Path | None, n: int, steps: int | Non
             code="project_exists",
             hint=f"Name an empty folder: headway demo {name} --out demo",
         )
-    if name == "mutate":
-        from headway.cli.demo_mutate import play_mutate
-
-        return play_mutate(session, folder, steps=steps, seeds=seeds, seed=seed)
-    own_store(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_text(SETTINGS, "utf-8")
-    session.folder = folder
-    world = asking(name)
-    say = session.out
-    say.note(f"Everything here is synthetic: traffic comes from a stated world, {name!r}, and no model is called.")
-    with Project(folder, seed=seed, source="synthetic") as project:
-        begun = time.perf_counter()
-        with say.progress() as progress:
-            for done in play(project, world, n, seed):
-                progress("play", done, n)
-        taken = time.perf_counter() - begun
-        say.line(f"1. decide, signal  {n:,} synthetic decisions, logged with their probabilities, in {taken:.1f} s")
-        with say.progress() as progress:
-            policy = project.learn(TASK, seed=seed, progress=progress)
-        say.line(f"2. learn           {policy}, from the decisions that proof will not use")
-        with say.progress() as progress:
-            proof = project.prove(policy, progress=progress)
-        truth = true_values(project, world, policy, seed)
-        say.line("3. prove")
-        verdicts.show(say, proof)
-        promoted = proof.passed
-        if promoted:
-            project.promote(policy, because=proof)
-            say.line(f"4. promote         {TASK} now {policy} (was uniform@0)")
-        else:
-            say.line(f"4. promote         not done: {policy} is not proven better")
-    assert proof.evidence is not None
-    difference = proof.evidence.difference
-    uplift = truth[policy] - truth["uniform@0"]
-    inside = difference.low <= uplift <= difference.high
-    say.line()
-    say.line("The truth, which only a synthetic world knows (mean reward per decision):", style="bold")
-    say.table(("policy", "true value"), [(key, f"{value:.3f}") for key, value in truth.items()], right=("true value",))
-    say.line(
-        f"True uplift {signed(uplift)}: {'inside' if inside else 'outside'} the interval "
-        f"[{signed(difference.low)}, {signed(difference.high)}] that the log gave."
-    )
-    plot, missing = draw(folder / "route.png", proof, truth, policy)
-    say.line(f"Plot: {plot}" if plot else f"No plot: {missing}")
-    say.document(
-        {
-            "world": name,
-            "source": "synthetic",
-            "folder": str(folder.resolve()),
-            "decisions": n,
-            "seed": seed,
-            "policy": policy,
-            "promoted": promoted,
-            "truth": truth,
-            "true_uplift": uplift,
-            "inside_interval": inside,
-            "plot": plot,
-            **verdicts.as_document(proof),
-        }
-    )
-    if promoted:
-        session.undo(f"headway rollback {TASK}")
-    session.next("headway status")
-    return None
-
-
-def play(project: Project, world: RoutingWorld, n: int, seed: int) -> Iterator[int]:
-    """Decide and reward n asks, in batches: each batch is one transaction of decisions and one of signals."""
-    batch: list[tuple[Ask, Any]] = []
-    for done, ask in enumerate(world.sample(n, seed), 1):
-        made = project.consider(TASK, ask.text, world.names, state=ask.state, role=ask.role)
-        batch.append((ask, made))
-        if len(batch) < BATCH and done < n:
-            continue
-        project.submit([each for _, each in batch]).result()
-        signals = [
-            row
-            for each, (decision, _, _) in batch
-            for row in project.checked_signals(decision.id, {"reward": each.outcome(decision.action)})
-        ]
-        project.submit_signals(signals).result()
-        batch.clear()
-        yield done
-
-
-def true_values(project: Project, world: RoutingWorld, policy: str, seed: int) -> dict[str, float]:
-    """What each policy earns in truth: the whole pipeline, its exploring included, as it was proven."""
-    found = {policy: true_value(project, world, policy, seed), "uniform@0": world.uniform()}
-    found |= {f"always {name}": world.constant(name) for name in world.names}
-    found["the best arm for every prompt"] = world.optimum()
-    return found
-
-
-def true_value(project: Project, world: RoutingWorld, ref: str, seed: int) -> float:
-    """The expected reward of a policy: over blind choice on the same fresh asks, plus the exact value of blind choice.
-
-    The luck of outcomes is left out; what remains of the error comes from which prompts are drawn.
-    """
-    from headway.nouns.records import Candidate, Situation
-
-    settings = project.settings.task(TASK)
-    ref, digest = project.servings.resolve(settings, ref)
-    pipeline = project.servings.pipeline(TASK, project.servings.body(settings), ref, digest)
-    asks = list(world.sample(FRESH, seed + 1_000_003))
-    arms = tuple(Candidate(name) for name in world.names)
-    situations = [Situation(task=TASK, text=each.text, state=each.state, role=each.role) for each in asks]
-    shares = pipeline.distributions(situations, [arms] * len(asks), list(range(len(asks)))).tolist()
-    gained = sum(
-        sum((share - 1 / len(arms)) * mean for share, mean in zip(row, each.means, strict=True))
-        for row, each in zip(shares, asks, strict=True)
-    )
-    return float(world.uniform() + gained / len(asks))
-
-
-def draw(path: Path, proof: Verdict, truth: Mapping[str, float], policy: str) -> tuple[str | None, str]:
-    """The plot's path, or why there is none."""
-    from headway.cli.picture import demo_picture
-
-    assert proof.evidence is not None
-    try:
-        demo_picture(path, proof.evidence, truth, policy)
-    except MissingExtra as error:
-        return None, str(error)
-    except OSError as error:
-        raise InvalidInput(
-            f"{path} cannot be written: {error.strerror}.", code="file_error", hint="Choose another folder with --out."
-        ) from error
-    return str(path), ""
+    return folder

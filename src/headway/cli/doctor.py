@@ -7,20 +7,21 @@ import sqlite3
 import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.cli.verb import Session, verb
 from headway.nouns.errors import HeadwayError
+from headway.nouns.finding import Finding
+from headway.nouns.kit import Catalogue, catalogue
 
 if TYPE_CHECKING:
     from headway.observe.database import Database
     from headway.project import Project
     from headway.settings import Settings
 
-__all__ = ["Check", "doctor"]
+__all__ = ["doctor"]
 
 EXTRAS = {  # extra → a module that it brings, and what for
     "text": ("onnxruntime", "better text encoders"),
@@ -33,16 +34,6 @@ EXTRAS = {  # extra → a module that it brings, and what for
 }
 LEAST_FREE = 1 << 30
 SQLITE = (3, 35, 0)  # RETURNING
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One line of the report. `ok` None: worth knowing, nothing wrong."""
-
-    name: str
-    ok: bool | None
-    found: str
-    cure: str = ""
 
 
 @verb("doctor", "headway doctor", "headway doctor --json")
@@ -72,34 +63,37 @@ def doctor(session: Session) -> int:
     return 1
 
 
-def _checks(folder: Path) -> Iterator[Check]:
+def _checks(folder: Path) -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Check(
+    yield Finding(
         name="python", ok=sys.version_info >= (3, 11), found=version, cure="Headway needs Python 3.11 or newer."
     )
-    yield Check(
+    yield Finding(
         name="sqlite",
         ok=sqlite3.sqlite_version_info >= SQLITE,
         found=sqlite3.sqlite_version,
         cure="Headway needs SQLite 3.35 or newer; it comes with Python.",
     )
+    known = catalogue()
     settings, check = _settings(folder)
     yield check
     yield from _disk(folder)
     home = folder / ".headway"
     if not home.is_dir():
-        yield Check(name="project", ok=None, found=f"none in {folder.resolve()}")
+        yield Finding(name="project", ok=None, found=f"none in {folder.resolve()}")
     else:
         yield _permissions(home)
         if settings is not None:
             yield from _project(folder)
     if settings is not None:
         yield from _encoders(settings)
-        yield from _models(settings)
+        for check in known.all_checks():
+            yield from check(settings)
+    yield from _kits(known)
     yield from _extras()
 
 
-def _settings(folder: Path) -> tuple[Settings | None, Check]:
+def _settings(folder: Path) -> tuple[Settings | None, Finding]:
     from headway.settings import load
 
     try:
@@ -107,18 +101,18 @@ def _settings(folder: Path) -> tuple[Settings | None, Check]:
         for name in found.tasks:
             found.rewards(name)  # a reward function is loaded as it will be when it is needed
     except HeadwayError as error:
-        return None, Check(name="settings", ok=False, found=error.message, cure=error.hint or "Correct headway.toml.")
+        return None, Finding(name="settings", ok=False, found=error.message, cure=error.hint or "Correct headway.toml.")
     where = "headway.toml" if found.file else "no headway.toml: tasks are made on first use"
     tasks = f", tasks: {', '.join(found.tasks)}" if found.tasks else ""
-    return found, Check(name="settings", ok=True, found=f"{where}{tasks}")
+    return found, Finding(name="settings", ok=True, found=f"{where}{tasks}")
 
 
-def _disk(folder: Path) -> Iterator[Check]:
+def _disk(folder: Path) -> Iterator[Finding]:
     if not folder.is_dir():
-        yield Check(name="folder", ok=False, found=f"{folder} is no folder", cure="Name another with -C.")
+        yield Finding(name="folder", ok=False, found=f"{folder} is no folder", cure="Name another with -C.")
         return
     free = shutil.disk_usage(folder).free
-    yield Check(
+    yield Finding(
         name="disk",
         ok=free >= LEAST_FREE,
         found=f"{free / (1 << 30):,.1f} GiB free",
@@ -126,9 +120,9 @@ def _disk(folder: Path) -> Iterator[Check]:
     )
 
 
-def _permissions(home: Path) -> Check:
+def _permissions(home: Path) -> Finding:
     mode = stat.S_IMODE(home.stat().st_mode)
-    return Check(
+    return Finding(
         name="permissions",
         ok=not mode & 0o077,
         found=f".headway is {mode:04o}",
@@ -136,20 +130,20 @@ def _permissions(home: Path) -> Check:
     )
 
 
-def _project(folder: Path) -> Iterator[Check]:
+def _project(folder: Path) -> Iterator[Finding]:
     from headway.project import Project
 
     try:
         project = Project(folder)
     except HeadwayError as error:
-        yield Check(name="store", ok=False, found=error.message, cure=error.hint)
+        yield Finding(name="store", ok=False, found=error.message, cure=error.hint)
         return
     with project:
         try:
             problems = project.database.check()
         except HeadwayError as error:
             problems = [error.message]
-        yield Check(
+        yield Finding(
             name="store",
             ok=not problems,
             found="; ".join(problems)[:300] or f"sound, {_store(project.database)}",
@@ -169,7 +163,7 @@ def _store(database: Database) -> str:
     return f"{where}, {database.size():,} bytes"
 
 
-def _bundles(project: Project) -> Check:
+def _bundles(project: Project) -> Finding:
     from headway.promote import bundle
 
     digests = list(project.registry.digests())
@@ -179,7 +173,7 @@ def _bundles(project: Project) -> Check:
             bundle.read(project.registry.root, digest)
         except HeadwayError as error:
             broken.append(error.message)
-    return Check(
+    return Finding(
         name="policies",
         ok=not broken,
         found=" ".join(broken)[:300] or f"{len(digests)} bundles, every hash as it should be",
@@ -187,19 +181,19 @@ def _bundles(project: Project) -> Check:
     )
 
 
-def _current(project: Project) -> Iterator[Check]:
+def _current(project: Project) -> Iterator[Finding]:
     for task in project.tasks():
         try:
             serving = project.servings.of(project.settings.task(task))
         except HeadwayError as error:
-            yield Check(
+            yield Finding(
                 name=f"current of {task}", ok=False, found=error.message, cure=error.hint or f"headway rollback {task}"
             )
         else:
-            yield Check(name=f"current of {task}", ok=True, found=f"{serving.ref} loads and can decide")
+            yield Finding(name=f"current of {task}", ok=True, found=f"{serving.ref} loads and can decide")
 
 
-def _leaks(project: Project) -> Iterator[Check]:
+def _leaks(project: Project) -> Iterator[Finding]:
     """Fields that give outcomes away: nothing is broken, learning leaves them out."""
     for task in project.tasks():
         try:
@@ -208,10 +202,10 @@ def _leaks(project: Project) -> Iterator[Check]:
             continue  # recorded once, no longer declared
         if found.found:
             what = "; ".join(each.message for each in found.found)
-            yield Check(name=f"leaks of {task}", ok=None, found=f"{what[:280]}: left out when learning")
+            yield Finding(name=f"leaks of {task}", ok=None, found=f"{what[:280]}: left out when learning")
 
 
-def _encoders(settings: Settings) -> Iterator[Check]:
+def _encoders(settings: Settings) -> Iterator[Finding]:
     """Encoders that need a model, a package or a key: loaded as they will be at the first decision that reads text."""
     from dataclasses import asdict, is_dataclass
 
@@ -222,30 +216,26 @@ def _encoders(settings: Settings) -> Iterator[Check]:
             continue
         spec = asdict(task.encoder) if is_dataclass(task.encoder) else task.encoder
         try:
-            found = encoder(spec, models=settings.cache, keys=settings.keys)
+            found = encoder(spec, find=catalogue().encoder, models=settings.cache, keys=settings.keys)
             getattr(found, "load", bool)()
         except HeadwayError as error:
-            yield Check(name=f"encoder of {name}", ok=False, found=error.message, cure=error.hint)
+            yield Finding(name=f"encoder of {name}", ok=False, found=error.message, cure=error.hint)
         else:
-            yield Check(name=f"encoder of {name}", ok=True, found=f"{found.version} can be used")
+            yield Finding(name=f"encoder of {name}", ok=True, found=f"{found.version} can be used")
 
 
-def _models(settings: Settings) -> Iterator[Check]:
-    from headway.encode import models
-    from headway.encode.models.store import check
-
-    for model in models.installed(settings.cache):
-        problem = check(model, settings.cache)
-        yield Check(
-            name=f"model {model.name}",
-            ok=not problem,
-            found=problem or f"whole, {model.bytes / 1e6:,.0f} MB",
-            cure=f"Make it again: headway models add {model.name}",
+def _kits(known: Catalogue) -> Iterator[Finding]:
+    for kit in known.broken:
+        yield Finding(
+            name=f"kit {kit.name}",
+            ok=False,
+            found=kit.reason,
+            cure=f"Repair or uninstall it, or take {kit.name!r} out of [kits] use.",
         )
 
 
-def _extras() -> Iterator[Check]:
+def _extras() -> Iterator[Finding]:
     for extra, (module, what) in EXTRAS.items():
         there = find_spec(module) is not None
         found = "installed" if there else f"not installed; for {what}: pip install 'headway[{extra}]'"
-        yield Check(name=f"extra {extra}", ok=True if there else None, found=found)
+        yield Finding(name=f"extra {extra}", ok=True if there else None, found=found)

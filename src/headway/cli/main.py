@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -20,70 +19,64 @@ import click
 from headway.cli.output import Output
 from headway.cli.verb import json_option, project_option, unknown_command, write_examples
 from headway.nouns.errors import HeadwayError
+from headway.nouns.kit import Command, catalogue, load
 
-__all__ = ["COMMANDS", "headway", "main", "run"]
+__all__ = ["COMMANDS", "commands", "headway", "main", "run"]
 
-# group → name → (module, one line). The lines stand here so that --help imports no command; a test compares them.
-COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
-    "Start": {
-        "up": ("up", "Start everything: the server, the loop that learns, and the page."),
-        "demo": ("demo", "Play the whole loop on synthetic traffic, from an empty folder."),
-        "init": ("init", "Start a project: headway.toml and .headway/ in a folder."),
-        "status": ("status", "Every task: who decides, what has come in, what to do next."),
-        "doctor": ("doctor", "Check that everything here is as it should be."),
-    },
-    "Loop": {
-        "decide": ("decide", "Choose one of the candidates and log the choice with its probability."),
-        "score": ("rank", "Predict the reward of one candidate; nothing is logged."),
-        "rank": ("rank", "Put candidates in order of predicted reward; nothing is logged."),
-        "signal": ("signal", "Say how a decision or an episode went."),
-        "learn": ("learn", "Learn a candidate policy from what has settled."),
-        "prove": ("prove", "Is the candidate better than what decides now?"),
-        "promote": ("promote", "Make a proven candidate decide."),
-        "rollback": ("promote", "Make the previous policy decide again."),
-    },
-    "More": {
-        "explain": ("explain", "Who made a decision, why, with which probabilities, and how it went."),
-        "compare": (
-            "compare",
-            "A policy beside the rules: what the log says and, with --tasks, what asking both says.",
-        ),
-        "verify": ("compare", "Check a run pack: every byte by its hash, every number by computing it again."),
-        "tradeoff": (
-            "tradeoff",
-            "What less quality would save: the curve from the best answer to the cheapest, on your own traffic.",
-        ),
-        "plan": ("plan", "How many decisions a proof needs, before they are collected."),
-        "report": ("report", "The latest verdict on a task, on one page."),
-        "mutate": ("mutate", "Change a prompt in one of five ways; what would change nothing is not offered."),
-        "data": ("data", "Count, list, export and import what was recorded."),
-        "rewards": ("rewards", "Look at rewards, and derive them again after a change."),
-        "models": ("models", "Fetch, list and remove models; once here, they work offline."),
-        "keys": ("keys", "Make, replace and revoke the keys that callers of the server need."),
-        "serve": ("serve", "Answer decisions and signals over HTTP, each durably logged."),
-        "watch": ("watch", "Learn, prove, and promote or wait, whenever enough has come in."),
-        "generate": ("generate", "Continue a text, or answer in a conversation, with a local language model."),
-        "worker": ("worker", "Hold local language models for a project, for the server and whoever else asks."),
-        "mcp": ("mcp", "Offer the project to a coding agent as tools."),
-        "hook": ("hook", "Turn a coding agent's hook into signals: tests passed, change kept or reverted."),
-        "completion": ("completion", "The script that teaches your shell to complete headway."),
-    },
+
+def _core(target: str, summary: str, group: str = "More") -> Command:
+    module, _, name = target.partition(":")
+    return Command(f"headway.cli.{module}:{name or module}", summary, group)
+
+
+GROUPS = ("Start", "Loop", "More")
+# The core's own. The lines stand here so that --help imports no command; a test compares them with the commands.
+COMMANDS: dict[str, Command] = {
+    "up": _core("up", "Start everything: the server, the loop that learns, and the page.", "Start"),
+    "demo": _core("demo", "Play the whole loop on synthetic traffic, from an empty folder.", "Start"),
+    "init": _core("init", "Start a project: headway.toml and .headway/ in a folder.", "Start"),
+    "status": _core("status", "Every task: who decides, what has come in, what to do next.", "Start"),
+    "doctor": _core("doctor", "Check that everything here is as it should be.", "Start"),
+    "decide": _core("decide", "Choose one of the candidates and log the choice with its probability.", "Loop"),
+    "score": _core("rank:score", "Predict the reward of one candidate; nothing is logged.", "Loop"),
+    "rank": _core("rank", "Put candidates in order of predicted reward; nothing is logged.", "Loop"),
+    "signal": _core("signal", "Say how a decision or an episode went.", "Loop"),
+    "learn": _core("learn", "Learn a candidate policy from what has settled.", "Loop"),
+    "prove": _core("prove", "Is the candidate better than what decides now?", "Loop"),
+    "promote": _core("promote", "Make a proven candidate decide.", "Loop"),
+    "rollback": _core("promote:rollback", "Make the previous policy decide again.", "Loop"),
+    "explain": _core("explain", "Who made a decision, why, with which probabilities, and how it went."),
+    "plan": _core("plan", "How many decisions a proof needs, before they are collected."),
+    "report": _core("report", "The latest verdict on a task, on one page."),
+    "data": _core("data", "Count, list, export and import what was recorded."),
+    "rewards": _core("rewards", "Look at rewards, and derive them again after a change."),
+    "keys": _core("keys", "Make, replace and revoke the keys that callers of the server need."),
+    "serve": _core("serve", "Answer decisions and signals over HTTP, each durably logged."),
+    "watch": _core("watch", "Learn, prove, and promote or wait, whenever enough has come in."),
+    "kits": _core("kits", "What rides on the loop here: kits, what each brings, and what is wrong with one."),
+    "completion": _core("completion", "The script that teaches your shell to complete headway."),
 }
+
+
+def commands() -> dict[str, Command]:
+    """The commands of the first level: the core's, and those of the kits in use."""
+    kits = {name: entry for name, entry in catalogue().all("commands").items() if " " not in name}
+    return {**kits, **COMMANDS}
 
 
 class Headway(click.Group):
     """The commands, each imported when it is asked for."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        return [name for group in COMMANDS.values() for name in group]
+        known = commands()
+        return [name for group in GROUPS for name, entry in known.items() if entry.group == group]
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
-        for group in COMMANDS.values():
-            if cmd_name in group:
-                module = importlib.import_module(f"headway.cli.{group[cmd_name][0]}")
-                found: click.Command = getattr(module, cmd_name)
-                return found
-        return None
+        entry = commands().get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = load(entry.target)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -96,9 +89,10 @@ class Headway(click.Group):
         super().format_help(ctx, formatter)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, group in COMMANDS.items():
+        known = commands()
+        for title in GROUPS:
             with formatter.section(title):
-                formatter.write_dl([(name, line) for name, (_, line) in group.items()])
+                formatter.write_dl([(name, entry.summary) for name, entry in known.items() if entry.group == title])
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

@@ -3,44 +3,57 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
 
 import click
 
 from headway.cli.verb import Session, verb
+from headway.nouns.kit import catalogue, load
 
-__all__ = ["up"]
+__all__ = ["start", "up"]
 
 
-@verb("up", "headway up", "headway up --demo --port 9000")
+@verb("up", "headway up", "headway up --demo --port 9000", extended=True)
 @click.option("--host", metavar="ADDRESS", help="This machine alone by default; any other address asks for keys.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Where to listen; 0 takes a free one.")
 @click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Server processes; with PostgreSQL.")
-@click.option("--demo", is_flag=True, help="With made-up traffic, in a folder of its own; all marked synthetic.")
 @click.option("--no-watch", is_flag=True, help="Only the server; learn, prove and promote by hand.")
-def up(session: Session, host: str | None, port: int | None, workers: int | None, demo: bool, no_watch: bool) -> int:
+def up(session: Session, host: str | None, port: int | None, workers: int | None, no_watch: bool) -> int:
     """Start everything: the server, the loop that learns, and the page.
 
-    Where a task is answered by a local language model, also the worker that holds it. Makes the project if there is
-    none. Ctrl-C stops everything; what was acknowledged is kept.
+    Makes the project if there is none. Ctrl-C stops everything; what was acknowledged is kept.
+    """
+    from headway.settings import load as load_settings
+
+    session.folder.mkdir(parents=True, exist_ok=True)
+    settings = load_settings(session.folder)  # what is wrong with headway.toml is said here, not in a child's log
+    needed = {
+        name: worker.module for name, worker in catalogue().all("workers").items() if load(worker.needed)(settings)
+    }
+    return start(session, host=host, port=port, server_workers=workers, watch=not no_watch, workers=needed)
+
+
+def start(
+    session: Session,
+    *,
+    host: str | None,
+    port: int | None,
+    server_workers: int | None,
+    watch: bool,
+    workers: Mapping[str, str],
+    nice: int | None = None,
+    demo: bool = False,
+    notes: Sequence[str] = (),
+    commands: Callable[[str], Sequence[str]] | None = None,
+) -> int:
+    """Run the processes of the folder's project until they are stopped; returns the exit status.
+
+    `workers` names the modules of further processes; `nice` is the loop's priority.
     """
     from headway.loop.supervisor import Supervisor
     from headway.serve.workers import server_settings
 
-    session.folder.mkdir(parents=True, exist_ok=True)
-    started: dict[str, str] = {}
-    if demo:
-        from headway.loop.demo import prepare
-
-        prepare(session.folder)
-        started["demo"] = "headway.loop.traffic"
-    else:
-        from headway.settings import load
-
-        settings = load(session.folder)  # what is wrong with headway.toml is said here, not in a child's log
-        if any(each.kind == "reply" or each.model for each in settings.tasks.values()):
-            started["worker"] = "headway.loop.work"
-
-    server_settings(session.folder, workers=workers)
+    server_settings(session.folder, workers=server_workers)
     as_json = session.out.json
 
     def say(line: str) -> None:
@@ -57,11 +70,11 @@ def up(session: Session, host: str | None, port: int | None, workers: int | None
         say(f"Headway is up at {url}, for the project in {session.folder.resolve()}")
         if link:
             say(f"The page (this link works once): {link}")
-        if demo:
-            say("DEMO: all traffic is synthetic, from a sample world; nothing here was said by users.")
+        for note in notes:
+            say(note)
         say("Try, in another terminal:")
-        for each in _commands(session, url, demo):
-            say(f"  {each}")
+        for command in commands(url) if commands is not None else _commands(session, url):
+            say(f"  {command}")
         say("Ctrl-C stops everything.")
 
     supervisor = Supervisor(
@@ -70,23 +83,17 @@ def up(session: Session, host: str | None, port: int | None, workers: int | None
         ready=ready,
         host=host,
         port=port,
-        server_workers=workers,
-        watch=not no_watch,
-        nice=0 if demo else None,  # whoever watches a demo waits for the loop
-        workers=started,
+        server_workers=server_workers,
+        watch=watch,
+        nice=nice,
+        workers=workers,
     )
     status = supervisor.run()
     say("Stopped.")
     return status
 
 
-def _commands(session: Session, url: str, demo: bool) -> list[str]:
-    if demo:
-        return [
-            session.command("headway status"),
-            session.command("headway report route"),
-            f"curl -s {url}/v1/ledger",
-        ]
+def _commands(session: Session, url: str) -> list[str]:
     body = '{"task": "route", "text": "Summarise this page", "candidates": ["small", "large"]}'
     return [
         f"curl -s {url}/v1/decisions -H 'content-type: application/json' -d '{body}'",

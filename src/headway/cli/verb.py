@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,18 @@ import click
 
 from headway.cli.output import Output
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
+from headway.nouns.kit import Command as KitCommand
+from headway.nouns.kit import catalogue, load
 
 if TYPE_CHECKING:
     from headway.project import Project
 
 __all__ = [
+    "OptionHook",
     "Session",
     "Verb",
     "Verbs",
+    "hooks",
     "json_option",
     "pairs",
     "project_option",
@@ -110,6 +115,22 @@ class Verbs(click.Group):
         write_examples(self.examples, formatter)
         super().format_help(ctx, formatter)
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *self._kits()])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = self._kits().get(cmd_name)
+        if entry is None:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = load(entry.target)
+        return command
+
+    def _kits(self) -> dict[str, KitCommand]:
+        """What kits add below this command: "data synth" is `synth` below `data`."""
+        prefix = f"{self.name} "
+        entries = catalogue().all("commands")
+        return {path.removeprefix(prefix): entry for path, entry in entries.items() if path.startswith(prefix)}
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -131,9 +152,30 @@ def write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) ->
     formatter.write_paragraph()
 
 
-def verb(name: str, *examples: str, **settings: Any) -> Callable[[Callable[..., int | None]], Verb]:
-    """Makes a function (session, …) → exit status a command."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionHook:
+    """Options that a kit adds to a command of the core.
+
+    `run` gets all values of the command line and takes its own out of them. It returns an exit status where it did the
+    work, or None to let the next hook, and then the command itself, go on.
+    """
+
+    options: tuple[click.Option, ...]
+    run: Callable[[Session, dict[str, Any]], int | None]
+
+
+def hooks(name: str) -> list[OptionHook]:
+    """The hooks of a command: those of kits that need others come first."""
+    paths = [kit.options[name] for kit in catalogue() if name in kit.options]
+    return [load(path) for path in reversed(paths)]
+
+
+def verb(
+    name: str, *examples: str, extended: bool = False, **settings: Any
+) -> Callable[[Callable[..., int | None]], Verb]:
+    """Makes a function (session, …) → exit status a command; `extended`: kits may add options to it."""
     assert len(examples) == 2, "every help page opens with two examples"
+    extensions = hooks(name) if extended else []
 
     def wrap(function: Callable[..., int | None]) -> Verb:
         @click.pass_context
@@ -141,7 +183,12 @@ def verb(name: str, *examples: str, **settings: Any) -> Callable[[Callable[..., 
             given = ctx.find_root().params  # both options also go before the command: headway -C demo --json status
             folder = project_folder or given.get("project_folder") or Path()
             session = Session(folder, Output(json=as_json or bool(given.get("as_json"))))
-            code = function(session, **values) or 0
+            for hook in extensions:
+                code = hook.run(session, values)
+                if code is not None:
+                    break
+            else:
+                code = function(session, **values) or 0
             session.out.finish()
             return code
 
@@ -153,6 +200,7 @@ def verb(name: str, *examples: str, **settings: Any) -> Callable[[Callable[..., 
             examples=examples,
             **settings,
         )
+        command.params += [option for hook in reversed(extensions) for option in hook.options]
         command.params += [project_option(), json_option()]
         return command
 

@@ -1,6 +1,6 @@
-"""A policy out of tensors and JSON, whatever its family; what does not fit is refused as damaged.
+"""A policy out of tensors and JSON; what does not fit is refused as damaged.
 
-    build("bandit", knobs, tensors, extra, encoder)
+    bandit(knobs, tensors, extra, encoder)
     baseline("uniform@0")
 
 The input is untrusted: shapes, types, finiteness and every name are checked before anything is computed with them.
@@ -8,34 +8,19 @@ The input is untrusted: shapes, types, finiteness and every name are checked bef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from headway.decide import actor_critic, clone, outcome, q_network
 from headway.decide.acting import Explorer, explorer
 from headway.decide.bandit import Bandit, Clusters, Linear, Model, rounded
 from headway.decide.baselines import baseline
 from headway.encode.state import Features
-from headway.nouns.errors import Damaged, InvalidSettings, UnknownName, did_you_mean
-from headway.nouns.protocols import Encoder, Floats, Policy
+from headway.nouns.errors import Damaged, InvalidSettings
+from headway.nouns.protocols import Encoder, Floats
 
-__all__ = ["FAMILIES", "baseline", "build", "tensor"]
-
-
-def build(
-    family: str,
-    knobs: Mapping[str, Any],
-    tensors: Mapping[str, Any],
-    extra: Mapping[str, Any],
-    encoder: Encoder | None = None,
-) -> Policy:
-    """The policy that a learner described; the same input gives the same policy, bit for bit."""
-    make = FAMILIES.get(family)
-    if make is None:
-        raise UnknownName(f"There is no family {family!r}.", code="family_missing", hint=did_you_mean(family, FAMILIES))
-    return make(knobs, tensors, extra, encoder)
+__all__ = ["bandit", "baseline", "tensor"]
 
 
 def tensor(tensors: Mapping[str, Any], name: str, *shape: int) -> Floats:
@@ -58,9 +43,10 @@ def _damaged(what: str, code: str) -> Damaged:
     return Damaged(f"{what}.", code=code, hint="The file was changed or cut short: restore it, or roll back.")
 
 
-def _bandit(
+def bandit(
     knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None
 ) -> Bandit:
+    """The bandit that a learner described; the same input gives the same policy, bit for bit."""
     arms = extra.get("arms")
     if not isinstance(arms, list | tuple) or not all(isinstance(each, str) and each for each in arms):
         raise _damaged(f"The bundle's arms are {arms!r:.80}", "bad_header")
@@ -132,12 +118,3 @@ def _explorer(knobs: Mapping[str, Any]) -> Explorer:
         return explorer(knobs.get("explore", "greedy"))
     except (InvalidSettings, TypeError) as error:
         raise _damaged(f"The bundle's explorer cannot be used ({error})", "bad_header") from error
-
-
-FAMILIES: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any], Encoder | None], Policy]] = {
-    "bandit": _bandit,
-    "clone": clone.read,
-    "cql": q_network.read,
-    "outcome": outcome.read,
-    "actor_critic": actor_critic.read,
-}

@@ -15,23 +15,31 @@ the command; no encoder ever stands in for another.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from headway.encode.hashing import HashingEncoder
+from headway.encode import hashing, structure
 from headway.encode.joined import JoinedEncoder
-from headway.encode.structure import StructureEncoder
 from headway.encode.text import CachedEncoder
 from headway.encode.vectors import DiskCache
-from headway.nouns.errors import InvalidSettings, Unavailable, UnknownName, did_you_mean
+from headway.nouns.errors import UnknownName, did_you_mean
 from headway.nouns.protocols import Cache, Encoder
 
-__all__ = ["ENCODERS", "encoder"]
+__all__ = ["Find", "Make", "core", "encoder"]
 
-ENCODERS = ("hashing", "wordllama", "minilm", "structure")
-_HASHING_VERSION = re.compile(r"hashing-1-w(\d{1,4})\Z")
-_VERSIONS = {"minilm-1-w384": "minilm", "wordllama-1-w256": "wordllama", StructureEncoder.version: "structure"}
+Make = Callable[..., Encoder]  # (models=…, keys=…, **settings) → Encoder
+Find = Callable[[str], Make]  # by name; UnknownName where there is none
+_VERSION = re.compile(r"([a-z]+)-\d+(?:-w(\d{1,4}))?\Z")
+_WIDE = ("hashing",)  # encoders whose width is a setting
+
+
+def core(name: str) -> Make:
+    """The encoders that need no kit."""
+    makers: dict[str, Make] = {"hashing": hashing.make, "structure": structure.make}
+    if name not in makers:
+        raise UnknownName(f"There is no encoder {name!r}.", code="encoder_missing", hint=did_you_mean(name, makers))
+    return makers[name]
 
 
 def encoder(
@@ -39,18 +47,19 @@ def encoder(
     *,
     cache: Cache | None = None,
     cached: bool = True,
+    find: Find = core,
     models: Path | None = None,
     vectors: Path | None = None,
     keys: Mapping[str, str] | None = None,
 ) -> Encoder:
     """The encoder that a name, a table with `name` or `url`, or a version string asks for.
 
-    `models` is the cache folder with the models, `keys` has the values of the variables that `key_env` names, and
-    `vectors` is a file in which slow encoders keep what they have encoded.
+    `find` gives the maker of a name; `models` is the cache folder with the models, `keys` has the values of the
+    variables that `key_env` names, and `vectors` is a file in which slow encoders keep what they have encoded.
     """
 
     def kept(one: str | Mapping[str, Any]) -> Encoder:
-        plain = _plain(one, models, keys or {})
+        plain = _plain(one, find, models, keys or {})
         disk = cached and vectors is not None and getattr(plain, "slow", False)
         return CachedEncoder(plain, DiskCache(vectors)) if disk and vectors is not None else plain
 
@@ -59,62 +68,13 @@ def encoder(
     return CachedEncoder(found, cache) if cached else found
 
 
-def _plain(spec: str | Mapping[str, Any], models: Path | None, keys: Mapping[str, str]) -> Encoder:
+def _plain(spec: str | Mapping[str, Any], find: Find, models: Path | None, keys: Mapping[str, str]) -> Encoder:
     if isinstance(spec, str):
-        version = _HASHING_VERSION.match(spec)
-        settings: dict[str, Any] = {"name": "hashing", "width": int(version[1])} if version else {"name": spec}
-        settings["name"] = _VERSIONS.get(spec, settings["name"])
+        version = _VERSION.match(spec)
+        settings: dict[str, Any] = {"name": version[1] if version else spec}
+        if version and version[1] in _WIDE and version[2]:
+            settings["width"] = int(version[2])
     else:
         settings = dict(spec)
-    if "url" in settings:
-        return _endpoint(settings, keys)
-    name = settings.pop("name", None)
-    if name not in ENCODERS:
-        raise UnknownName(
-            f"There is no encoder {name!r}.", code="encoder_missing", hint=did_you_mean(str(name), ENCODERS)
-        )
-    _only(name, settings, ("width",) if name == "hashing" else ())
-    if name == "minilm":
-        from headway.encode.minilm import MinilmEncoder
-
-        if models is None:
-            raise Unavailable(
-                "The encoder 'minilm' was not told where models are.",
-                code="model_missing",
-                hint='Give the folder: encoder("minilm", models=settings.cache).',
-            )
-        return MinilmEncoder(models)
-    if name == "wordllama":
-        from headway.encode.wordllama import WordllamaEncoder
-
-        return WordllamaEncoder()
-    if name == "structure":
-        return StructureEncoder()
-    return HashingEncoder(_whole(settings.get("width", 128)))
-
-
-def _endpoint(settings: dict[str, Any], keys: Mapping[str, str]) -> Encoder:
-    from headway.encode.endpoint import EndpointEncoder
-
-    _only("endpoint", settings, ("url", "model", "key_env", "width", "batch", "timeout_s"))
-    if "width" in settings:
-        _whole(settings["width"])
-    return EndpointEncoder(**settings, key=keys.get(settings.get("key_env", ""), ""))
-
-
-def _only(name: str, settings: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    unknown = sorted(settings.keys() - set(known))
-    if unknown:
-        raise InvalidSettings(
-            f"The {name} encoder has no setting {unknown[0]!r}.",
-            code="unknown_key",
-            hint=did_you_mean(unknown[0], known),
-        )
-
-
-def _whole(width: object) -> int:
-    if not isinstance(width, int) or isinstance(width, bool):
-        raise InvalidSettings(
-            f"width is {width!r}, not a whole number.", code="bad_encoder", hint="Use a power of two, for example 128."
-        )
-    return width
+    name = "endpoint" if "url" in settings else str(settings.pop("name", None))
+    return find(name)(models=models, keys=keys, **settings)

@@ -15,16 +15,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.encode.check import only, whole
 from headway.nouns.errors import InvalidSettings
 from headway.nouns.protocols import Floats
 
-__all__ = ["HashingEncoder", "tokens"]
+__all__ = ["HashingEncoder", "make", "tokens"]
 
 _ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(r"\w+", re.ASCII)
@@ -41,6 +44,12 @@ def tokens(text: str) -> list[str]:
     if text.isascii():
         return _WORD.findall(text.lower())
     return _UNICODE_WORD.findall(unicodedata.normalize("NFC", text).lower())
+
+
+def make(*, models: Path | None, keys: Mapping[str, str], **settings: Any) -> HashingEncoder:  # noqa: ARG001 — every maker takes these
+    """The encoder that settings describe."""
+    only("hashing", settings, ("width",))
+    return HashingEncoder(whole(settings.get("width", 128)))
 
 
 class HashingEncoder:

@@ -14,13 +14,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from headway.encode.check import only
 from headway.nouns.protocols import Floats
 
-__all__ = ["NAMES", "StructureEncoder"]
+__all__ = ["NAMES", "StructureEncoder", "make"]
 
 NAMES = (
     "characters", "words", "lines", "longest_line", "first_line", "digits", "digit_share", "numbers", "symbols",
@@ -49,6 +52,12 @@ _NUMERIC = re.compile(
 _WHY = re.compile(r"\b(?:why|explain|because|prove|derive|justify|which of the following)\b", re.IGNORECASE)
 _CODE = re.compile(r"```|\bdef \w|\bclass \w|\breturn\b|\bimport \w|;\s*$|\w\(\)|</\w", re.MULTILINE)
 _BRACKET = re.compile(r"[()\[\]{}]")
+
+
+def make(*, models: Path | None, keys: Mapping[str, str], **settings: Any) -> StructureEncoder:  # noqa: ARG001 — every maker takes these
+    """The encoder that settings describe."""
+    only("structure", settings)
+    return StructureEncoder()
 
 
 class StructureEncoder:

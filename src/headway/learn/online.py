@@ -31,7 +31,7 @@ import numpy as np
 
 from headway.decide.acting import explorer
 from headway.decide.bandit import Bandit, Clusters, Linear
-from headway.decide.build import build
+from headway.decide.build import bandit
 from headway.encode.state import Features
 from headway.learn.posterior import (
     clusters_posterior,
@@ -384,6 +384,6 @@ def tensors_of(state: State) -> dict[str, Floats]:
 def snapshot(state: State) -> Bandit:
     """An immutable policy of what the state has seen so far."""
     extra = {"arms": list(state.arms), "features": state.features.to_json()}
-    policy = build("bandit", state.knobs, tensors_of(state), extra, state.encoder)
+    policy = bandit(state.knobs, tensors_of(state), extra, state.encoder)
     assert isinstance(policy, Bandit)
     return policy

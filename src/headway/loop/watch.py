@@ -28,9 +28,9 @@ from headway.loop import pages
 from headway.loop.cycle import Done, cycle
 from headway.loop.lock import alone, held
 from headway.loop.standing import Due, Marks, due, standing
-from headway.loop.updates import do_updates
 from headway.loop.when import Machine, machine, not_now
 from headway.nouns.errors import Conflict, HeadwayError
+from headway.nouns.kit import load
 from headway.nouns.protocols import Clock, Progress
 from headway.observe.jobs import Job, Jobs, at_work
 from headway.project import Project
@@ -261,8 +261,10 @@ class Watch:
 
     def _asked_for(self) -> None:
         """Learning that somebody asked the server for."""
-        do_updates(self.project, WORKER, self._clock, self._say)
         jobs = Jobs(self.project.database)
+        for kind, run in self.project.catalogue.all("jobs").items():  # a kit's code is loaded when a job of it waits
+            if jobs.waiting((kind,), now=self._clock()):
+                load(run)(self.project, WORKER, self._clock, self._say)
         while jobs.waiting(("learn",), now=self._clock()):
             job = jobs.claim(WORKER, now=self._clock(), lease_s=_LEASE_S, kinds=("learn",))
             if job is None:

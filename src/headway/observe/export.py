@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Literal, TypeVar, get_args
+from typing import IO, Any, TypeVar
 
 from headway.nouns.errors import Conflict, InvalidInput, MissingExtra, Unavailable
 from headway.nouns.ids import id_bytes
@@ -32,10 +32,9 @@ from headway.observe.database import Database
 from headway.observe.query import Query
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, dumps, microseconds
 
-__all__ = ["FORMATS", "Format", "Wanted", "export", "records"]
+__all__ = ["FORMATS", "Wanted", "Write", "Writer", "export", "records"]
 
-Format = Literal["jsonl", "parquet", "csv", "sage-routing"]
-FORMATS: tuple[Format, ...] = get_args(Format)
+FORMATS = ("jsonl", "parquet", "csv")
 MANIFEST_FORMAT = 1
 _PAGE = 1000
 _MARKS = 500  # bound values per statement
@@ -47,6 +46,7 @@ Record = dict[str, Any]
 _Outcome = tuple[str, float | None, bool, float, str | None]  # status, reward, clipped, weight, reward version
 _NOTHING: _Outcome = ("pending", None, False, 1.0, None)
 Write = Callable[[Sequence[Record]], None]
+Writer = Callable[[IO[str], Database, Counter[str]], Write]  # of a format that a kit brings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +66,17 @@ def export(
     path: Path,
     wanted: Wanted,
     *,
-    format: Format = "jsonl",
+    format: str = "jsonl",
+    writer: Writer | None = None,
     now: float,
     version: str = "",
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Write what is wanted to `path` and return the manifest that was written beside it."""
+    """Write what is wanted to `path` and return the manifest that was written beside it.
+
+    `writer` writes a format that is not one of ours.
+    """
     if path.exists() and not overwrite:
         raise Conflict(
             f"{str(path)!r} exists already.", code="file_exists", hint="Choose another name, or overwrite it (--force)."
@@ -83,7 +87,7 @@ def export(
     total, first, last = 0, None, None
     left_out: Counter[str] = Counter()
     try:
-        with _whole(path) as scratch, _writer(scratch, format, database, left_out) as write:
+        with _whole(path) as scratch, _writing(scratch, format, writer, database, left_out) as write:
             for page in _pages(records(database, query, wanted)):
                 write(page)
                 total += len(page)
@@ -287,13 +291,13 @@ def _whole(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _writer(path: Path, format: Format, database: Database, left_out: Counter[str]) -> Iterator[Write]:
+def _writing(
+    path: Path, format: str, writer: Writer | None, database: Database, left_out: Counter[str]
+) -> Iterator[Write]:
     if format == "parquet":
         with _parquet(path) as write:
             yield write
-    elif format == "sage-routing":
-        from headway.observe.export_sage import writer
-
+    elif writer is not None:
         with path.open("w", encoding="utf-8", newline="") as file:
             yield writer(file, database, left_out)
     elif format in ("jsonl", "csv"):

@@ -14,6 +14,7 @@ from typing import Any, Self, Unpack
 from headway.decide import acting, explore
 from headway.nouns.errors import Conflict, InvalidInput
 from headway.nouns.ids import decision_id, episode_id, is_episode, parse_decision_id
+from headway.nouns.kit import Catalogue, catalogue
 from headway.nouns.protocols import Clock
 from headway.nouns.records import Decision, Ending, Outcome, Signal, Source
 from headway.observe.database import open_database
@@ -52,13 +53,14 @@ class Deciding:
         self.home = folder / ".headway"
         self.clock = clock
         self.settings: Settings = load(folder, environ)
+        self.catalogue: Catalogue = catalogue()
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         store = self.settings.store
         self.database = open_database(self.home / "headway.db" if store.embedded else store.url, store.durability)
         self.query = Query(self.database)
         self.registry = Registry(self.home / "policies")
         self.ledger = Ledger(self.database, self.query)
-        self.servings = Servings(self.settings, self.registry, self.ledger, self.database)
+        self.servings = Servings(self.settings, self.registry, self.ledger, self.database, self.catalogue)
         self._writer = Writer(self.database, self.settings.store.queue)
         self._store = Store(self.database, self._writer, clock)
         self.redact = Redactor(store.redact)

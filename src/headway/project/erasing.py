@@ -135,7 +135,6 @@ def _bundles(project: Project, found: Found) -> list[str]:
 
 def _without(project: Project, task: str, found: Found) -> Entry | None:
     """The snapshot of an online task's current policy less the rows that go; None where it has read none of them."""
-    from headway.learn.families import online_learner
     from headway.project.learning import encoder_spec, header_of, who_is_it
 
     if task not in project.settings.tasks and project.settings.declared:
@@ -145,7 +144,9 @@ def _without(project: Project, task: str, found: Found) -> Entry | None:
     if settings.online != "live" or PolicyRef.parse(serving.ref).built_in:
         return None
     header = project.registry.header(serving.digest)
-    teach = online_learner(header.family, encoder=project.servings.encoder(encoder_spec(project, settings)))
+    teach = project.catalogue.online_learner(
+        header.family, encoder=project.servings.encoder(encoder_spec(project, settings))
+    )
     policy = project.servings.policy(task, project.servings.body(settings), serving.ref, serving.digest)
     state = teach.state_from(policy)
     count = 0

@@ -13,24 +13,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from headway.nouns.evidence import Verdict
 from headway.nouns.ids import parse_decision_id
-from headway.nouns.protocols import Generator, Progress
+from headway.nouns.protocols import Progress
 from headway.project.deciding import Deciding
 from headway.project.inputs import Offer
 from headway.promote.ledger import Entry
 
 if TYPE_CHECKING:
     from headway.observe.erase import Doomed
-    from headway.project.embedded import Embedded
     from headway.project.erasing import Erased
     from headway.project.importing import Imported, Importing
-    from headway.project.practising import Practised
     from headway.prove.leaks import Leaks
     from headway.prove.power import Planned
 
@@ -65,28 +62,6 @@ class Project(Deciding):
         return learning.learn(
             self, task, family=family, seed=seed, progress=progress, knobs=knobs, trust=trust, mined=mined
         )
-
-    def practise(
-        self,
-        world: str,
-        *,
-        task: str | None = None,
-        steps: int | None = None,
-        seed: int = 0,
-        device: str = "cpu",
-        target: float | None = None,
-        resume: bool = False,
-        settings: Mapping[str, Any] | None = None,
-        progress: Progress | None = None,
-        **knobs: Any,
-    ) -> Practised:
-        """Learn a candidate in a world: a name of ours, or any Gymnasium id. `settings` are the world's own."""
-        from headway.project import practising
-
-        return practising.practise(
-            self, world, task=task, steps=steps, seed=seed, device=device, target=target, resume=resume,
-            settings=settings or {}, knobs=knobs, progress=progress,
-        )  # fmt: skip
 
     def due(self, task: str) -> int:
         """Newly settled decisions that are still missing before a retraining is due; 0: it is due."""
@@ -197,19 +172,6 @@ class Project(Deciding):
 
         self.settle(task)
         return leaking.check(self, task, mined=mined)
-
-    @cached_property
-    def embedded(self) -> Embedded:
-        """The prompt-mutation service behind the eight endpoints: vectors in, one of five mutations out."""
-        from headway.project.embedded import Embedded
-
-        return Embedded(self)
-
-    def generator(self, model: str | Path, *, here: bool = False) -> Generator:
-        """A local language model: in the project's worker (`headway worker`), or loaded into this process, `here`."""
-        from headway.project import generating
-
-        return generating.generator(self, model, here=here)
 
     # -- delete
 

@@ -19,7 +19,7 @@ from headway.nouns.protocols import Progress
 from headway.nouns.records import Situation
 from headway.observe.experience import part_of_group
 from headway.observe.ingest.files import digest_of, kind_of
-from headway.observe.ingest.formats import VERSION, Format, Item, detect, format_of, read
+from headway.observe.ingest.formats import VERSION, Format, Item, detect, read
 from headway.observe.ingest.keeping import BATCH, Clash, Keeper, Origin
 from headway.observe.ingest.records import Options, Problem, Record, Skipped
 from headway.reward.presets import PRESETS
@@ -39,7 +39,7 @@ _LISTED = 100  # problems and conflicts that a report names; all are counted
 class Importing(TypedDict, total=False):
     """How to import."""
 
-    format: str  # "auto", or one of headway.observe.ingest.FORMATS
+    format: str  # "auto", or one of the catalogue
     task: str | None  # the format's own by default
     columns: Mapping[str, str]  # our name → theirs
     candidates: Iterable[str]
@@ -94,7 +94,7 @@ def import_file(
     on_error: OnError = "stop",
     progress: Progress | None = None,
 ) -> Imported:
-    found = _format(path, format, columns)
+    found = _format(project, path, format, columns)
     digest = digest_of(path)
     run = _Run(project, path, found, task, Options(columns=columns or {}, candidates=tuple(candidates), name=path.stem))
     report = Imported(file=path.name, format=found.name, sha256=digest, label=found.label, dry_run=dry_run)
@@ -104,14 +104,12 @@ def import_file(
     return report
 
 
-def _format(path: Path, name: str, columns: Mapping[str, str] | None) -> Format:
-    if name != "auto":
-        return format_of(name)
-    if columns and set(columns) != {"action"}:
-        return format_of("columns")
-    if kind_of(path) == "jsonl" or not columns:
-        return detect(path)
-    return format_of("columns")
+def _format(project: Project, path: Path, name: str, columns: Mapping[str, str] | None) -> Format:
+    known = project.catalogue
+    if name == "auto" and (kind_of(path) == "jsonl" or not columns) and not (columns and set(columns) != {"action"}):
+        return detect(path, known.all_formats())
+    form: Format = known.format("columns" if name == "auto" else name)
+    return form
 
 
 class _Run:

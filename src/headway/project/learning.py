@@ -38,13 +38,12 @@ def learn(
     mined: bool = False,
 ) -> str:
     """A candidate. Fields that give the outcome away are left out, unless they are trusted; mined labels likewise."""
-    from headway.learn.families import learner
     from headway.project.leaking import check
 
     settings = project.settings.task(task)
     family = family or settings.family
     encoder = project.servings.encoder(encoder_spec(project, settings))
-    teach = learner(family, encoder=encoder)
+    teach = project.catalogue.learner(family, encoder=encoder)
     project.settle(task)
     upto = project.query.last_settled(task)
     leaky = check(project, task, parts=LEARNED_PARTS, mined=mined).fields
@@ -86,15 +85,14 @@ class _Begun:
 
 
 def _begun(project: Project, settings: TaskSettings, family: str, resume: str | None) -> _Begun:
-    from headway.learn.families import RESUMABLE
-
     if resume is None:
         return _Begun(None, {})
-    if family not in RESUMABLE:
+    if not project.catalogue.family(family).resumable:
+        resumable = [name for name, row in project.catalogue.all("families").items() if row.resumable]
         raise InvalidInput(
             f"The family {family!r} cannot go on from {resume!r}.",
             code="not_resumable",
-            hint=f"Learn anew, or use one of: {', '.join(RESUMABLE)}.",
+            hint=f"Learn anew, or use one of: {', '.join(resumable)}.",
         )
     ref, digest = project.servings.resolve(settings, resume)
     policy = project.servings.policy(settings.name, project.servings.body(settings), ref, digest)
@@ -110,15 +108,15 @@ def due(project: Project, task: str) -> int:
 
 def fold(project: Project, task: str) -> str | None:
     """The current policy's state, with every row settled since its mark added and every replaced one taken away."""
-    from headway.learn.families import online_learner
-
     settings = project.settings.task(task)
     serving = project.servings.of(settings)
     if PolicyRef.parse(serving.ref).built_in:
         return None
     project.settle(task)
     header = project.registry.header(serving.digest)
-    teach = online_learner(header.family, encoder=project.servings.encoder(encoder_spec(project, settings)))
+    teach = project.catalogue.online_learner(
+        header.family, encoder=project.servings.encoder(encoder_spec(project, settings))
+    )
     mark = int(header.trained_on["upto"])
     policy = project.servings.policy(task, project.servings.body(settings), serving.ref, serving.digest)
     state = teach.state_from(policy)

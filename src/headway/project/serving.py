@@ -15,10 +15,10 @@ from typing import Any
 
 from headway.decide.acting import Explorer, Pipeline
 from headway.decide.baselines import baseline
-from headway.decide.build import build
 from headway.encode import encoder
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict, HeadwayError
+from headway.nouns.kit import Catalogue
 from headway.nouns.protocols import Encoder, Policy
 from headway.observe.database import Database
 from headway.observe.rows import dumps, loads
@@ -56,11 +56,14 @@ def baseline_ref(config: Mapping[str, Any]) -> str:
 class Servings:
     """The servings of a project, rebuilt when the ledger has moved."""
 
-    def __init__(self, settings: Settings, registry: Registry, ledger: Ledger, database: Database) -> None:
+    def __init__(
+        self, settings: Settings, registry: Registry, ledger: Ledger, database: Database, catalogue: Catalogue
+    ) -> None:
         self._settings = settings
         self._registry = registry
         self._ledger = ledger
         self._database = database
+        self._catalogue = catalogue
         self._encoders: dict[str, Encoder] = {}
         # Tasks whose texts take milliseconds or a call to encode: see `prepare`.
         self.slow = frozenset(each.name for each in settings.tasks.values() if each.encoder not in _QUICK)
@@ -198,14 +201,16 @@ class Servings:
         load = getattr(mine, "load", None)
         if load is not None and header.extra.get("features", {}).get("encoder", header.encoder):
             load()  # now, and not at the first decision; what is missing is said here
-        return build(header.family, header.knobs, tensors, header.extra, mine)
+        return self._catalogue.build(header.family, header.knobs, tensors, header.extra, mine)
 
     def encoder(self, spec: Any) -> Encoder:
         key = dumps(spec)
         if key not in self._encoders:
             settings = self._settings
             vectors = settings.directory / ".headway" / "vectors.db"
-            self._encoders[key] = encoder(spec, models=settings.cache, keys=settings.keys, vectors=vectors)
+            self._encoders[key] = encoder(
+                spec, find=self._catalogue.encoder, models=settings.cache, keys=settings.keys, vectors=vectors
+            )
         return self._encoders[key]
 
     def prepare(self, task: TaskSettings, texts: Sequence[str]) -> None:

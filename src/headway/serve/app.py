@@ -1,18 +1,20 @@
 """Puts the door together: the modules that declare endpoints, the table of routes, the guard around it.
 
-To add endpoints, write a module with `@endpoint` functions and add it to MODULES.
+To add endpoints, write a module with `@endpoint` functions and add it to MODULES, or to `routes` of a kit's passport.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from headway.nouns.kit import Catalogue, catalogue
 from headway.project import Project
-from headway.serve import anthropic, openai, openapi, page
+from headway.serve import openapi, page
 from headway.serve.endpoint import Endpoint, endpoints_of
 from headway.serve.guard import Guard
 from headway.serve.hosts import Hosts
-from headway.serve.routes import compat, decisions, evidence, looking, policies, recent, signals, tasks
+from headway.serve.kit_routes import kit_endpoints
+from headway.serve.routes import decisions, evidence, kits, looking, policies, recent, signals, tasks
 from headway.serve.routing import Routes
 from headway.serve.spans import spans_of
 from headway.serve.state import Server
@@ -20,18 +22,18 @@ from headway.settings import ServerSettings
 
 __all__ = ["MODULES", "VERSION", "application", "endpoints"]
 
-MODULES = (decisions, signals, tasks, policies, evidence, recent, looking, compat, openai, anthropic)
+MODULES = (decisions, signals, tasks, policies, evidence, recent, looking, kits)
 VERSION = "1"  # of the HTTP interface: the v1 in its paths
 
 
-def endpoints() -> list[Endpoint]:
-    """Every endpoint of the server."""
-    return endpoints_of(MODULES)
+def endpoints(known: Catalogue | None = None) -> list[Endpoint]:
+    """Every endpoint of the server: the core's, and those of the kits in use."""
+    return [*endpoints_of(MODULES), *kit_endpoints(known or catalogue())]
 
 
-def document() -> bytes:
+def document(known: Catalogue | None = None) -> bytes:
     """The OpenAPI document, as it is served."""
-    return msgspec.json.format(msgspec.json.encode(openapi.document(endpoints(), VERSION)), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(openapi.document(endpoints(known), VERSION)), indent=1) + b"\n"
 
 
 def application(
@@ -39,7 +41,7 @@ def application(
 ) -> Guard:
     """The RSGI application over an open project; `worker`: its number among several processes."""
     server = Server(project, settings, log_requests=log_requests, worker=worker)
-    server.document = document()
+    server.document = document(project.catalogue)
     spans_of(server)  # decisions and signals are spans from the first one on
-    routes = Routes([*endpoints(), *endpoints_of((page,))])  # the page's files are no part of the API
+    routes = Routes([*endpoints(project.catalogue), *endpoints_of((page,))])  # the page's files are no part of the API
     return Guard(server, routes, Hosts(settings))

@@ -121,6 +121,7 @@ class Endpoint:
     public: bool = False  # answered without a key even where everything else needs one
     blocking: bool = False
     summary: str = ""
+    kit: str = ""  # the installed kit that brings it; "" for ours
     decode: Callable[[bytes], Any] = field(repr=False, default=bytes)
 
     @property
@@ -130,7 +131,7 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        return self.run.__name__
+        return f"{self.kit}_{self.run.__name__}" if self.kit else self.run.__name__
 
     def body(self, raw: bytes) -> Any:
         """The decoded body, or an exception that becomes a 422."""

@@ -15,9 +15,10 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import SOURCES, Candidate, Value
 from headway.observe.ingest.fields import Wrong, fields_left, finite, flat, integer, moment, name_of, shown, text_of
+from headway.observe.ingest.formats import Format, by_line
 from headway.observe.ingest.records import Options, Record, Told
 
-__all__ = ["looks_like_export", "read_export"]
+__all__ = ["OWN", "looks_like_export", "read_export"]
 
 _USED = (
     "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",
@@ -146,3 +147,13 @@ def _signal(given: object, place: int) -> Told:
         key=name_of(given, "key", optional=True),
         at=moment(given, "at", optional=True),
     )
+
+
+OWN = Format(
+    name="headway",
+    about="what `headway data export` writes",
+    task="",
+    read=by_line(read_export),
+    looks=looks_like_export,
+    priority=10,
+)

@@ -1,0 +1,11 @@
+"""kits — what rides on the loop: one folder per capability, found by name.
+
+Takes: a Project.   Gives: families, worlds, encoders, formats, routes, commands.
+Never: is imported by the core; imports a kit that its passport does not name in `needs`.
+May import: cli, serve, loop, project, settings, promote, learn, prove, decide, reward, observe, encode, client, nouns.
+"""
+
+# In the order in which their families, formats and commands are listed; a kit comes after those that it needs.
+BUILT_IN = ("models", "sandbox", "formats", "practice", "prompts", "offline", "proxy", "agents", "demo")
+# Code that other kits import, and that offers nothing by itself yet.
+RESTING = ("reply",)

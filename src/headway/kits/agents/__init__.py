@@ -1,0 +1,20 @@
+"""agents — the project as tools of a coding agent, and its hooks as signals.
+
+Takes: MCP calls, hook events.   Gives: decisions, signals.
+Never: keeps the text of a hook event: only numbers, tool names and ids are read.
+May import: cli, project, settings, observe, nouns.
+"""
+
+from headway.nouns.kit import Command, Kit
+
+KIT = Kit(
+    name="agents",
+    summary="Coding agents: MCP tools, and hooks as signals.",
+    commands={
+        "mcp": Command("headway.kits.agents.commands.mcp:mcp", "Offer the project to a coding agent as tools."),
+        "hook": Command(
+            "headway.kits.agents.commands.hook:hook",
+            "Turn a coding agent's hook into signals: tests passed, change kept or reverted.",
+        ),
+    },
+)

@@ -1,0 +1,115 @@
+"""`headway hook`: a coding agent's hook, as signals."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli.verb import Session, verb
+from headway.kits.agents.events import Seen, read
+from headway.nouns.errors import HeadwayError, InvalidInput, UnknownName
+
+if TYPE_CHECKING:
+    from headway.project import Project
+
+__all__ = ["hook"]
+
+_MOST_BYTES = 16 * 1024 * 1024
+_LATEST_S = 24 * 3600.0
+
+
+@verb(
+    "hook",
+    """echo '{"session_id": "abc", "tests_passed": true}' | headway hook --task route""",
+    "headway hook --task next-action --latest",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+@click.option("--task", help="The task whose decisions are meant; the JSON may name one too.")
+@click.option("--decision", metavar="ID", help="The decision that is meant, whatever the JSON says.")
+@click.option("--latest", is_flag=True, help="Else mean the task's newest decision, if it is less than a day old.")
+@click.option("--tests", multiple=True, metavar="COMMAND", help="A command that runs tests, by how it begins.")
+@click.option("--rater", default="hook", show_default=True, help="Who says so.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when nothing could be stored.")
+def hook(
+    session: Session,
+    task: str | None,
+    decision: str | None,
+    latest: bool,
+    tests: tuple[str, ...],
+    rater: str,
+    strict: bool,
+) -> int:
+    """Turn a coding agent's hook into signals: tests passed, change kept or reverted.
+
+    The hook is JSON on standard input. The decision is the one that it names ("decision"), else the episode of that
+    session ("session_id"), else with --latest the newest one. Ours: {"session_id": …, "tests": {"passed": 12,
+    "failed": 0}}, {"tests_passed": true}, {"change": "kept" or "reverted"}, {"signals": {…}}. A coding agent's event
+    after a shell command is understood too. An agent is never disturbed: the exit status is 0 and standard output stays
+    empty, unless you ask otherwise.
+    """
+    try:
+        extra = click.get_current_context().args
+        if extra:
+            raise InvalidInput(f"{extra[0][:60]!r} is not an option.", code="usage", hint="See headway hook --help")
+        _store(session, read(_input(), tests), task, decision, latest, rater)
+    except HeadwayError as error:
+        session.out.error(error)
+        return int(strict)
+    except Exception as error:  # noqa: BLE001 — an agent must not stop because of what we did not foresee
+        session.out.failure({"code": "internal", "message": f"{type(error).__name__}: {error}", "hint": ""})
+        return int(strict)
+    return 0
+
+
+def _input() -> object:
+    raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
+    if len(raw) > _MOST_BYTES:
+        raise InvalidInput("The hook's input is larger than 16 MB.", code="bad_hook")
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"The hook's input is not JSON: {str(error)[:200]}.",
+            code="bad_hook",
+            hint="`headway hook --help` shows what is understood.",
+        ) from None
+
+
+def _store(session: Session, seen: Seen, task: str | None, decision: str | None, latest: bool, rater: str) -> None:
+    if not seen.signals:
+        session.out.document({"id": None, "signals": {}, "new": 0})
+        return
+    with session.project() as project:
+        subject = _subject(project, seen, task or seen.task, decision, latest)
+        new = project.signal(subject, seen.signals, rater=rater, key=seen.key, label=seen.label)
+    session.out.document({"id": subject, "signals": dict(seen.signals), "new": new})
+    values = ", ".join(f"{name}={value:g}" for name, value in seen.signals.items())
+    session.out.aside(f"headway: {values} for {subject}")
+
+
+def _subject(project: Project, seen: Seen, task: str | None, decision: str | None, latest: bool) -> str:
+    named = decision or seen.decision
+    if named is not None:
+        return named
+    if task is None:
+        raise InvalidInput(
+            "Neither a decision nor a task is named.",
+            code="no_subject",
+            hint="Add --task, or name the decision in the JSON or with --decision.",
+        )
+    known = project.settings.task(task).name
+    if seen.session is not None:
+        episode = project.episode(known, seen.session)
+        if project.query.task_of(episode) is not None:
+            return episode
+    newest: list[Any] = project.query.latest(known, 1) if latest else []
+    if newest and project.clock() - newest[0].at < _LATEST_S:
+        return str(newest[0].id)
+    raise UnknownName(
+        f"No decision of {known!r} belongs to the session {(seen.session or '')[:80]!r}.",
+        code="unknown_decision",
+        hint="Decide with episode set to the session's id, or use --latest.",
+    )

@@ -1,0 +1,24 @@
+"""`headway mcp`: the project as tools for coding agents."""
+
+from __future__ import annotations
+
+import click
+
+from headway.cli.verb import Session, verb
+
+__all__ = ["mcp"]
+
+
+@verb("mcp", "headway mcp", "headway -C demo mcp --no-signal")
+@click.option("--no-signal", is_flag=True, help="Without the tool `signal`: the agent cannot judge itself.")
+def mcp(session: Session, no_signal: bool) -> None:
+    """Offer the project to a coding agent as tools.
+
+    The Model Context Protocol on standard input and output; it ends with its standard input. Tools: decide, signal,
+    score, rank, explain, status.
+    """
+    from headway.kits.agents.mcp import serve_stdio
+
+    session.out.json = False  # standard output belongs to the protocol
+    with session.project(create=True) as project:
+        serve_stdio(project, signals=not no_signal)

@@ -1,0 +1,26 @@
+"""demo — sample traffic of known value, and the demo that plays the whole loop on it.
+
+Takes: a seed.   Gives: asks whose outcomes are known, a project with a planted story, synthetic history.
+Never: is mistaken for users: everything it writes is marked synthetic.
+May import: cli, loop, project, settings, promote, prove, decide, reward, observe, encode, client, nouns.
+"""
+
+from headway.nouns.kit import Command, Kit
+
+KIT = Kit(
+    name="demo",
+    summary="Sample traffic whose true values are known, and a demo of the whole loop.",
+    samples={
+        "route": "headway.kits.demo.routing:two_arms",
+        "route-wide": "headway.kits.demo.routing:wide",
+        "escalation": "headway.kits.demo.escalation:Escalation",
+        "escalation-priced": "headway.kits.demo.escalation:priced",
+    },
+    commands={
+        "data synth": Command("headway.kits.demo.commands.synth:synth", "Write synthetic history of a stated world."),
+    },
+    demos={
+        "route": Command("headway.kits.demo.commands.route:route", "Which model answers: learned, proven, promoted."),
+    },
+    options={"up": "headway.kits.demo.commands.up:UP"},
+)

@@ -1,0 +1,176 @@
+"""`headway demo`: the whole loop on synthetic traffic, where the truth is known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli import verdict as verdicts
+from headway.cli.demo import empty_folder
+from headway.cli.output import signed
+from headway.cli.verb import Session, verb
+from headway.nouns.errors import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from headway.kits.demo.routing import Ask, RoutingWorld
+    from headway.nouns.evidence import Verdict
+    from headway.project import Project
+
+__all__ = ["play", "route", "true_value"]
+
+TASK = "route"
+SETTINGS = """\
+# The demo's task. Its traffic is synthetic: `headway.sample("route")`.
+[tasks.route]
+kind = "choice"
+actions = ["small", "large"]
+reward = { reward = 1.0 }
+"""
+BATCH = 100
+FRESH = 5000  # asks over which the true value of a policy is summed up
+
+
+@verb("route", "headway demo route --out demo", "headway demo route --n 20000 --seed 3")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where the project goes; here by default.")
+@click.option("--n", type=click.IntRange(500, 1_000_000), default=4000, show_default=True, help="Decisions to play.")
+@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Another seed, another traffic.")
+def route(session: Session, out: Path | None, n: int, seed: int) -> int | None:
+    """Play the whole loop on synthetic routing traffic, from an empty folder.
+
+    It decides, signals, learns, proves, promotes, and compares the claim with the truth, which this world knows.
+    """
+    from headway.kits.demo.planted import own_store
+    from headway.kits.demo.routing import two_arms
+    from headway.project import Project
+    from headway.settings import FILE
+
+    folder = empty_folder(session, out, "route")
+    own_store(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FILE).write_text(SETTINGS, "utf-8")
+    session.folder = folder
+    world = two_arms()
+    say = session.out
+    say.note("Everything here is synthetic: traffic comes from a stated world, 'route', and no model is called.")
+    with Project(folder, seed=seed, source="synthetic") as project:
+        begun = time.perf_counter()
+        with say.progress() as progress:
+            for done in play(project, world, n, seed):
+                progress("play", done, n)
+        taken = time.perf_counter() - begun
+        say.line(f"1. decide, signal  {n:,} synthetic decisions, logged with their probabilities, in {taken:.1f} s")
+        with say.progress() as progress:
+            policy = project.learn(TASK, seed=seed, progress=progress)
+        say.line(f"2. learn           {policy}, from the decisions that proof will not use")
+        with say.progress() as progress:
+            proof = project.prove(policy, progress=progress)
+        truth = true_values(project, world, policy, seed)
+        say.line("3. prove")
+        verdicts.show(say, proof)
+        promoted = proof.passed
+        if promoted:
+            project.promote(policy, because=proof)
+            say.line(f"4. promote         {TASK} now {policy} (was uniform@0)")
+        else:
+            say.line(f"4. promote         not done: {policy} is not proven better")
+    assert proof.evidence is not None
+    difference = proof.evidence.difference
+    uplift = truth[policy] - truth["uniform@0"]
+    inside = difference.low <= uplift <= difference.high
+    say.line()
+    say.line("The truth, which only a synthetic world knows (mean reward per decision):", style="bold")
+    say.table(("policy", "true value"), [(key, f"{value:.3f}") for key, value in truth.items()], right=("true value",))
+    say.line(
+        f"True uplift {signed(uplift)}: {'inside' if inside else 'outside'} the interval "
+        f"[{signed(difference.low)}, {signed(difference.high)}] that the log gave."
+    )
+    plot, missing = draw(folder / "route.png", proof, truth, policy)
+    say.line(f"Plot: {plot}" if plot else f"No plot: {missing}")
+    say.document(
+        {
+            "world": "route",
+            "source": "synthetic",
+            "folder": str(folder.resolve()),
+            "decisions": n,
+            "seed": seed,
+            "policy": policy,
+            "promoted": promoted,
+            "truth": truth,
+            "true_uplift": uplift,
+            "inside_interval": inside,
+            "plot": plot,
+            **verdicts.as_document(proof),
+        }
+    )
+    if promoted:
+        session.undo(f"headway rollback {TASK}")
+    session.next("headway status")
+    return None
+
+
+def play(project: Project, world: RoutingWorld, n: int, seed: int) -> Iterator[int]:
+    """Decide and reward n asks, in batches: each batch is one transaction of decisions and one of signals."""
+    batch: list[tuple[Ask, Any]] = []
+    for done, ask in enumerate(world.sample(n, seed), 1):
+        made = project.consider(TASK, ask.text, world.names, state=ask.state, role=ask.role)
+        batch.append((ask, made))
+        if len(batch) < BATCH and done < n:
+            continue
+        project.submit([each for _, each in batch]).result()
+        signals = [
+            row
+            for each, (decision, _, _) in batch
+            for row in project.checked_signals(decision.id, {"reward": each.outcome(decision.action)})
+        ]
+        project.submit_signals(signals).result()
+        batch.clear()
+        yield done
+
+
+def true_values(project: Project, world: RoutingWorld, policy: str, seed: int) -> dict[str, float]:
+    """What each policy earns in truth: the whole pipeline, its exploring included, as it was proven."""
+    found = {policy: true_value(project, world, policy, seed), "uniform@0": world.uniform()}
+    found |= {f"always {name}": world.constant(name) for name in world.names}
+    found["the best arm for every prompt"] = world.optimum()
+    return found
+
+
+def true_value(project: Project, world: RoutingWorld, ref: str, seed: int) -> float:
+    """The expected reward of a policy: over blind choice on the same fresh asks, plus the exact value of blind choice.
+
+    The luck of outcomes is left out; what remains of the error comes from which prompts are drawn.
+    """
+    from headway.nouns.records import Candidate, Situation
+
+    settings = project.settings.task(TASK)
+    ref, digest = project.servings.resolve(settings, ref)
+    pipeline = project.servings.pipeline(TASK, project.servings.body(settings), ref, digest)
+    asks = list(world.sample(FRESH, seed + 1_000_003))
+    arms = tuple(Candidate(name) for name in world.names)
+    situations = [Situation(task=TASK, text=each.text, state=each.state, role=each.role) for each in asks]
+    shares = pipeline.distributions(situations, [arms] * len(asks), list(range(len(asks)))).tolist()
+    gained = sum(
+        sum((share - 1 / len(arms)) * mean for share, mean in zip(row, each.means, strict=True))
+        for row, each in zip(shares, asks, strict=True)
+    )
+    return float(world.uniform() + gained / len(asks))
+
+
+def draw(path: Path, proof: Verdict, truth: Mapping[str, float], policy: str) -> tuple[str | None, str]:
+    """The plot's path, or why there is none."""
+    from headway.cli.picture import demo_picture
+
+    assert proof.evidence is not None
+    try:
+        demo_picture(path, proof.evidence, truth, policy)
+    except MissingExtra as error:
+        return None, str(error)
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be written: {error.strerror}.", code="file_error", hint="Choose another folder with --out."
+        ) from error
+    return str(path), ""

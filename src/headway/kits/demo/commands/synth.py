@@ -1,0 +1,42 @@
+"""`headway data synth`: history from a stated world, marked as synthetic."""
+
+from __future__ import annotations
+
+import click
+
+from headway.cli.verb import Session, task_argument, verb
+
+__all__ = ["synth"]
+
+
+@verb("synth", "headway data synth route --rows 650 --seed 42", "headway data synth route --world escalation-priced")
+@task_argument()
+@click.option("--rows", type=click.IntRange(1, 1_000_000), default=650, show_default=True, help="How many decisions.")
+@click.option("--seed", type=int, default=42, show_default=True, help="The same seed again adds nothing.")
+@click.option("--world", default="escalation", show_default=True, help="escalation, or escalation-priced.")
+def synth(session: Session, task: str, rows: int, seed: int, world: str) -> None:
+    """Write down what a router of a stated world decided: logged decisions with exact propensities.
+
+    The rows have the source `synthetic`, which every screen, export and evidence says. The task's reward must read the
+    world's signals: reward = "reward_v1", or "reward_v2" for escalation-priced.
+    """
+    from headway.kits.demo.synth import synthesise
+
+    with session.project(create=True) as project:
+        with session.out.progress() as progress:
+            found = synthesise(project, task, rows=rows, seed=seed, world=world, progress=progress)
+        session.synthetic(project, task)
+    session.out.document(
+        {
+            "task": task,
+            "world": world,
+            "seed": seed,
+            "rows": found.rows,
+            "stored": found.stored,
+            "already": found.already,
+            "source": "synthetic",
+        }
+    )
+    there = f"; {found.already:,} were there already" if found.already else ""
+    session.out.line(f"{found.stored:,} synthetic decisions of the world {world!r} stored{there}.")
+    session.next(f"headway rewards analyze {task}")

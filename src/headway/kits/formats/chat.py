@@ -1,0 +1,217 @@
+"""Conversations with language models: interaction logs, and the JSON that chat endpoints speak.
+
+- `interactions`: `{"timestamp", "prompt", "response", "reward": number or null}`, one exchange per line;
+- `openai-chat`: `{"request": {...}, "response": {...}}` as a proxy logs them, the output of the batch API, or
+  `{"messages": [...]}` as files for fine-tuning hold them.
+
+A reply is a decision of `reply` whose one candidate is the reply itself, under a name made from its words. With
+`--map action=model` an `openai-chat` line is a routing decision instead: the action is the model that answered.
+An exchange belongs to an episode only if it names its conversation; nobody else's id is made up for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from headway.nouns.records import Candidate, Value
+from headway.observe.ingest.fields import (
+    Wrong,
+    checked_text,
+    fields_left,
+    moment,
+    name_of,
+    number,
+    object_of,
+    shown,
+    text_of,
+)
+from headway.observe.ingest.formats import Format, by_line
+from headway.observe.ingest.records import Options, Record, Told
+
+__all__ = [
+    "CHAT",
+    "INTERACTIONS",
+    "looks_like_chat",
+    "looks_like_interaction",
+    "read_chat",
+    "read_interaction",
+    "reply",
+]
+
+TASK = "reply"
+_TURN = ("timestamp", "prompt", "response", "reward", "rating", "role", "model", "conversation_id", "session_id", "id")
+_OUTCOMES = ("reward", "rating", "thumbs", "cost_usd", "latency_s")
+_LINE = ("request", "response", "messages", "error", "timestamp", "created", "id", "custom_id", "metadata", *_OUTCOMES)
+_CONVERSATION = ("conversation_id", "session_id", "thread_id")
+
+
+def reply(text: str, model: str = "") -> Candidate:
+    """A reply as something that was chosen: its words are its description, their hash its name."""
+    features: dict[str, Value] = {"text": text, "model": model} if model else {"text": text}
+    return Candidate(f"reply-{hashlib.sha256(text.encode()).hexdigest()[:12]}", features)
+
+
+def looks_like_interaction(row: dict[str, Any]) -> bool:
+    return isinstance(row.get("prompt"), str) and "response" in row and not isinstance(row["response"], dict)
+
+
+def read_interaction(line: int, row: dict[str, Any], _: Options) -> Record:
+    at = moment(row, "timestamp", optional=True)
+    prompt, answer = text_of(row, "prompt"), text_of(row, "response", optional=True)
+    told = _signals(row, ("reward", "rating"), at)
+    failed = () if answer else (Told(name="failed", value=1.0, label="no response", at=at),)
+    candidate = reply(answer, name_of(row, "model", optional=True))
+    return Record(
+        line=line,
+        origin=name_of(row, "id", optional=True),
+        action=candidate.name,
+        candidates=(candidate,),
+        text=prompt,
+        role=name_of(row, "role", optional=True),
+        episode=_conversation(row),
+        at=at,
+        signals=(*told, *failed),
+        ignored=tuple(fields_left(row, _TURN)),
+    )
+
+
+def looks_like_chat(row: dict[str, Any]) -> bool:
+    if isinstance(row.get("messages"), list):
+        return True
+    return isinstance(row.get("request"), dict) and isinstance(row.get("response"), dict | None)
+
+
+def read_chat(line: int, row: dict[str, Any], options: Options) -> Record:
+    request, response = object_of(row, "request", optional=True), object_of(row, "response", optional=True)
+    request, answer = _body(request), _body(response)
+    messages = request.get("messages") if request else row.get("messages")
+    turns = _turns(messages, "request.messages" if request else "messages")
+    at = moment(row, "timestamp", optional=True) or moment(answer, "created", optional=True)
+    words, failed = _answer(row, response, answer)
+    if not request:  # a file for fine-tuning: the last turn is the reply
+        if not turns or turns[-1][0] != "assistant":
+            raise Wrong("messages", "messages does not end with an assistant's turn, expected the reply there.")
+        words, turns = turns[-1][1], turns[:-1]
+    if not turns:
+        raise Wrong("messages", "messages holds no turn before the reply, expected at least one.")
+    model = name_of(answer, "model", optional=True) or name_of(request, "model", optional=True)
+    candidate = reply(words, model)
+    if options.columns.get("action") == "model":
+        if not model:
+            raise Wrong("model", "neither request nor response names a model.", "Leave out --map action=model.")
+        candidate = Candidate(model)
+    told = [*_signals(row, _OUTCOMES, at), *_usage(answer, at)]
+    if failed:
+        told.append(Told(name="failed", value=1.0, label=failed, at=at))
+    state: dict[str, Value] = {}
+    heat = number(request, "temperature", optional=True)
+    if heat is not None:
+        state["temperature"] = heat
+    return Record(
+        line=line,
+        origin=name_of(answer, "id", optional=True) or name_of(row, "id", optional=True) or _custom(row),
+        action=candidate.name,
+        candidates=(candidate,),
+        text=checked_text("messages", _rendered(turns)),
+        state=state,
+        episode=_conversation(row) or _conversation(object_of(row, "metadata", optional=True)),
+        at=at,
+        signals=tuple(told),
+        schema="request and response" if request else "fine-tuning",
+        ignored=tuple(fields_left(row, (*_LINE, *_CONVERSATION))),
+    )
+
+
+def _custom(row: dict[str, Any]) -> str:
+    return name_of(row, "custom_id", optional=True)
+
+
+def _body(found: dict[str, Any]) -> dict[str, Any]:
+    """The batch API wraps both sides: {"status_code", "body"}."""
+    inner = found.get("body")
+    return inner if isinstance(inner, dict) else found
+
+
+def _turns(messages: object, path: str) -> list[tuple[str, str]]:
+    if not isinstance(messages, list):
+        raise Wrong(path, f"{path} is {shown(messages)}, expected a list of messages.")
+    return [_turn(each, f"{path}[{place}]") for place, each in enumerate(messages)]
+
+
+def _turn(message: object, path: str) -> tuple[str, str]:
+    if not isinstance(message, dict):
+        raise Wrong(path, f"{path} is {shown(message)}, expected an object with role and content.")
+    return name_of(message, "role"), _content(message.get("content"), f"{path}.content")
+
+
+def _content(content: object, path: str) -> str:
+    """The words of a message: a text, or the texts among its parts."""
+    if content is None:
+        return ""  # a call of a tool
+    if isinstance(content, str):
+        return checked_text(path, content)
+    if isinstance(content, list):
+        texts = [part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
+        return checked_text(path, "\n".join(texts))
+    raise Wrong(path, f"{path} is {shown(content)}, expected a text or a list of parts.")
+
+
+def _rendered(turns: list[tuple[str, str]]) -> str:
+    """A single question as it was put; a conversation with who said what."""
+    if len(turns) == 1:
+        return turns[0][1]
+    return "\n".join(f"{role}: {words}" for role, words in turns)
+
+
+def _answer(row: dict[str, Any], response: dict[str, Any], answer: dict[str, Any]) -> tuple[str, str]:
+    """The reply's words, and why there is none."""
+    code = number(response, "status_code", optional=True)
+    wrong = row.get("error") or answer.get("error")
+    if wrong or (code is not None and code >= 400):
+        return "", f"{wrong}"[:200] if wrong else f"status {code:.0f}"
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return "", "" if "messages" in row else "no choices"
+    first = choices[0] if isinstance(choices[0], dict) else {}
+    message = first.get("message")
+    if not isinstance(message, dict):
+        raise Wrong("response.choices[0].message", "response.choices[0].message is missing, expected the reply.")
+    return _content(message.get("content"), "response.choices[0].message.content"), ""
+
+
+def _signals(row: dict[str, Any], names: tuple[str, ...], at: float | None) -> tuple[Told, ...]:
+    values = ((name, number(row, name, optional=True)) for name in names)
+    return tuple(Told(name=name, value=value, at=at) for name, value in values if value is not None)
+
+
+def _usage(answer: dict[str, Any], at: float | None) -> list[Told]:
+    usage = object_of(answer, "usage", optional=True)
+    return list(_signals(usage, ("prompt_tokens", "completion_tokens"), at))
+
+
+def _conversation(row: dict[str, Any]) -> str | None:
+    for name in _CONVERSATION:
+        if row.get(name) is not None:
+            return name_of(row, name) or None
+    return None
+
+
+INTERACTIONS = Format(
+    name="interactions",
+    about="prompt, response and reward, one exchange per line",
+    task=TASK,
+    read=by_line(read_interaction),
+    looks=looks_like_interaction,
+    priority=40,
+)
+
+
+CHAT = Format(
+    name="openai-chat",
+    about="chat requests with their responses, batch output, fine-tuning files",
+    task=TASK,
+    read=by_line(read_chat),
+    looks=looks_like_chat,
+    priority=41,
+)

@@ -1,0 +1,255 @@
+"""Any table: CSV, JSON lines or Parquet, with a word about which column means what.
+
+    --map text=question --map action=model --map reward=score --map propensity=p --map state.length=tokens
+
+Our names: text, action, reward, propensity, candidates (a JSON list, or separated by |), id, at, episode, step, role,
+source, failed, `state.NAME` and `signal.NAME`. A column that goes by one of them need not be mapped; other columns are
+left out and reported. The probability of the action has to be mapped or declared unknown (`--map propensity=unknown`):
+a table that is silent about it would be taken for one that knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from headway.nouns.errors import InvalidInput, did_you_mean
+from headway.nouns.records import SOURCES, Candidate, Source
+from headway.observe.ingest.fields import Wrong, checked_text, flat, integer, moment, name_of, number, shown
+from headway.observe.ingest.formats import Format
+from headway.observe.ingest.records import Options, Problem, Record, Row, Told
+
+__all__ = ["COLUMNS", "ROLES", "read_columns"]
+
+ROLES = (
+    "text", "action", "reward", "propensity", "candidates", "id", "at", "episode", "step", "role", "source", "failed",
+)  # fmt: skip
+UNKNOWN = "unknown"
+_LOOKED_AT = 1000  # rows that tell which columns there are
+
+
+def read_columns(rows: Iterable[Row | Problem], options: Options) -> Iterator[Record | Problem]:
+    stream = iter(rows)
+    first = list(islice(stream, _LOOKED_AT))
+    names = dict.fromkeys(name for each in first if not isinstance(each, Problem) for name in each[1])
+    plan = _Plan(_mapping(list(names), options), options.candidates) if names else None
+    for each in chain(first, stream):
+        if isinstance(each, Problem):
+            yield each
+            continue
+        line, row = each
+        if plan is None:
+            plan = _Plan(_mapping(list(row), options), options.candidates)
+        try:
+            yield plan.record(line, row)
+        except Wrong as wrong:
+            yield Problem(line, wrong.field, wrong.message, wrong.cure)
+
+
+def _mapping(columns: Sequence[str], options: Options) -> dict[str, str]:
+    """Our name → their column. What is mapped and not there is an error before anything is read."""
+    given = dict(options.columns)
+    for ours, theirs in given.items():
+        if ours not in ROLES and not ours.startswith(("state.", "signal.")):
+            known = (*ROLES, "state.NAME", "signal.NAME")
+            raise InvalidInput(
+                f"--map {ours}=… is not one of our names.", code="bad_mapping", hint=did_you_mean(ours, known)
+            )
+        if theirs not in columns and (ours, theirs) != ("propensity", UNKNOWN):
+            raise InvalidInput(
+                f"--map {ours}={theirs}: there is no column {theirs!r}.",
+                code="bad_mapping",
+                hint=did_you_mean(theirs, columns),
+            )
+    for ours in ROLES:
+        if ours in columns:
+            given.setdefault(ours, ours)
+    if "action" not in given:
+        raise InvalidInput(
+            "No column says which action was chosen.",
+            code="bad_mapping",
+            hint=f"Name it with --map action=COLUMN. {did_you_mean('action', columns)}",
+        )
+    if "propensity" not in given:
+        raise InvalidInput(
+            "Nothing says with which probability the actions were chosen.",
+            code="bad_mapping",
+            hint="Name the column with --map propensity=COLUMN, or say that it is not known: --map propensity=unknown.",
+        )
+    return given
+
+
+class _Plan:
+    """Which column is what, worked out once for all rows."""
+
+    def __init__(self, mapping: Mapping[str, str], candidates: tuple[str, ...]) -> None:
+        self._column = dict(mapping)
+        # What a column is called in messages: theirs, and ours beside it where they differ.
+        self._called = {ours: ours if ours == theirs else f"{theirs} ({ours})" for ours, theirs in mapping.items()}
+        self._state = [(ours[6:], theirs) for ours, theirs in mapping.items() if ours.startswith("state.")]
+        self._signals = [
+            (ours.removeprefix("signal."), ours)
+            for ours in mapping
+            if ours in ("reward", "failed") or ours.startswith("signal.")
+        ]
+        self._used = frozenset(mapping.values())
+        self._given = candidates
+        self._sets: dict[tuple[str, ...], tuple[Candidate, ...]] = {}
+
+    def record(self, line: int, row: dict[str, Any]) -> Record:
+        action = self._text(row, "action")
+        if not 0 < len(action) <= 2000:
+            field = self._called["action"]
+            raise Wrong(field, f"{field} is {shown(action)}, expected 1 to 2,000 characters.")
+        left: list[str] = []
+        candidates = self._candidates(row, action)
+        values = {ours: row[theirs] for ours, theirs in self._state if row.get(theirs) is not None}
+        at = self._moment(row)
+        signals = []
+        for name, ours in self._signals:
+            value = self._number(row, ours)
+            if value is not None:
+                signals.append(Told(name=name, value=value, at=at))
+        return Record(
+            line=line,
+            origin=self._name(row, "id"),
+            action=action,
+            candidates=candidates,
+            text=self._text(row, "text"),
+            state=flat(values, "state", left=left, words=True) if values else {},
+            role=self._name(row, "role"),
+            episode=self._name(row, "episode") or None,
+            step=self._step(row),
+            at=at,
+            probabilities=self._probabilities(row, candidates, action),
+            source=_source(self._name(row, "source")),
+            signals=tuple(signals),
+            ignored=(*left, *(name for name, value in row.items() if name not in self._used and value is not None)),
+        )
+
+    def _get(self, row: dict[str, Any], ours: str) -> Any:
+        theirs = self._column.get(ours)
+        return None if theirs is None else row.get(theirs)
+
+    def _text(self, row: dict[str, Any], ours: str) -> str:
+        found = self._get(row, ours)
+        if found is None:
+            return ""
+        if isinstance(found, (int, float)) and not isinstance(found, bool):
+            found = str(found)
+        field = self._called[ours]
+        if not isinstance(found, str):
+            raise Wrong(field, f"{field} is {shown(found)}, expected a text.")
+        return checked_text(field, found)
+
+    def _name(self, row: dict[str, Any], ours: str) -> str:
+        found = self._get(row, ours)
+        if found is None:
+            return ""
+        field = self._called[ours]
+        return name_of({field: found}, field)
+
+    def _number(self, row: dict[str, Any], ours: str) -> float | None:
+        found = self._get(row, ours)
+        if found is None:
+            return None
+        if type(found) is float and isfinite(found):  # the usual case
+            return found
+        field = self._called[ours]
+        return number({field: found}, field, optional=True, words=True)
+
+    def _moment(self, row: dict[str, Any]) -> float | None:
+        found = self._get(row, "at")
+        if found is None:
+            return None
+        field = self._called["at"]
+        return moment({field: found}, field, optional=True)
+
+    def _step(self, row: dict[str, Any]) -> int | None:
+        found = self._get(row, "step")
+        if found is None:
+            return None
+        field = self._called["step"]
+        return integer({field: found}, field, words=True)
+
+    def _candidates(self, row: dict[str, Any], action: str) -> tuple[Candidate, ...]:
+        """What could be chosen: the row's word, else the caller's, else only what was chosen is known."""
+        given = self._get(row, "candidates")
+        field = self._called.get("candidates", "")
+        if isinstance(given, str):
+            given = _listed(given, field)
+        if given is not None and not (isinstance(given, list) and all(isinstance(each, str) for each in given)):
+            raise Wrong(field, f"{field} is {shown(given)}, expected a list of names.")
+        names = tuple(given) if given else self._given or (action,)
+        found = self._sets.get(names)
+        if found is None:
+            if "" in names or len(set(names)) < len(names):
+                raise Wrong(field, f"{field} is {shown(list(names))}, expected different names.")
+            if len(self._sets) > 4096:
+                self._sets.clear()
+            found = self._sets[names] = tuple(Candidate(each) for each in names)
+        if action not in names:
+            raise Wrong(
+                self._called["action"],
+                f"{action!r} is not among the candidates {shown(list(names))}.",
+                "Name them all.",
+            )
+        return found
+
+    def _probabilities(
+        self, row: dict[str, Any], candidates: tuple[Candidate, ...], action: str
+    ) -> tuple[float, ...] | None:
+        given = self._number(row, "propensity")
+        if given is None:
+            return None  # this row does not know; others may
+        field = self._called["propensity"]
+        if not 0.0 < given <= 1.0:
+            raise Wrong(
+                field,
+                f"{field} is {given!r}, expected above 0 and at most 1.",
+                "It is the probability with which this action was chosen.",
+            )
+        if len(candidates) == 1 and given != 1.0:
+            raise Wrong(
+                field,
+                f"{field} is {given!r}, and only {action!r} is known to have been possible.",
+                "Say what could be chosen: --map candidates=COLUMN, or --candidates small,large.",
+            )
+        rest = (1.0 - given) / (len(candidates) - 1) if len(candidates) > 1 else 0.0
+        return tuple(given if each.name == action else rest for each in candidates)
+
+
+def _listed(text: str, field: str) -> object:
+    if not text.lstrip().startswith("["):
+        return [each.strip() for each in text.split("|")]
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        raise Wrong(field, f"{field} is {shown(text)}, which is neither a JSON list nor names between |.") from None
+
+
+def _source(said: str) -> Source:
+    if not said:
+        return "imported"
+    for each in SOURCES:
+        if each == said:
+            return "imported" if each == "real" else each
+    raise Wrong("source", f"source is {said!r}, expected one of {', '.join(SOURCES)}.")
+
+
+def looks_like_columns(row: dict[str, Any]) -> bool:
+    return "action" in row
+
+
+COLUMNS = Format(
+    name="columns",
+    about="any CSV, JSON lines or Parquet, with --map",
+    task="",
+    read=read_columns,
+    looks=looks_like_columns,
+    priority=99,
+)

@@ -1,0 +1,87 @@
+"""Decisions as SAGE routing rows, schema "1", one JSON object per line, spelled as SAGE spells them.
+
+A row that was imported comes back as it was, byte for byte; only a reward that was replaced since is the new one. Any
+other decision between two candidates becomes a row with the first as primary and the second as fallback model. What
+the format cannot say (no reward, other than two candidates) is left out and counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import IO, Any
+
+from headway.kits.formats.sage import FIELDS
+from headway.nouns.ids import id_bytes, id_text
+from headway.observe.database import Database
+
+__all__ = ["writer"]
+
+Record = dict[str, Any]
+_MARKS = 500
+
+
+def writer(file: IO[str], database: Database, left_out: Counter[str]) -> Callable[[Sequence[Record]], None]:
+    """Writes pages of exported records as routing rows."""
+
+    def write(page: Sequence[Record]) -> None:
+        rest = _rest(database, [each["id"] for each in page])
+        for each in page:
+            row, why = _row(each, rest.get(each["id"]))
+            if row is None:
+                left_out[why] += 1
+            else:
+                file.write(f"{json.dumps(row, ensure_ascii=False)}\n")
+
+    return write
+
+
+def _rest(database: Database, ids: Sequence[str]) -> dict[str, Record]:
+    found: dict[str, Record] = {}
+    for start in range(0, len(ids), _MARKS):
+        some = [id_bytes(each) for each in ids[start : start + _MARKS]]
+        rows = database.query(
+            "SELECT i.decision, i.rest FROM imported i JOIN imports f ON f.id = i.import_id "
+            f"WHERE f.format = 'sage-routing' AND i.decision IN ({', '.join('?' * len(some))})",
+            some,
+        )
+        found.update({id_text(bytes(raw)): json.loads(rest) for raw, rest in rows if rest is not None})
+    return found
+
+
+def _row(each: Record, rest: Record | None) -> tuple[Record | None, str]:
+    signals = {signal["name"]: signal["value"] for signal in each["signals"]}
+    if rest is not None:
+        if rest.get("reward") is not None and "reward" not in signals:
+            return None, "reward withdrawn"
+        if "reward" in signals and signals["reward"] != rest.get("reward"):
+            rest["reward"] = signals["reward"]
+        return rest, ""
+    reward = each["reward"] if each["reward"] is not None else signals.get("reward")
+    if reward is None:
+        return None, "no reward"
+    names = [one if isinstance(one, str) else one["name"] for one in each["candidates"]]
+    if len(names) != 2:
+        return None, "not two candidates"
+    session, _, task = (each["episode"] or "").partition("/")
+    state = each["state"]
+    values = (
+        "1",
+        session,
+        task or each["id"],
+        each["role"],
+        each["at"],
+        state.get("task_complexity_score", 0.0),
+        state.get("primary_failure_count", 0),
+        names.index(each["action"]),
+        names[0],
+        names[1],
+        each["action"],
+        reward,
+        bool(signals.get("terminal", 1.0)),
+        each["reward_version"] or "",
+        "synthetic" if each["source"] == "synthetic" else "real",
+        state,
+    )
+    return dict(zip(FIELDS, values, strict=True)), ""

@@ -1,0 +1,225 @@
+"""jfl journals, service events and map events: what can be mined from them, marked as mined.
+
+Labels here are weak. Where a line carries a measured number (`score_delta`, the `delta` of `eval:scored`), that number
+is the label and the rater is `mined:measured`; where the label is only inferred from a status or a type, by the table
+that jfl's own miner uses, the rater is `mined:inferred`. Either way the decision's source is `mined`: learning and
+proving leave it out unless it is asked for.
+
+Not covered: sessions (they need several files at once) and telemetry archives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from headway.kits.formats.jfl import LABEL, TASK, signals_of
+from headway.nouns.records import Candidate, Value
+from headway.observe.ingest.fields import Wrong, fields_left, flat, moment, name_of, number, object_of, text_of
+from headway.observe.ingest.formats import Format, by_line
+from headway.observe.ingest.records import Options, Problem, Record, Row, Skipped, Told
+
+__all__ = ["EVENTS", "JOURNAL", "looks_like_event", "looks_like_journal", "read_events", "read_journal"]
+
+MEASURED, INFERRED = "mined:measured", "mined:inferred"
+_TYPES = {
+    "feature": "feature",
+    "fix": "fix",
+    "decision": "config",
+    "discovery": "experiment",
+    "milestone": "feature",
+    "spec": "config",
+    "experiment": "experiment",
+    "progress": "feature",
+}
+_BY_STATUS = {"blocked": -0.01, "incomplete": -0.005}
+_BY_TYPE = {"milestone": 0.05, "feature": 0.02, "fix": 0.015, "discovery": 0.005, "decision": 0.0, "spec": 0.005}
+_OTHER = 0.01
+_USED = ("v", "ts", "session", "type", "status", "title", "files", "score_delta", "agent_id", "hypothesis")
+_FLOW_S = 60.0  # a flow that has not completed after this long has failed
+_OPEN = 10_000  # flows that are waited for at once
+
+
+def looks_like_journal(row: dict[str, Any]) -> bool:
+    return isinstance(row.get("title"), str) and {"ts", "type", "session"} <= row.keys() and "data" not in row
+
+
+def read_journal(line: int, row: dict[str, Any], _: Options) -> Record | Skipped:
+    kind = name_of(row, "type")
+    if kind not in _TYPES:
+        return Skipped(line, f"journal entries of type {kind!r} hold no action")
+    session, title = name_of(row, "session", optional=True), text_of(row, "title", most=10_000)
+    if not title:
+        raise Wrong("title", "title is empty, expected what was done.")
+    at, status = moment(row, "ts"), name_of(row, "status", optional=True)
+    files = row.get("files") or []
+    if not isinstance(files, list):
+        raise Wrong("files", "files is not a list of file names.")
+    scope = "small" if len(files) <= 3 else "medium" if len(files) <= 7 else "large"
+    measured = number(row, "score_delta", optional=True, words=True)
+    features: dict[str, Value] = {"type": _TYPES[kind], "description": title, "scope": scope}
+    weak = measured if measured is not None else _BY_STATUS.get(status, _BY_TYPE.get(kind, _OTHER))
+    told = Told(name=LABEL, value=weak, rater=INFERRED if measured is None else MEASURED, at=at)
+    candidate = Candidate(title[:2000], features)
+    return Record(
+        line=line,
+        origin="",
+        action=candidate.name,
+        candidates=(candidate,),
+        state={"journal": session} if session else {},
+        role=name_of(row, "agent_id", optional=True),
+        episode=f"{session} {str(row['ts'])[:10]}",  # a day's work lies on one side of a split
+        at=at,
+        source="mined",
+        signals=(told,),
+        schema="measured" if measured is not None else "inferred",
+        # What the entry says about how it went is no part of the situation.
+        ignored=tuple(fields_left(row, _USED)),
+    )
+
+
+def looks_like_event(row: dict[str, Any]) -> bool:
+    return isinstance(row.get("data"), dict) and isinstance(row.get("type"), str) and "ts" in row
+
+
+def read_events(rows: Iterable[Row | Problem], _: Options) -> Iterator[Record | Skipped | Problem]:
+    """Scored evaluations and reviews as they come; a flow once it completes, fails, or the file ends."""
+    flows: dict[tuple[str, str], tuple[int, Record]] = {}
+    last = 0.0
+    for each in rows:
+        if isinstance(each, Problem):
+            yield each
+            continue
+        line, row = each
+        try:
+            kind = name_of(row, "type")
+            at = moment(row, "ts")
+            assert at is not None
+            last = max(last, at)
+            late = [key for key, (_, flow) in flows.items() if flow.at is not None and at - flow.at > _FLOW_S]
+            if len(flows) >= _OPEN:
+                late.append(next(iter(flows)))
+            for key in dict.fromkeys(late):
+                yield flows.pop(key)[1]
+            if kind in ("eval:scored", "review:scored"):
+                yield _scored(line, row, kind, at)
+            elif kind == "flow:triggered":
+                key = _flow(row)
+                if key in flows:
+                    yield flows.pop(key)[1]
+                flows[key] = (line, _triggered(line, row, key[0], at))
+            elif kind == "flow:completed":
+                waiting = flows.pop(_flow(row), None)
+                if waiting is None:
+                    yield Skipped(line, "a flow completed that was not seen to start, or too late")
+                else:
+                    failed = number(row, "data.actions_failed", optional=True, words=True) or 0.0
+                    yield _completed(waiting[1], failed == 0.0, at)
+                    yield Skipped(line, "flow:completed tells how an earlier line ended")
+            else:
+                why = "repeats an entry of a journal" if kind == "journal:entry" else "holds no action"
+                yield Skipped(line, f"{kind} {why}")
+        except Wrong as wrong:
+            yield Problem(line, wrong.field, wrong.message, wrong.cure)
+    for line, flow in flows.values():
+        if flow.at is not None and last - flow.at > _FLOW_S:
+            yield flow
+        else:
+            yield Skipped(line, "a flow that is still running: import again once the events tell how it ended")
+
+
+def _scored(line: int, row: dict[str, Any], kind: str, at: float) -> Record:
+    data = object_of(row, "data")
+    left = fields_left(row, ("ts", "type", "source", "data", "id", "session"))
+    branch = name_of(data, "branch", optional=True)
+    values = {name: data[name] for name in data if name.startswith(("dim_", "tests_")) or name in _SCORES}
+    known = {"baseline": "composite_score", "pr_number": "pr_number"}
+    state = flat({ours: data[name] for name, ours in known.items() if name in data}, "data", left=left, words=True)
+    if "pr_number" in state:
+        state["pr_number"] = str(data["pr_number"])
+    told = signals_of(values, "data", at, MEASURED, left, words=True)
+    if "delta" in data:
+        delta = number(data, "delta", words=True)
+        assert delta is not None
+        told += (Told(name=LABEL, value=delta, rater=MEASURED, at=at),)
+    label = branch or f"PR {data.get('pr_number', '?')}"
+    candidate = Candidate(label, {"type": "experiment", "description": label, "scope": "medium"})
+    used = (*values, *known, "delta", "branch", "agent")
+    return Record(
+        line=line,
+        origin=name_of(row, "id", optional=True),
+        action=candidate.name,
+        candidates=(candidate,),
+        state=state,
+        role=name_of(data, "agent", optional=True) or name_of(row, "source", optional=True),
+        episode=branch or None,
+        at=at,
+        source="mined",
+        signals=told,
+        schema=kind,
+        ignored=(*left, *(f"data.{name}" for name in fields_left(data, used))),
+    )
+
+
+_SCORES = (
+    "composite", "improved", "quality_score", "model_agreement", "dimensions", "findings_count", "has_blockers",
+    "severity_counts",
+)  # fmt: skip
+
+
+def _flow(row: dict[str, Any]) -> tuple[str, str]:
+    """A flow by its name and by the event that set it off: two runs of one flow never share an ending."""
+    data = object_of(row, "data")
+    name = name_of(data, "flow_name", optional=True) or name_of(data, "flow", optional=True)
+    if not name:
+        raise Wrong("data.flow_name", "data.flow_name is missing, expected the name of the flow.")
+    return name, name_of(data, "trigger_event_id", optional=True)
+
+
+def _triggered(line: int, row: dict[str, Any], name: str, at: float) -> Record:
+    """A flow that nobody has seen end: weakly bad, until it completes."""
+    by = name_of(object_of(row, "data"), "trigger_event_type", optional=True)
+    candidate = Candidate(f"flow {name}", {"type": "config", "description": f"flow {name}", "scope": "small"})
+    return Record(
+        line=line,
+        origin=name_of(row, "id", optional=True),
+        action=candidate.name,
+        candidates=(candidate,),
+        state={"trigger": by} if by else {},
+        role="flow-engine",
+        at=at,
+        source="mined",
+        signals=(Told(name=LABEL, value=-0.005, rater=INFERRED, at=at),),
+        schema="flow",
+    )
+
+
+def _completed(flow: Record, well: bool, at: float) -> Record:
+    from dataclasses import replace
+
+    told = Told(name=LABEL, value=0.005 if well else -0.005, rater=INFERRED, at=at)
+    return replace(flow, signals=(told,))
+
+
+JOURNAL = Format(
+    name="jfl-journal",
+    about="jfl session journals (weak labels)",
+    task=TASK,
+    read=by_line(read_journal),
+    looks=looks_like_journal,
+    label=LABEL,
+    weak=True,
+    priority=21,
+)
+
+
+EVENTS = Format(
+    name="jfl-events",
+    about="jfl service and map events (weak labels)",
+    task=TASK,
+    read=read_events,
+    looks=looks_like_event,
+    label=LABEL,
+    weak=True,
+    priority=22,
+)

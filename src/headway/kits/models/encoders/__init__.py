@@ -1,0 +1,1 @@
+"""Encoders that need a model or an endpoint."""

@@ -1,0 +1,47 @@
+"""offline — learns from logged decisions alone: outcome models, cloning, conservative Q-learning.
+
+Takes: logged decisions.   Gives: the families outcome, clone and cql; quality against cost; comparisons.
+Never: assumes anything good of what was not tried.
+May import: cli, project, settings, promote, learn, prove, decide, reward, observe, encode, client, nouns.
+"""
+
+from headway.nouns.kit import Command, Family, Kit
+
+KIT = Kit(
+    name="offline",
+    summary="Learn from logs: outcome, clone and cql; compare policies; quality against cost.",
+    needs=("sandbox", "prompts"),
+    families={
+        "outcome": Family(
+            kinds=("choice",),
+            policy="headway.kits.offline.outcome.policy:read",
+            learner="headway.kits.offline.outcome.learner:OutcomeLearner",
+        ),
+        "clone": Family(
+            kinds=("choice",),
+            policy="headway.kits.offline.clone.policy:read",
+            learner="headway.kits.offline.clone.learner:CloneLearner",
+            resumable=True,
+        ),
+        "cql": Family(
+            kinds=("choice",),
+            policy="headway.kits.offline.cql.policy:read",
+            learner="headway.kits.offline.cql.learner:CQLLearner",
+            resumable=True,
+        ),
+    },
+    commands={
+        "compare": Command(
+            "headway.kits.offline.commands.compare:compare",
+            "A policy beside the rules: what the log says and, with --tasks, what asking both says.",
+        ),
+        "verify": Command(
+            "headway.kits.offline.commands.compare:verify",
+            "Check a run pack: every byte by its hash, every number by computing it again.",
+        ),
+        "tradeoff": Command(
+            "headway.kits.offline.commands.tradeoff:tradeoff",
+            "What less quality would save: the curve from the best answer to the cheapest, on your own traffic.",
+        ),
+    },
+)

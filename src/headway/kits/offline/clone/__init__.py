@@ -1,0 +1,1 @@
+"""The family clone: policy.py decides, learner.py changes weights."""

@@ -1,0 +1,215 @@
+"""Learns to do what was done: behaviour cloning of logged decisions, the simplest thing that may be worth promoting.
+
+    CloneLearner(encoder).learn(experience, {}, seed=7)
+    CloneLearner(encoder).learn(experience, {}, seed=7, resume=policy)       # goes on; new arms are added to the old
+
+The network maximises the likelihood of the logged actions among their candidates (`learn.conservative`), for as many
+steps as lessen the loss on the tune part; then the temperature is fitted on that part, so that confidence is the share
+of cases in which the logged policy really does the same. Rows without a reward are not used, as everywhere.
+
+Not covered: rewards. It cannot become better than what it copies, except by leaving its randomness out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from headway.encode.fitting import Tracker
+from headway.kits.offline.clone.policy import EXPLORE, Clone
+from headway.kits.offline.gradient import Steps, train_clone, values
+from headway.kits.offline.transitions import Singles, Transitions, count, gather, look
+from headway.learn.knobs import checked
+from headway.learn.mlp import Network, Shape
+from headway.nouns.errors import InvalidInput, InvalidSettings
+from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
+
+__all__ = ["KNOBS", "CloneLearner"]
+
+KNOBS: dict[str, Any] = {
+    "hidden": (64, 64),
+    "steps": 3000,
+    "batch": 256,
+    "rate": 1e-3,
+    "decay": 1e-2,
+    "explore": "greedy",  # or "policy": act as randomly as what was logged
+    "cost_weight": 0.0,  # these two are taken and not used: what is copied has no price
+    "costs": {},
+    "fit_rows": 200_000,
+}
+_LEAST_TUNE = 20
+_PATIENCE = 6
+
+
+class CloneLearner:
+    """The learner of the family `clone`; `encoder` turns text into vectors (None: text is not used)."""
+
+    family = "clone"
+
+    def __init__(self, encoder: Encoder | None = None) -> None:
+        self.encoder = encoder
+
+    def learn(
+        self,
+        experience: Experience,
+        knobs: Mapping[str, Any],
+        seed: int,
+        progress: Progress | None = None,
+        resume: Policy | None = None,
+    ) -> Learned:
+        """`resume`: a `clone` policy to go on from, with its features, its network and its arms."""
+        wanted = _wanted(knobs)
+        uncached = getattr(self.encoder, "uncached", None)
+        encoder: Encoder | None = uncached() if uncached is not None else self.encoder
+        counts: dict[str, Any] = {"sources": {}, "statuses": {}, "first": None, "last": None}
+        tracker, most = Tracker(), int(wanted["fit_rows"])
+        arms, _, _ = look(experience, tracker.add, most, counts)
+        before = _before(resume, wanted)
+        features = tracker.features(encoder) if before is None else before.features
+        if before is not None:
+            arms = [*before.arms.names, *(name for name in arms if name not in before.arms.names)]
+        for row in experience.part("tune"):
+            count(row, counts)
+        train, tune = (
+            gather(experience, part, features, encoder, arms, gamma=0.0, most=most) for part in ("train", "tune")
+        )
+        network, steps = _fitted(train, tune, wanted, seed, before, progress)
+        held = tune if len(tune) >= _LEAST_TUNE else train
+        logits = values(network, held.x[held.usable])[0].astype(np.float64)
+        action, offered = held.action[held.usable], held.offered[held.usable]
+        temperature = _temperature(logits, action, offered) if held is tune else 1.0
+        right = np.where(offered, logits, -np.inf).argmax(axis=1) == action
+        often = np.bincount(train.action[train.usable], minlength=len(arms)).argmax()
+        return Learned(
+            family="clone",
+            tensors=network.tensors() | {"temperature": np.array([temperature])},
+            knobs={**wanted, "hidden": list(wanted["hidden"]), "steps": steps},
+            metrics={
+                "tune_loss": _loss(logits / temperature, action, offered),
+                "tune_agreement": float(right.mean()),
+                "temperature": temperature,
+                "rows": float(len(train) + len(tune)),
+                "steps": float(steps),
+            },
+            baselines={
+                "majority_agreement": float((action == often).mean()),
+                "uniform_loss": float(np.log(offered.sum(axis=1)).mean()),
+                "behaviour": float(held.reward[held.usable].mean()),
+            },
+            trained_on=counts | {"train": len(train), "tune": len(tune)},
+            extra={"arms": arms, "features": features.to_json()},
+        )
+
+
+def _fitted(
+    train: Transitions,
+    tune: Transitions,
+    wanted: Mapping[str, Any],
+    seed: int,
+    before: Clone | None,
+    progress: Progress | None,
+) -> tuple[Network, int]:
+    """The network after the steps with the least loss on the tune part, and how many those were."""
+    count_of_arms = train.offered.shape[1]
+    shape = Shape(
+        inputs=train.x.shape[1], hidden=tuple(wanted["hidden"]), towers=(("policy", count_of_arms),), activation="relu"
+    )
+    network = Network(shape, seed=seed, gains=[0.1])
+    if before is not None:
+        network.load(_widened(before, count_of_arms))
+    rows, held = train.usable, tune.usable
+    searching = len(tune) >= _LEAST_TUNE
+    total = int(wanted["steps"])
+    take = Steps(
+        steps=total, batch=int(wanted["batch"]), rate=float(wanted["rate"]), decay=float(wanted["decay"]),
+        look_every=max(50, total // 40),
+    )  # fmt: skip
+    state: dict[str, Any] = {"loss": np.inf, "steps": total, "late": 0, "theta": network.theta.copy()}
+    held_x, held_action, held_offered = tune.x[held], tune.action[held], tune.offered[held]
+
+    def looked(step: int) -> bool:
+        if progress is not None:
+            progress("steps", step, total)
+        if not searching:
+            return False
+        loss = _loss(values(network, held_x)[0], held_action, held_offered)
+        if loss < state["loss"]:
+            state.update(loss=loss, steps=step, late=0, theta=network.theta.copy())
+        else:
+            state["late"] += 1
+        return int(state["late"]) >= _PATIENCE
+
+    rng = np.random.default_rng([seed, 0xC10])
+    train_clone(network, train.x[rows], train.action[rows], train.offered[rows], train.weight[rows], take, rng, looked)
+    if searching and np.isfinite(state["loss"]):
+        network.theta[...] = state["theta"]
+    return network, int(state["steps"])
+
+
+def _loss(logits: Floats | Singles, action: Any, offered: Any) -> float:
+    """−log softmax of the logged action, on average; an arm that was chosen counts as offered."""
+    line = np.arange(len(logits))
+    scores = np.where(offered, logits, -np.inf)
+    scores[line, action] = logits[line, action]
+    top = scores.max(axis=1)
+    total = np.log(np.exp(scores - top[:, None]).sum(axis=1)) + top
+    return float((total - logits[line, action]).mean())
+
+
+def _temperature(logits: Floats, action: Any, offered: Any) -> float:
+    """The temperature with the least loss, by golden section over its logarithm (the loss is convex in 1/T)."""
+    low, high, ratio = np.log(0.05), np.log(20.0), (5.0**0.5 - 1.0) / 2.0
+
+    def loss(at: float) -> float:
+        return _loss(logits / np.exp(at), action, offered)
+
+    one, two = high - ratio * (high - low), low + ratio * (high - low)
+    first, second = loss(one), loss(two)
+    for _ in range(40):
+        if first < second:
+            high, two, second = two, one, first
+            one = high - ratio * (high - low)
+            first = loss(one)
+        else:
+            low, one, first = one, two, second
+            two = low + ratio * (high - low)
+            second = loss(two)
+    return float(np.exp(0.5 * (low + high)))
+
+
+def _widened(policy: Clone, outputs: int) -> dict[str, Floats]:
+    """The policy's network with more outputs; a new arm starts as if it were the mean of the others."""
+    tensors = policy.actor.tensors("policy")
+    last = len(policy.actor.weights) - 1
+    weight, bias = tensors[f"policy.w{last}"], tensors[f"policy.b{last}"]
+    more = outputs - len(bias)
+    tensors[f"policy.w{last}"] = np.concatenate([weight, np.tile(weight.mean(axis=0), (more, 1))])
+    tensors[f"policy.b{last}"] = np.concatenate([bias, np.full(more, bias.mean())])
+    return tensors
+
+
+def _before(resume: Policy | None, wanted: dict[str, Any]) -> Clone | None:
+    if resume is None:
+        return None
+    if not isinstance(resume, Clone):
+        raise InvalidInput(
+            f"A {resume.family!r} policy cannot be gone on with here.",
+            code="not_resumable",
+            hint="Resume a policy of the family clone, or learn anew.",
+        )
+    wanted["hidden"] = tuple(len(each) for each in resume.actor.biases[:-1])
+    return resume
+
+
+def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
+    bounds = {
+        "steps": (1, 10**8), "batch": (1, 10**6), "rate": (1e-8, 1.0), "decay": (0.0, 1.0), "fit_rows": (1, 10**9),
+    }  # fmt: skip
+    wanted = checked("clone", knobs, KNOBS, bounds)
+    if wanted["explore"] not in EXPLORE:
+        raise InvalidSettings(
+            f"The knob explore is {wanted['explore']!r}.", code="bad_knob", hint='Use "greedy" or "policy".'
+        )
+    return wanted

@@ -1,0 +1,161 @@
+"""`headway compare` and `headway verify`: a policy beside the rules, and the comparison checked by others."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli import verdict as verdicts
+from headway.cli.output import number, signed
+from headway.cli.verb import Session, task_argument, verb
+
+if TYPE_CHECKING:
+    from headway.kits.offline.compare import Compared
+
+__all__ = ["compare", "verify"]
+
+_PATH = click.Path(path_type=Path)
+
+
+@verb(
+    "compare",
+    "headway compare route --run-pack packs/monday",
+    "headway compare route --tasks prompts.jsonl --repeats 3 --out compare.json",
+)
+@task_argument()
+@click.option("--policy", metavar="REF", help="The policy to judge; the newest candidate by default.")
+@click.option("--against", metavar="REF", help="What to compare with; rules@0 if the task has rules, else current.")
+@click.option("--tasks", type=_PATH, metavar="FILE", help="JSONL prompts to ask both policies' upstreams, live.")
+@click.option(
+    "--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Times each prompt is asked."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the draws, the order and the intervals.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Of each answer; the upstream's own by default.")
+@click.option("--temperature", type=click.FloatRange(0.0, 2.0), help="The upstream's own by default.")
+@click.option("--sandbox", default="auto", show_default=True, help="Where checks of the kind `code` run.")
+@click.option("--out", type=_PATH, metavar="FILE", help="The results as JSON.")
+@click.option("--run-pack", "pack", type=_PATH, metavar="DIR", help="Results, rows and manifest, for `headway verify`.")
+def compare(
+    session: Session,
+    task: str,
+    policy: str | None,
+    against: str | None,
+    tasks: Path | None,
+    repeats: int,
+    seed: int,
+    max_tokens: int | None,
+    temperature: float | None,
+    sandbox: str,
+    out: Path | None,
+    pack: Path | None,
+) -> None:
+    """A policy beside the rules: what the log says and, with --tasks, what asking both says.
+
+    The log's answer is deterministic. Live runs ask the same prompts under both policies, interleaved in a random
+    order; a line of the file is {"text": "…", "check": {"kind": "includes", "all": ["Paris"]}}. With --run-pack, a
+    live run that was interrupted goes on where it stopped.
+    """
+    from headway.kits.offline.compare import Asking
+    from headway.kits.offline.compare import compare as compared
+
+    asking = None
+    if tasks is not None:
+        asking = Asking(
+            tasks=tasks,
+            repeats=repeats,
+            seed=seed,
+            max_tokens=max_tokens or 0,
+            temperature=temperature,
+            sandbox=sandbox,
+        )
+    with session.project() as project:
+        with session.out.progress() as progress:
+            found = compared(
+                project,
+                task,
+                policy=policy,
+                against=against,
+                asking=asking,
+                pack=pack,
+                command=shlex.join(["headway", *sys.argv[1:]]),
+                progress=progress,
+            )
+        made_up = session.synthetic(project, task)
+    document = _document(found, made_up)
+    if out is not None:
+        import msgspec
+
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+    session.out.document(document)
+    verdicts.show(session.out, found.offline)
+    if found.live is not None:
+        _show_live(session, found)
+    if pack is not None:
+        session.out.line(f"Packed in {pack}.")
+        session.out.next(f"headway verify {pack}")
+    elif found.offline.passed:
+        session.next(f"headway promote {task} --policy {found.policy}")
+    else:
+        session.next(f"headway report {task}")
+
+
+def _document(found: Compared, made_up: int) -> dict[str, Any]:
+    return {
+        "task": found.task,
+        "policy": found.policy,
+        "against": found.against,
+        "offline": verdicts.as_document(found.offline),
+        "live": found.live,
+        "manifest": found.manifest,
+        "pack": found.pack or None,
+        "synthetic": made_up,
+    }
+
+
+def _show_live(session: Session, found: Compared) -> None:
+    live = found.live or {}
+    session.out.line()
+    session.out.line(f"Live: {live['runs']:,} answers, {found.policy} beside {found.against}", style="bold")
+    session.out.table(
+        ("metric", found.policy, found.against, "difference", "95%", "prompts"),
+        [
+            (
+                name,
+                number(each["policy"], 4),
+                number(each["against"], 4),
+                signed(each["difference"], 4),
+                "" if each["low"] is None else f"[{signed(each['low'], 4)}, {signed(each['high'], 4)}]",
+                each["prompts"],
+            )
+            for name, each in live["metrics"].items()
+        ],
+        right=(found.policy, found.against, "difference", "prompts"),
+    )
+
+
+@verb("verify", "headway verify packs/monday", "headway verify packs/monday --json")
+@click.argument("pack", type=_PATH)
+def verify(session: Session, pack: Path) -> None:
+    """Check a run pack: every byte by its hash, every number by computing it again."""
+    from headway.kits.offline.packs import verify as verified
+
+    found = verified(pack)
+    session.out.document(
+        {"pack": found.folder, "files": found.files, "manifest": found.manifest, "results": found.results, "ok": True}
+    )
+    about = found.manifest
+    session.out.line(f"{pack}: {len(found.files)} files as their hashes say, and every number computed again is equal.")
+    session.out.fields(
+        {
+            "task": about.get("task", ""),
+            "policies": ", ".join(f"{ref} {digest[:12]}" for ref, digest in about.get("policies", {}).items()),
+            "verdict": found.results.get("offline", {}).get("state", "none"),
+            "live answers": found.results.get("live", {}).get("runs", 0),
+            "command": about.get("command", ""),
+        }
+    )

@@ -1,0 +1,193 @@
+"""Comparing a policy with the rules: offline evidence first, then live runs of the same prompts, and a pack of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headway.kits.offline import packs
+from headway.nouns.errors import InvalidInput
+from headway.nouns.evidence import Verdict
+from headway.nouns.protocols import Progress
+from headway.project.judging import examine
+from headway.project.serving import baseline_ref
+
+if TYPE_CHECKING:
+    from headway.project.facade import Project
+    from headway.prove.log import Log
+    from headway.settings import TaskSettings
+
+__all__ = ["Asking", "Compared", "compare"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """How a live comparison asks."""
+
+    tasks: Path
+    repeats: int = 1
+    seed: int = 0
+    max_tokens: int = 0
+    temperature: float | None = None
+    sandbox: str = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What came of it; `live` is None where nobody was asked."""
+
+    task: str
+    policy: str
+    against: str
+    offline: Verdict
+    live: dict[str, Any] | None = None
+    manifest: dict[str, Any] = field(default_factory=dict)
+    pack: str = ""
+
+
+def compare(
+    project: Project,
+    task: str,
+    *,
+    policy: str | None = None,
+    against: str | None = None,
+    asking: Asking | None = None,
+    pack: Path | None = None,
+    command: str = "",
+    progress: Progress | None = None,
+) -> Compared:
+    """A policy beside the rules (or `against`): what the log says, and what asking both says."""
+    settings = project.settings.task(task)
+    before = baseline_ref(project.servings.body(settings))
+    other = against or ("rules@0" if before == "rules@0" else "current")
+    if pack is not None and pack.exists() and any(each.name != "live.part" for each in pack.iterdir()):
+        raise InvalidInput(
+            f"{str(pack)!r} is not empty.", code="pack_exists", hint="Name a new folder, or remove this one."
+        )
+    chunks: list[Log] = []
+    found = examine(
+        project, policy, against=other, task=task, progress=progress, see=chunks.append if pack is not None else None
+    )
+    evidence = found.verdict.evidence
+    assert evidence is not None
+    rows = None
+    if asking is not None:
+        part = None if pack is None else pack / "live.part"
+        rows = _ask(
+            project,
+            settings,
+            (evidence.candidate, evidence.candidate_hash),
+            (evidence.against, evidence.against_hash),
+            asking,
+            part,
+            progress,
+        )
+    results: dict[str, Any] = {"offline": packs.plain(packs.offline_result(found.verdict))}
+    seed = settings.seed if asking is None else asking.seed
+    if rows is not None:
+        from headway.kits.offline.compare_live import summary
+
+        results["live"] = packs.plain(summary(rows, seed=seed))
+    manifest = packs.manifest(
+        project.folder,
+        command=command,
+        at=project.clock(),
+        seed=seed,
+        task=task,
+        data_hash=evidence.data_hash,
+        reward_version=evidence.reward_version,
+        evidence=evidence.id,
+        policies={evidence.candidate: evidence.candidate_hash, evidence.against: evidence.against_hash},
+        counts=dict(evidence.counts),
+        **({} if asking is None else {"tasks_sha256": _digest(asking.tasks), "repeats": asking.repeats}),
+    )
+    if pack is not None:
+        _write(pack, chunks, found, results, manifest, rows)
+    return Compared(
+        task=task,
+        policy=evidence.candidate,
+        against=evidence.against,
+        offline=found.verdict,
+        live=results.get("live"),
+        manifest=manifest,
+        pack="" if pack is None else str(pack),
+    )
+
+
+def _ask(
+    project: Project,
+    settings: TaskSettings,
+    policy: tuple[str, str],
+    against: tuple[str, str],
+    asking: Asking,
+    part: Path | None,
+    progress: Progress | None,
+) -> list[dict[str, Any]]:
+    from headway.kits.offline.calls import Caller
+    from headway.kits.offline.compare_live import Runner, read_tasks
+    from headway.kits.sandbox import sandbox
+
+    tasks = read_tasks(asking.tasks)
+    if asking.repeats < 1:
+        raise InvalidInput(f"--repeats is {asking.repeats}, expected 1 or more.", code="bad_repeats", hint="Try 3.")
+    candidates = project.offers.candidates(settings.name, None, settings.actions)
+    body = project.servings.body(settings)
+    needs_box = any((each.check or {}).get("kind") in ("code", "all") for each in tasks)
+    with Caller(project.settings) as caller:
+        caller.check(tuple(each.name for each in candidates))
+        return Runner(
+            project=project,
+            task=settings.name,
+            sides={
+                "policy": (policy[0], project.servings.pipeline(settings.name, body, *policy)),
+                "against": (against[0], project.servings.pipeline(settings.name, body, *against)),
+            },
+            candidates=candidates,
+            caller=caller,
+            sandbox=sandbox(asking.sandbox) if needs_box else None,
+            seed=asking.seed,
+            max_tokens=asking.max_tokens,
+            temperature=asking.temperature,
+            part=part,
+        ).run(tasks, asking.repeats, progress)
+
+
+def _write(
+    pack: Path,
+    chunks: list[Log],
+    found: Any,
+    results: dict[str, Any],
+    manifest: dict[str, Any],
+    rows: list[dict[str, Any]] | None,
+) -> None:
+    from safetensors.numpy import save
+
+    from headway.kits.offline.packed import packed
+
+    tensors, words = packed(chunks)
+    offline = packs.Offline(
+        about=msgspec.to_builtins(found.about),
+        guards=[msgspec.to_builtins(each) for each in found.guards],
+        left=dict(found.left),
+        words=words,
+        rules=msgspec.to_builtins(found.rules),
+    )
+    bodies = {"about.json": _json(offline), "rows.safetensors": save(tensors)}
+    if rows is not None:
+        bodies["live.jsonl"] = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+    again = packs.recompute(bodies, seed=int(manifest["seed"]))
+    assert again == results, "a pack's numbers must follow from its rows"
+    packs.write(pack, {**bodies, "results.json": _json(results), "manifest.json": _json(manifest)})
+
+
+def _json(value: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+
+
+def _digest(path: Path) -> str:
+    from headway.prove.log_files import digest_of
+
+    return digest_of(path)

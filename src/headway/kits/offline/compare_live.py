@@ -1,0 +1,250 @@
+"""Live comparison: the same prompts under two policies, against real upstreams, paired, interleaved, repeated.
+
+Each prompt is asked once per policy and repetition, in an order drawn from the seed, so that a model server that slows
+down or warms up does so for both. The unit of every interval is the prompt: repetitions of one are averaged first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from headway.kits.offline.calls import Answered, Caller
+from headway.nouns.errors import InvalidInput
+from headway.nouns.ids import decision_id
+from headway.nouns.protocols import Progress
+from headway.nouns.records import Candidate
+from headway.observe.redact import Redactor
+from headway.project.inputs import Details, situation_of
+from headway.project.recording import recorded
+
+if TYPE_CHECKING:
+    from headway.decide.acting import Pipeline
+    from headway.kits.sandbox import Sandbox
+    from headway.project.facade import Project
+
+__all__ = ["LiveTask", "Runner", "read_tasks", "summary"]
+
+Side = Literal["policy", "against"]
+SIDES: tuple[Side, Side] = ("policy", "against")
+_FIELDS = {"id", "text", "state", "role", "check"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveTask:
+    """One prompt; `check` says what its answer must do (headway.kits.prompts.checks)."""
+
+    id: str
+    text: str
+    state: Mapping[str, Any]
+    role: str
+    check: Mapping[str, Any] | None
+
+
+def read_tasks(path: Path) -> list[LiveTask]:
+    """Prompts from a JSONL file, one object a line; the first bad line is named with what it should be."""
+    from headway.kits.prompts.checks import validate
+
+    found: dict[str, LiveTask] = {}
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"{str(path)!r} cannot be read: {error}.", code="bad_tasks", hint="Name a JSONL file in UTF-8."
+        ) from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise _bad(path, number, f"is not JSON ({error})") from error
+        if not isinstance(row, dict) or not isinstance(row.get("text"), str) or not row["text"]:
+            raise _bad(path, number, 'is not an object with a "text"')
+        if unknown := sorted(row.keys() - _FIELDS):
+            raise _bad(path, number, f"has the field {unknown[0]!r}; it may have {', '.join(sorted(_FIELDS))}")
+        if row.get("check") is not None:
+            try:
+                validate(row["check"])
+            except (InvalidInput, TypeError, KeyError, AttributeError) as error:
+                raise _bad(path, number, f"has a check that cannot be used: {error}") from error
+        name = str(row.get("id") or f"line {number}")
+        if name in found:
+            raise _bad(path, number, f"has the id {name!r} of an earlier line")
+        found[name] = LiveTask(
+            id=name,
+            text=row["text"],
+            state=row.get("state") or {},
+            role=row.get("role") or "",
+            check=row.get("check"),
+        )
+    if not found:
+        raise InvalidInput(
+            f"{str(path)!r} holds no prompt.", code="bad_tasks", hint='One line each: {"text": "…", "check": {…}}.'
+        )
+    return list(found.values())
+
+
+@dataclass(slots=True, kw_only=True)
+class Runner:
+    """Asks everything that has not been asked yet; `part` keeps what was answered, so that a run can be resumed."""
+
+    project: Project
+    task: str
+    sides: Mapping[Side, tuple[str, Pipeline]]
+    candidates: tuple[Candidate, ...]
+    caller: Caller
+    sandbox: Sandbox | None
+    seed: int
+    max_tokens: int = 0
+    temperature: float | None = None
+    part: Path | None = None
+
+    def run(self, tasks: Sequence[LiveTask], repeats: int, progress: Progress | None = None) -> list[dict[str, Any]]:
+        """One row per prompt, repetition and side, in the order in which they were asked."""
+        key = self._key(tasks, repeats)
+        rows = self._kept(key)
+        done = {(row["task"], row["repeat"], row["side"]) for row in rows}
+        order = [(each, repeat, side) for repeat in range(repeats) for each in tasks for side in SIDES]
+        Random(f"order {self.seed}").shuffle(order)
+        for place, (each, repeat, side) in enumerate(order):
+            if (each.id, repeat, side) not in done:
+                row = self._one(each, repeat, side, place)
+                rows.append(row)
+                if self.part is not None:
+                    with self.part.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(row) + "\n")
+            if progress is not None:
+                progress("ask", place + 1, len(order))
+        return sorted(rows, key=lambda row: int(row["order"]))
+
+    def _one(self, task: LiveTask, repeat: int, side: Side, place: int) -> dict[str, Any]:
+        from headway.kits.prompts.checks import check
+
+        ref, pipeline = self.sides[side]
+        details = Details(state=dict(task.state), role=task.role)
+        situation = situation_of(self.task, task.text, details, Redactor())
+        drawn = hashlib.sha256(f"{self.seed} {task.id} {repeat}".encode()).digest()  # both sides draw with one number
+        acted = pipeline.act(situation, self.candidates, int.from_bytes(drawn[:8], "little"))
+        action = self.candidates[acted.index].name
+        answered = self.caller.ask(action, task.text, max_tokens=self.max_tokens, temperature=self.temperature)
+        signals = _signals(answered)
+        judged = "unchecked"
+        if task.check is not None and not answered.failed:
+            outcome = check(answered.text, task.check, self.sandbox)
+            judged = outcome.status
+            if judged in ("passed", "failed"):
+                signals |= {"solved": float(outcome.passed), "score": outcome.score}
+        decision = recorded(
+            situation,
+            self.candidates,
+            action=action,
+            propensity=None,
+            probabilities=tuple(acted.probabilities.tolist()),
+            policy=ref,
+            at=self.project.clock(),
+            id=decision_id(self.project.clock()),
+            key="",
+            source="synthetic",
+        )
+        reward = self.project.rewards(self.task).outcome(signals, age_s=float("inf"), decision=decision).reward
+        return {
+            "task": task.id,
+            "repeat": repeat,
+            "side": side,
+            "order": place,
+            "action": action,
+            "propensity": decision.propensity,
+            "judged": judged,
+            "failed": answered.failed,
+            "reward": reward,
+            "signals": signals,
+        }
+
+    def _key(self, tasks: Sequence[LiveTask], repeats: int) -> str:
+        """What a kept part must have been asked with to be gone on with."""
+        what = [
+            self.task, {side: ref for side, (ref, _) in self.sides.items()}, self.seed, repeats, self.max_tokens,
+            self.temperature, [[each.id, each.text, dict(each.state), each.role, each.check] for each in tasks],
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
+
+    def _kept(self, key: str) -> list[dict[str, Any]]:
+        if self.part is None:
+            return []
+        if not self.part.exists():
+            self.part.parent.mkdir(parents=True, exist_ok=True)
+            self.part.write_text(json.dumps({"key": key}) + "\n", "utf-8")
+            return []
+        whole = self.part.read_text("utf-8")
+        lines = whole[: whole.rfind("\n") + 1].splitlines()  # a line that was cut off is asked again
+        if not lines or json.loads(lines[0]) != {"key": key}:
+            raise InvalidInput(
+                f"{str(self.part)!r} holds answers of another comparison.",
+                code="other_comparison",
+                hint="Name a new folder with --run-pack, or remove this one.",
+            )
+        self.part.write_text("\n".join(lines) + "\n", "utf-8")
+        return [json.loads(line) for line in lines[1:]]
+
+
+def _signals(answered: Answered) -> dict[str, float]:
+    found = {"latency_s": answered.latency_s}
+    if answered.failed:
+        return {**found, "failed": 1.0}
+    return {
+        **found,
+        "cost_usd": answered.cost_usd,
+        "prompt_tokens": answered.prompt_tokens,
+        "completion_tokens": answered.completion_tokens,
+    }
+
+
+def summary(rows: Iterable[Mapping[str, Any]], *, seed: int) -> dict[str, Any]:
+    """Per metric: both means and their paired difference over prompts, with a bootstrap interval."""
+    from headway.prove.intervals import bootstrap
+
+    seen: dict[str, dict[str, dict[str, list[float]]]] = {}  # metric → prompt → side → values
+    actions: dict[str, dict[str, int]] = {side: {} for side in SIDES}
+    count = 0
+    for row in rows:
+        count += 1
+        actions[row["side"]][row["action"]] = actions[row["side"]].get(row["action"], 0) + 1
+        values = {**row["signals"], "reward": row["reward"], "failed": float(bool(row["failed"]))}
+        for name, value in values.items():
+            if value is not None:
+                seen.setdefault(name, {}).setdefault(row["task"], {}).setdefault(row["side"], []).append(float(value))
+    metrics: dict[str, Any] = {}
+    for name, prompts in sorted(seen.items()):
+        pairs = [
+            (float(np.mean(sides["policy"])), float(np.mean(sides["against"])))
+            for _, sides in sorted(prompts.items())
+            if len(sides) == len(SIDES)
+        ]
+        if not pairs:
+            continue
+        ours, theirs = np.array(pairs).T
+        low, high = bootstrap(ours - theirs, seed=seed)
+        known = bool(np.isfinite([low, high]).all())
+        metrics[name] = {
+            "policy": float(ours.mean()),
+            "against": float(theirs.mean()),
+            "difference": float((ours - theirs).mean()),
+            "low": low if known else None,
+            "high": high if known else None,
+            "prompts": len(pairs),
+        }
+    return {"runs": count, "actions": actions, "metrics": metrics}
+
+
+def _bad(path: Path, line: int, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"{path.name}, line {line} {what}.", code="bad_tasks", hint='One line each: {"text": "…", "check": {…}}.'
+    )

@@ -1,0 +1,1 @@
+"""The family cql: policy.py decides, learner.py changes weights."""

@@ -1,0 +1,392 @@
+"""Learns a Q-network from logged decisions by conservative Q-learning: of what was not tried, nothing good is assumed.
+
+    CQLLearner(encoder).learn(experience, {}, seed=7)                      # each decision stands alone
+    CQLLearner(encoder).learn(experience, {"gamma": 0.99}, seed=7)         # steps of episodes
+    CQLLearner(encoder).learn(experience, {"members": 4, "pessimism": 1.0}, seed=7)
+    CQLLearner(encoder).learn(experience, {}, seed=7, resume=policy)       # goes on; new arms are added to the old
+
+The loss is in `learn.conservative`. Rewards are scaled to deviation one while learning (and with `gamma` 0 centred),
+so that `alpha` means the same for every task. With `gamma` 0 and no `alpha` given, that one of a few is taken whose
+policy has the greatest doubly robust value on the tune part, and the steps are those after which the error on the tune
+part was least. With `gamma` above 0, `alpha` is 1 and all steps are taken: single rows do not tell a future.
+
+What is learned last, from rows that the steps did not see (the tune part), is how far to trust it: `decide.q_network`
+says what confidence is. With `gamma` above 0 costs are part of what is learned, else they are weighed when it acts.
+
+Not covered: more rows than `fit_rows` (the newest are taken); candidates' own features but their cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from headway.decide.acting import explorer
+from headway.encode.fitting import Tracker
+from headway.kits.offline.cql.policy import MOST_MEMBERS, QNetwork
+from headway.kits.offline.gradient import Steps, train_q, values
+from headway.kits.offline.transitions import Singles, Transitions, as_logged, count, gather, look
+from headway.learn import logged
+from headway.learn.knobs import checked
+from headway.learn.mlp import Network, Shape
+from headway.nouns.errors import InvalidInput
+from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
+
+__all__ = ["KNOBS", "CQLLearner"]
+
+KNOBS: dict[str, Any] = {
+    "gamma": 0.0,  # 0: every decision stands alone
+    "alpha": None,  # how much is held against what was not tried; None: see above
+    "hidden": (64, 64),
+    "steps": None,  # None: 3,000, and 20,000 with gamma above 0
+    "batch": 256,
+    "rate": 1e-3,
+    "decay": 1e-2,
+    "target_every": 500,
+    "members": 1,
+    "pessimism": 0.0,  # this many deviations of the members are taken off
+    "explore": "greedy",
+    "cost_weight": 0.0,
+    "costs": {},
+    "fit_rows": 200_000,
+}
+_ALPHAS = (0.02, 0.2, 1.0)
+_LEAST_TUNE = 20
+_PATIENCE = 6  # looks without a better error
+_POSTERIOR_ROWS = 20_000
+_MOST_WEIGHT = 20.0
+
+
+class CQLLearner:
+    """The learner of the family `cql`; `encoder` turns text into vectors (None: text is not used)."""
+
+    family = "cql"
+
+    def __init__(self, encoder: Encoder | None = None) -> None:
+        self.encoder = encoder
+
+    def learn(
+        self,
+        experience: Experience,
+        knobs: Mapping[str, Any],
+        seed: int,
+        progress: Progress | None = None,
+        resume: Policy | None = None,
+    ) -> Learned:
+        """`resume`: a `cql` policy to go on from, with its features, its network and its arms."""
+        wanted = _wanted(knobs)
+        uncached = getattr(self.encoder, "uncached", None)
+        encoder: Encoder | None = uncached() if uncached is not None else self.encoder
+        counts: dict[str, Any] = {"sources": {}, "statuses": {}, "first": None, "last": None}
+        tracker, most, gamma = Tracker(), int(wanted["fit_rows"]), float(wanted["gamma"])
+        arms, mean, spread = look(experience, tracker.add, most, counts)
+        before = _before(resume, wanted)
+        features = tracker.features(encoder) if before is None else before.features
+        if before is not None:
+            arms = [*before.arms.names, *(name for name in arms if name not in before.arms.names)]
+        for row in experience.part("tune"):
+            count(row, counts)
+        train, tune = (
+            gather(experience, part, features, encoder, arms, gamma=gamma, most=most) for part in ("train", "tune")
+        )
+        if not len(train):
+            raise InvalidInput(
+                "No decision's future is known.",
+                code="nothing_to_learn",
+                hint="End episodes with `project.end_episode`, or learn with gamma = 0.",
+            )
+        shift, scale = (mean, max(spread, 1e-6)) if gamma == 0.0 else (0.0, max(_root_mean_square(train), 1e-6))
+        if gamma > 0.0:
+            train, tune = (_priced(part, arms, wanted) for part in (train, tune))
+            wanted["cost_weight"] = 0.0
+        fit = _Fit(train, tune, wanted, seed, shift, scale, before, progress)
+        network, alpha, steps = fit.best()
+        tensors = _unscaled(network.tensors(), len(fit.members), shift, scale)
+        q = _together(values(network, tune.x), wanted, shift, scale)
+        covariance, noise = _posterior(network, train, fit.residuals(network) * scale, spread)
+        slope, value = _slope(tune, q, gamma)
+        metrics = {
+            "tune_error": fit.error(network) * scale * scale,
+            "rows": float(len(train) + len(tune)),
+            "left_out": float(train.left_out + tune.left_out),
+            "steps": float(steps),
+            "alpha": alpha,
+            "confidence_slope": slope,
+        }
+        baselines: dict[str, float] = {}
+        if gamma == 0.0 and len(tune):
+            held = as_logged(tune)
+            model = logged.fitted(as_logged(train))
+            rewards = logged.doubly_robust(held, model.predict(held.x))
+            baselines = dict(logged.baselines_of(held, rewards, model))
+            metrics["tune_value"] = logged.value_of(_first(q[tune.usable], held.offered), rewards)
+        elif len(tune):
+            metrics["tune_value"] = value
+        usual = mean if gamma == 0.0 else fit.worth(network) * scale
+        kept = {key: value for key, value in wanted.items() if key not in ("fit_rows", "alpha", "steps")}
+        return Learned(
+            family="cql",
+            tensors=tensors
+            | {
+                "covariance": covariance,
+                "scale": np.array([noise, slope, usual]),
+            },
+            knobs=kept | {"hidden": list(wanted["hidden"]), "alpha": alpha, "steps": steps},
+            metrics=metrics,
+            baselines=baselines,
+            trained_on=counts | {"train": len(train), "tune": len(tune)},
+            extra={"arms": arms, "features": features.to_json()},
+        )
+
+
+class _Fit:
+    """The networks that are tried, on scaled rewards, and their error on rows that no step saw."""
+
+    def __init__(
+        self,
+        train: Transitions,
+        tune: Transitions,
+        wanted: Mapping[str, Any],
+        seed: int,
+        shift: float,
+        scale: float,
+        before: QNetwork | None,
+        progress: Progress | None,
+    ) -> None:
+        self.train = _scaled(train, shift, scale)
+        self.tune = _scaled(tune, shift, scale)
+        self.wanted, self.seed, self.before, self.progress = wanted, seed, before, progress
+        self.shift, self.scale = shift, scale
+        self.gamma = float(wanted["gamma"])
+        self.searching = len(tune) >= _LEAST_TUNE and self.gamma == 0.0
+        self.members = tuple((f"q{number}", train.offered.shape[1]) for number in range(int(wanted["members"])))
+
+    def best(self) -> tuple[Network, float, int]:
+        """The network, its alpha, and after how many steps."""
+        given = self.wanted["alpha"]
+        alphas = (float(given),) if given is not None else _ALPHAS if self.searching else (1.0,)
+        found = [(self._one(alpha), alpha) for alpha in alphas]
+        if len(found) == 1:
+            (network, steps), alpha = found[0]
+            return network, alpha, steps
+        held = as_logged(self.tune)
+        rewards = logged.doubly_robust(held, logged.fitted(as_logged(self.train)).predict(held.x))
+
+        def value(one: tuple[tuple[Network, int], float]) -> float:
+            q = _together(values(one[0][0], self.tune.x), self.wanted, 0.0, 1.0)
+            return logged.value_of(_first(q[self.tune.usable], held.offered), rewards)
+
+        (network, steps), alpha = max(found, key=value)
+        return network, alpha, steps
+
+    def _one(self, alpha: float) -> tuple[Network, int]:
+        wanted, rng = self.wanted, np.random.default_rng([self.seed, 0xC91])
+        shape = Shape(
+            inputs=self.train.x.shape[1], hidden=tuple(wanted["hidden"]), towers=self.members, activation="relu"
+        )
+        network = Network(shape, seed=self.seed, gains=[0.1] * len(self.members))
+        if self.before is not None:
+            network.load(_widened(self.before, self.train.offered.shape[1], self.shift, self.scale))
+        total = int(wanted["steps"] or (20_000 if self.gamma else 3_000))
+        take = Steps(
+            steps=total,
+            batch=int(wanted["batch"]),
+            rate=float(wanted["rate"]),
+            decay=float(wanted["decay"]),
+            gamma=self.gamma,
+            alpha=alpha,
+            target_every=int(wanted["target_every"]),
+            look_every=max(50, total // 40),
+            settle=0.5 if self.gamma else 0.0,  # greedy actions of a network that still moves are erratic
+        )
+        state: dict[str, Any] = {"error": self.error(network) if self.before else np.inf, "steps": 0, "late": 0}
+        state["theta"] = network.theta.copy()
+
+        def looked(step: int) -> bool:
+            if self.progress is not None:
+                self.progress(f"steps with alpha {alpha:g}", step, total)
+            if not self.searching:
+                return False
+            error = self.error(network)
+            if error < state["error"]:
+                state.update(error=error, steps=step, late=0, theta=network.theta.copy())
+            else:
+                state["late"] += 1
+            return int(state["late"]) >= _PATIENCE
+
+        train_q(network, self.train, take, rng, looked)
+        if self.searching and np.isfinite(state["error"]):
+            network.theta[...] = state["theta"]
+            return network, int(state["steps"])
+        return network, total
+
+    def residuals(self, network: Network, log: Transitions | None = None) -> Singles:
+        """Q(x, a) less its aim, of every usable row of the train part, in scaled units."""
+        log = self.train if log is None else log
+        rows = log.usable
+        q = _mean(values(network, log.x))
+        aim = log.reward[rows]
+        after = log.next[rows]
+        if self.gamma and (after >= 0).any():
+            best = np.where(log.offered, q, -np.inf).max(axis=1)
+            aim = aim + np.where(after >= 0, np.float32(self.gamma) * best[after], 0.0).astype(np.float32)
+        found: Singles = q[rows, log.action[rows]] - aim
+        return found
+
+    def worth(self, network: Network) -> float:
+        """The mean Q of what was done."""
+        rows = self.train.usable
+        return float(_mean(values(network, self.train.x))[rows, self.train.action[rows]].mean())
+
+    def error(self, network: Network) -> float:
+        """Mean squared error on the tune part, as if all candidates had been tried equally often."""
+        if not len(self.tune):
+            return float(np.square(self.residuals(network)).mean())
+        gaps = self.residuals(network, self.tune)
+        rows = self.tune.usable
+        even = 1.0 / (self.tune.offered[rows].sum(axis=1) * np.maximum(self.tune.propensity[rows], 1e-3))
+        weight = np.minimum(even, 10.0) * self.tune.weight[rows]
+        return float((weight * np.square(gaps)).sum() / max(float(weight.sum()), 1e-12))
+
+
+def _scaled(log: Transitions, shift: float, scale: float) -> Transitions:
+    return replace(log, reward=((log.reward - np.float32(shift)) / np.float32(scale)).astype(np.float32))
+
+
+def _priced(log: Transitions, arms: Sequence[str], wanted: Mapping[str, Any]) -> Transitions:
+    """Rewards less what the action costs."""
+    costs = dict(wanted["costs"] or {})
+    price = np.array([float(costs.get(name, 0.0)) for name in arms]) * float(wanted["cost_weight"])
+    return replace(log, reward=(log.reward - price[log.action]).astype(np.float32))
+
+
+def _root_mean_square(log: Transitions) -> float:
+    return float(np.sqrt(np.square(log.reward[log.usable]).mean()))
+
+
+def _mean(members: Sequence[Singles]) -> Singles:
+    return members[0] if len(members) == 1 else np.mean(members, axis=0, dtype=np.float32)
+
+
+def _together(members: Sequence[Singles], wanted: Mapping[str, Any], shift: float, scale: float) -> Floats:
+    """[row, arm] as the policy will see it, in units of reward."""
+    q = np.stack(members).astype(np.float64) * scale + shift
+    found: Floats = q.mean(axis=0)
+    if len(q) > 1 and wanted["pessimism"]:
+        found -= float(wanted["pessimism"]) * q.std(axis=0, ddof=1)
+    return found
+
+
+def _unscaled(tensors: Mapping[str, Floats], members: int, shift: float, scale: float) -> dict[str, Floats]:
+    """The same networks in units of reward: scale and shift go into their last layers."""
+    found = dict(tensors)
+    for number in range(members):
+        last = max(int(name.rpartition(".w")[2]) for name in found if name.startswith(f"q{number}.w"))
+        found[f"q{number}.w{last}"] = found[f"q{number}.w{last}"] * scale
+        found[f"q{number}.b{last}"] = found[f"q{number}.b{last}"] * scale + shift
+    return found
+
+
+def _widened(policy: QNetwork, outputs: int, shift: float, scale: float) -> dict[str, Floats]:
+    """The policy's networks in scaled units with more outputs; a new arm starts at what is usual."""
+    found: dict[str, Floats] = {}
+    usual = (float(np.asarray(policy.tensors["scale"])[2]) - shift) / scale
+    for number, member in enumerate(policy.members):
+        tensors = member.tensors(f"q{number}")
+        last = len(member.weights) - 1
+        weight, bias = tensors[f"q{number}.w{last}"] / scale, (tensors[f"q{number}.b{last}"] - shift) / scale
+        more = outputs - len(bias)
+        tensors[f"q{number}.w{last}"] = np.concatenate([weight, np.zeros((more, weight.shape[1]))])
+        tensors[f"q{number}.b{last}"] = np.concatenate([bias, np.full(more, usual)])
+        found |= tensors
+    return found
+
+
+def _posterior(network: Network, log: Transitions, residuals: Singles, spread: float) -> tuple[Floats, float]:
+    """P [arm + 1, 1 + hidden, 1 + hidden] of the last layer of the first member, and the residual variance."""
+    rows = log.usable[-_POSTERIOR_ROWS:]
+    hidden = _hidden(network, log.x[rows])
+    phi = np.concatenate([np.ones((len(rows), 1)), hidden], axis=1)
+    noise = max(float(np.square(residuals, dtype=np.float64).mean()), 1e-9)
+    # An arm that nobody has tried deviates from the usual by two deviations of the rewards.
+    prior = 4.0 * max(spread * spread, noise) / (noise * max(float(np.square(phi).sum(axis=1).mean()), 1e-9))
+    width, arms = phi.shape[1], log.offered.shape[1]
+    found = np.empty((arms + 1, width, width))
+    found[arms] = np.eye(width) * prior
+    action = log.action[rows]
+    for arm in range(arms):
+        mine = phi[action == arm]
+        inverse = np.linalg.inv(mine.T @ mine + np.eye(width) / prior)
+        found[arm] = 0.5 * (inverse + inverse.T)
+    return found, noise
+
+
+def _hidden(network: Network, x: Singles) -> Floats:
+    """[row, last hidden] of the first tower."""
+    found: Any = x
+    for place, width in enumerate(network.shape.hidden):
+        weight = network.weights[place][:, :width] if place == 0 else network.weights[place][0]
+        found = np.maximum(found @ weight + network.biases[place][0], 0.0)
+    return np.asarray(found, dtype=np.float64)
+
+
+def _slope(tune: Transitions, q: Floats, gamma: float) -> tuple[float, float]:
+    """How much of the predicted gaps between first and second choice the tune part shows again: 0 … 1.
+
+    Least squares of doubly robust gaps on predicted ones, drawn towards 1 where rows are few (prior deviation .25).
+    """
+    rows = tune.usable
+    if gamma > 0.0 or len(rows) < _LEAST_TUNE or q.shape[1] < 2:
+        return 1.0, float(q[rows].max(axis=1).mean()) if len(rows) else 0.0
+    scores = np.where(tune.offered[rows], q[rows], -np.inf)
+    order = np.argsort(-scores, axis=1, kind="stable")
+    line, action = np.arange(len(rows)), tune.action[rows]
+    one, two = order[:, 0], order[:, 1]
+    two = np.where(np.isfinite(scores[line, two]), two, one)
+    gap = q[rows][line, one] - q[rows][line, two]
+    left = tune.reward[rows] - q[rows][line, action]
+    weight = np.minimum(1.0 / np.maximum(tune.propensity[rows], 1e-9), _MOST_WEIGHT)
+    shown = gap + weight * left * ((action == one).astype(float) - (action == two).astype(float))
+    square = float((gap * gap).sum())
+    if square <= 0.0:
+        return 1.0, 0.0
+    slope = float((gap * shown).sum()) / square
+    error = float(((gap * (shown - slope * gap)) ** 2).sum()) / (square * square)
+    drawn = (1.0 / 0.0625 + slope / max(error, 1e-12)) / (1.0 / 0.0625 + 1.0 / max(error, 1e-12))
+    return float(np.clip(drawn, 0.0, 1.0)), 0.0
+
+
+def _first(q: Floats, offered: Any) -> Floats:
+    """All on the best arm that is on offer."""
+    found = np.zeros_like(q)
+    found[np.arange(len(q)), np.where(offered, q, -np.inf).argmax(axis=1)] = 1.0
+    return found
+
+
+def _before(resume: Policy | None, wanted: dict[str, Any]) -> QNetwork | None:
+    if resume is None:
+        return None
+    if not isinstance(resume, QNetwork):
+        raise InvalidInput(
+            f"A {resume.family!r} policy cannot be gone on with here.",
+            code="not_resumable",
+            hint="Resume a policy of the family cql, or learn anew.",
+        )
+    wanted["hidden"] = tuple(len(each) for each in resume.members[0].biases[:-1])
+    wanted["members"] = len(resume.members)
+    return resume
+
+
+def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
+    bounds = {
+        "gamma": (0.0, 0.9999), "alpha": (0.0, 1e3), "steps": (1, 10**8), "batch": (1, 10**6), "rate": (1e-8, 1.0),
+        "decay": (0.0, 1.0), "target_every": (1, 10**8), "members": (1, MOST_MEMBERS), "pessimism": (0.0, 100.0),
+        "fit_rows": (1, 10**9),
+    }  # fmt: skip
+    wanted = checked("cql", knobs, KNOBS, bounds, optional=("alpha", "steps"))
+    wanted["members"] = int(wanted["members"])
+    explorer(wanted["explore"])
+    return wanted

@@ -1,0 +1,186 @@
+"""Gradient steps of conservative Q-learning and of cloning, on arrays: what `cql` and `clone` train with.
+
+    train_q(network, log, Steps(steps=3000, batch=256, gamma=0.0, alpha=0.1), rng)
+    train_clone(network, x, action, offered, weight, Steps(steps=3000), rng)
+
+Conservative Q-learning (Kumar et al., 2020, "CQL(H)" for discrete actions), for each member of an ensemble:
+
+    loss = ½·Huber(Q(x,a) − y) + α·(log Σ_b exp Q(x,b) − Q(x,a))
+    y = r + γ·Q̄(x', argmax_b Q(x',b))          Q̄: the frozen copy of `target_every` steps ago (double Q-learning,
+                                                van Hasselt et al., 2016); y = r where nothing follows
+
+Sums over b run over the arms that were on offer. Members share the minibatches, see each row with a weight of their own
+(Poisson(1), a bootstrap) and have targets of their own: independent targets are what makes their disagreement mean
+something (Ghasemipour et al., 2022).
+
+Cloning: loss = −log softmax(logits)(a) over the arms that were on offer.
+
+Where we deviate: the frozen copy's values of all rows are computed once per `target_every` steps where that is cheaper
+than computing them for every minibatch; the numbers are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.kits.offline.transitions import Singles, Transitions
+from headway.learn.adam import Adam
+from headway.learn.mlp import Network
+
+__all__ = ["Steps", "minibatches", "train_clone", "train_q", "values"]
+
+Looked = Callable[[int], bool]  # after so many steps: True stops
+_CHUNK = 4096
+_NOTHING = np.float32(-1e30)  # the logit of an arm that is not on offer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """How to take gradient steps."""
+
+    steps: int = 3000
+    batch: int = 256
+    rate: float = 1e-3
+    decay: float = 0.0
+    gamma: float = 0.0
+    alpha: float = 1.0
+    target_every: int = 500
+    look_every: int = 250
+    settle: float = 0.0  # over this share of the steps, at the end, the rate falls to nothing
+
+
+def minibatches(rows: NDArray[np.int64], batch: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """Endless minibatches: every row once per pass, in a new order each time. A pass's last few rows are left out."""
+    size = min(batch, len(rows))
+    while True:
+        order = rng.permutation(rows)
+        for begin in range(0, len(order) - size + 1, size):
+            yield order[begin : begin + size]
+
+
+def values(network: Network, x: Singles) -> list[Singles]:
+    """[row, output] of every tower for any number of rows, in memory of their own."""
+    found = [np.empty((len(x), width), np.float32) for _, width in network.shape.towers]
+    for begin in range(0, len(x), _CHUNK):
+        for mine, each in zip(found, network.forward(x[begin : begin + _CHUNK]), strict=True):
+            mine[begin : begin + _CHUNK] = each
+    return found
+
+
+def train_q(
+    network: Network, log: Transitions, take: Steps, rng: np.random.Generator, looked: Looked | None = None
+) -> None:
+    """Changes the network's weights in place."""
+    members = len(network.shape.towers)
+    rows, adam = log.usable, Adam(network, rate=take.rate, decay=take.decay, epsilon=1e-8, most_norm=None)
+    all_offered = bool(log.offered.all())
+    weights = [log.weight] if members == 1 else [
+        log.weight * rng.poisson(1.0, len(log.weight)).astype(np.float32) for _ in range(members)
+    ]  # fmt: skip
+    weighted = members > 1 or bool((log.weight != 1.0).any())
+    followed = take.gamma > 0.0 and bool((log.next[rows] >= 0).any())
+    ahead = _Ahead(network, log, take) if followed else None
+    feed = minibatches(rows, take.batch, rng)
+    size = min(take.batch, len(rows))
+    x = np.empty((size, log.x.shape[1]), np.float32)
+    line, share = np.arange(size), np.float32(1.0 / size)
+    slowing = take.steps * (1.0 - take.settle)
+    for step in range(take.steps):
+        if step > slowing:
+            adam.rate = take.rate * (take.steps - step) / (take.steps - slowing)
+        index = next(feed)
+        reward, action = log.reward[index], log.action[index]
+        aims = [reward] * members if ahead is None else ahead.aims(step, index, reward)
+        np.take(log.x, index, axis=0, out=x)
+        slopes = []
+        for member, q in enumerate(network.forward(x)):
+            gap = q[line, action] - aims[member]
+            np.clip(gap, -1.0, 1.0, out=gap)
+            if take.alpha:
+                slope = _softmax(q, None if all_offered else log.offered[index])
+                slope[line, action] -= 1.0
+                slope *= np.float32(take.alpha)
+                slope[line, action] += gap
+            else:
+                slope = np.zeros_like(q)
+                slope[line, action] = gap
+            slope *= weights[member][index, None] * share if weighted else share
+            slopes.append(slope)
+        network.backward(x, slopes)
+        adam.step()
+        if looked is not None and (step + 1) % take.look_every == 0 and looked(step + 1):
+            return
+
+
+class _Ahead:
+    """What lies ahead of a row: γ·Q̄(x', argmax Q(x')), with the copy renewed every `target_every` steps."""
+
+    def __init__(self, network: Network, log: Transitions, take: Steps) -> None:
+        self._network, self._log, self._take = network, log, take
+        self._frozen = Network(network.shape)
+        # All rows at once cost as much as this many minibatches.
+        self._whole = len(log.x) <= take.batch * take.target_every
+        self._known: list[Singles] = []
+        self._all_offered = bool(log.offered.all())
+
+    def aims(self, step: int, index: NDArray[np.int64], reward: Singles) -> list[Singles]:
+        log, take = self._log, self._take
+        if step % take.target_every == 0:
+            self._frozen.theta[...] = self._network.theta
+            if self._whole:
+                self._known = values(self._frozen, log.x)
+        after = log.next[index]
+        follows = np.where(after >= 0, np.float32(take.gamma), np.float32(0.0))
+        x = log.x[after]  # row −1 stands in where nothing follows, and counts 0
+        line = np.arange(len(index))
+        then = None if self._whole else [each.copy() for each in self._frozen.forward(x)]
+        found = []
+        for member, q in enumerate(self._network.forward(x)):
+            if not self._all_offered:
+                q = np.where(log.offered[after], q, _NOTHING)
+            best = q.argmax(axis=1)
+            held = self._known[member][after, best] if then is None else then[member][line, best]
+            found.append(reward + follows * held)
+        return found
+
+
+def train_clone(
+    network: Network,
+    x: Singles,
+    action: NDArray[np.int64],
+    offered: NDArray[np.bool_],
+    weight: Singles,
+    take: Steps,
+    rng: np.random.Generator,
+    looked: Looked | None = None,
+) -> None:
+    """Changes the weights of the network's only tower in place."""
+    adam = Adam(network, rate=take.rate, decay=take.decay, epsilon=1e-8, most_norm=None)
+    all_offered, weighted = bool(offered.all()), bool((weight != 1.0).any())
+    size = min(take.batch, len(x))
+    buffer = np.empty((size, x.shape[1]), np.float32)
+    line, share = np.arange(size), np.float32(1.0 / size)
+    for step, index in zip(range(take.steps), minibatches(np.arange(len(x)), take.batch, rng), strict=False):
+        np.take(x, index, axis=0, out=buffer)
+        (logits,) = network.forward(buffer)
+        slope = _softmax(logits, None if all_offered else offered[index])
+        slope[line, action[index]] -= 1.0
+        slope *= weight[index, None] * share if weighted else share
+        network.backward(buffer, [slope])
+        adam.step()
+        if looked is not None and (step + 1) % take.look_every == 0 and looked(step + 1):
+            return
+
+
+def _softmax(logits: Singles, offered: NDArray[np.bool_] | None) -> Singles:
+    """[row, arm], in memory of its own; 0 where an arm is not on offer."""
+    if offered is not None:
+        logits = np.where(offered, logits, _NOTHING)
+    found: Singles = logits - logits.max(axis=1, keepdims=True)
+    np.exp(found, out=found)
+    found /= found.sum(axis=1, keepdims=True)
+    return found

@@ -1,0 +1,1 @@
+"""The family outcome: policy.py decides, learner.py changes weights."""

@@ -1,0 +1,167 @@
+"""Learns how probably each arm does well: logistic models that share what arms have in common.
+
+    OutcomeLearner(encoder).learn(experience, {}, seed=7)
+    OutcomeLearner(encoder).learn(experience, {"ridge": 3.0, "share": 4.0}, seed=7)
+
+For rewards between two bounds (solved or not, a score), and the family of choice where outcomes of *every* arm are on
+record, as in an evaluation set: record one decision per arm and prompt. The model is in `learn.logistic`; `ridge` and
+`share` are those with the least log loss on the tune part, rows weighted as if all candidates had been tried equally
+often. The policy is then fitted on train and tune together. Range: the least and the greatest reward seen.
+
+Not covered: learning row by row; more than 1,024 features; rewards that have no bounds (use the bandit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from headway.decide.acting import explorer
+from headway.encode.fitting import Tracker
+from headway.kits.offline.outcome.logistic import Arm, covariances, fit, loss_of
+from headway.kits.offline.transitions import Transitions, as_logged, count, gather, look
+from headway.learn import logged
+from headway.learn.knobs import checked
+from headway.nouns.errors import InvalidInput
+from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Progress
+
+__all__ = ["KNOBS", "OutcomeLearner"]
+
+KNOBS: dict[str, Any] = {
+    "ridge": None,
+    "share": None,  # how much more the arms' own part is held back than the common one
+    "explore": "greedy",
+    "cost_weight": 0.0,
+    "costs": {},
+    "fit_rows": 200_000,
+}
+_RIDGES = (30.0, 10.0, 3.0, 1.0)  # from much to little: each fit begins where the last one ended
+_SHARES = (1.0, 4.0)
+_DEFAULT = (3.0, 4.0)
+_LEAST_TUNE = 20
+_WIDEST = 1024
+
+
+class OutcomeLearner:
+    """The learner of the family `outcome`; `encoder` turns text into vectors (None: text is not used)."""
+
+    family = "outcome"
+
+    def __init__(self, encoder: Encoder | None = None) -> None:
+        self.encoder = encoder
+
+    def learn(
+        self, experience: Experience, knobs: Mapping[str, Any], seed: int, progress: Progress | None = None
+    ) -> Learned:
+        del seed  # nothing here is random
+        wanted = _wanted(knobs)
+        uncached = getattr(self.encoder, "uncached", None)
+        encoder: Encoder | None = uncached() if uncached is not None else self.encoder
+        counts: dict[str, Any] = {"sources": {}, "statuses": {}, "first": None, "last": None}
+        tracker, most = Tracker(), int(wanted["fit_rows"])
+        arms, _, _ = look(experience, tracker.add, most, counts)
+        for row in experience.part("tune"):
+            count(row, counts)
+        features = tracker.features(encoder)
+        if features.width > _WIDEST:
+            raise InvalidInput(
+                f"The features are {features.width} wide; outcome takes {_WIDEST} at most.",
+                code="too_wide",
+                hint="Use a narrower encoder, or the family bandit or cql.",
+            )
+        train, tune = (
+            gather(experience, part, features, encoder, arms, gamma=0.0, most=most) for part in ("train", "tune")
+        )
+        rewards = np.concatenate([part.reward[part.usable] for part in (train, tune)])
+        low, high = float(rewards.min()), float(rewards.max())
+        ridge, share, loss = _chosen(train, tune, wanted, low, high, progress)
+        both = [
+            Arm(*(np.concatenate(parts) for parts in zip(_fields(one), _fields(other), strict=True)))
+            for one, other in zip(_arms(train, low, high), _arms(tune, low, high), strict=True)
+        ]
+        weights = fit(both, features.width, ridge=ridge, share=share)
+        metrics, baselines = {"rows": float(len(train) + len(tune)), "ridge": ridge, "share": share}, dict[str, float]()
+        if len(tune) >= _LEAST_TUNE:
+            metrics["tune_loss"] = loss
+            values, baselines = _values(train, tune, ridge, share, low, high)
+            metrics |= values
+        return Learned(
+            family="outcome",
+            tensors={
+                "weights": weights,
+                "covariance": covariances(both, weights, ridge=ridge, share=share),
+                "range": np.array([low, high]),
+            },
+            knobs={key: value for key, value in wanted.items() if key != "fit_rows"} | {"ridge": ridge, "share": share},
+            metrics=metrics,
+            baselines=baselines,
+            trained_on=counts | {"train": len(train), "tune": len(tune)},
+            extra={"arms": arms, "features": features.to_json()},
+        )
+
+
+def _fields(arm: Arm) -> tuple[Any, Any, Any]:
+    return arm.x, arm.y, arm.weight
+
+
+def _arms(log: Transitions, low: float, high: float, *, even: bool = False) -> list[Arm]:
+    """The rows of each arm, rewards as shares of the range; `even` weighs them as if all had been tried alike."""
+    rows = log.usable
+    y = (log.reward[rows] - np.float32(low)) / np.float32(max(high - low, 1e-12))
+    weight = log.weight[rows]
+    if even:
+        tried = log.offered[rows].sum(axis=1) * np.maximum(log.propensity[rows], 1e-3)
+        weight = (weight * np.minimum(1.0 / tried, 10.0)).astype(np.float32)
+    mine = [log.action[rows] == arm for arm in range(log.offered.shape[1])]
+    return [Arm(log.x[rows[each]], y[each].astype(np.float32), weight[each]) for each in mine]
+
+
+def _chosen(
+    train: Transitions,
+    tune: Transitions,
+    wanted: Mapping[str, Any],
+    low: float,
+    high: float,
+    progress: Progress | None,
+) -> tuple[float, float, float]:
+    """Ridge, share, and the log loss on the tune part."""
+    ridges: Sequence[float] = [float(wanted["ridge"])] if wanted["ridge"] else _RIDGES
+    shares: Sequence[float] = [float(wanted["share"])] if wanted["share"] else _SHARES
+    if len(tune) < _LEAST_TUNE:
+        return float(wanted["ridge"] or _DEFAULT[0]), float(wanted["share"] or _DEFAULT[1]), float("nan")
+    if len(ridges) == len(shares) == 1:
+        weights = fit(_arms(train, low, high), train.x.shape[1], ridge=ridges[0], share=shares[0])
+        return ridges[0], shares[0], loss_of(_arms(tune, low, high, even=True), weights)
+    rows, held = _arms(train, low, high), _arms(tune, low, high, even=True)
+    found: list[tuple[float, float, float]] = []
+    for share in shares:
+        last: Floats | None = None
+        for ridge in ridges:
+            last = fit(rows, train.x.shape[1], ridge=ridge, share=share, start=last)
+            found.append((loss_of(held, last), ridge, share))
+            if progress is not None:
+                progress("models", len(found), len(ridges) * len(shares))
+    loss, ridge, share = min(found)
+    return ridge, share, loss
+
+
+def _values(
+    train: Transitions, tune: Transitions, ridge: float, share: float, low: float, high: float
+) -> tuple[dict[str, float], dict[str, float]]:
+    """What the model of the train part alone would have earned on the tune part, and what others would have."""
+    weights = fit(_arms(train, low, high), train.x.shape[1], ridge=ridge, share=share)
+    held, model = as_logged(tune), logged.fitted(as_logged(train))
+    rewards = logged.doubly_robust(held, model.predict(held.x))
+    q = held.x @ weights[:-1].T
+    target = np.zeros_like(q)
+    target[np.arange(len(q)), np.where(held.offered, q, -np.inf).argmax(axis=1)] = 1.0
+    return {"tune_value": logged.value_of(target, rewards)}, dict(logged.baselines_of(held, rewards, model))
+
+
+def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
+    bounds = {"ridge": (1e-3, 1e9), "share": (1e-3, 1e9), "fit_rows": (1, 10**9)}
+    wanted = checked("outcome", knobs, KNOBS, bounds, optional=("ridge", "share"))
+    explorer(wanted["explore"])
+    return wanted

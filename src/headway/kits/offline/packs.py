@@ -1,0 +1,219 @@
+"""Run packs: a comparison as a folder that others can check and compute again.
+
+    pack/manifest.json     who compared what, when, with which versions, seeds, data and bundles, on which machine
+    pack/results.json      the numbers
+    pack/about.json        what the offline numbers are computed with, beside the rows
+    pack/rows.safetensors  the logged rows, as the estimators read them
+    pack/live.jsonl        one line per live run, if there were any
+    pack/SHA256SUMS        the hash of each file, in the form that `sha256sum -c` reads
+
+`verify` refuses a pack in which one byte of one file differs, then computes every number again from the rows and lines.
+Not covered: whether the rows are true. A pack proves that its numbers follow from its rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headway.nouns.errors import Damaged, InvalidInput, UnknownName
+from headway.nouns.evidence import Evidence, Plan, Verdict
+from headway.promote import gate
+
+__all__ = ["SCHEMA", "Offline", "Verified", "manifest", "offline_result", "plain", "recompute", "verify", "write"]
+
+SCHEMA = "headway.run-pack/1"
+SUMS = "SHA256SUMS"
+_FILES = ("manifest.json", "results.json", "about.json", "rows.safetensors", "live.jsonl")
+_PACKAGES = ("headway", "numpy", "safetensors", "msgspec", "onnxruntime", "torch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offline:
+    """What the offline evidence of a pack is computed with."""
+
+    about: Mapping[str, Any]
+    guards: list[dict[str, Any]]
+    left: dict[str, int]  # rows that may not speak
+    words: dict[str, Any]
+    rules: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """What `verify` found to be so."""
+
+    folder: str
+    files: dict[str, str]
+    manifest: Mapping[str, Any]
+    results: Mapping[str, Any]
+
+
+def manifest(folder: Path, *, command: str, at: float, seed: int, **more: Any) -> dict[str, Any]:
+    """Where, when and with what a comparison was made."""
+    return {
+        "schema": SCHEMA,
+        "command": command,
+        "at": at,
+        "seed": seed,
+        "git": _git(folder),
+        "versions": _versions(),
+        "host": {"system": platform.system(), "machine": platform.machine(), "cores": os.cpu_count()},
+        **more,
+    }
+
+
+def write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """The pack, whole or not at all: files first, their hashes last, and only then the name."""
+    if folder.exists() and any(each.name != "live.part" for each in folder.iterdir()):
+        raise InvalidInput(
+            f"{str(folder)!r} is not empty.", code="pack_exists", hint="Name a new folder, or remove this one."
+        )
+    scratch = folder.with_name(f".{folder.name}.{os.getpid()}")
+    scratch.mkdir(parents=True)
+    try:
+        for name, body in files.items():
+            (scratch / name).write_bytes(body)
+        sums = "".join(f"{hashlib.sha256(body).hexdigest()}  {name}\n" for name, body in sorted(files.items()))
+        (scratch / SUMS).write_text(sums, "ascii")
+        if folder.exists():
+            (folder / "live.part").unlink(missing_ok=True)
+            folder.rmdir()
+        scratch.rename(folder)
+    finally:
+        if scratch.exists():
+            for each in scratch.iterdir():
+                each.unlink()
+            scratch.rmdir()
+
+
+def verify(folder: Path) -> Verified:
+    """Checks every byte, then computes every number again; the first thing that differs is a Damaged."""
+    if not (folder / SUMS).is_file():
+        raise UnknownName(
+            f"There is no run pack in {str(folder)!r}.",
+            code="no_pack",
+            hint="`headway compare --run-pack DIR` makes one.",
+        )
+    named = _sums(folder)
+    there = {each.name for each in folder.iterdir()} - {SUMS}
+    if there != named.keys():
+        odd = sorted(there ^ named.keys())
+        raise _damaged(f"{odd[0]!r} is {'not listed' if odd[0] in there else 'missing'}")
+    bodies: dict[str, bytes] = {}
+    for name, expected in named.items():
+        bodies[name] = (folder / name).read_bytes()
+        if hashlib.sha256(bodies[name]).hexdigest() != expected:
+            raise _damaged(f"{name} is not what its hash says")
+    try:
+        about, results = json.loads(bodies["manifest.json"]), json.loads(bodies["results.json"])
+    except (KeyError, ValueError) as error:
+        raise _damaged("manifest.json or results.json cannot be read") from error
+    if about.get("schema") != SCHEMA:
+        raise _damaged(f"its schema is {about.get('schema')!r}, expected {SCHEMA!r}")
+    again = recompute(bodies, seed=int(about["seed"]))
+    for part in sorted(results.keys() | again.keys()):
+        if results.get(part) != again.get(part):
+            raise _damaged(f"computed again, {part!r} differs{_where(results.get(part), again.get(part))}")
+    return Verified(folder=str(folder), files=named, manifest=about, results=results)
+
+
+def recompute(bodies: Mapping[str, bytes], *, seed: int) -> dict[str, Any]:
+    """The results of a pack, from its rows and lines alone."""
+    found: dict[str, Any] = {}
+    if "rows.safetensors" in bodies:
+        found["offline"] = plain(_offline(bodies))
+    if "live.jsonl" in bodies:
+        from headway.kits.offline.compare_live import summary
+
+        found["live"] = plain(summary([json.loads(line) for line in bodies["live.jsonl"].splitlines()], seed=seed))
+    return found
+
+
+def _offline(bodies: Mapping[str, bytes]) -> dict[str, Any]:
+    from safetensors.numpy import load
+
+    from headway.kits.offline.packed import unpacked
+    from headway.prove.about import About
+    from headway.prove.evidence import from_log
+    from headway.prove.guards import GuardRule
+
+    made = msgspec.json.decode(bodies["about.json"], type=Offline)
+    plan = made.about.get("plan")
+    about = About(**{**made.about, "plan": msgspec.convert(plan, Plan) if plan else None})
+    evidence: Evidence = from_log(
+        unpacked(load(bodies["rows.safetensors"]), made.words),
+        about,
+        guards=[GuardRule(**each) for each in made.guards],
+    )
+    evidence = replace(evidence, counts={**evidence.counts, **made.left})
+    return offline_result(gate.verdict(evidence, msgspec.convert(made.rules, gate.Rules)))
+
+
+def offline_result(verdict: Verdict) -> dict[str, Any]:
+    return {"state": verdict.state, "reasons": list(verdict.reasons), "evidence": verdict.evidence}
+
+
+def plain(value: Any) -> Any:
+    """As JSON gives it back: what is written and what is computed again are compared like with like."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _where(left: Any, right: Any, path: str = "") -> str:
+    """The first place at which two results differ."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in sorted(left.keys() | right.keys()):
+            if left.get(key) != right.get(key):
+                return _where(left.get(key), right.get(key), f"{path}.{key}")
+    return f" at {path.lstrip('.')}: {left!r} there, {right!r} here" if path else ""
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    try:
+        for line in (folder / SUMS).read_text("ascii").splitlines():
+            digest, gap, name = line.partition("  ")
+            if len(digest) != 64 or not gap or name not in _FILES or name in found:
+                raise ValueError(line)
+            found[name] = digest
+    except (ValueError, UnicodeDecodeError) as error:
+        raise _damaged(f"{SUMS} cannot be read") from error
+    return found
+
+
+def _damaged(what: str) -> Damaged:
+    return Damaged(
+        f"The run pack does not hold: {what}.", code="pack_damaged", hint="Get the pack from its maker again."
+    )
+
+
+def _git(folder: Path) -> str:
+    """The commit of the folder that was compared in, and whether it had changes; empty outside of a repository."""
+    try:
+        said = subprocess.run(
+            ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            capture_output=True, text=True, timeout=10, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return said.stdout.strip() if said.returncode == 0 else ""
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,64 @@
+"""Quality against cost on a task's own traffic: the rows, as the curve reads them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from headway.nouns.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from headway.kits.offline.tradeoff import Tradeoff
+    from headway.project.facade import Project
+
+__all__ = ["traded"]
+
+MOST = 200_000  # the latest rows: the curve keeps them in memory
+
+
+def traded(
+    project: Project, task: str, *, quality: str, cost: str, at_least: float | None = None, of: str | None = None
+) -> Tradeoff:
+    """The curve between a signal to have more of and one to have less of. Failed decisions have quality 0."""
+    import numpy as np
+
+    from headway.encode.fitting import fit
+    from headway.kits.offline.tradeoff import tradeoff
+    from headway.project.learning import encoder_spec
+    from headway.project.proving import speaking
+
+    settings = project.settings.task(task)
+    project.settle(task)
+    left: Counter[str] = Counter()
+    rows = []
+    for row in speaking(project.query.settled(task, signals=True), left):
+        good = row.signals.get(quality, 0.0 if row.status == "failed" else None)
+        price = row.signals.get(cost)
+        if good is not None and price is not None:
+            rows.append((row.decision, good, price))
+    rows = rows[-MOST:]
+    if not rows:
+        raise InvalidInput(
+            f"No settled decision of {task!r} carries both {quality!r} and {cost!r}.",
+            code="too_few_rows",
+            hint="Send both as signals, or name others with --quality and --cost.",
+        )
+    arms = project.query.arms(task)
+    column = {name: place for place, name in enumerate(arms)}
+    logged = np.zeros((len(rows), len(arms)))
+    for place, (decision, _, _) in enumerate(rows):
+        for each, share in zip(decision.candidates, decision.probabilities, strict=True):
+            logged[place, column[each.name]] = share
+    situations = [decision.situation for decision, _, _ in rows]
+    encoder = project.servings.encoder(encoder_spec(project, settings))
+    return tradeoff(
+        features=fit(situations[:2000], encoder).vectors(situations, encoder),
+        action=np.array([column[decision.action] for decision, _, _ in rows]),
+        logged=logged,
+        quality=np.array([good for _, good, _ in rows], dtype=np.float64),
+        cost=np.array([price for _, _, price in rows], dtype=np.float64),
+        arms=arms,
+        at_least=at_least,
+        of=of,
+        seed=settings.seed,
+    )

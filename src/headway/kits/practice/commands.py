@@ -1,0 +1,135 @@
+"""`headway learn --world`: a candidate from practice in a world."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli.verb import OptionHook, Session, pairs, typed
+from headway.nouns.errors import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from headway.kits.practice.practise import Practised
+
+__all__ = ["LEARN", "curve", "practice_values", "show"]
+
+_OWN = ("world", "steps", "target", "device", "resume")
+
+
+def _run(session: Session, values: dict[str, Any]) -> int | None:
+    from headway.kits.practice.practise import practise
+
+    own = {name: values.pop(name) for name in _OWN}
+    if own["world"] is None:
+        if own["steps"] or own["resume"] or own["target"] is not None or own["device"] != "cpu":
+            raise click.UsageError("--steps, --target, --device and --resume are for practice in a --world.")
+        return None
+    values.update(own)
+    given = practice_values(values)
+    begun = time.perf_counter()
+    task = f"{given['task']} " if given["task"] else ""
+    again = f"headway learn {task}--world {own['world']} --seed {given['seed']}"
+    with session.project(create=True) as project:
+        try:
+            with session.out.progress() as progress:
+                done = practise(project, own["world"], progress=progress, **given)
+        except KeyboardInterrupt:
+            session.next(f"{again} --resume")
+            raise
+    show(session, done, time.perf_counter() - begun)
+    session.next(
+        f"headway learn --world {own['world']} --seed {done.seed} --steps {2 * done.steps} --target nan --resume"
+    )
+    return 0
+
+
+def practice_values(values: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `practise` out of a command line; what practice has no use for is refused."""
+    if values["check"] or values["family"] not in (None, "actor_critic"):
+        raise InvalidInput(
+            "In a world the family actor_critic practises, and it is always due.",
+            code="nothing_named",
+            hint="Omit --check and --family.",
+        )
+    return {
+        "task": values["task"],
+        "seed": 0 if values["seed"] is None else values["seed"],
+        "steps": values["steps"],
+        "target": values["target"],
+        "device": values["device"],
+        "resume": values["resume"],
+        **{name: typed(value) for name, value in pairs(values["knobs"], "knob").items()},
+    }
+
+
+def curve(session: Session, done: Practised) -> tuple[str | None, str]:
+    """Draw the curve; the file, or why there is none."""
+    if not done.curve:
+        return None, "nothing was evaluated"
+    path = session.folder / f"{done.task}-curve.png"
+    try:
+        from headway.cli.picture import curve_picture
+
+        curve_picture(path, done.world, done.curve, done.target)
+    except MissingExtra as error:
+        return None, str(error)
+    return str(path), ""
+
+
+def show(session: Session, done: Practised, seconds: float, kept_apart: Any = None) -> None:
+    """What practising gave, as a document and in words."""
+    plot, missing = curve(session, done)
+    out = session.out
+    out.document(
+        {
+            "world": done.world,
+            "task": done.task,
+            "policy": done.policy,
+            "steps": done.steps,
+            "resumed_from": done.resumed_from,
+            "seed": done.seed,
+            "device": done.device,
+            "target": done.target,
+            "reached": done.reached,
+            "mean_return": done.mean_return,
+            "episodes": done.episodes,
+            "curve": [list(point) for point in done.curve],
+            "seconds": seconds,
+            "plot": plot,
+            **({} if kept_apart is None else {"kept_apart": asdict(kept_apart)}),
+        }
+    )
+    out.line(
+        f"{done.policy}  practised {done.steps - done.resumed_from:,} steps in {done.world}, {seconds:.1f} s, "
+        f"seed {done.seed}.",
+        style="bold",
+    )
+    if done.target is not None:
+        word = "reached" if done.reached else "not reached"
+        out.line(f"Target {done.target:g}: {word} (greedy episodes during training, confirmed by fresh ones).")
+    if kept_apart is None:
+        out.line(f"Mean return {done.mean_return:.1f} over {done.episodes} held-out greedy episodes.")
+    out.line(f"Plot: {plot}" if plot else f"No plot: {missing}")
+
+
+LEARN = OptionHook(
+    options=(
+        click.Option(
+            ["--world"],
+            metavar="WORLD",
+            help="Practise instead, by PPO: cartpole, acrobot, lunarlander, prompts, any Gymnasium id.",
+        ),
+        click.Option(["--steps"], type=click.IntRange(1), help="With --world: how many steps to practise at most."),
+        click.Option(["--target"], type=float, help="With --world: stop at this mean return; nan: never stop early."),
+        click.Option(
+            ["--device"], type=click.Choice(["cpu", "cuda", "mps"]), default="cpu", help="With --world: where."
+        ),
+        click.Option(
+            ["--resume"], is_flag=True, help="With --world: continue from the last snapshot of this world and seed."
+        ),
+    ),
+    run=_run,
+)

@@ -1,0 +1,241 @@
+"""Gymnasium environments as worlds: many copies stepped together, in this process.
+
+    envs = environment("cartpole", count=16)       # a short name, a registered id, or "module:Id-v0"
+    observations, _ = envs.reset(seed=7)
+    observations, rewards, terminated, truncated, info = envs.step(actions)
+
+An environment with a native vector form (`vector_entry_point`) is used as that. Others are stepped one after another by
+`Together`, whose loop costs about a microsecond per copy; where nothing but Gymnasium's own bookkeeping (order checks,
+the time limit) stands around an environment, that is done here and the bare environment is stepped.
+
+What a finished episode's step gives is in `metadata["autoreset_mode"]`, as in Gymnasium 1.x. `Together` resets in the
+same step: observations are the next episode's first ones, and `info["final_obs"]` holds, where `info["_final_obs"]` is
+true, what the finished ones ended with.
+
+Not covered: environments in other processes; observations other than boxes and whole numbers; actions other than
+Discrete, MultiDiscrete and Box.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.nouns.errors import InvalidInput, MissingExtra, UnknownName, did_you_mean
+from headway.nouns.kit import Catalogue, load
+
+__all__ = ["ENVIRONMENTS", "Environments", "Together", "copies", "environment", "identify"]
+
+ENVIRONMENTS: Mapping[str, str] = MappingProxyType(
+    {"cartpole": "CartPole-v1", "acrobot": "Acrobot-v1", "lunarlander": "LunarLander-v3"}
+)
+_BOOKKEEPING = {"PassiveEnvChecker", "OrderEnforcing", "TimeLimit"}
+
+
+class Environments(Protocol):
+    """What a rollout needs: gymnasium's VectorEnv, or anything with this shape.
+
+    Optional: `action_masks() -> bool [copy, action]`, what is allowed now; `action_names`, what choices are called;
+    `rest(place)`: that copy is stepped no more until the next `reset`, and gives zeros;
+    `features`, where an observation is the vector that these `encode.state.Features` make of a situation, without the
+    constant in front: a policy that practised there then decides on situations.
+    """
+
+    num_envs: int
+    single_observation_space: Any
+    single_action_space: Any
+    metadata: dict[str, Any]
+
+    def reset(self, *, seed: int | None = None) -> tuple[NDArray[Any], dict[str, Any]]: ...
+
+    def step(
+        self, actions: Any, /
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]: ...
+
+    def close(self) -> None: ...
+
+
+def _gymnasium() -> Any:
+    try:
+        import gymnasium
+    except ModuleNotFoundError:
+        raise MissingExtra("A Gymnasium world", "gymnasium", "worlds") from None
+    return gymnasium
+
+
+def identify(name: str, folder: Path | None = None) -> str:
+    """The Gymnasium id of a world; unknown ones are refused with the nearest known.
+
+    The module of "module:Id-v0" is imported, from `folder` if it is there, else from where Python finds it.
+    """
+    gymnasium = _gymnasium()
+    wanted = ENVIRONMENTS.get(name, name)
+    module, colon, own = wanted.rpartition(":")
+    try:
+        if colon:
+            _import(module, folder)
+        gymnasium.spec(own)
+    except (gymnasium.error.Error, ImportError, ValueError) as error:
+        known = [*ENVIRONMENTS, *gymnasium.registry]
+        raise UnknownName(
+            f"There is no world called {name!r} ({_short(error)}).",
+            code="unknown_world",
+            hint=f"{did_you_mean(name, known)} A world of your own is named 'module:Id-v0'.",
+        ) from error
+    return wanted
+
+
+def copies(catalogue: Catalogue, name: str, *, count: int, **settings: Any) -> Environments:
+    """`count` copies of a world to practise in: one that a kit brings, or any Gymnasium environment."""
+    path = catalogue.all("worlds").get(name)
+    if path is None:
+        return environment(name, count=count, **settings)
+    world: Environments = load(path)(count=count, **settings)
+    return world
+
+
+def cartpole(*, count: int, **settings: Any) -> Environments:
+    return environment("cartpole", count=count, **settings)
+
+
+def acrobot(*, count: int, **settings: Any) -> Environments:
+    return environment("acrobot", count=count, **settings)
+
+
+def lunarlander(*, count: int, **settings: Any) -> Environments:
+    return environment("lunarlander", count=count, **settings)
+
+
+def environment(name: str, *, count: int, **settings: Any) -> Environments:
+    """`count` copies of a world."""
+    gymnasium = _gymnasium()
+    wanted = identify(name).rpartition(":")[2]
+    spec = gymnasium.spec(wanted)
+    try:
+        if spec.vector_entry_point is not None and not settings:
+            envs = gymnasium.make_vec(wanted, num_envs=count, vectorization_mode="vector_entry_point")
+        else:
+            envs = Together([gymnasium.make(wanted, disable_env_checker=True, **settings) for _ in range(count)])
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise MissingExtra(f"The world {name!r}", _missing(error), "worlds") from error
+    except (TypeError, gymnasium.error.Error) as error:
+        raise InvalidInput(
+            f"The world {name!r} cannot be made: {_short(error)}.", code="bad_world", hint="Check its settings."
+        ) from error
+    found: Environments = envs
+    return found
+
+
+class Together:
+    """Copies of an environment, stepped one after another in this process; a finished one is reset in the same step."""
+
+    def __init__(self, copies: list[Any]) -> None:
+        from gymnasium.vector import AutoresetMode
+
+        self.num_envs = len(copies)
+        self.single_observation_space = copies[0].observation_space
+        self.single_action_space = copies[0].action_space
+        self.metadata = {**copies[0].metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
+        self.action_names = getattr(copies[0].unwrapped, "action_names", None)
+        self._whole = copies
+        self._most, self._bare = _unwrapped(copies)
+        self._awake = list(enumerate(self._bare))
+        self._steps = [0] * len(copies)
+        space = self.single_observation_space
+        self._shape, self._dtype = space.shape, space.dtype
+        self._masks = all(hasattr(each.unwrapped, "action_masks") for each in copies)
+        if self._masks:
+            self.action_masks = self._action_masks
+
+    def reset(self, *, seed: int | None = None) -> tuple[NDArray[Any], dict[str, Any]]:
+        found = np.empty((self.num_envs, *self._shape), dtype=self._dtype)
+        self._awake = list(enumerate(self._bare))
+        for place, each in enumerate(self._whole):
+            found[place], _ = each.reset(seed=None if seed is None else seed + place)
+            self._steps[place] = 0
+        return found, {}
+
+    def rest(self, place: int) -> None:
+        self._awake = [each for each in self._awake if each[0] != place]
+
+    def step(
+        self, actions: Any
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        count, most = self.num_envs, self._most
+        observations = np.zeros((count, *self._shape), dtype=self._dtype)
+        rewards = [0.0] * count
+        terminated = [False] * count
+        truncated = [False] * count
+        final: NDArray[Any] | None = None
+        ended: NDArray[np.bool_] | None = None
+        # A list of plain numbers where actions are whole numbers: environments index with them.
+        given = actions.tolist() if actions.dtype.kind in "iu" and actions.ndim == 1 else actions
+        for place, each in self._awake:
+            observation, rewards[place], over, cut, _ = each.step(given[place])
+            if most:
+                self._steps[place] += 1
+                cut = cut or self._steps[place] >= most
+            if over or cut:
+                terminated[place], truncated[place] = bool(over), bool(cut) and not over
+                if final is None or ended is None:
+                    final, ended = np.zeros_like(observations), np.zeros(count, dtype=np.bool_)
+                final[place], ended[place] = observation, True
+                observation, _ = self._whole[place].reset()
+                self._steps[place] = 0
+            observations[place] = observation
+        info = {} if final is None else {"final_obs": final, "_final_obs": ended}
+        return observations, np.array(rewards, dtype=np.float64), np.array(terminated), np.array(truncated), info
+
+    def _action_masks(self) -> NDArray[np.bool_]:
+        return np.array([each.unwrapped.action_masks() for each in self._whole], dtype=np.bool_)
+
+    def close(self) -> None:
+        for each in self._whole:
+            each.close()
+
+
+def _unwrapped(copies: list[Any]) -> tuple[int, list[Any]]:
+    """(the time limit to keep here, the environments to step): the bare ones where only bookkeeping is around them."""
+    spec, inner, names = copies[0].spec, copies[0], set()
+    while inner is not inner.unwrapped:
+        names.add(type(inner).__name__)
+        inner = inner.env
+    if spec is None or not names <= _BOOKKEEPING:
+        return 0, copies
+    return int(spec.max_episode_steps or 0), [each.unwrapped for each in copies]
+
+
+def _import(module: str, folder: Path | None) -> None:
+    """Runs a module's registrations; what is wrong inside it is said with its own words."""
+    places = [] if folder is None else [str(folder.resolve())]
+    sys.path[:0] = places
+    try:
+        importlib.invalidate_caches()
+        importlib.import_module(module)
+    except (ImportError, ValueError):
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"The module {module!r} cannot be imported: {type(error).__name__}: {_short(error)}.",
+            code="bad_world",
+            hint=f"`python -c 'import {module}'` shows the whole error.",
+        ) from error
+    finally:
+        for each in places:
+            sys.path.remove(each)
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200].rstrip(".")
+
+
+def _missing(error: Exception) -> str:
+    text = str(error).lower()
+    return next((name for name in ("box2d", "pygame", "mujoco", "jax") if name in text), "gymnasium")

@@ -1,0 +1,360 @@
+"""Learns the actor-critic: from a log of decisions, from experiences that came from elsewhere, or in a world.
+
+    ActorCriticLearner(encoder).learn(experience, {}, seed=7)                  # logged decisions of a `choice` task
+    policy = fresh(arms=["a", "b"], features=embedding_features(384), seed=7)  # knows nothing yet
+    policy, metrics = update(policy, experiences)                              # one PPO update; the old one is unharmed
+    learned(practise(…))                                                       # what `promote` stores (see `learn.fit`)
+
+From a log: the doubly robust estimate of the policy's value is maximised by PPO's own trust region, see `learn.climb`.
+
+Not covered: sequences (each decision of a log stands alone; worlds have episodes), candidates' own features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.encode.fitting import Tracker
+from headway.encode.state import Features
+from headway.kits.practice.climb import climb
+from headway.kits.practice.engine import NumpyEngine, shape_of
+from headway.kits.practice.fit import Fitted, Practice, Rows, settings_of, standardised
+from headway.kits.practice.fit import update as passes
+from headway.kits.practice.heads import Actions
+from headway.kits.practice.policy import EXPLORE, ActorCritic
+from headway.kits.practice.policy import read as read_policy
+from headway.kits.practice.returns import gae
+from headway.learn import logged
+from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns.protocols import Encoder, Experience, Learned, Progress
+
+__all__ = [
+    "KNOBS",
+    "PROMPTS",
+    "ActorCriticLearner",
+    "Experiences",
+    "embedding_features",
+    "fresh",
+    "learned",
+    "policy_of",
+    "update",
+]
+
+KNOBS: dict[str, Any] = {
+    "hidden": (256, 256, 128),
+    "activation": "relu",
+    "norm": True,
+    "start": "xavier",
+    "epochs": 30,
+    "minibatch": 64,
+    "rate": 3e-4,
+    "clip": 0.2,
+    "entropy": 0.01,
+    "value": 0.5,
+    "decay": 0.01,
+    "most_norm": 0.5,
+    "explore": "policy",  # or "greedy": act on the first choice
+    "cost_weight": 0.0,
+    "costs": {},
+    "fit_rows": 50_000,
+}
+# One update of the prompt-mutation learner: AdamW 3e-4, four passes over a buffer of 2,048 in batches of 64.
+PROMPTS = Practice(
+    hidden=(256, 256, 128), activation="relu", norm=True, start="xavier", epochs=4, minibatch=64, rate=3e-4,
+    gamma=0.99, lam=0.95, clip=0.2, value_clip=0.2, value=0.5, entropy=0.01, most_norm=0.5, decay=0.01,
+    target_kl=0.03, normalise_observations=False, normalise_rewards=False, envs=64, horizon=32,
+)  # fmt: skip
+_LEAST_TUNE = 20
+_SAME = 1e-3  # log-probabilities closer than this are one policy's, computed twice
+
+
+# -- policies
+
+
+def embedding_features(width: int, name: str = "embedding") -> Features:
+    """Features of a bare vector: a unit vector's entries come out at about one."""
+    return Features(vectors_of=((name, width),), means=(0.0,) * width, scales=(width**-0.5,) * width)
+
+
+def fresh(
+    *,
+    arms: Sequence[str],
+    features: Features,
+    seed: int,
+    settings: Practice = PROMPTS,
+    encoder: Encoder | None = None,
+    explore: str = "policy",
+) -> ActorCritic:
+    """A policy that prefers nothing yet."""
+    actions = Actions("categorical", (len(arms),))
+    engine = _engine(actions, features.width, settings, seed)
+    return policy_of(engine, arms=arms, features=features, settings=settings, encoder=encoder, explore=explore)
+
+
+def policy_of(
+    engine: NumpyEngine,
+    *,
+    arms: Sequence[str],
+    features: Features,
+    settings: Practice,
+    encoder: Encoder | None = None,
+    explore: str = "policy",
+) -> ActorCritic:
+    """The policy of an engine's present weights. Its tensors hold the optimiser too, so that an update can go on."""
+    state, steps = engine.state()
+    knobs = _stored(settings, explore) | {"adam_steps": steps}
+    extra = {"arms": list(arms), "features": features.to_json(), "actions": engine.actions.to_json()}
+    return read_policy(knobs, {**engine.tensors(), **state}, extra, encoder)
+
+
+def _stored(settings: Practice, explore: str) -> dict[str, Any]:
+    kept = ("activation", "norm", "clip", "entropy", "value", "gamma", "lam", "rate", "epochs", "minibatch", "decay")
+    found = {name: getattr(settings, name) for name in kept} | {"hidden": list(settings.hidden), "explore": explore}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+def _engine(actions: Actions, width: int, settings: Practice, seed: int) -> NumpyEngine:
+    shape = shape_of(actions, width, settings.hidden, settings.activation, settings.norm)
+    return NumpyEngine(
+        actions, shape, seed=seed, rate=settings.rate, most_norm=settings.most_norm, decay=settings.decay,
+        start=settings.start,
+    )  # fmt: skip
+
+
+# -- experiences from elsewhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiences:
+    """What was done elsewhere, in the order in which it happened: [row] each, `state` and `next_state` [row, number].
+
+    Rows of one episode follow one another. Where a row's `next_state` is not the next row's `state` and the row is not
+    `done`, the episode was left there: it counts as cut off, not as ended.
+    """
+
+    state: NDArray[Any]
+    action: NDArray[Any]
+    reward: NDArray[Any]
+    next_state: NDArray[Any]
+    done: NDArray[Any]
+    log_prob: NDArray[Any]
+    value: NDArray[Any]
+    truncated: NDArray[Any] | None = None
+    allowed: NDArray[np.bool_] | None = None  # [row, action]
+
+
+def update(
+    policy: ActorCritic, experiences: Experiences, settings: Practice = PROMPTS, *, seed: int = 0
+) -> tuple[ActorCritic, dict[str, float]]:
+    """One PPO update from experiences: a new policy and how it went. The given policy is never changed.
+
+    Where a row's log-probability is this very policy's (up to rounding), it is computed anew in the order of the first
+    pass, so that its first ratio is exactly one; a row of an older policy keeps its own. Anything that is not a finite
+    number, an action that there is not, or a state of another width is refused, and nothing is learned.
+    """
+    _check(policy, experiences)
+    engine = _engine(policy.actions, policy.features.width, settings, seed)
+    engine.load(policy.tensors, int(policy.knobs.get("adam_steps", 0)))
+    x = policy.rows(experiences.state).astype(np.float32)
+    after = policy.rows(experiences.next_state).astype(np.float32)
+    action = np.asarray(experiences.action, dtype=np.int64).reshape(len(x), -1)
+    values, next_values = engine.values(x), engine.values(after)
+    over = np.asarray(experiences.done, dtype=np.bool_)
+    cut = np.zeros(len(x), dtype=np.bool_)
+    if experiences.truncated is not None:
+        cut |= np.asarray(experiences.truncated, dtype=np.bool_)
+        over = over & ~cut
+    cut[:-1] |= ~over[:-1] & (after[:-1] != x[1:]).any(axis=1)
+    cut[-1] |= not over[-1]
+    reward = np.asarray(experiences.reward, dtype=np.float32)
+    advantage, returns = gae(reward, values, next_values, over, cut, gamma=settings.gamma, lam=settings.lam)
+    given = np.asarray(experiences.log_prob, dtype=np.float32)
+    present = engine.log_probabilities(x, action, experiences.allowed)
+    stale = np.abs(given - present) > _SAME
+    rows = Rows(
+        x, action, standardised(advantage), returns, np.asarray(experiences.value, dtype=np.float32),
+        old=given if stale.any() else None, allowed=experiences.allowed,
+    )  # fmt: skip
+    if stale.any() and not stale.all():
+        rows = rows._replace(old=np.where(stale, given, present))
+    rng = np.random.default_rng([seed, engine.adam.steps, 0xE47])
+    found = passes(engine, rows, settings, rng)
+    metrics = {
+        "policy_loss": found.stats.policy_loss,
+        "value_loss": found.stats.value_loss,
+        "entropy": found.stats.entropy,
+        "approx_kl": found.stats.kl,
+        "clip_fraction": found.stats.clip_fraction,
+        "learning_rate": settings.rate,
+        "passes": float(found.passes),
+        "stale": float(stale.mean()),
+        "rows": float(len(x)),
+    }
+    if not all(np.isfinite(each) for each in metrics.values()) or not np.isfinite(engine.network.theta).all():
+        raise InvalidInput(
+            "The update did not give finite numbers; the policy is as it was.",
+            code="not_finite",
+            hint="Look at the rewards: they should be of the order of one.",
+        )
+    new = policy_of(
+        engine, arms=policy.arms, features=policy.features, settings=settings, encoder=policy.encoder,
+        explore=str(policy.knobs.get("explore", "policy")),
+    )  # fmt: skip
+    return new, metrics
+
+
+def _check(policy: ActorCritic, given: Experiences) -> None:
+    rows = len(given.action)
+    if not rows:
+        raise InvalidInput("There is no experience to learn from.", code="nothing_to_learn", hint="Collect some first.")
+    width = sum(length for _, length in policy.features.vectors_of)
+    for name in ("state", "next_state"):
+        found = np.asarray(getattr(given, name))
+        if found.shape != (rows, width):
+            raise InvalidInput(
+                f"{name} has the shape {found.shape}, not {(rows, width)}.",
+                code="bad_shape",
+                hint=f"The policy sees {width} numbers.",
+            )
+    for name in ("state", "next_state", "reward", "log_prob", "value"):
+        found = np.asarray(getattr(given, name), dtype=np.float64)
+        if len(found) != rows or not np.isfinite(found).all():
+            raise InvalidInput(
+                f"{name} holds something that is not a finite number.",
+                code="not_finite",
+                hint="Nothing was learned; leave such experiences out.",
+            )
+    action = np.asarray(given.action)
+    if action.dtype.kind not in "iu" or action.min() < 0 or action.max() >= len(policy.arms):
+        raise InvalidInput(
+            f"There is an action that is not one of 0 … {len(policy.arms) - 1}.",
+            code="unknown_action",
+            hint=f"Actions are places among {list(policy.arms)!r:.120}.",
+        )
+
+
+# -- worlds
+
+
+def learned(fitted: Fitted, *, arms: Sequence[str] = (), explore: str = "policy") -> Learned:
+    """What `promote` stores of a practised policy: the network with the world's scales as its features."""
+    stage, settings = fitted.stage, fitted.settings
+    features = getattr(stage.envs, "features", None)
+    if features is None or settings.normalise_observations:
+        features = Features(
+            vectors_of=(("observation", stage.inputs),),
+            means=tuple(stage.scales.means().tolist()),
+            scales=tuple(stage.scales.deviations().tolist()),
+        )
+    tensors: dict[str, Any] = fitted.engine.tensors()
+    for name in ("policy.w0", "value.w0"):
+        # The features put a constant first; the network that practised has biases and no such input.
+        tensors[name] = np.concatenate([np.zeros((len(tensors[name]), 1)), tensors[name]], axis=1)
+    names = list(arms) or list(getattr(stage.envs, "action_names", None) or map(str, range(stage.actions.outputs)))
+    last = fitted.last.stats if fitted.last is not None else None
+    metrics = {"steps": float(fitted.steps)}
+    if fitted.curve:
+        metrics["mean_return"] = fitted.curve[-1].mean
+    if fitted.returns:
+        metrics["mean_training_return"] = float(np.mean(fitted.returns[-100:]))
+    if last is not None:
+        metrics |= {"entropy": last.entropy, "kl": last.kl, "value_loss": last.value_loss}
+    return Learned(
+        family="actor_critic",
+        tensors=tensors,
+        knobs=_stored(settings, explore),
+        metrics=metrics,
+        baselines={},
+        trained_on={"steps": fitted.steps, "episodes": len(fitted.returns)},
+        extra={"arms": names, "features": features.to_json(), "actions": stage.actions.to_json()},
+    )
+
+
+# -- logs
+
+
+class ActorCriticLearner:
+    """The learner of the family `actor_critic`; `encoder` turns text into vectors (None: text is not used)."""
+
+    family = "actor_critic"
+
+    def __init__(self, encoder: Encoder | None = None) -> None:
+        self.encoder = encoder
+
+    def learn(
+        self, experience: Experience, knobs: Mapping[str, Any], seed: int, progress: Progress | None = None
+    ) -> Learned:
+        wanted = _wanted(knobs)
+        uncached = getattr(self.encoder, "uncached", None)
+        encoder: Encoder | None = uncached() if uncached is not None else self.encoder
+        rng = np.random.default_rng(seed)
+        tracker, names, most = Tracker(), set[str](), int(wanted["fit_rows"])
+        for number, row in enumerate(row for row in experience.part("train") if row.reward is not None):
+            if number < most:
+                tracker.add(row.decision.situation)
+            names.add(row.decision.action)
+            if progress is not None and number % 10_000 == 9_999:
+                progress("features", number + 1, None)
+        arms = sorted(names)
+        if not arms:
+            raise InvalidInput(
+                "There is no decision with a reward in the train part.",
+                code="nothing_to_learn",
+                hint="Send signals for the decisions that were made, or wait until they settle.",
+            )
+        features = tracker.features(encoder)
+        costs = {str(name): float(cost) for name, cost in dict(wanted["costs"] or {}).items()}
+        weight = float(wanted["cost_weight"])
+        counts: dict[str, Any] = {"sources": {}, "statuses": {}, "first": None, "last": None}
+
+        def read(part: str) -> logged.Logged:
+            return logged.gather(
+                experience.part(part), features, encoder, arms, most=most, rng=rng, counts=counts,
+                price=lambda arm: weight * costs.get(arm, 0.0),
+            )  # fmt: skip
+
+        train, tune = read("train"), read("tune")
+        model = logged.fitted(train)
+        held = tune if len(tune) >= _LEAST_TUNE else train
+        rewards = logged.doubly_robust(held, model.predict(held.x))
+        network, best, value = climb(train, held, rewards, wanted, seed, progress)
+        return Learned(
+            family="actor_critic",
+            tensors=network.tensors(),
+            knobs={**wanted, "hidden": list(wanted["hidden"]), "passes": best},
+            metrics={"tune_value": value, "rows": float(len(train) + len(tune)), "passes": float(best)},
+            baselines=dict(logged.baselines_of(held, rewards, model)),
+            trained_on=counts | {"train": len(train), "tune": len(tune)},
+            extra={
+                "arms": arms,
+                "features": features.to_json(),
+                "actions": Actions("categorical", (len(arms),)).to_json(),
+            },
+        )
+
+
+def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
+    for key in knobs:
+        if key not in KNOBS:
+            raise InvalidSettings(
+                f"The actor-critic has no knob {key!r}.", code="unknown_key", hint=did_you_mean(key, KNOBS)
+            )
+    wanted = {**KNOBS, **knobs}
+    shared = {
+        name: value for name, value in wanted.items() if name not in ("explore", "cost_weight", "costs", "fit_rows")
+    }
+    settings_of(shared)
+    prices = [wanted["cost_weight"], *dict(wanted["costs"] or {}).values()]
+    sound = all(isinstance(each, int | float) and np.isfinite(each) for each in prices)
+    if not sound or wanted["explore"] not in EXPLORE or not 1 <= int(wanted["fit_rows"]) <= 10**9:
+        raise InvalidSettings(
+            f"The knobs {dict(knobs)!r:.200} cannot be used.",
+            code="bad_knob",
+            hint='explore is "policy" or "greedy"; costs are numbers; fit_rows is at least 1.',
+        )
+    return wanted

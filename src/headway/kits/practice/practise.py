@@ -1,0 +1,270 @@
+"""Practising: a candidate from a world instead of from a log, with snapshots on the way.
+
+A snapshot is `.headway/work/<world>-<seed>/`: run.json and weights.safetensors, written whole or not at all. It is no
+policy: it cannot be served, and it may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.nouns.checkpoint import Header
+from headway.nouns.errors import Conflict, Damaged, UnknownName
+from headway.nouns.protocols import Progress
+from headway.project.learning import who_is_it
+from headway.promote.bundle import specs
+from headway.promote.ledger import Entry
+
+if TYPE_CHECKING:
+    from headway.kits.practice.engine import Engine
+    from headway.kits.practice.environments import Environments
+    from headway.kits.practice.fit import Fitted, Practice
+    from headway.project.facade import Project
+
+__all__ = ["Keeper", "Practised", "note", "practise", "slug", "versions"]
+
+_EVERY_S = 20.0
+_KINDS = {("categorical", True): "choice", ("categorical", False): "factored"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Practised:
+    """What practising in a world gave. `curve` is (steps, mean return of greedy episodes)."""
+
+    policy: str
+    world: str
+    task: str
+    steps: int
+    seed: int
+    device: str
+    reached: bool
+    target: float | None
+    mean_return: float
+    episodes: int
+    curve: tuple[tuple[int, float], ...]
+    resumed_from: int
+
+
+def practise(
+    project: Project,
+    world: str,
+    *,
+    task: str | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    target: float | None = None,
+    resume: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    **knobs: Any,
+) -> Practised:
+    """Learn a candidate in a world: the name of one in the catalogue, or any Gymnasium id.
+
+    `settings` are the world's own, `knobs` the learner's.
+    """
+    from headway.kits.practice import fit
+    from headway.kits.practice.environments import ENVIRONMENTS, copies, identify
+    from headway.kits.practice.learner import learned
+    from headway.kits.practice.presets import engine_on, preset
+
+    if task is not None:
+        project.settings.task(task)  # a name that is not there says so before anything is learned
+    ours = {name: path for name, path in project.catalogue.all("worlds").items() if name not in ENVIRONMENTS}
+    known = world if world in ours else identify(world, project.folder)
+
+    def make(count: int) -> Environments:
+        return copies(project.catalogue, world, count=count, **(settings or {}))
+
+    base = preset(known)
+    base = replace(
+        base, steps=steps or base.steps, target=base.target if target is None else target if target == target else None
+    )
+    base = replace(base, evaluate_every=max(2048, base.steps // 40))
+    how = fit.settings_of(knobs, base)
+    build = engine_on(device)
+    keeper = Keeper(project.home / "work" / f"{slug(world)}-{seed}", known, seed, how, device)
+    fitted = keeper.practise(make, build, progress=progress, resume=resume)
+    episodes = how.episodes if how.target is None else how.confirm
+    final = fit.judged(make, fitted, episodes=episodes, seed=seed + 7_919)
+    found = learned(fitted)
+    kind = _KINDS.get((fitted.stage.actions.kind, len(fitted.stage.actions.sizes) == 1), "box")
+    header = Header(
+        task=task or slug(world),
+        family=found.family,
+        kind=kind,
+        encoder=str(dict(found.extra["features"])["encoder"]),
+        knobs=found.knobs,
+        tensors=specs(found.tensors),
+        parameters=sum(int(each.size) for each in found.tensors.values()),
+        trained_on={**found.trained_on, "world": known, "device": device, "upto": 0, "parts": []},
+        split={},
+        metrics={**found.metrics, "mean_return": final.mean},
+        baselines=found.baselines,
+        seed=seed,
+        versions=versions(),
+        extra=found.extra,
+    )
+    ref = project.registry.add(header, found.tensors)
+    note(project, header, str(ref), known)
+    return Practised(
+        policy=str(ref),
+        world=known,
+        task=header.task,
+        steps=fitted.steps,
+        seed=seed,
+        device=device,
+        reached=fitted.reached,
+        target=how.target,
+        mean_return=final.mean,
+        episodes=final.episodes,
+        curve=tuple((each.steps, each.mean) for each in fitted.curve),
+        resumed_from=keeper.began,
+    )
+
+
+def note(project: Project, header: Header, ref: str, world: str) -> None:
+    """A candidate's row in the ledger, where the project has such a task."""
+    try:
+        project.settings.task(header.task)
+    except UnknownName:
+        return
+    digest = project.registry.find(ref)
+    if project.ledger.state(header.task, digest) is None:
+        project.ledger.append(
+            Entry(
+                task=header.task,
+                kind="candidate",
+                policy=ref,
+                policy_hash=digest,
+                who=who_is_it(""),
+                why=f"practised {int(header.metrics['steps']):,} steps in {world}",
+                detail={"world": world, "seed": header.seed, "upto": 0},
+                at=project.clock(),
+            )
+        )
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in ("headway", "numpy", "safetensors", "gymnasium"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found
+
+
+def slug(world: str) -> str:
+    return re.sub(r"[^a-z0-9_.-]+", "-", world.lower()).strip("-.")[:64] or "world"
+
+
+class Keeper:
+    """Writes a snapshot now and then, and reads one back."""
+
+    def __init__(self, folder: Path, world: str, seed: int, how: Practice, device: str) -> None:
+        self.folder, self.world, self.seed, self.how, self.device = folder, world, seed, how, device
+        self.began = 0
+        self._last = time.monotonic()
+        self._fitted: Fitted | None = None
+
+    def practise(
+        self,
+        make: Callable[[int], Environments],
+        build: Callable[..., Engine],
+        *,
+        progress: Progress | None,
+        resume: bool,
+    ) -> Fitted:
+        """Practises, and leaves a snapshot however that ends."""
+        from headway.kits.practice import fit
+        from headway.kits.practice.threads import one_thread
+
+        try:
+            with one_thread():  # our networks are small: more threads wait for one another
+                return fit.practise(
+                    make,
+                    self.how,
+                    self.seed,
+                    progress=progress,
+                    watch=self.watch,
+                    build=build,
+                    resume=self.load if resume else None,
+                )
+        finally:
+            self.save()
+
+    def watch(self, fitted: Fitted) -> None:
+        self._fitted = fitted
+        if time.monotonic() - self._last >= _EVERY_S:
+            self.save()
+
+    def save(self) -> None:
+        if self._fitted is None:
+            return
+        from safetensors.numpy import save
+
+        from headway.kits.practice.fit import snapshot
+
+        self._last = time.monotonic()
+        tensors, told = snapshot(self._fitted)
+        body = {**told, "world": self.world, "seed": self.seed, "device": self.device, "settings": asdict(self.how)}
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # The JSON names its weights: a reader that finds the one finds the other.
+        name = f"weights-{told['steps']}.safetensors"
+        _write(self.folder / name, bytes(save(tensors)))
+        _write(self.folder / "run.json", json.dumps({**body, "weights": name}).encode())
+        for each in self.folder.glob("weights-*.safetensors"):
+            if each.name != name:
+                each.unlink(missing_ok=True)
+
+    def load(self, fitted: Fitted) -> None:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        from headway.kits.practice.fit import restore
+
+        path = self.folder / "run.json"
+        if not path.exists():
+            raise UnknownName(
+                f"There is no unfinished run of {self.world!r} with seed {self.seed}.",
+                code="nothing_to_resume",
+                hint="Leave --resume away to start one.",
+            )
+        try:
+            told = json.loads(path.read_bytes())
+            shape = {name: told["settings"][name] for name in ("hidden", "activation", "norm")}
+            mine = {"hidden": list(self.how.hidden), "activation": self.how.activation, "norm": self.how.norm}
+            if told["world"] != self.world or told["device"] != self.device or shape != mine:
+                raise Conflict(
+                    f"The run in {str(self.folder)!r} was of {told['world']!r} on {told['device']!r} with {shape}.",
+                    code="other_run",
+                    hint="Resume it with the same settings, or start anew without --resume.",
+                )
+            restore(fitted, load((self.folder / told["weights"]).read_bytes()), told)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            raise Damaged(
+                f"The snapshot in {str(self.folder)!r} cannot be used: {error}.",
+                code="damaged_snapshot",
+                hint="Delete that folder and start anew without --resume.",
+            ) from error
+        self.began = fitted.steps
+        self._fitted = fitted
+
+
+def _write(path: Path, body: bytes) -> None:
+    scratch = path.with_name(f".{path.name}.new")
+    with scratch.open("wb") as file:
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)

@@ -1,0 +1,44 @@
+"""prompts — chooses how to rewrite a prompt before a model sees it, and learns which way helps.
+
+mutations.py   mutate(prompt, kind, rng) → Variation; allowed(prompt)
+corpus.py      prompts whose answers can be checked, and the checks
+tasks.py       generated prompts with checkable answers, one simple task per class
+checks.py      does an answer do what was asked: exact, includes, regex, numeric, json, code (in a sandbox)
+phrases.py     generated prompts for the synthetic mode
+synthetic.py   a world whose optimum per class is known; world.py: its vectorised environment
+outcomes.py    the real-model mode: what a model answers, checked
+worth.py       what a way of choosing is worth there, on held-out prompts
+service.py     the prompt-mutation service behind the eight endpoints of routes.py
+
+Takes: prompts.   Gives: five mutations, a world to practise in, checks, the eight endpoints.
+Never: judges a prompt by how it looks; only by the checked outcome.
+May import: cli, serve, loop, project, settings, promote, learn, decide, reward, observe, encode, client, nouns.
+"""
+
+from headway.nouns.kit import Command, Kit
+
+__all__ = ["KIT", "MUTATIONS"]
+
+# The five ways to change a prompt, in the order that action numbers mean.
+MUTATIONS = ("try-catch-style", "context-reduction", "expansion", "constraint-addition", "task-decomposition")
+
+KIT = Kit(
+    name="prompts",
+    summary="Rewrite a prompt in one of five ways, and learn which way helps.",
+    needs=("practice", "sandbox", "models", "reply"),
+    worlds={"prompts": "headway.kits.prompts.synthetic:synthetic"},
+    actions={"mutations": MUTATIONS},
+    formats={"mutations": "headway.kits.prompts.formats:EXPERIENCES"},
+    routes=("headway.kits.prompts.routes",),
+    commands={
+        "mutate": Command(
+            "headway.kits.prompts.commands.mutate:mutate",
+            "Change a prompt in one of five ways; what would change nothing is not offered.",
+        ),
+    },
+    options={"learn": "headway.kits.prompts.commands.learn:LEARN"},
+    jobs={"update": "headway.kits.prompts.jobs:do_updates"},
+    demos={
+        "mutate": Command("headway.kits.prompts.commands.demo:mutate", "Which mutation a prompt needs, learned."),
+    },
+)

@@ -1,0 +1,245 @@
+"""The outcome executor: does an answer do what was asked? From outcomes, never from how the prompt looks.
+
+    check("The result is 1,024.", {"kind": "numeric", "value": 1024})                  # Outcome(status="passed", …)
+    check(answer, {"kind": "includes", "all": ["Paris"], "none": ["Lyon"]})
+    check(answer, {"kind": "exact", "value": "blue"})                                  # of the answer or its last line
+    check(answer, {"kind": "regex", "pattern": r"^\\d{4}-\\d{2}-\\d{2}$"})
+    check(answer, {"kind": "json", "schema": {"type": "object", "required": ["name"]}})
+    check(answer, {"kind": "code", "function": "add", "cases": [[[1, 2], 3]]}, sandbox=box)
+    check(answer, {"kind": "all", "checks": [...]})                                    # each of them
+
+Statuses are a sandbox's: `error` says nothing about the answer (there was no sandbox, say) and never counts as failed.
+Code runs in the sandbox and only its results come out; what they should be never goes in, so a program cannot print its
+way to a pass. Patterns with a repetition inside a repetition are refused: they can take for ever on some answers.
+
+Not covered: whether a text is any good. That needs a rater.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headway.kits.prompts import patterns
+from headway.kits.prompts.schema import violations
+from headway.kits.sandbox import Limits, Sandbox, Status
+from headway.nouns.errors import InvalidInput, did_you_mean
+
+__all__ = ["KINDS", "Check", "Outcome", "check", "code_in", "json_in", "validate"]
+
+Check = Mapping[str, Any]
+LONGEST = 64_000  # characters of an answer that are looked at
+_NUMBER = re.compile(r"(?<![\w.])[-+−]?(?:\d{1,3}(?:[, ]\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_PREFIX = re.compile(r"^\s*(?:the )?(?:final )?(?:answer|result|output)(?: is)?\s*[:=]?\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How an answer did; `score` is 1 or 0, and the share of parts that passed for `all` and `code`."""
+
+    status: Status
+    score: float
+    why: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "passed"
+
+
+def check(answer: str, wanted: Check, sandbox: Sandbox | None = None, limits: Limits | None = None) -> Outcome:
+    """Runs one check on one answer."""
+    validate(wanted)
+    answer = answer[:LONGEST]
+    if wanted["kind"] == "code":
+        return _code(answer, wanted, sandbox, limits)
+    if wanted["kind"] == "all":
+        found = [check(answer, each, sandbox, limits) for each in wanted["checks"]]
+        worst = next((each for each in found if each.status != "passed"), found[0])
+        return Outcome(status=worst.status, score=sum(each.score for each in found) / len(found), why=worst.why)
+    why = _PLAIN[wanted["kind"]](answer, wanted)
+    return Outcome(status="failed" if why else "passed", score=0.0 if why else 1.0, why=why)
+
+
+def _exact(answer: str, wanted: Check) -> str:
+    def plain(text: str) -> str:
+        return " ".join(_PREFIX.sub("", text).strip(" \t\n\"'`*.").casefold().split())
+
+    lines = [line for line in answer.splitlines() if line.strip()]
+    options = wanted["value"] if isinstance(wanted["value"], list) else [wanted["value"]]
+    said = {plain(answer), plain(lines[-1]) if lines else ""}
+    return "" if said & {plain(each) for each in options} else f"it is not {options[0]!r}"
+
+
+def _includes(answer: str, wanted: Check) -> str:
+    text = " ".join(answer.casefold().split())
+
+    def there(word: str) -> bool:
+        return re.search(rf"(?<!\w){re.escape(' '.join(word.casefold().split()))}(?!\w)", text) is not None
+
+    for word in wanted.get("all", []):
+        if not there(word):
+            return f"it does not say {word!r}"
+    for word in wanted.get("none", []):
+        if there(word):
+            return f"it says {word!r}"
+    choices = wanted.get("any", [])
+    return "" if not choices or any(there(word) for word in choices) else f"it says none of {choices!r}"
+
+
+def _regex(answer: str, wanted: Check) -> str:
+    return "" if patterns.matches(wanted["pattern"], answer.strip()) else f"it does not match {wanted['pattern']!r}"
+
+
+def _numeric(answer: str, wanted: Check) -> str:
+    found = [float(each.replace("−", "-").replace(",", "").replace(" ", "")) for each in _NUMBER.findall(answer)]
+    if not found:
+        return "it has no number"
+    tolerance = wanted.get("tolerance", 0.0)
+    near = [abs(each - wanted["value"]) <= tolerance + 1e-9 * abs(wanted["value"]) for each in found]
+    said = any(near) if wanted.get("anywhere", False) else near[-1]
+    return "" if said else f"its last number is {found[-1]:g}, expected {wanted['value']:g}"
+
+
+def _json(answer: str, wanted: Check) -> str:
+    try:
+        value = json_in(answer)
+    except ValueError:
+        return "it has no JSON"
+    wrong = violations(value, wanted["schema"])
+    return wrong[0] if wrong else ""
+
+
+def _words(answer: str, wanted: Check) -> str:
+    count = len(answer.split())
+    least, most = wanted.get("least", 0), wanted.get("most", math.inf)
+    return "" if least <= count <= most else f"it has {count} words, expected {least} to {most}"
+
+
+def json_in(answer: str) -> Any:
+    """The JSON value of an answer: the whole of it, a fenced block, or the first object or list in it."""
+    for text in (answer, *_FENCE.findall(answer)):
+        try:
+            return json.loads(text)
+        except ValueError:
+            continue
+    decoder = json.JSONDecoder()
+    for match in re.finditer(r"[{\[]", answer):
+        try:
+            return decoder.raw_decode(answer, match.start())[0]
+        except ValueError:
+            continue
+    raise ValueError("no JSON")
+
+
+def code_in(answer: str) -> str:
+    """The code of an answer: its fenced blocks, or the whole of it."""
+    blocks = _FENCE.findall(answer)
+    return "\n".join(blocks) if blocks else answer
+
+
+# Runs in the sandbox. What the program prints goes to stderr; results are the only thing on stdout.
+_HARNESS = """
+import json, os, sys
+out = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+job = json.load(open("job.json"))
+space = {"__name__": "answer"}
+exec(compile(open("answer.py").read(), "answer.py", "exec"), space)
+function = space[job["function"]]
+for arguments in job["arguments"]:
+    try:
+        line = json.dumps({"value": function(*arguments)})
+    except Exception as error:
+        line = json.dumps({"error": type(error).__name__ + ": " + str(error)})
+    out.write(line + "\\n")
+    out.flush()
+"""
+
+
+def _code(answer: str, wanted: Check, sandbox: Sandbox | None, limits: Limits | None) -> Outcome:
+    if sandbox is None:
+        return Outcome(status="error", score=0.0, why="there is no sandbox to run code in")
+    cases: Sequence[Sequence[Any]] = wanted["cases"]
+    job = json.dumps({"function": wanted["function"], "arguments": [each[0] for each in cases]})
+    ran = sandbox.run(
+        _HARNESS,
+        files={"answer.py": code_in(answer), "job.json": job},
+        limits=limits or Limits(wall_s=5, cpu_s=3, memory_bytes=256 << 20, processes=8),
+    )
+    if ran.status in {"error", "timeout"}:
+        return Outcome(status=ran.status, score=0.0, why=ran.why)
+    right, why = 0, ""
+    lines = ran.stdout.splitlines()
+    for place, (arguments, expected) in enumerate(cases):
+        try:
+            said = json.loads(lines[place]) if place < len(lines) else {}
+        except ValueError:
+            said = {}
+        if isinstance(said, dict) and "value" in said and _same(said["value"], expected):
+            right += 1
+        elif not why:
+            told = said.get("value", said.get("error")) if isinstance(said, dict) and said else _last(ran.stderr)
+            why = f"{wanted['function']}({', '.join(map(repr, arguments))}) gave {told!r:.100}, expected {expected!r}"
+    whole = right == len(cases)
+    return Outcome(status="passed" if whole else "failed", score=right / len(cases), why=why)
+
+
+def _same(value: Any, expected: Any) -> bool:
+    if isinstance(expected, bool) or isinstance(value, bool):
+        return value is expected
+    if isinstance(expected, int | float) and isinstance(value, int | float):
+        return math.isclose(value, expected, rel_tol=1e-9, abs_tol=1e-9)
+    if isinstance(expected, list) and isinstance(value, list):
+        return len(value) == len(expected) and all(map(_same, value, expected))
+    return bool(value == expected)
+
+
+def _last(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "nothing"
+
+
+_PLAIN: Mapping[str, Callable[[str, Check], str]] = {
+    "exact": _exact,
+    "includes": _includes,
+    "regex": _regex,
+    "numeric": _numeric,
+    "json": _json,
+    "words": _words,
+}
+KINDS = (*_PLAIN, "code", "all")
+_NEEDS = dict(
+    zip(
+        ("exact", "regex", "numeric", "json", "code", "all"),
+        ("value", "pattern", "value", "schema", "cases", "checks"),
+        strict=True,
+    )
+)
+
+
+def validate(wanted: Check) -> None:
+    """Refuses a check that cannot be run, before anything is."""
+    kind = wanted.get("kind")
+    if kind not in KINDS:
+        raise _bad(f"There is no check of the kind {kind!r}.", did_you_mean(str(kind), KINDS))
+    if kind in _NEEDS and not (wanted.get(_NEEDS[kind]) or wanted.get(_NEEDS[kind]) == 0):
+        raise _bad(f"A check of the kind {kind!r} needs {_NEEDS[kind]!r}.", "See headway.kits.prompts.checks.")
+    if kind == "regex":
+        patterns.check(wanted["pattern"])
+    if kind == "includes" and not any(wanted.get(each) for each in ("all", "any", "none")):
+        raise _bad("A check of the kind 'includes' names no word.", "Give 'all', 'any' or 'none'.")
+    if kind == "code" and not str(wanted.get("function", "")).isidentifier():
+        raise _bad(f"The function to call is {wanted.get('function')!r}, expected a name.", "Give 'function'.")
+    if kind == "code" and not all(isinstance(each, list | tuple) and len(each) == 2 for each in wanted["cases"]):
+        raise _bad("A case is not a list of arguments and a result.", 'Write "cases": [[[1, 2], 3]].')
+    for each in wanted["checks"] if kind == "all" else ():
+        validate(each)
+
+
+def _bad(what: str, hint: str) -> InvalidInput:
+    return InvalidInput(what, code="bad_check", hint=hint)

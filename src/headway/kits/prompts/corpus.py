@@ -1,0 +1,103 @@
+"""Prompts whose answers can be checked: 63 of our own, nine of each class, and any file of the same form.
+
+    for prompt in corpus():
+        outcome = check(answer_of(prompt.text), prompt.check, sandbox=box)
+
+One JSON object per line: id, class, text, check (checks.py), and an answer that passes (`good`) and one that does not
+(`bad`), so that a check is itself checked: `validated` runs both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.kits.prompts.checks import check, validate
+from headway.kits.sandbox import Sandbox
+from headway.nouns.errors import InvalidInput, did_you_mean
+
+__all__ = ["CLASSES", "Prompt", "corpus", "validated"]
+
+CLASSES = (
+    "code generation",
+    "code review",
+    "content",
+    "marketing",
+    "data analysis",
+    "question answering",
+    "creative",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    id: str
+    kind: str  # one of CLASSES
+    text: str
+    check: Mapping[str, Any]
+    good: str
+    bad: str
+
+    @property
+    def needs_sandbox(self) -> bool:
+        """Whether its check runs code."""
+        return '"code"' in json.dumps(self.check)
+
+
+def corpus(path: Path | None = None) -> list[Prompt]:
+    """The prompts of a file; of our own by default."""
+    where = path or Path(__file__).with_name("corpus.jsonl")
+    found: list[Prompt] = []
+    try:
+        lines = where.read_bytes().decode("utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise _bad(f"{str(where)!r} cannot be read: {why}.", "Name a file with one prompt per line.") from error
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            found.append(_prompt(line, f"{where.name}:{number}"))
+    if len({each.id for each in found}) != len(found):
+        raise _bad(f"{where.name} gives an id twice.", "Every prompt has an id of its own.")
+    return found
+
+
+def validated(prompts: list[Prompt], sandbox: Sandbox) -> list[str]:
+    """What is wrong with the checks themselves: a good answer that fails, or a bad one that passes."""
+    wrong = []
+    for each in prompts:
+        good, bad = check(each.good, each.check, sandbox), check(each.bad, each.check, sandbox)
+        if not good.passed:
+            wrong.append(f"{each.id}: its good answer is {good.status}: {good.why}")
+        if bad.status not in {"failed", "timeout"}:
+            wrong.append(f"{each.id}: its bad answer is {bad.status}")
+    return wrong
+
+
+def _prompt(line: str, where: str) -> Prompt:
+    try:
+        row = json.loads(line)
+        kind, text, wanted = row["class"], row["text"], row["check"]
+        prompt = Prompt(
+            id=str(row["id"]), kind=kind, text=text, check=wanted, good=row.get("good", ""), bad=row.get("bad", "")
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise _bad(f"{where} is not a prompt ({error!r}).", "It needs id, class, text and check.") from error
+    if kind not in CLASSES:
+        raise _bad(f"{where} is of the class {kind!r}.", did_you_mean(str(kind), CLASSES))
+    if not isinstance(text, str) or not text.strip():
+        raise _bad(f"{where} has no text.", "Give 'text'.")
+    try:
+        validate(wanted)
+        check("0", wanted)  # a value of the wrong type shows here, and not after an hour of asking
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error.message}", code=error.code, hint=error.hint) from error
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise _bad(f"{where} has a check that cannot be run ({error!r}).", "See the kinds of checks.") from error
+    return prompt
+
+
+def _bad(what: str, hint: str) -> InvalidInput:
+    return InvalidInput(what, code="bad_corpus", hint=hint)

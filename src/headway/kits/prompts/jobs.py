@@ -1,0 +1,45 @@
+"""Updates of the prompt-mutation service that somebody asked the server for: one job, one PPO update."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headway.kits.prompts.service import service
+from headway.nouns.errors import HeadwayError
+from headway.nouns.protocols import Clock
+from headway.observe.jobs import Jobs
+
+if TYPE_CHECKING:
+    from headway.project import Project
+
+__all__ = ["KIND", "do_updates"]
+
+logger = logging.getLogger("headway.loop")
+KIND = "update"
+_LEASE_S = 120.0
+
+
+def do_updates(project: Project, worker: str, clock: Clock, say: Callable[[str], None]) -> None:
+    """Every update that waits, one after another. A failed one says why; the policy is as it was then."""
+    jobs = Jobs(project.database)
+    while jobs.waiting((KIND,), now=clock()):
+        job = jobs.claim(worker, now=clock(), lease_s=_LEASE_S, kinds=(KIND,))
+        if job is None:
+            return
+        try:
+            found = service(project).update(who=job.key or worker)
+        except HeadwayError as error:
+            logger.warning("update failed code=%s", error.code)
+            body = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+            jobs.finish(job.seq, body, worker=worker, now=clock(), failed=True)
+            continue
+        except Exception as error:  # noqa: BLE001 — one request must not end the loop
+            logger.warning("update failed error=%s", error)
+            body = {"error": {"code": "failed", "message": f"{type(error).__name__}: {error}"[:500], "hint": ""}}
+            jobs.finish(job.seq, body, worker=worker, now=clock(), failed=True)
+            continue
+        jobs.finish(job.seq, found, worker=worker, now=clock())
+        if "policy" in found:
+            say(f"mutate-embedded: {found['policy']} acts now, after update {found['update_count']}")

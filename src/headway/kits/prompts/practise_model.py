@@ -1,0 +1,284 @@
+"""Practising which mutation a prompt needs, on what a real model answers, and what came of it on prompts kept apart.
+
+    practise_prompts(project, settings={"model": "smollm2"})                    # the 84 generated tasks
+    practise_prompts(project, settings={"model": "small", "prompts": "mine.jsonl", "max_tokens": 64})
+
+The model is a local one or an upstream of headway.toml. It answers greedily; its answers are kept in
+`.headway/work/answers/<model>-<hash>.jsonl`, so that a text is asked about once and an interrupted run goes on. One
+prompt in five, by a hash of its id, is never practised on: the return of the policy, of uniform choice and of the
+mutation that is best on the practised prompts are those on the ones kept apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headway.kits.practice.practise import Keeper, Practised, note, slug, versions
+from headway.kits.prompts import MUTATIONS
+from headway.kits.prompts.answers import Remembered
+from headway.kits.prompts.corpus import Prompt, corpus
+from headway.kits.prompts.outcomes import Outcomes, checked
+from headway.kits.prompts.practise_synthetic import TASK, choosers
+from headway.kits.prompts.tasks import tasks
+from headway.kits.prompts.world import MOST_STEPS, PromptsWorld
+from headway.kits.prompts.worth import Worth, in_order, interval, parted, ranked, steps_from, uniform, worth
+from headway.kits.reply.generators import answering
+from headway.kits.sandbox import Sandbox, sandbox
+from headway.nouns.checkpoint import Header
+from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns.protocols import Progress
+from headway.project.learning import encoder_spec
+from headway.promote.bundle import specs
+
+if TYPE_CHECKING:
+    from headway.kits.practice.fit import Fitted, Practice
+    from headway.nouns.protocols import Encoder, Learned
+    from headway.project.facade import Project
+
+__all__ = ["GENERATED", "LEAST", "KeptApart", "practise_prompts"]
+
+GENERATED = 84  # tasks, twelve of each class
+LEAST = 10  # prompts
+MAX_TOKENS = 40  # of an answer
+_AT_ONCE = 1 << 20  # what is not known is asked for in one go; whoever asks cuts it up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptApart:
+    """Rewards per prompt, on prompts that were never practised on. Gains are a mean and its 95% interval."""
+
+    model: str
+    practised: int  # prompts that were
+    prompts: int  # that were not
+    greedy: float  # the policy's first choice
+    drawn: float  # the same policy, acting from its distribution
+    uniform: float
+    fixed: float  # whatever the prompt: the mutation that is best on the practised ones
+    fixed_mutation: str
+    unchanged: float  # no mutation at all
+    passed: Mapping[str, float]  # the share of answers that passed, by the names above
+    over_uniform: tuple[float, float, float]
+    over_fixed: tuple[float, float, float]
+    over_unchanged: tuple[float, float, float]
+    asked: int
+    recalled: int
+    estimated: bool  # the endpoint did not count tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What the world was asked to be."""
+
+    model: str
+    prompts: Path | None = None
+    most_steps: int = 1
+    max_tokens: int = MAX_TOKENS
+
+
+def practise_prompts(
+    project: Project,
+    *,
+    settings: Mapping[str, Any],
+    task: str | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    target: float | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+    **knobs: Any,
+) -> tuple[Practised, KeptApart]:
+    """A candidate that practised on a real model's answers, and how it does on held-out prompts."""
+    from headway.kits.practice.presets import engine_on
+    from headway.kits.practice.texts import Standardised, on_text
+
+    asked = _wanted(settings)
+    how = _practice(steps, target, knobs)
+    name = task or TASK
+    encoder = project.servings.encoder(_encoder(project, task))
+    build = engine_on(device)
+    prompts = _prompts(asked.prompts)
+    box = _sandbox(prompts)
+    practised, kept = parted(prompts)
+    keeper = Keeper(project.home / "work" / f"prompts-{slug(asked.model)}-{seed}", asked.model, seed, how, device)
+    with answering(project, asked.model) as (model, depends):
+        path = project.home / "work" / "answers" / f"{slug(asked.model)}-{depends}.jsonl"
+        answers = Remembered(model, path, progress=progress)
+        outcomes = Outcomes(answers, box, max_tokens=asked.max_tokens, batch=_AT_ONCE)
+        outcomes.ask([*steps_from(prompts), *((each, each.text) for each in kept)])
+        texts = [each.text for each in practised]
+        if asked.most_steps > 1:
+            texts += [text for _, text in steps_from(practised)]
+        seen = Standardised(encoder, texts)
+        fitted = keeper.practise(
+            lambda count: PromptsWorld(count, practised, seen, outcomes, most_steps=asked.most_steps),
+            build,
+            progress=progress,
+            resume=resume,
+        )
+        found = on_text(fitted, encoder, seen, arms=MUTATIONS)
+        apart = _judged(found, encoder, practised, kept, outcomes, asked)
+    apart = replace(apart, asked=answers.asked, recalled=answers.recalled, estimated=answers.estimated > 0)
+    ref, header = _stored(project, found, apart, encoder, name, seed, device, asked)
+    run = Practised(
+        policy=ref,
+        world="prompts",
+        task=header.task,
+        steps=fitted.steps,
+        seed=seed,
+        device=device,
+        reached=fitted.reached,
+        target=how.target,
+        mean_return=apart.greedy,
+        episodes=apart.prompts,
+        curve=_curve(fitted),
+        resumed_from=keeper.began,
+    )
+    return run, apart
+
+
+def _curve(fitted: Fitted) -> tuple[tuple[int, float], ...]:
+    return tuple((each.steps, each.mean) for each in fitted.curve)
+
+
+# -- what is asked for
+
+
+def _wanted(settings: Mapping[str, Any]) -> _Asked:
+    for name in settings:
+        if name not in _Asked.__dataclass_fields__:
+            raise InvalidSettings(
+                f"The prompts world has no setting {name!r}.",
+                code="unknown_key",
+                hint=did_you_mean(name, _Asked.__dataclass_fields__),
+            )
+    given = dict(settings)
+    if given.get("prompts") is not None:
+        given["prompts"] = Path(given["prompts"])
+    asked = _Asked(**given)
+    for name, most in (("most_steps", MOST_STEPS), ("max_tokens", 100_000)):
+        value = getattr(asked, name)
+        if type(value) is not int or not 1 <= value <= most:
+            raise InvalidSettings(
+                f"{name} is {value!r}, expected a number from 1 to {most:,}.", code="bad_knob", hint="Give another."
+            )
+    return asked
+
+
+def _practice(steps: int | None, target: float | None, knobs: Mapping[str, Any]) -> Practice:
+    from headway.kits.practice import fit
+
+    steps = steps or 12_288
+    target = None if target is None or target != target else target
+    base = fit.Practice(
+        steps=steps, envs=64, horizon=16, epochs=4, minibatch=256, rate=1e-3, schedule="linear", gamma=1.0,
+        entropy=0.01, hidden=(32,), activation="relu", normalise_rewards=False, decay=0.01,
+        target=target, evaluate_every=max(2048, steps // 40),
+    )  # fmt: skip
+    # Features are standardised before the world sees them, by what is folded into the policy afterwards.
+    return replace(fit.settings_of(knobs, base), normalise_observations=False)
+
+
+def _encoder(project: Project, task: str | None) -> Any:
+    """The task's, so that the policy can serve it."""
+    if task is None and project.settings.declared and TASK not in project.settings.tasks:
+        return "hashing"
+    return encoder_spec(project, project.settings.task(task or TASK)) or "hashing"
+
+
+def _prompts(path: Path | None) -> list[Prompt]:
+    if path is None:
+        return tasks(GENERATED, seed=7)
+    found = corpus(path)
+    if len({each.text for each in found}) < LEAST:
+        raise InvalidInput(
+            f"{path.name} has {len({each.text for each in found})} different prompts; a policy needs at least {LEAST}.",
+            code="too_few_prompts",
+            hint="Add more: one in five is kept apart to judge it by.",
+        )
+    return found
+
+
+def _sandbox(prompts: Sequence[Prompt]) -> Sandbox | None:
+    """A sandbox that has shown that it works, where a check runs code."""
+    first = next((each for each in prompts if each.needs_sandbox), None)
+    if first is None:
+        return None
+    box = sandbox("auto")
+    checked(first, first.good, box)
+    return box
+
+
+# -- what came of it
+
+
+def _judged(
+    found: Learned, encoder: Encoder, practised: list[Prompt], kept: list[Prompt], outcomes: Outcomes, asked: _Asked
+) -> KeptApart:
+    from headway.kits.practice.policy import read
+
+    drawn, greedy = choosers(read(found.knobs, found.tensors, found.extra, encoder), encoder)
+    order = ranked(practised, outcomes)
+    ways = {"greedy": greedy, "drawn": drawn, "uniform": uniform, "fixed": in_order(order)}
+    values = {name: worth(way, kept, outcomes, most_steps=asked.most_steps) for name, way in ways.items()}
+    values["unchanged"] = Worth(
+        np.array([outcomes.reward(each, each.text) for each in kept]),
+        np.array([float(outcomes.outcome(each, each.text).passed >= 1.0) for each in kept]),
+    )
+    gain = {name: interval(values["greedy"].reward - each.reward) for name, each in values.items()}
+    means = {name: float(each.reward.mean()) for name, each in values.items()}
+    return KeptApart(
+        model=asked.model,
+        practised=len(practised),
+        prompts=len(kept),
+        greedy=means["greedy"],
+        drawn=means["drawn"],
+        uniform=means["uniform"],
+        fixed=means["fixed"],
+        unchanged=means["unchanged"],
+        fixed_mutation=MUTATIONS[order[0]],
+        passed={name: float(each.passed.mean()) for name, each in values.items()},
+        over_uniform=gain["uniform"],
+        over_fixed=gain["fixed"],
+        over_unchanged=gain["unchanged"],
+        asked=0,
+        recalled=0,
+        estimated=False,
+    )
+
+
+def _stored(
+    project: Project,
+    found: Learned,
+    apart: KeptApart,
+    encoder: Encoder,
+    task: str,
+    seed: int,
+    device: str,
+    asked: _Asked,
+) -> tuple[str, Header]:
+    told = {"prompts": apart.practised, "source": "outcomes", "model": asked.model, "max_tokens": asked.max_tokens}
+    header = Header(
+        task=task,
+        family=found.family,
+        kind="choice",
+        encoder=encoder.version,
+        knobs=found.knobs,
+        tensors=specs(found.tensors),
+        parameters=sum(int(each.size) for each in found.tensors.values()),
+        trained_on={**found.trained_on, **told, "world": "prompts", "device": device, "upto": 0, "parts": []},
+        split={},
+        metrics={**found.metrics, "mean_return": apart.greedy, "drawn_return": apart.drawn},
+        baselines={"uniform": apart.uniform, "fixed": apart.fixed, "unchanged": apart.unchanged},
+        seed=seed,
+        versions=versions(),
+        extra=found.extra,
+    )
+    ref = str(project.registry.add(header, found.tensors))
+    note(project, header, ref, "prompts")
+    return ref, header

@@ -1,0 +1,187 @@
+"""Learning which mutation a prompt needs, in the synthetic prompts world, and what came of it on prompts never seen.
+
+run = learn_mutations(seed=7)
+run.value, run.optimum, run.fixed            # on held-out prompts, exact: no luck of outcomes in it
+store(project, run)                          # a candidate of the task `mutate`, acting on text
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headway.kits.practice.practise import note, versions
+from headway.kits.prompts import MUTATIONS
+from headway.kits.prompts.corpus import CLASSES
+from headway.kits.prompts.phrases import examples
+from headway.kits.prompts.synthetic import Chooser, Synthetic, synthetic
+from headway.kits.prompts.worth import interval
+from headway.nouns.checkpoint import Header
+from headway.nouns.protocols import Learned, Progress
+from headway.nouns.records import Candidate, Situation
+from headway.promote.bundle import specs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from headway.kits.practice.fit import Fitted, Practice
+    from headway.kits.practice.policy import ActorCritic
+    from headway.nouns.protocols import Encoder, Floats
+    from headway.project.facade import Project
+
+__all__ = ["TASK", "MutationRun", "choosers", "learn_mutations", "store"]
+
+TASK = "mutate"
+WIDTH = 128  # of the hashing encoder: its default, so that the policy can serve a task as it is
+TRAIN, TEST = 1400, 210  # prompts
+STEPS = 200_000
+_CANDIDATES = tuple(Candidate(name) for name in MUTATIONS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutationRun:
+    """What practising gave, on prompts that training never saw. Values are per prompt; the policy acts greedily."""
+
+    learned: Learned
+    encoder: str
+    seed: int
+    steps: int
+    seconds: float
+    value: float
+    sampled: float  # the same policy, acting from its distribution
+    optimum: float
+    fixed: float  # the best order of mutations that does not look at the prompt
+    fixed_order: tuple[str, ...]
+    action: float  # the best single mutation, once
+    best_action: str
+    uniform: float
+    gain: tuple[float, float, float]  # over the best fixed order: mean and its 95% interval, over prompts
+    shares: dict[str, dict[str, float]]  # class → mutation → how often it is tried first
+    curve: tuple[tuple[int, float], ...]  # steps, mean training return
+
+    @property
+    def share(self) -> float:
+        """The part of the optimum that was reached."""
+        return self.value / self.optimum
+
+
+def learn_mutations(*, seed: int, steps: int = STEPS, progress: Progress | None = None) -> MutationRun:
+    """Practises on prompts of the train part, is judged on those of the test part; the class label is never seen."""
+    from headway.encode.hashing import HashingEncoder
+    from headway.kits.practice.fit import practise
+    from headway.kits.practice.policy import read
+    from headway.kits.practice.texts import on_text
+    from headway.kits.practice.threads import one_thread
+
+    begun = time.perf_counter()
+    encoder, curve = HashingEncoder(WIDTH), list[tuple[int, float]]()
+
+    def watch(fitted: Fitted) -> None:
+        curve.append((fitted.steps, float(np.mean(fitted.returns[-1000:]))))
+
+    with one_thread():
+        fitted = practise(
+            lambda count: synthetic("train", count=count, prompts=TRAIN, seed=seed, encoder=encoder),
+            _practice(steps),
+            seed,
+            progress=progress,
+            watch=watch,
+        )
+        found = on_text(fitted, encoder, arms=MUTATIONS)
+        learned = replace(found, trained_on={**found.trained_on, "prompts": TRAIN, "source": "synthetic"})
+        policy = read(learned.knobs, learned.tensors, learned.extra, encoder)
+        judged = _judged(policy, encoder, seed)
+    return MutationRun(
+        learned=learned,
+        encoder=encoder.version,
+        seed=seed,
+        steps=fitted.steps,
+        seconds=time.perf_counter() - begun,
+        curve=tuple(curve),
+        **judged,
+    )
+
+
+def _practice(steps: int) -> Practice:
+    from headway.kits.practice.fit import Practice
+
+    # Observations are unit vectors as they are, so that the network can act on a text's features unchanged.
+    return Practice(
+        steps=steps, envs=64, horizon=32, epochs=4, minibatch=256, rate=1.5e-3, schedule="linear", gamma=1.0, lam=0.95,
+        entropy=0.005, hidden=(64, 64), activation="relu", normalise_observations=False, normalise_rewards=False,
+    )  # fmt: skip
+
+
+def choosers(policy: ActorCritic, encoder: Encoder) -> tuple[Chooser, Chooser]:
+    """The policy as it draws among what would change a text, and its first choice there."""
+
+    def drawn(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
+        situations = [Situation(task=TASK, text=text) for text in texts]
+        own = policy.judge(policy.features.vectors(situations, encoder), _CANDIDATES).probabilities * masks
+        shares: Floats = own / own.sum(axis=1, keepdims=True)
+        return shares
+
+    def greedy(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
+        first: Floats = np.eye(len(MUTATIONS))[drawn(texts, masks).argmax(axis=1)]
+        return first
+
+    return drawn, greedy
+
+
+def _judged(policy: ActorCritic, encoder: Encoder, seed: int) -> dict[str, Any]:
+    truth, prompts = Synthetic(), examples("test", TEST, seed)
+    share, greedy = choosers(policy, encoder)
+    values, best = truth.value(greedy, prompts), truth.best_values(prompts)
+    fixed, order = truth.fixed()
+    action, name = truth.action()
+    gain = values - truth.fixed_values(prompts, order)
+    first = share([each.text for each in prompts], np.ones((len(prompts), len(MUTATIONS)), dtype=np.bool_))
+    kinds = np.array([each.place for each in prompts])
+    return {
+        "value": float(values.mean()),
+        "sampled": float(truth.value(share, prompts[: TEST // 3], least=1e-3).mean()),
+        "optimum": float(best.mean()),
+        "fixed": fixed,
+        "fixed_order": order,
+        "action": action,
+        "best_action": name,
+        "uniform": _uniform(truth),
+        "gain": interval(gain),
+        "shares": {
+            kind: dict(zip(MUTATIONS, first[kinds == place].mean(axis=0).round(4).tolist(), strict=True))
+            for place, kind in enumerate(CLASSES)
+        },
+    }
+
+
+def _uniform(truth: Synthetic) -> float:
+    one_of_each = {each.kind: each for each in examples("test", 7, 0)}
+    return float(truth.value(lambda _, masks: masks / masks.sum(axis=1, keepdims=True), [*one_of_each.values()]).mean())
+
+
+def store(project: Project, run: MutationRun, task: str = TASK) -> str:
+    """A candidate of the task: what was practised in a world is proven like any other before it decides."""
+    found = run.learned
+    header = Header(
+        task=task,
+        family=found.family,
+        kind="choice",
+        encoder=run.encoder,
+        knobs=found.knobs,
+        tensors=specs(found.tensors),
+        parameters=sum(int(each.size) for each in found.tensors.values()),
+        trained_on={**found.trained_on, "world": "prompts", "upto": 0, "parts": []},
+        split={},
+        metrics={**found.metrics, "mean_return": run.value, "optimum": run.optimum},
+        baselines={"uniform": run.uniform, "fixed": run.fixed},
+        seed=run.seed,
+        versions=versions(),
+        extra=found.extra,
+    )
+    ref = str(project.registry.add(header, found.tensors))
+    note(project, header, ref, "prompts")
+    return ref

@@ -1,0 +1,161 @@
+"""The synthetic mode: which mutation helps depends on the prompt's class, and the best order is known exactly.
+
+    world = synthetic("train", count=64)       # a PromptsWorld; sees embeddings only
+    truth = Synthetic()
+    truth.optimum("marketing")                 # 0.654: the best order of mutations, by dynamic programming
+    truth.fixed()                              # (0.477, order): the best single order for all classes
+    truth.value(policy, examples("test", …))   # exact, free of luck: every branch is followed with its probability
+
+A mutation solves the prompt with the probability that CHANCES has for its class, and earns 1 if it does; each costs
+COST, solved or not. A mutation is tried at most once: a second application changes nothing. So the best policy of a
+class tries its mutations in a certain order until one solves it, and its value is
+
+    V(S) = max over k not in S of  p(k) + (1 - p(k))·V(S ∪ {k}) - c(k),   V(all) = 0
+
+Everything here is invented and says nothing about any real model; `outcomes.py` asks one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.kits.prompts import MUTATIONS
+from headway.kits.prompts.corpus import CLASSES
+from headway.kits.prompts.phrases import Example, Part, examples
+from headway.kits.prompts.world import MOST_STEPS, PromptsWorld, after, may
+from headway.nouns.errors import UnknownName, did_you_mean
+from headway.nouns.protocols import Encoder, Floats
+
+__all__ = ["CHANCES", "COST", "Chooser", "Synthetic", "synthetic"]
+
+# How likely a mutation is to solve a prompt of a class: try-catch, reduction, expansion, constraints, decomposition.
+CHANCES = np.array(
+    [
+        [0.40, 0.05, 0.10, 0.30, 0.80],  # code generation
+        [0.75, 0.05, 0.10, 0.25, 0.35],  # code review
+        [0.05, 0.20, 0.80, 0.30, 0.10],  # content
+        [0.05, 0.30, 0.20, 0.80, 0.05],  # marketing
+        [0.30, 0.05, 0.10, 0.40, 0.75],  # data analysis
+        [0.10, 0.75, 0.20, 0.40, 0.05],  # question answering
+        [0.05, 0.40, 0.70, 0.10, 0.15],  # creative
+    ]
+)
+COST = np.array([0.21, 0.18, 0.22, 0.21, 0.24])
+Chooser = Callable[[Sequence[str], NDArray[np.bool_]], Floats]  # texts, masks [row, 5] → probabilities [row, 5]
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """The truth of the synthetic mode, and its judge."""
+
+    def judge(
+        self,
+        subjects: Sequence[Example],
+        kinds: NDArray[np.int64],
+        texts: Sequence[str],
+        changed: NDArray[np.bool_],
+        rng: np.random.Generator,
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """A draw per row; what changed nothing solves nothing."""
+        del texts
+        chance = CHANCES[[each.place for each in subjects], kinds] * changed
+        solved = rng.random(len(kinds)) < chance
+        return solved - COST[kinds], solved
+
+    def optimum(self, kind: str = "") -> float:
+        """The exact value of the best order for a class; without one, the mean over classes."""
+        if not kind:
+            return float(np.mean([self.optimum(each) for each in CLASSES]))
+        if kind not in CLASSES:
+            raise UnknownName(f"There is no class {kind!r}.", code="unknown_class", hint=did_you_mean(kind, CLASSES))
+        return _best(CLASSES.index(kind), frozenset())[0]
+
+    def order(self, kind: str) -> tuple[str, ...]:
+        """The best order of mutations for a class."""
+        found: list[int] = []
+        while len(found) < len(MUTATIONS):
+            found.append(_best(CLASSES.index(kind), frozenset(found))[1])
+        return tuple(MUTATIONS[each] for each in found)
+
+    def fixed(self) -> tuple[float, tuple[str, ...]]:
+        """The best of the 120 orders that do not look at the prompt: its value over all classes, and the order."""
+        best = max(permutations(range(len(MUTATIONS))), key=lambda order: float(_followed(order).mean()))
+        return float(_followed(best).mean()), tuple(MUTATIONS[each] for each in best)
+
+    def action(self) -> tuple[float, str]:
+        """The best single mutation, tried once and nothing after it: its value over all classes, and its name."""
+        once = (CHANCES - COST).mean(axis=0)
+        return float(once.max()), MUTATIONS[int(once.argmax())]
+
+    def fixed_values(self, prompts: Sequence[Example], order: Sequence[str]) -> Floats:
+        """[prompt]: what an order earns on each."""
+        values = _followed([MUTATIONS.index(each) for each in order])
+        return values[[each.place for each in prompts]]
+
+    def best_values(self, prompts: Sequence[Example]) -> Floats:
+        """[prompt]: what the best order for its class earns."""
+        return np.array([self.optimum(each.kind) for each in prompts])
+
+    def value(self, policy: Chooser, prompts: Sequence[Example], *, least: float = 1e-4) -> Floats:
+        """[prompt]: exactly what a policy earns on each, following every branch of at least that probability.
+
+        What a skipped branch would have earned counts as nothing, so the value is off by less than its probability.
+        """
+        total = np.zeros(len(prompts))
+        place = np.arange(len(prompts))
+        texts = [each.text for each in prompts]
+        reach = np.ones(len(prompts))
+        classes = np.array([each.place for each in prompts])
+        for _ in range(MOST_STEPS):
+            masks = np.array([may(text) for text in texts], dtype=np.bool_)
+            open_ = np.flatnonzero(masks.any(axis=1))
+            place, reach, masks = place[open_], reach[open_], masks[open_]
+            texts = [texts[node] for node in open_]
+            if not len(place):
+                break
+            chosen = reach[:, None] * policy(texts, masks)  # [node, 5]
+            chance = CHANCES[classes[place]]
+            np.add.at(total, place, (chosen * (chance - COST)).sum(axis=1))
+            going = chosen * (1.0 - chance)
+            nodes, kinds = np.nonzero((going > least) & masks)
+            texts = [after(texts[node], int(kind)) for node, kind in zip(nodes, kinds, strict=True)]
+            place, reach = place[nodes], going[nodes, kinds]
+        return total
+
+
+@lru_cache
+def _best(place: int, tried: frozenset[int]) -> tuple[float, int]:
+    left = [kind for kind in range(len(MUTATIONS)) if kind not in tried]
+    if not left:
+        return 0.0, -1
+    return max((_worth(place, kind, _best(place, tried | {kind})[0]), kind) for kind in left)
+
+
+def _worth(place: int, kind: int, rest: float) -> float:
+    chance = float(CHANCES[place, kind])
+    return chance + (1.0 - chance) * rest - float(COST[kind])
+
+
+def _followed(order: Sequence[int]) -> Floats:
+    """[class]: the value of an order."""
+    values = np.zeros(len(CLASSES))
+    for kind in reversed(list(order)):
+        values = CHANCES[:, kind] + (1.0 - CHANCES[:, kind]) * values - COST[kind]
+    return values
+
+
+def synthetic(
+    part: Part = "train", *, count: int = 64, prompts: int = 700, seed: int = 0, encoder: Encoder | None = None
+) -> PromptsWorld[Example]:
+    """The world of the synthetic mode; `hashing` embeds its prompts unless another encoder is given."""
+    if encoder is None:
+        from headway.encode.hashing import HashingEncoder
+
+        encoder = HashingEncoder(256)
+    return PromptsWorld(count, examples(part, prompts, seed), encoder, Synthetic())

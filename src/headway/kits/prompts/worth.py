@@ -1,0 +1,132 @@
+"""What a way of choosing mutations is worth on prompts with a real model: every branch, with its probability.
+
+    practised, kept = parted(prompts)                     # a fifth is kept apart, by a hash of the prompt's id
+    worth(uniform, kept, outcomes)                        # Worth(reward [prompt], passed [prompt])
+    worth(in_order(ranked(practised, outcomes)), kept, outcomes)
+
+A chooser gives probabilities, and the value is their exact expectation: with an answer per text there is no luck left
+but that of which prompts were kept apart, and `interval` is about that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.kits.prompts import MUTATIONS
+from headway.kits.prompts.corpus import Prompt
+from headway.kits.prompts.outcomes import Outcomes
+from headway.kits.prompts.synthetic import Chooser
+from headway.kits.prompts.world import after, may
+from headway.nouns.protocols import Floats
+
+__all__ = ["Worth", "in_order", "interval", "masks_of", "parted", "ranked", "steps_from", "uniform", "worth"]
+
+_SHARE = 5  # one in so many is kept apart
+_LEAST = 1e-4  # branches that are less probable are not followed
+
+
+class Worth(NamedTuple):
+    """[prompt] each: the expected reward, and the probability that the answer passed."""
+
+    reward: Floats
+    passed: Floats
+
+
+def parted(prompts: Sequence[Prompt]) -> tuple[list[Prompt], list[Prompt]]:
+    """Those to practise on, and a fifth that is kept apart, at least two; prompts of the same text stay together."""
+    first: dict[str, str] = {}
+    for each in prompts:
+        first.setdefault(each.text, each.id)
+    ids = sorted(first.values(), key=lambda name: hashlib.sha256(name.encode("utf-8", "replace")).digest())
+    kept = set(ids[: max(2, round(len(ids) / _SHARE))])
+    return (
+        [each for each in prompts if first[each.text] not in kept],
+        [each for each in prompts if first[each.text] in kept],
+    )
+
+
+def masks_of(texts: Sequence[str]) -> NDArray[np.bool_]:
+    """[text, mutation]: what would change it; all of them where nothing would, as in the world."""
+    masks = np.array([may(text) for text in texts], dtype=np.bool_).reshape(-1, len(MUTATIONS))
+    masks[~masks.any(axis=1)] = True
+    return masks
+
+
+def steps_from(prompts: Sequence[Prompt]) -> list[tuple[Prompt, str]]:
+    """Every text that one mutation makes of these prompts, with its prompt."""
+    return [
+        (each, after(each.text, int(kind)))
+        for each, mask in zip(prompts, masks_of([each.text for each in prompts]), strict=True)
+        for kind in np.flatnonzero(mask)
+    ]
+
+
+def uniform(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
+    """Chooses at random among what would change the text."""
+    del texts
+    found: Floats = masks / masks.sum(axis=1, keepdims=True)
+    return found
+
+
+def in_order(kinds: Sequence[int]) -> Chooser:
+    """Chooses the first of these that would change the text, whatever the prompt says."""
+    order = np.asarray(kinds)
+
+    def choose(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
+        del texts
+        found: Floats = np.eye(len(MUTATIONS))[order[masks[:, order].argmax(axis=1)]]
+        return found
+
+    return choose
+
+
+def ranked(prompts: Sequence[Prompt], outcomes: Outcomes) -> list[int]:
+    """Mutations by what one of them earns on these prompts in the mean, best first."""
+    outcomes.ask(steps_from(prompts))
+    masks = masks_of([each.text for each in prompts])
+    rewards = np.full(masks.shape, np.nan)
+    for row, each in enumerate(prompts):
+        for kind in np.flatnonzero(masks[row]):
+            rewards[row, kind] = outcomes.reward(each, after(each.text, int(kind)))
+    means = [
+        float(np.mean(column[~np.isnan(column)])) if not np.isnan(column).all() else -np.inf for column in rewards.T
+    ]
+    return sorted(range(len(MUTATIONS)), key=lambda kind: -means[kind])
+
+
+def worth(choose: Chooser, prompts: Sequence[Prompt], outcomes: Outcomes, *, most_steps: int = 1) -> Worth:
+    """What a chooser earns on each prompt in episodes of at most `most_steps` mutations, as the world plays them."""
+    reward, passed = np.zeros(len(prompts)), np.zeros(len(prompts))
+    nodes = [(place, each.text, 1.0) for place, each in enumerate(prompts)]
+    for _ in range(most_steps):
+        if not nodes:
+            break
+        texts = [text for _, text, _ in nodes]
+        shares = choose(texts, masks_of(texts))
+        branches = [
+            (place, after(text, int(kind)), reach * float(row[kind]))
+            for (place, text, reach), row in zip(nodes, shares, strict=True)
+            for kind in np.flatnonzero(row * reach > _LEAST)
+        ]
+        outcomes.ask([(prompts[place], text) for place, text, _ in branches])
+        nodes = []
+        for place, text, reach in branches:
+            reward[place] += reach * outcomes.reward(prompts[place], text)
+            solved = outcomes.outcome(prompts[place], text).passed
+            passed[place] += reach * (solved >= 1.0)
+            if solved < 1.0 and any(may(text)):
+                nodes.append((place, text, reach))
+    return Worth(reward, passed)
+
+
+def interval(values: Floats) -> tuple[float, float, float]:
+    """Mean and 95% interval by the bootstrap over prompts."""
+    rng = np.random.default_rng(7)
+    means = values[rng.integers(len(values), size=(4000, len(values)))].mean(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(values.mean()), float(low), float(high)

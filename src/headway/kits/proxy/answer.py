@@ -1,0 +1,199 @@
+"""From a request in one of the wire formats to its answer: the part that all endpoints share.
+
+`model` says who answers: `headway/TASK` lets that task decide, the name of an upstream goes straight to it, undecided
+and unlogged. Errors come in the shape that the format's own SDK reads.
+"""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from headway.kits.proxy.calls import Failed, Routing, opened, passed_on, request_id
+from headway.kits.proxy.conversations import Asked, Body, Conversation, asked_of, body_of, plain
+from headway.kits.proxy.formats import Wire
+from headway.kits.proxy.relay import RATER, Relay
+from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamFailed, Upstreams, upstreams_of
+from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
+from headway.nouns.ids import parse_decision_id
+from headway.serve.endpoint import Call, Reply, Stream
+from headway.serve.errors import ErrorBody, problem
+from headway.settings import TaskSettings
+
+__all__ = ["PREFIX", "answered", "routed_tasks"]
+
+PREFIX = "headway/"
+
+
+async def answered(call: Call, raw: bytes, wire: Wire, *, query: str = "") -> Reply | Stream:
+    """The answer, or the refusal in the format's own shape."""
+    try:
+        return await _answered(call, raw, wire, query)
+    except (HeadwayError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        status, body, headers = problem(error)
+        detail = msgspec.json.decode(body, type=ErrorBody).error
+        if isinstance(error, Failed):
+            headers["x-headway-decision"] = error.decision.id
+        if isinstance(error, Failed | UpstreamFailed) and error.retry_after:
+            headers["retry-after"] = error.retry_after
+        return Reply(body=wire.problem(status, detail), status=status, headers=headers)
+
+
+async def _answered(call: Call, raw: bytes, wire: Wire, query: str) -> Reply | Stream:
+    body = body_of(raw)
+    model = plain(body, "model")
+    if not isinstance(model, str):
+        raise InvalidInput(
+            "The request names no model.", code="bad_model", hint=f"Use {PREFIX}TASK or the name of an upstream."
+        )
+    asked, conversation = asked_of(call, body), wire.read(body)
+    upstreams = upstreams_of(call.server)
+    routing = None
+    if model.startswith(PREFIX):
+        routing = _routing(call, wire, upstreams, body, asked, conversation, model.removeprefix(PREFIX), query)
+    elif not upstreams.ready(model):
+        raise _unknown(upstreams, model)
+    slot = upstreams.take()
+    found: Reply | Stream | None = None
+    try:
+        if routing is not None:
+            found = await routing.answer(slot)
+        else:
+            found = await _straight(call, wire, upstreams, body, conversation, model, query, slot)
+        return found
+    finally:
+        if not isinstance(found, Stream):  # a stream frees its slot at its end
+            slot.free()
+
+
+def _routing(
+    call: Call,
+    wire: Wire,
+    upstreams: Upstreams,
+    body: Body,
+    asked: Asked,
+    conversation: Conversation,
+    name: str,
+    query: str,
+) -> Routing:
+    settings = call.server.project.settings
+    if name == "reply" and name not in settings.tasks:
+        raise _no_worker()
+    task = settings.task(name)
+    if task.kind == "reply":
+        raise _no_worker()
+    if task.kind != "choice":
+        raise InvalidInput(
+            f"The task {name!r} is of kind {task.kind}, and a model is a choice.",
+            code="bad_kind",
+            hint='Use a task of kind "choice" whose actions are upstreams.',
+        )
+    found = Routing(
+        call=call,
+        wire=wire,
+        upstreams=upstreams,
+        body=body,
+        asked=asked,
+        conversation=conversation,
+        task=task.name,
+        candidates=upstreams.candidates(task),
+        query=query,
+    )
+    if conversation.previous.startswith("dec_"):
+        _continue(found)
+    return found
+
+
+def _continue(routing: Routing) -> None:
+    """A response that continues another stays where that one is stored: there is nothing to choose."""
+    call = routing.call
+    query = call.server.project.query
+    before = query.decision(parse_decision_id(routing.conversation.previous))
+    if before.key != call.key and "train" not in call.scopes:
+        raise UnknownName(f"There is no decision {before.id!r}.", code="unknown_decision")
+    labels = [each.label for each in query.signals(before.id) if each.rater == RATER and each.name == "http_status"]
+    if not labels or not labels[-1] or before.action not in routing.candidates:
+        raise UnknownName(
+            f"{before.id!r} cannot be continued: its upstream kept no response, or is gone.",
+            code="unknown_response",
+            hint="Send the whole conversation instead of previous_response_id.",
+        )
+    routing.candidates = (before.action,)
+    routing.previous = labels[-1]
+    routing.episode = before.situation.episode
+
+
+async def _straight(
+    call: Call,
+    wire: Wire,
+    upstreams: Upstreams,
+    body: Body,
+    conversation: Conversation,
+    name: str,
+    query: str,
+    slot: Slot,
+) -> Reply | Stream:
+    """An upstream by its own name: the same caps, and its answer as it is."""
+    upstream = upstreams.settings.upstream(name)
+    until = time.monotonic() + upstream.timeout_s
+    answer = await opened(
+        call,
+        wire,
+        upstreams,
+        upstream,
+        body,
+        stream=conversation.stream,
+        query=query,
+        until=until,
+        decided=False,
+    )
+    try:
+        if answer.status in AT_FAULT:
+            return passed_on(wire, answer, await answer.beginning(until), {})
+        if conversation.stream:
+            relay = Relay(wire, answer, slot, None, None, call.server.settings.max_batch_bytes)
+            await relay.begin()
+            return Stream(chunks=relay, headers=request_id(answer))
+        found = await answer.whole(until)
+    except BaseException:
+        await answer.close()
+        raise
+    await answer.close()
+    return Reply(body=found, headers=request_id(answer))
+
+
+def _no_worker() -> Unavailable:
+    return Unavailable(
+        "The local model needs a language worker, and none is running.",
+        code="worker_missing",
+        hint="Route among upstreams with a task of kind choice meanwhile.",
+    )
+
+
+def _unknown(upstreams: Upstreams, model: str) -> HeadwayError:
+    settings = upstreams.settings
+    if model in settings.upstreams:
+        return Unavailable(
+            f"The key of the upstream {model!r} is not set.",
+            code="missing_key",
+            hint=f"Set {settings.upstreams[model].key_env} and start the server again.",
+        )
+    known = [*settings.upstreams, *(PREFIX + each.name for each in routed_tasks(upstreams))]
+    return UnknownName(
+        f"There is no model {model[:80]!r}.",
+        code="model_not_found",
+        hint=did_you_mean(model[:80], known) or "Declare [upstreams.NAME] in headway.toml.",
+    )
+
+
+def routed_tasks(upstreams: Upstreams) -> list[TaskSettings]:
+    """The declared tasks that choose among upstreams; with none declared, `route`."""
+    settings = upstreams.settings
+    if not settings.declared:
+        return [settings.task("route")] if settings.upstreams else []
+    return [
+        each
+        for each in settings.tasks.values()
+        if each.kind == "choice" and any(name in settings.upstreams for name in each.actions or settings.upstreams)
+    ]

@@ -1,0 +1,62 @@
+"""Anthropic's endpoint: messages, routed like chat completions.
+
+    client = Anthropic(base_url="http://127.0.0.1:8765", api_key="-")
+    client.messages.create(model="headway/route", max_tokens=200, messages=[…])     # .id is the decision's id
+
+An upstream is asked in the format that the client used, at `messages` under its URL: the upstreams of a task that is
+asked here must speak it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.kits.proxy.answer import answered
+from headway.kits.proxy.anthropic_messages import Messages
+from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
+
+_MESSAGES = Messages()
+_ERRORS = (404, 409, 502, 504)
+
+
+class MessagesQuery(strict):
+    """Anthropic's SDK marks its beta interface in the query."""
+
+    beta: bool | None = None
+
+
+@endpoint(
+    "POST",
+    "/v1/messages",
+    takes=msgspec.Raw,
+    query=MessagesQuery,
+    gives=dict[str, Any],
+    errors=_ERRORS,
+    scope="decide",
+    batch=True,
+)
+async def messages(call: Call, body: bytes) -> Reply | Stream:
+    """Anthropic's messages; `model: "headway/TASK"` decides among upstreams, and `id` is the decision's id."""
+    return await answered(call, body, _MESSAGES, query=_beta(call))
+
+
+@endpoint(
+    "POST",
+    "/e/{episode}/v1/messages",
+    takes=msgspec.Raw,
+    query=MessagesQuery,
+    gives=dict[str, Any],
+    errors=_ERRORS,
+    scope="decide",
+    batch=True,
+)
+async def messages_of_episode(call: Call, body: bytes) -> Reply | Stream:
+    """The same, as a step of an episode."""
+    return await answered(call, body, _MESSAGES, query=_beta(call))
+
+
+def _beta(call: Call) -> str:
+    query: MessagesQuery = call.query
+    return "?beta=true" if query.beta else ""

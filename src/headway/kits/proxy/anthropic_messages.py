@@ -1,0 +1,126 @@
+"""Anthropic's messages, as a wire format."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from headway.kits.proxy.conversations import Body, Conversation, of_chat, plain
+from headway.kits.proxy.events import Event, event_bytes
+from headway.kits.proxy.formats import Given, Rewriting, Usage, Whole, count, fields_of, malformed, prepared, raw
+from headway.kits.proxy.openai_chat import error_kind, text_field
+from headway.kits.proxy.upstreams import UpstreamFailed
+from headway.serve.endpoint import Call
+from headway.serve.errors import ErrorDetail
+from headway.settings import Upstream
+
+__all__ = ["Messages"]
+
+_PASSED_ON = ("anthropic-version", "anthropic-beta")
+_HEADER = re.compile(r"[A-Za-z0-9 ,._=;:-]{1,500}\Z")
+_KINDS = {502: "api_error", 503: "overloaded_error", 504: "timeout_error"}
+
+
+class Messages:
+    """POST /messages."""
+
+    name = "chat"
+    provider = "anthropic"
+    path = "/messages"
+    limits: tuple[str, ...] = ("max_tokens",)
+
+    def headers(self, call: Call, key: str) -> list[tuple[str, str]]:
+        found = {"anthropic-version": "2023-06-01"}
+        found |= {name: value for name in _PASSED_ON if _HEADER.match(value := call.header(name))}
+        if key:
+            found["x-api-key"] = key
+        return list(found.items())
+
+    def read(self, body: Body) -> Conversation:
+        return of_chat(body, system="system")
+
+    def request(self, body: Body, upstream: Upstream, *, decided: bool) -> bytes:  # noqa: ARG002 — a Wire
+        return msgspec.json.encode(prepared(body, upstream, self.limits))
+
+    def whole(self, upstream: str, body: bytes, given: Given) -> Whole:
+        fields = fields_of(upstream, body)
+        if plain(fields, "type") != "message":
+            raise malformed(upstream)
+        named, model, usage = text_field(fields, "id"), text_field(fields, "model"), _usage(fields)
+        fields["id"], fields["headway"] = raw(given.id), raw(given.extras)
+        return Whole(body=msgspec.json.encode(fields), usage=usage, upstream_id=named, model=model)
+
+    def rewriting(self, upstream: str, body: Body, given: Given) -> Rewriting:  # noqa: ARG002 — a Wire
+        return MessageStream(upstream, given)
+
+    def too_long(self, body: bytes) -> bool:
+        return b"prompt is too long" in body
+
+    def problem(self, status: int, detail: ErrorDetail) -> bytes:
+        """`type` twice, as Anthropic's SDK reads it, beside our three fields."""
+        kind = _KINDS.get(status) or error_kind(status)
+        error = {"type": kind, "message": detail.message, "code": detail.code, "hint": detail.hint}
+        return msgspec.json.encode({"type": "error", "error": error})
+
+    def event_problem(self, detail: ErrorDetail) -> bytes:
+        return event_bytes(b"error", self.problem(502, detail))
+
+
+class MessageStream:
+    """message_start … message_stop; the message itself stands in the first event."""
+
+    def __init__(self, upstream: str, given: Given) -> None:
+        self.usage = Usage()
+        self.upstream_id = self.model = self.failed = ""
+        self.begun = self.complete = self.finished = False
+        self._upstream = upstream
+        self._given = given
+
+    def rewrite(self, event: Event) -> bytes:
+        if event.data is None:
+            return event.raw
+        fields = fields_of(self._upstream, event.data)
+        kind = plain(fields, "type")
+        if not isinstance(kind, str):
+            raise malformed(self._upstream)
+        if kind == "error":
+            raise UpstreamFailed(self._upstream, "upstream_error", "reported an error in its stream")
+        if kind == "message_start":
+            return self._start(event, fields)
+        if kind == "content_block_delta":
+            self.begun = True
+        elif kind == "message_delta":
+            self._add(_usage(fields))
+        elif kind == "message_stop":
+            self.complete = self.finished = True
+        return event.raw
+
+    def _start(self, event: Event, fields: Body) -> bytes:
+        if "message" not in fields:
+            raise malformed(self._upstream)
+        message = fields_of(self._upstream, bytes(fields["message"]))
+        self.upstream_id, self.model = text_field(message, "id"), text_field(message, "model")
+        self._add(_usage(message))
+        message["id"], message["headway"] = raw(self._given.id), raw(self._given.extras)
+        fields["message"] = msgspec.Raw(msgspec.json.encode(message))
+        return event_bytes(event.name, msgspec.json.encode(fields))
+
+    def _add(self, usage: Usage) -> None:
+        """Later counts replace earlier ones: they are running totals."""
+        self.usage = Usage(
+            prompt=self.usage.prompt if usage.prompt is None else usage.prompt,
+            completion=self.usage.completion if usage.completion is None else usage.completion,
+        )
+
+
+def _usage(fields: Body) -> Usage:
+    """Tokens read from a cache or written to one are tokens read."""
+    found = plain(fields, "usage")
+    if not isinstance(found, dict):
+        return Usage()
+    parts = [
+        count(found.get(name)) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    ]
+    read = None if parts[0] is None else sum(each or 0 for each in parts)
+    return Usage(prompt=read, completion=count(found.get("output_tokens")))

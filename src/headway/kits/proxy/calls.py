@@ -1,0 +1,229 @@
+"""One request from the client's words to an answer: decide, call, try another upstream, write down how it went.
+
+Every attempt is a decision of its own. The first is drawn among all candidates; if its upstream fails, that decision is
+stored as failed, and the next one is drawn by the same policy among those that are left, with exactly the probability
+that it had there: its candidate set says what was on offer, `primary_failure_count` in its state says why. Nothing is
+retried on the same upstream, and nothing at all once the client has seen a byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from headway.kits.proxy.conversations import Asked, Body, Conversation, conversation_name
+from headway.kits.proxy.formats import Given, Usage, Wire
+from headway.kits.proxy.relay import Attempt, Relay
+from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamAnswer, UpstreamFailed, Upstreams
+from headway.nouns.errors import Conflict, HeadwayError
+from headway.nouns.records import Decision
+from headway.serve.endpoint import Call, Reply, Stream
+from headway.serve.errors import ErrorDetail
+from headway.serve.spans import traceparent_of
+from headway.settings import Upstream
+
+__all__ = ["Failed", "Routing", "opened", "passed_on", "request_id"]
+
+logger = logging.getLogger("headway.serve")
+MOST_ATTEMPTS = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class Routing:
+    """A request whose upstream a task decides."""
+
+    call: Call
+    wire: Wire
+    upstreams: Upstreams
+    body: Body
+    asked: Asked
+    conversation: Conversation
+    task: str
+    candidates: tuple[str, ...]
+    query: str = ""
+    previous: str = ""  # Responses: the id that the upstream knows
+    episode: str | None = None
+
+    async def answer(self, slot: Slot) -> Reply | Stream:
+        """The first upstream's answer, or another one's."""
+        settings = self.call.server.project.settings
+        traceparent = traceparent_of(self.call.header("traceparent"))
+        left, failures = list(self.candidates), list[tuple[Decision, UpstreamFailed]]()
+        while True:
+            decision = await self._decide(left, len(failures))
+            upstream = settings.upstream(decision.action)
+            attempt = Attempt(
+                call=self.call,
+                wire=self.wire,
+                upstream=upstream,
+                decision=decision,
+                traceparent=traceparent,
+                after=failures[-1][0] if failures else None,
+                number=len(failures) + 1,
+            )
+            try:
+                return await self._try(attempt, slot, failures)
+            except UpstreamFailed as error:
+                await attempt.finish(Usage(), http_status=error.http_status, failed=error.code)
+                logger.warning("upstream=%s failed=%s status=%d", upstream.name, error.code, error.http_status)
+                failures.append((decision, error))
+                left.remove(decision.action)
+                if not left or len(failures) == MOST_ATTEMPTS:
+                    raise Failed(decision, error) from error
+
+    async def _decide(self, left: list[str], failures: int) -> Decision:
+        project = self.call.server.project
+        state = {**self.conversation.state, **(self.asked.state or {})}
+        before = state.get("primary_failure_count", 0)
+        state["primary_failure_count"] = failures + (before if isinstance(before, int) else 0)
+        sticky = project.settings.task(self.task).sticky
+        episode = self.asked.episode or self.episode
+        if episode is None and sticky:
+            episode = conversation_name(self.task, self.call.key, self.conversation)
+
+        text = self.conversation.shortened(project.redact)
+
+        def consider() -> Any:
+            return project.consider(
+                self.task,
+                text,
+                left,
+                state=state,
+                episode=episode,
+                role=self.asked.role,
+                key=self.call.key,
+            )
+
+        if self.task in project.servings.slow:  # the vector is in the cache when it is considered
+            await asyncio.to_thread(project.servings.prepare, project.settings.task(self.task), [text])
+        considered = consider()
+        if failures:  # drawn again inside its episode, whose earlier draw stands
+            considered = (*considered[:2], False)
+        try:
+            (stored,) = await asyncio.wrap_future(project.submit([considered]))
+        except Conflict as error:
+            if error.code != "draw_exists":
+                raise
+            # Another request opened the conversation first, or its upstream is gone: repeat the draw, or draw again.
+            (stored,) = await asyncio.wrap_future(project.submit([(*consider()[:2], False)]))
+        self.call.server.metrics.count("decisions", self.task)
+        return stored
+
+    async def _try(
+        self, attempt: Attempt, slot: Slot, failures: list[tuple[Decision, UpstreamFailed]]
+    ) -> Reply | Stream:
+        upstream, decision = attempt.upstream, attempt.decision
+        given = Given(id=decision.id, extras=_extras(decision, failures), previous=self.conversation.previous)
+        body = dict(self.body)
+        if self.previous:
+            body["previous_response_id"] = msgspec.Raw(msgspec.json.encode(self.previous))
+        headers = {"x-headway-decision": decision.id}
+        until = time.monotonic() + upstream.timeout_s
+        answer = await opened(
+            self.call,
+            self.wire,
+            self.upstreams,
+            upstream,
+            body,
+            stream=self.conversation.stream,
+            query=self.query,
+            until=until,
+            decided=True,
+        )
+        try:
+            if answer.status in AT_FAULT:
+                found = await answer.beginning(until)
+                if self.wire.too_long(found):
+                    raise UpstreamFailed(
+                        upstream.name, "upstream_too_small", "has too small a window", http_status=answer.status
+                    )
+                await attempt.finish(Usage(), http_status=answer.status)
+                return passed_on(self.wire, answer, found, headers)
+            if self.conversation.stream:
+                relay = Relay(
+                    self.wire,
+                    answer,
+                    slot,
+                    attempt,
+                    self.wire.rewriting(upstream.name, self.body, given),
+                    self.call.server.settings.max_batch_bytes,
+                )
+                await relay.begin()
+                return Stream(chunks=relay, headers=headers | request_id(answer))
+            whole = self.wire.whole(upstream.name, await answer.whole(until), given)
+        except BaseException:
+            await answer.close()
+            raise
+        await answer.close()
+        await attempt.finish(whole.usage, http_status=answer.status, upstream_id=whole.upstream_id, model=whole.model)
+        return Reply(body=whole.body, headers=headers | request_id(answer))
+
+
+class Failed(HeadwayError):
+    """Every upstream that was tried has failed; `decision` is the last attempt's."""
+
+    def __init__(self, decision: Decision, error: UpstreamFailed) -> None:
+        super().__init__(error.message, code=error.code, hint=error.hint)
+        self.status = error.status
+        self.decision = decision
+        self.retry_after = error.retry_after
+
+
+async def opened(
+    call: Call,
+    wire: Wire,
+    upstreams: Upstreams,
+    upstream: Upstream,
+    body: Body,
+    *,
+    stream: bool,
+    query: str,
+    until: float,
+    decided: bool,
+) -> UpstreamAnswer:
+    """The call itself. The client's own credentials are no part of it."""
+    key = upstreams.settings.key(upstream.key_env) if upstream.key_env else ""
+    return await upstreams.open(
+        upstream,
+        wire.path + query,
+        wire.request(body, upstream, decided=decided),
+        wire.headers(call, key),
+        stream=stream,
+        until=until,
+    )
+
+
+def passed_on(wire: Wire, answer: UpstreamAnswer, body: bytes, headers: Mapping[str, str]) -> Reply:
+    """An upstream's own refusal of the request, unchanged where it is JSON."""
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        detail = ErrorDetail("refused_upstream", f"The upstream refused the request ({answer.status}).")
+        body = wire.problem(answer.status, detail)
+    return Reply(body=body, status=answer.status, headers={**headers, **request_id(answer)})
+
+
+def request_id(answer: UpstreamAnswer) -> dict[str, str]:
+    """The upstream's number for this request, which its support asks for."""
+    found = answer.headers.get("x-request-id") or answer.headers.get("request-id") or ""
+    usable = found.isascii() and found.isprintable() and 0 < len(found) <= 200
+    return {"x-request-id": found} if usable else {}
+
+
+def _extras(decision: Decision, failures: list[tuple[Decision, UpstreamFailed]]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "decision": decision.id,
+        "task": decision.task,
+        "upstream": decision.action,
+        "policy": decision.policy,
+        "propensity": decision.propensity,
+    }
+    if failures:
+        found["failed"] = [{"decision": each.id, "upstream": each.action, "code": e.code} for each, e in failures]
+    return found

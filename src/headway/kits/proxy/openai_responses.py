@@ -1,0 +1,95 @@
+"""OpenAI's Responses, as a wire format."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headway.kits.proxy.conversations import Body, Conversation, of_input, plain
+from headway.kits.proxy.events import Event, event_bytes
+from headway.kits.proxy.formats import Given, Rewriting, Usage, Whole, count, fields_of, malformed, prepared, raw
+from headway.kits.proxy.openai_chat import Chat, error_body, text_field
+from headway.kits.proxy.upstreams import UpstreamFailed
+from headway.serve.errors import ErrorDetail
+from headway.settings import Upstream
+
+__all__ = ["Responses"]
+
+_LAST = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
+
+
+class Responses(Chat):
+    """POST /responses. `previous_response_id` is a decision's id here and the upstream's own id there."""
+
+    name = "chat"
+    path = "/responses"
+    limits = ("max_output_tokens",)
+
+    def read(self, body: Body) -> Conversation:
+        return of_input(body)
+
+    def request(self, body: Body, upstream: Upstream, *, decided: bool) -> bytes:  # noqa: ARG002 — a Wire
+        return msgspec.json.encode(prepared(body, upstream, self.limits))
+
+    def whole(self, upstream: str, body: bytes, given: Given) -> Whole:
+        fields = fields_of(upstream, body)
+        if plain(fields, "status") == "failed" or "output" not in fields:
+            raise UpstreamFailed(upstream, "upstream_error", "reported a failed response")
+        named, model, usage = text_field(fields, "id"), text_field(fields, "model"), _usage(fields)
+        return Whole(body=msgspec.json.encode(_ours(fields, given)), usage=usage, upstream_id=named, model=model)
+
+    def rewriting(self, upstream: str, body: Body, given: Given) -> Rewriting:  # noqa: ARG002 — a Wire
+        return ResponseStream(upstream, given)
+
+    def event_problem(self, detail: ErrorDetail) -> bytes:
+        found = {"type": "error", "sequence_number": 0, "error": error_body(502, detail), **error_body(502, detail)}
+        return event_bytes(b"error", msgspec.json.encode({**found, "type": "error"}))
+
+
+class ResponseStream:
+    """response.* events; those that carry the response have its id."""
+
+    def __init__(self, upstream: str, given: Given) -> None:
+        self.usage = Usage()
+        self.upstream_id = self.model = self.failed = ""
+        self.begun = self.complete = self.finished = False
+        self._upstream = upstream
+        self._given = given
+
+    def rewrite(self, event: Event) -> bytes:
+        if event.data is None:
+            return event.raw
+        if event.data.strip() == b"[DONE]":
+            self.complete = self.finished = True
+            return event.raw
+        fields = fields_of(self._upstream, event.data)
+        kind = plain(fields, "type")
+        if not isinstance(kind, str):
+            raise malformed(self._upstream)
+        if kind == "error":
+            raise UpstreamFailed(self._upstream, "upstream_error", "reported an error in its stream")
+        self.begun = self.begun or kind.endswith(".delta")
+        if "response" not in fields:
+            return event.raw
+        response = fields_of(self._upstream, bytes(fields["response"]))
+        if not self.upstream_id:
+            self.upstream_id, self.model = text_field(response, "id"), text_field(response, "model")
+        if kind in _LAST:
+            self.usage = _usage(response)
+            self.complete = self.finished = True
+            self.failed = "upstream_error" if kind == "response.failed" else ""
+        fields["response"] = msgspec.Raw(msgspec.json.encode(_ours(response, self._given)))
+        return event_bytes(event.name, msgspec.json.encode(fields))
+
+
+def _ours(fields: Body, given: Given) -> Body:
+    fields["id"], fields["headway"] = raw(given.id), raw(given.extras)
+    if given.previous:
+        fields["previous_response_id"] = raw(given.previous)
+    return fields
+
+
+def _usage(fields: Body) -> Usage:
+    found = plain(fields, "usage")
+    if not isinstance(found, dict):
+        return Usage()
+    return Usage(prompt=count(found.get("input_tokens")), completion=count(found.get("output_tokens")))

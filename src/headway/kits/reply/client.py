@@ -1,0 +1,230 @@
+"""A language model in a worker process, as a `Generator`; `AsyncWorker` for event loops. Neither loads torch.
+
+    worker = Worker(Path("."), "smollm2")              # of the project in this folder; `headway worker` runs it
+    worker.generate([Prompt(text="The capital of France is", max_tokens=5)])
+    for delta in worker.stream(Prompt(turns=(Turn("user", "Hello"),))): ...
+
+    async for delta in AsyncWorker(Path("."), "smollm2").stream(prompt): ...
+
+No worker: `Unavailable`, code `worker_missing`, with the command. Closing a stream, or cancelling the task, takes the
+question back: the worker stops making tokens for it. `deadline_s` bounds the whole answer, waiting included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from headway.kits.reply.wire import (
+    MOST_BYTES,
+    PREFIX,
+    SILENCE_S,
+    Alive,
+    Answer,
+    Done,
+    Failed,
+    Generate,
+    Health,
+    Healthy,
+    Question,
+    Said,
+    Score,
+    ScoreDone,
+    answer_of,
+    error_of,
+    frame,
+    named,
+    no_worker,
+    reachable,
+    socket_of,
+)
+from headway.nouns.errors import HeadwayError, Unavailable
+from headway.nouns.protocols import Completion, Delta, Prompt, Scored
+
+__all__ = ["AsyncWorker", "Worker"]
+
+Kind = TypeVar("Kind", Done, ScoreDone, Healthy)
+_MISSING = (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)
+
+
+class _Questions:
+    """What both clients share: which worker, which model, how long to wait."""
+
+    def __init__(self, folder: Path, model: str | Path, *, deadline_s: float | None = None) -> None:
+        self._path = socket_of(folder)
+        self._model = named(model)
+        self._deadline_s = deadline_s
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    def _generate(self, prompts: Sequence[Prompt], *, stream: bool) -> Generate:
+        return Generate(self._model, tuple(prompts), stream, self._deadline_s)
+
+    def _score(self, prompt: Prompt, reply: str | Sequence[int], ended: bool) -> Score:
+        return Score(self._model, prompt, reply if isinstance(reply, str) else tuple(reply), ended, self._deadline_s)
+
+
+class Worker(_Questions):
+    """The worker of a project, for programs without an event loop. Safe to call from several threads."""
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        """A reply to each; they are made together, and together with what others ask."""
+        with self._asked(self._generate(prompts, stream=False)) as answers:
+            return list(_last(answers, Done).completions)
+
+    def stream(self, prompt: Prompt) -> Iterator[Delta]:
+        with self._asked(self._generate([prompt], stream=True)) as answers:
+            for answer in answers:
+                yield from _delta(answer)
+
+    def score(self, prompt: Prompt, reply: str | Sequence[int], *, ended: bool = False) -> Scored:
+        with self._asked(self._score(prompt, reply, ended)) as answers:
+            return _last(answers, ScoreDone).scored
+
+    def health(self) -> Healthy:
+        with self._asked(Health()) as answers:
+            return _last(answers, Healthy)
+
+    @contextmanager
+    def _asked(self, question: Question) -> Iterator[Iterator[Answer]]:
+        body = frame(question)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(SILENCE_S)
+            try:
+                with reachable(self._path) as address:
+                    connection.connect(address)
+                connection.sendall(body)
+            except _MISSING as error:
+                raise no_worker() from error
+            except OSError as error:
+                raise _lost(error) from error
+            yield self._answers(connection)
+
+    def _answers(self, connection: socket.socket) -> Iterator[Answer]:
+        last = False
+        while not last:
+            try:
+                length = int.from_bytes(_exactly(connection, PREFIX), "big")
+                answer, last = _read(length, _exactly(connection, length))
+            except OSError as error:
+                raise _lost(error) from error
+            if answer is not None:
+                yield answer
+
+
+class AsyncWorker(_Questions):
+    """The same for event loops."""
+
+    async def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        async with self._asked(self._generate(prompts, stream=False)) as answers:
+            async for answer in answers:
+                if isinstance(answer, Done):
+                    return list(answer.completions)
+        raise _lost()
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        async with self._asked(self._generate([prompt], stream=True)) as answers:
+            async for answer in answers:
+                for delta in _delta(answer):
+                    yield delta
+
+    async def score(self, prompt: Prompt, reply: str | Sequence[int], *, ended: bool = False) -> Scored:
+        async with self._asked(self._score(prompt, reply, ended)) as answers:
+            async for answer in answers:
+                if isinstance(answer, ScoreDone):
+                    return answer.scored
+        raise _lost()
+
+    async def health(self) -> Healthy:
+        async with self._asked(Health()) as answers:
+            async for answer in answers:
+                if isinstance(answer, Healthy):
+                    return answer
+        raise _lost()
+
+    @asynccontextmanager
+    async def _asked(self, question: Question) -> AsyncIterator[AsyncIterator[Answer]]:
+        body = frame(question)
+        try:
+            with reachable(self._path) as address:
+                reader, writer = await asyncio.open_unix_connection(address)
+        except _MISSING as error:
+            raise no_worker() from error
+        try:
+            writer.write(body)
+            await writer.drain()
+            yield self._answers(reader)
+        except OSError as error:
+            raise _lost(error) from error
+        finally:
+            writer.close()
+
+    async def _answers(self, reader: asyncio.StreamReader) -> AsyncIterator[Answer]:
+        last = False
+        while not last:
+            try:
+                async with asyncio.timeout(SILENCE_S):
+                    length = int.from_bytes(await reader.readexactly(PREFIX), "big")
+                    answer, last = _read(length, await reader.readexactly(length))
+            except (OSError, asyncio.IncompleteReadError) as error:
+                raise _lost(error) from error
+            if answer is not None:
+                yield answer
+
+
+def _read(length: int, body: bytes) -> tuple[Answer | None, bool]:
+    """An answer (None: only a sign of life) and whether it is the last; raises what the worker raised."""
+    if length > MOST_BYTES:
+        raise _lost()
+    try:
+        answer = answer_of(body)
+    except msgspec.MsgspecError as error:
+        raise HeadwayError(
+            "The worker's answer cannot be read.",
+            code="not_headway",
+            hint="Start the worker again: it may be of another version.",
+        ) from error
+    if isinstance(answer, Failed):
+        raise error_of(answer)
+    return None if isinstance(answer, Alive) else answer, not isinstance(answer, (Alive, Said))
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    if size > MOST_BYTES:
+        raise _lost()
+    parts = bytearray()
+    while len(parts) < size:
+        got = connection.recv(size - len(parts))
+        if not got:
+            raise ConnectionResetError("the worker closed the connection")
+        parts += got
+    return bytes(parts)
+
+
+def _last(answers: Iterator[Answer], kind: type[Kind]) -> Kind:
+    for answer in answers:
+        if isinstance(answer, kind):
+            return answer
+    raise _lost()
+
+
+def _delta(answer: Answer) -> Iterator[Delta]:
+    if isinstance(answer, Said):
+        yield Delta(answer.text)
+    elif isinstance(answer, Done):
+        yield Delta("", answer.completions[0])
+
+
+def _lost(error: Exception | None = None) -> Unavailable:
+    why = "did not answer" if isinstance(error, TimeoutError) else "ended before it had answered"
+    return Unavailable(
+        f"The language worker {why}.", code="worker_lost", hint="Its log is .headway/run/worker.log; ask again."
+    )

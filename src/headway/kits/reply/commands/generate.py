@@ -1,0 +1,129 @@
+"""`headway generate`: text from a local language model, in the terminal."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli.verb import Session, verb
+
+if TYPE_CHECKING:
+    from headway.nouns.protocols import Completion, Generator, Prompt
+
+__all__ = ["generate"]
+
+
+@verb(
+    "generate",
+    'headway generate "The capital of France is" --temperature 0 --max-tokens 8',
+    'headway generate --chat "Write a haiku about rain." --stream',
+)
+@click.argument("prompt")
+@click.option("--model", default="smollm2", metavar="NAME", help="smollm2, another that was added, or ./a/folder.")
+@click.option("--chat", is_flag=True, help="As a user's turn in a conversation; otherwise the text is continued.")
+@click.option("--system", default="", metavar="TEXT", help="With --chat: what the model is told first.")
+@click.option("--max-tokens", type=click.IntRange(1), default=128, show_default=True)
+@click.option("--temperature", type=click.FloatRange(0, 100), default=0.7, show_default=True, help="0: greedy.")
+@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), default=0.95, show_default=True)
+@click.option("--stop", multiple=True, metavar="TEXT", help="End before this text; may be given several times.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="The same seed, the same text; random by default.")
+@click.option("--n", type=click.IntRange(1, 256), default=1, show_default=True, help="How many, of seeds in a row.")
+@click.option("--stream", is_flag=True, help="Print as it comes.")
+@click.option("--device", default="auto", metavar="NAME", help="Without a worker: auto, cpu, cuda or mps.")
+def generate(
+    session: Session,
+    prompt: str,
+    model: str,
+    chat: bool,
+    system: str,
+    max_tokens: int,
+    temperature: float,
+    top_p: float,
+    stop: tuple[str, ...],
+    seed: int | None,
+    n: int,
+    stream: bool,
+    device: str,
+) -> int:
+    """Continue a text, or answer in a conversation, with a local language model.
+
+    Asks the project's worker if one runs (headway worker), else loads the model for this one time. --json gives the
+    tokens and their log-probabilities too. `-` reads the prompt from standard input.
+    """
+    from headway.nouns.protocols import Prompt, Turn
+
+    if stream and n > 1:
+        raise click.UsageError("--stream shows one text: leave out --n.")
+    if system and not chat:
+        raise click.UsageError("--system needs --chat.")
+    text = sys.stdin.read() if prompt == "-" else prompt
+    turns = ((Turn("system", system),) if system else ()) + (Turn("user", text),) if chat else ()
+    first = Prompt(
+        text="" if chat else text,
+        turns=turns,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        stop=stop,
+        seed=_random() if seed is None else seed,
+    )
+    generator = _generator(session, model, device)
+    if stream and not session.out.json:
+        made = [_streamed(session, generator, first)]
+    else:
+        made = generator.generate([replace(first, seed=first.seed + at) for at in range(n)])
+        for each in made:
+            if n > 1:
+                session.out.line(f"--- seed {each.seed}", style="dim")
+            session.out.line(each.text)
+    session.out.document({"model": generator.model, "completions": [_body(each) for each in made]})
+    dropped = max(each.dropped_turns for each in made)
+    if dropped:
+        session.out.aside(f"{dropped} older turns were left out to fit the model's window.")
+    if temperature > 0 and seed is None:
+        session.out.aside(f"The same again: --seed {first.seed}")
+    return 0
+
+
+def _generator(session: Session, model: str, device: str) -> Generator:
+    """The project's worker where one runs, else the model in this process."""
+    from headway.kits.reply.client import Worker
+    from headway.nouns.errors import Unavailable
+
+    worker = Worker(session.folder, model)
+    try:
+        worker.health()
+    except Unavailable as error:
+        if error.code not in ("worker_missing", "path_too_long"):
+            raise
+    else:
+        return worker
+    from headway.kits.reply.generators import local
+
+    return local(session.folder, model, device=device)
+
+
+def _streamed(session: Session, generator: Generator, prompt: Prompt) -> Completion:
+    from headway.cli.output import clean
+
+    last: Any = None
+    for delta in generator.stream(prompt):
+        session.out.raw(clean(delta.text, one_line=False))
+        sys.stdout.flush()
+        last = delta.completion
+    session.out.line()
+    found: Completion = last
+    return found
+
+
+def _body(made: Completion) -> dict[str, Any]:
+    return asdict(made)
+
+
+def _random() -> int:
+    import secrets
+
+    return secrets.randbits(31)

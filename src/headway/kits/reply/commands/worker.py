@@ -1,0 +1,44 @@
+"""`headway worker`: the process that holds local language models for a project."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from headway.cli.verb import Session, verb
+
+__all__ = ["worker"]
+
+
+@verb("worker", "headway worker", "headway worker --device cuda --idle 60")
+@click.option("--device", default="auto", metavar="NAME", help="auto (the best there is), cpu, cuda or mps.")
+@click.option("--dtype", default="auto", metavar="NAME", help="auto, float32, bfloat16 or float16.")
+@click.option("--threads", type=click.IntRange(0), default=0, help="Cores for one product; 0: all, or OMP_NUM_THREADS.")
+@click.option(
+    "--idle", type=click.FloatRange(0, min_open=True), default=600.0, help="Seconds before a model is let go."
+)
+def worker(session: Session, device: str, dtype: str, threads: int, idle: float) -> int:
+    """Hold local language models for a project, for the server and whoever else asks.
+
+    One per project; nothing is loaded before the first question. Questions that come together are answered together.
+    Ctrl-C ends it. `headway up` starts one by itself where a task is answered by a local model.
+    """
+    from headway.kits.reply.worker import Work
+
+    def say(line: str) -> None:
+        session.out.line(line)
+        sys.stdout.flush()
+
+    def announce(socket: Path) -> None:
+        session.out.document({"socket": str(socket), "pid": os.getpid(), "stop": "Ctrl-C"})
+        session.next('headway generate "The capital of France is"')
+        session.out.finish()
+        session.out.json = False  # that was the one document
+
+    with session.project(create=True):
+        pass  # a clear message about settings or a missing folder, before anything is locked
+    work = Work(session.folder, say=say, announce=announce, device=device, dtype=dtype, threads=threads, idle_s=idle)
+    return work.run()

@@ -1,0 +1,162 @@
+"""`bubblewrap`: namespaces of its own, a read-only system, no network."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path, PurePosixPath
+from shutil import which
+
+from headway.kits.sandbox.keeping import PATH, ask, free_uid, interpreter, missing, spec
+from headway.kits.sandbox.records import MIB, Command, Files, Limits, Result, checked_files
+from headway.kits.sandbox.seccomp import filter_program
+
+__all__ = ["Bubblewrap"]
+
+BOX = "/box"  # the program's folder, in memory
+_SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime")
+_HINT = "Install the package bubblewrap (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap)."
+
+
+class Bubblewrap:
+    """A fresh mount, pid, network, ipc, uts and cgroup namespace; the system's programs read-only and nothing else.
+
+        Bubblewrap().run("open('x', 'w').write('kept in memory, gone afterwards')")
+
+    Inside there are /usr, the interpreter, a /proc and a /dev of its own and an empty folder in memory of `disk_bytes`;
+    no home, no project, no socket, no environment. Started by root, the program becomes a user that nobody else is;
+    started by anybody else, it lives in a user namespace. No new privileges, no capabilities, no further namespaces,
+    and a filter on system calls (seccomp.py). The whole tree lives in one pid namespace and dies with it.
+
+    Not covered: a bug in the kernel, which is shared; memory is limited per process by the kernel and for the whole
+    tree by looking every few milliseconds, so a tree can exceed it briefly; very many empty files (an in-memory folder
+    limits bytes, not names); how busy the processor's caches are. What lies under /usr can be read.
+    """
+
+    name = "bubblewrap"
+
+    def __init__(self, *, readable: tuple[Path, ...] = ()) -> None:
+        """`readable`: further paths that the program may read, at the same place."""
+        self._readable = readable
+        self._program = _found()
+
+    def run(
+        self,
+        command: Command,
+        *,
+        files: Files | None = None,
+        limits: Limits | None = None,
+        stdin: str | bytes = b"",
+    ) -> Result:
+        limits = limits or Limits()
+        python = interpreter(for_everybody=False)
+        argv = [python, "-I", "-c", command] if isinstance(command, str) else [*command]
+        uid = free_uid()
+        data: list[bytes] = []
+        wrapped = [self._program, *_namespaces(uid), *_root(python, self._readable), *_folders(limits)]
+        made: set[str] = set()
+        for name, content in checked_files(files).items():
+            for parent in reversed(PurePosixPath(name).parents[:-1]):
+                if str(parent) not in made:
+                    made.add(str(parent))
+                    wrapped += ["--perms", "0777", "--dir", f"{BOX}/{parent}"]
+            wrapped += ["--perms", "0666", "--file", f"{{fd:{len(data)}}}", f"{BOX}/{name}"]
+            data.append(content)
+        if filtered := filter_program():
+            wrapped += ["--seccomp", f"{{fd:{len(data)}}}"]
+            data.append(filtered)
+        wrapped += ["--remount-ro", "/", "--chdir", BOX, "--json-status-fd", "{status}", "--", *_become(uid), *argv]
+        # bwrap and the first process of its pid namespace belong to us, not to the program.
+        document = spec(wrapped, limits, cwd="/", home=BOX, data=data, stdin=stdin, own=2)
+        return _read(*ask(document, self.name))
+
+
+def _read(found: Result, reported: str) -> Result:
+    """bubblewrap reports an exit code only if it got as far as starting a program; that is 128 + the signal, if one."""
+    code = found.exit_code
+    if code is not None and '"exit-code"' not in reported:
+        said = found.stderr.strip().splitlines() or [found.why]
+        return replace(found, status="error", exit_code=None, why=said[0])
+    if code is not None and code in {126, 127} and found.stderr.startswith("setpriv: "):
+        return replace(found, status="error", exit_code=None, why=found.stderr.strip().splitlines()[0])
+    if code is not None and 128 < code < 128 + 65:
+        if code - 128 == 24:  # SIGXCPU
+            return replace(found, status="timeout", exit_code=None, why="it used up its CPU time")
+        return replace(found, exit_code=128 - code, why=f"it ended by signal {code - 128}")
+    return found
+
+
+def _namespaces(uid: int | None) -> list[str]:
+    common = ["--die-with-parent", "--new-session", "--hostname", "box"]
+    if uid is None:
+        return [
+            *("--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"),
+            *("--cap-drop", "ALL", *common),
+        ]
+    # As root there is no need for a user namespace, and a real user other than root is what RLIMIT_NPROC counts.
+    names = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
+    return [*names, "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", *common]
+
+
+def _become(uid: int | None) -> list[str]:
+    if uid is None:
+        return []
+    who = ["--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
+    return [_setpriv(), *who, "--inh-caps=-all", "--no-new-privs", "--"]
+
+
+@cache
+def _setpriv() -> str:
+    found = which("setpriv", path=PATH)
+    if found is None:
+        raise missing("Run by root, the sandbox needs 'setpriv'.", "Install the package util-linux.")
+    return found
+
+
+def _root(python: str, readable: tuple[Path, ...]) -> list[str]:
+    """The system's programs, the interpreter, and what the loader of shared libraries reads."""
+    argv = ["--ro-bind", "/usr", "/usr"]
+    for name in _SYSTEM:
+        path = Path("/", name)
+        if path.is_symlink():
+            argv += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            argv += ["--ro-bind", str(path), str(path)]
+    for name in _ETC:
+        argv += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    prefix = Path(sys.base_prefix).resolve()
+    for path in (prefix, *readable) if Path(python).is_relative_to(prefix) else readable:
+        if not path.is_relative_to("/usr"):
+            for parent in [*reversed(path.parents)][1:]:  # ours may be private; inside, they hold nothing else
+                argv += ["--perms", "0755", "--dir", str(parent)]
+            argv += ["--ro-bind", str(path), str(path)]
+    return argv
+
+
+def _folders(limits: Limits) -> list[str]:
+    """Everything that can be written lies in memory and has a size; the roots of /dev and / are made read-only."""
+    return [
+        *("--proc", "/proc", "--dev", "/dev", "--perms", "0777", "--size", str(4 * MIB), "--tmpfs", "/dev/shm"),
+        *("--remount-ro", "/dev", "--perms", "0777", "--size", str(limits.disk_bytes), "--tmpfs", BOX),
+        *("--symlink", BOX.lstrip("/"), "/tmp"),
+    ]
+
+
+@cache
+def _found() -> str:
+    """bwrap, if it is there and this user may use it: it is really tried, once."""
+    program = which("bwrap")
+    if program is None:
+        raise missing("The sandbox 'bubblewrap' needs the program 'bwrap', which is not on PATH.", _HINT)
+    uid = free_uid()
+    argv = [program, *_namespaces(uid), *_root("", ()), *_folders(Limits()), "--", *_become(uid), "true"]
+    tried, _ = ask(spec(argv, Limits(), cwd="/", home=BOX, own=2), "bubblewrap")
+    if tried.status != "passed":
+        said = tried.stderr.strip().splitlines() or [tried.why]
+        raise missing(
+            f"The sandbox 'bubblewrap' does not start here: {said[0]}",
+            "Namespaces may be switched off for this user or in this container; 'docker' is the other sandbox.",
+        )
+    return program

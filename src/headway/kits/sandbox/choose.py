@@ -1,0 +1,42 @@
+"""Sandboxes by name."""
+
+from __future__ import annotations
+
+from headway.kits.sandbox.bubblewrap import Bubblewrap
+from headway.kits.sandbox.docker import Docker
+from headway.kits.sandbox.keeping import missing
+from headway.kits.sandbox.process import Process
+from headway.kits.sandbox.records import Sandbox
+from headway.nouns.errors import Unavailable, UnknownName, did_you_mean
+
+__all__ = ["NAMES", "sandbox"]
+
+NAMES = ("auto", "docker", "bubblewrap", "process")
+
+
+def sandbox(name: str = "auto") -> Sandbox:
+    """The sandbox of that name, if this machine has it; `sandbox_missing` otherwise.
+
+    `auto` is docker where an engine answers and its image is there, else bubblewrap. It is never `process`, which is
+    not a sandbox: whoever wants code to run on the bare host says so by name.
+    """
+    if name == "docker":
+        return Docker()
+    if name == "bubblewrap":
+        return Bubblewrap()
+    if name == "process":
+        return Process()
+    if name != "auto":
+        raise UnknownName(
+            f"There is no sandbox called {name!r}.", code="unknown_sandbox", hint=did_you_mean(name, NAMES)
+        )
+    reasons: list[str] = []
+    for each in (Docker, Bubblewrap):
+        try:
+            return each()
+        except Unavailable as error:
+            reasons.append(error.message)
+    raise missing(
+        f"This machine has no sandbox: {' '.join(reasons)}",
+        "Install bubblewrap (`apt install bubblewrap`); 'process' runs code on the host and is not a sandbox.",
+    )

@@ -1,0 +1,179 @@
+"""Start a keeper for one run, and read its report."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import signal
+import stat
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from headway.client.process import Output, run
+from headway.kits.sandbox.records import MIB, Limits, Result, Status
+from headway.nouns.errors import Unavailable
+
+__all__ = [
+    "GRACE_S", "PATH", "ask", "free_uid", "interpreter", "keeper_source", "missing", "report_bytes", "result", "spec",
+]  # fmt: skip
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+GRACE_S = 10.0  # what a keeper may take on top of the run itself before it counts as lost
+_WHY = {
+    "wall": "it ran for longer than {wall_s:g} s",
+    "cpu": "it used more than {cpu_s:g} s of CPU time",
+    "memory": "it used more than {memory_bytes:,} bytes of memory",
+    "processes": "it had more than {processes} processes and threads",
+    "disk": "it wrote more than {disk_bytes:,} bytes",
+}
+
+
+def missing(what: str, hint: str) -> Unavailable:
+    """The sandbox is not there: nothing was run, here or elsewhere."""
+    return Unavailable(what, code="sandbox_missing", hint=hint)
+
+
+def keeper_source() -> str:
+    return Path(__file__).with_name("keeper.py").read_text("utf-8")
+
+
+def environment(home: str) -> dict[str, str]:
+    """All that a program in a sandbox finds in its environment."""
+    return {"PATH": PATH, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def spec(
+    argv: list[str],
+    limits: Limits,
+    *,
+    cwd: str,
+    home: str,
+    files: dict[str, bytes] | None = None,
+    data: list[bytes] | None = None,
+    stdin: str | bytes = b"",
+    uid: int | None = None,
+    watch: str = "",
+    own: int = 0,
+) -> dict[str, Any]:
+    """The document that a keeper reads."""
+
+    def coded(content: bytes) -> str:
+        return base64.b64encode(content).decode("ascii")
+
+    return {
+        "argv": argv,
+        "cwd": cwd,
+        "env": environment(home),
+        "files": {name: coded(each) for name, each in (files or {}).items()},
+        "data": [coded(each) for each in data or []],
+        "stdin": coded(stdin.encode() if isinstance(stdin, str) else stdin),
+        "uid": uid,
+        "watch": watch,
+        "own": own,  # processes of the sandbox itself that the program's count contains
+        "limits": asdict(limits),
+    }
+
+
+def ask(document: dict[str, Any], name: str) -> tuple[Result, str]:
+    """Run a keeper on this machine; gives the result, and what the program wrote to its status descriptor."""
+    limits = Limits(**document["limits"])
+    output = run(
+        [sys.executable, "-I", "-S", "-c", keeper_source()],
+        json.dumps(document).encode(),
+        timeout_s=limits.wall_s + GRACE_S,
+        grace_s=GRACE_S,  # on SIGTERM it kills what it kept
+        most_bytes=report_bytes(limits),
+        env={"PATH": PATH, "TMPDIR": document["env"]["TMPDIR"] if document["watch"] else "/tmp"},
+    )
+    return result(output, limits, name)
+
+
+def report_bytes(limits: Limits) -> int:
+    """More than a keeper's report can take: both outputs as base64, and what the program reported."""
+    return 3 * limits.output_bytes + MIB
+
+
+def result(output: Output, limits: Limits, name: str) -> tuple[Result, str]:
+    """What a keeper's report means; a keeper that was lost is an error, never a verdict on the program."""
+    try:
+        report = json.loads(output.stdout)
+    except ValueError:
+        complaint = output.stderr.decode("utf-8", "replace").strip()[-400:]
+        lost = Result(status="error", why=f"the keeper gave no report: {complaint or 'it was killed'}", sandbox=name)
+        return lost, ""
+    stderr = base64.b64decode(report["stderr"]).decode("utf-8", "replace")
+    status, code, why = _verdict(report["ended"], report["code"], stderr, limits)
+    read = Result(
+        status=status,
+        exit_code=code,
+        stdout=base64.b64decode(report["stdout"]).decode("utf-8", "replace"),
+        stderr=stderr,
+        truncated=report["truncated"],
+        seconds=report["seconds"],
+        cpu_s=report["cpu_s"],
+        peak_memory_bytes=report["peak"],
+        why=why,
+        sandbox=name,
+    )
+    return read, report["status"]
+
+
+def _verdict(ended: str, code: int | None, stderr: str, limits: Limits) -> tuple[Status, int | None, str]:
+    """Status, exit code and reason of a run that a keeper saw end."""
+    if ended != "exit":
+        return "timeout" if ended in {"wall", "cpu"} else "failed", None, _why(ended, limits)
+    if not code:
+        return "passed" if code == 0 else "failed", code, ""
+    if code == 125 and stderr.startswith("keeper:"):
+        return "error", None, stderr.strip()
+    if code == -signal.SIGXCPU:  # the kernel saw it before the keeper did
+        return "timeout", code, _why("cpu", limits)
+    return "failed", code, f"it ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
+
+
+def _why(ended: str, limits: Limits) -> str:
+    return _WHY[ended].format_map(asdict(limits))
+
+
+def free_uid() -> int | None:
+    """A user that nobody is and that this run has to itself, so that the kernel counts its processes alone.
+
+    Only root can become somebody else; for anybody else it is None, and the program runs as the caller.
+    """
+    if os.name != "posix" or os.geteuid() != 0:
+        return None
+    most = 0xFFFF_FFFE
+    mapped = Path("/proc/self/uid_map")
+    if mapped.exists():  # in a container, "root" may own a few thousand users only
+        for line in mapped.read_text("ascii").splitlines():
+            inside, _, count = (int(each) for each in line.split())
+            if inside == 0:
+                most = min(most, count - 1)
+    if most >= 2_000_000_000:
+        return 1_900_000_000 + secrets.randbelow(100_000_000)  # beyond what systems and containers hand out
+    if most > 1000:
+        return most - secrets.randbelow(most // 2)
+    return None
+
+
+def interpreter(*, for_everybody: bool) -> str:
+    """A Python for the program: ours (the one behind a virtual environment), or the system's where ours is private."""
+    ours = str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
+    if not for_everybody or _reachable(Path(ours)):
+        return ours
+    found = which("python3", path=PATH)
+    if found is None or not _reachable(Path(found).resolve()):
+        raise missing(
+            f"The interpreter {ours!r} is in a folder that only its owner can enter, and there is no other.",
+            "Install the package python3, or run as a user that is not root.",
+        )
+    return found
+
+
+def _reachable(path: Path) -> bool:
+    return bool(path.stat().st_mode & stat.S_IXOTH) and all(each.stat().st_mode & stat.S_IXOTH for each in path.parents)

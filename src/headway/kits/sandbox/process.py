@@ -1,0 +1,67 @@
+"""`process`: a child process with limits. It is not a sandbox."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from headway.kits.sandbox.keeping import ask, free_uid, interpreter, spec
+from headway.kits.sandbox.records import Command, Files, Limits, Result, checked_files
+
+__all__ = ["Process"]
+
+
+class Process:
+    """Limits on time, memory, processes, disk and output; an empty environment; a folder of its own; the tree dies.
+
+        Process().run("print(1)")
+
+    **This is not a sandbox.** Not covered: the program sees the file system and the network as its user does, and may
+    write wherever that user may (the disk limit watches its own folder only); it sees other processes and may signal
+    those of its user. Started by root it runs as a user that nobody else is, which is most of what it has for
+    protection; started by anybody else it *is* that user: it can read their files and the environment of their
+    processes, kill its keeper (the run is then an error, and what it left behind lives on), and its processes count
+    together with theirs. Memory that belongs to no process (memfd, System V segments) is not seen.
+    For code that nobody has read, use `bubblewrap` or `docker`.
+    """
+
+    name = "process"
+
+    def run(
+        self,
+        command: Command,
+        *,
+        files: Files | None = None,
+        limits: Limits | None = None,
+        stdin: str | bytes = b"",
+    ) -> Result:
+        uid = free_uid()
+        argv = (
+            [interpreter(for_everybody=uid is not None), "-I", "-c", command]
+            if isinstance(command, str)
+            else [*command]
+        )
+        folder = tempfile.mkdtemp(prefix="headway-run-")
+        try:
+            document = spec(
+                argv,
+                limits or Limits(),
+                cwd=folder,
+                home=folder,
+                files=checked_files(files),
+                stdin=stdin,
+                uid=uid,
+                watch=folder,
+            )
+            return ask(document, self.name)[0]
+        finally:
+            _remove(Path(folder))
+
+
+def _remove(folder: Path) -> None:
+    """Also where the program took the permissions away."""
+    for each in folder.rglob("*"):
+        if each.is_dir() and not each.is_symlink():
+            each.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,17 @@
+"""What a check of `headway doctor` found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Finding"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line of the report. `ok` None: worth knowing, nothing wrong."""
+
+    name: str
+    ok: bool | None
+    found: str
+    cure: str = ""

@@ -1,0 +1,306 @@
+"""Kits: what rides on the loop. A kit's passport says what it brings; the catalogue finds it by name.
+
+    KIT = Kit(name="prompts", summary="…", worlds={"prompts": "headway.kits.prompts.synthetic:synthetic"})
+    catalogue().family("bandit")                # what brings a family, or UnknownName with the nearest name
+    catalogue().load("headway.kits.x:thing")    # the object itself, imported now
+
+Everything heavy is a "module:object" string that is imported on first use, so a passport costs nothing. Built-in kits
+are always there. An installed kit (entry point group `headway.kits`) is imported only if the caller names it. One that
+cannot be loaded, or that claims a name another kit has, is set aside with its reason and harms no other.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from headway.nouns.errors import UnknownName, did_you_mean
+
+if TYPE_CHECKING:
+    from headway.nouns.protocols import Encoder, Learner, Policy
+
+__all__ = [
+    "API",
+    "GROUP",
+    "BrokenKit",
+    "Catalogue",
+    "Command",
+    "Family",
+    "Kit",
+    "Worker",
+    "catalogue",
+    "installed",
+    "load",
+]
+
+API = 1  # of passports: a kit written for another number is refused
+GROUP = "headway.kits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """One way to build and learn a policy. The first family of a kind is that kind's default."""
+
+    kinds: tuple[str, ...]
+    policy: str  # "module:function" (knobs, tensors, extra, encoder) → Policy
+    learner: str  # "module:Class" (encoder) → Learner
+    knobs: str = ""  # "module:Class", a frozen dataclass with a docstring per field
+    online: bool = False  # its learner also updates row by row
+    resumable: bool = False  # its `learn` takes `resume`: a policy to continue from
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A terminal command: "module:object" of a click command, and its line in --help."""
+
+    target: str
+    summary: str
+    group: str = "More"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """A process that `headway up` and `headway serve` keep running: `python -m module FOLDER`."""
+
+    module: str
+    needed: str  # "module:function" (settings) → bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kit:
+    """A kit's passport. Names are unique over all kits; paths are "module:object"."""
+
+    name: str
+    summary: str
+    api: int = API
+    needs: tuple[str, ...] = ()  # the kits that it imports: the only place where that is written
+    families: Mapping[str, Family] = field(default_factory=dict)
+    encoders: Mapping[str, str] = field(default_factory=dict)  # name → function (models, keys, **settings) → Encoder
+    worlds: Mapping[str, str] = field(default_factory=dict)  # name → function (count=…, **settings) → Environments
+    samples: Mapping[str, str] = field(default_factory=dict)  # synthetic traffic: name → function () → world
+    formats: Mapping[str, str] = field(default_factory=dict)  # importers: name → Format; tried by their priority
+    exports: Mapping[str, str] = field(default_factory=dict)  # name → function that writes another program's format
+    evidence: Mapping[str, str] = field(default_factory=dict)  # kinds of evidence beside the core's
+    actions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # named sets of actions: actions = "mutations"
+    routes: tuple[str, ...] = ()  # modules with @endpoint functions
+    commands: Mapping[str, Command] = field(default_factory=dict)  # "data synth" is a path
+    options: Mapping[str, str] = field(default_factory=dict)  # command → hook that adds options to it
+    jobs: Mapping[str, str] = field(default_factory=dict)  # kind of job → function (project, job) that the loop runs
+    workers: Mapping[str, Worker] = field(default_factory=dict)
+    tables: Mapping[str, str] = field(default_factory=dict)  # tables of headway.toml: name → msgspec Struct
+    checks: tuple[str, ...] = ()  # for doctor: function (settings) → findings
+    errors: Mapping[str, str] = field(default_factory=dict)  # error code → when it is raised
+    demos: Mapping[str, Command] = field(default_factory=dict)  # what `headway demo NAME` plays
+
+    @property
+    def built_in(self) -> bool:
+        """Whether it comes with Headway itself."""
+        return self.name == "core" or self.name in load(f"{GROUP}:BUILT_IN")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenKit:
+    """A kit that is there and cannot be used, and why."""
+
+    name: str
+    reason: str
+
+
+_NAMED = (
+    "families", "encoders", "worlds", "samples", "formats", "exports", "evidence", "actions",
+    "commands", "jobs", "workers", "tables", "errors", "demos",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The kits of this process, and what they bring, by name. Immutable."""
+
+    kits: tuple[Kit, ...]
+    broken: tuple[BrokenKit, ...] = ()
+    _merged: dict[str, Mapping[str, Any]] = field(default_factory=dict, compare=False, repr=False)
+
+    def __iter__(self) -> Iterator[Kit]:
+        return iter(self.kits)
+
+    def all(self, what: str) -> Mapping[str, Any]:
+        """Everything of one sort, name → value, in the order of the kits: `all("worlds")`."""
+        merged = self._merged.get(what)
+        if merged is None:
+            merged = MappingProxyType({name: value for kit in self.kits for name, value in getattr(kit, what).items()})
+            self._merged[what] = merged
+        return merged
+
+    def owner(self, what: str, name: str) -> Kit:
+        """The kit that brings a name."""
+        return next(kit for kit in self.kits if name in getattr(kit, what))
+
+    def look_up(self, what: str, name: str, *, called: str, code: str) -> Any:
+        """The value of a name, or UnknownName with the nearest one: look_up("worlds", "cartpol", …)."""
+        known = self.all(what)
+        if name not in known:
+            raise UnknownName(f"There is no {called} {name!r}.", code=code, hint=did_you_mean(name, known))
+        return known[name]
+
+    # -- families and kinds
+
+    def family(self, name: str) -> Family:
+        family: Family = self.look_up("families", name, called="family", code="family_missing")
+        return family
+
+    def build(
+        self,
+        family: str,
+        knobs: Mapping[str, Any],
+        tensors: Mapping[str, Any],
+        extra: Mapping[str, Any],
+        encoder: Encoder | None = None,
+    ) -> Policy:
+        """The policy that a learner of this family described; the same input gives the same policy, bit for bit."""
+        policy: Policy = load(self.family(family).policy)(knobs, tensors, extra, encoder)
+        return policy
+
+    def learner(self, family: str, *, encoder: Encoder | None = None) -> Learner:
+        """The learner of a family. Without an encoder it reads numbers and categories only."""
+        learner: Learner = load(self.family(family).learner)(encoder)
+        return learner
+
+    def online_learner(self, family: str, *, encoder: Encoder | None = None) -> Any:
+        """The learner of a family that can also be updated row by row: start, state_from, update, snapshot, learned."""
+        if not self.family(family).online:
+            online = [name for name, row in self.all("families").items() if row.online]
+            raise UnknownName(
+                f"The family {family!r} cannot learn row by row.", code="not_online", hint=did_you_mean(family, online)
+            )
+        return load(self.family(family).learner)(encoder)
+
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of task that some family decides."""
+        return tuple(dict.fromkeys(kind for family in self.all("families").values() for kind in family.kinds))
+
+    def families(self, kind: str | None = None) -> tuple[str, ...]:
+        """The families of a kind; the first is its default."""
+        return tuple(name for name, family in self.all("families").items() if kind is None or kind in family.kinds)
+
+    def kit_for_kind(self, kind: str) -> str:
+        """The kit that would bring a kind which no family decides; "" where nobody would."""
+        return PLANNED.get(kind, "")
+
+    # -- the other names
+
+    def encoders(self) -> tuple[str, ...]:
+        return tuple(self.all("encoders"))
+
+    def encoder(self, name: str) -> Any:
+        """The function that makes an encoder of this name."""
+        return load(self.look_up("encoders", name, called="encoder", code="encoder_missing"))
+
+    def all_checks(self) -> list[Any]:
+        """The doctor's checks of every kit: functions (settings) → findings."""
+        return [load(path) for kit in self.kits for path in kit.checks]
+
+    def worlds(self) -> tuple[str, ...]:
+        return tuple(self.all("worlds"))
+
+    def format(self, name: str) -> Any:
+        """The format of this name, loaded."""
+        return load(self.look_up("formats", name, called="format", code="unknown_format"))
+
+    def all_formats(self) -> list[Any]:
+        """Every format, loaded."""
+        return [load(path) for path in self.all("formats").values()]
+
+    def formats(self) -> tuple[str, ...]:
+        return tuple(self.all("formats"))
+
+    def tables(self) -> Mapping[str, str]:
+        return self.all("tables")
+
+    def action_sets(self) -> Mapping[str, tuple[str, ...]]:
+        return self.all("actions")
+
+    def load(self, path: str) -> Any:
+        return load(path)
+
+
+# Kinds that settings know and that no kit of this version decides.
+PLANNED: Mapping[str, str] = MappingProxyType({"reply": "reply", "factored": "grow"})
+
+
+def load(path: str) -> Any:
+    """The object at "module:object", or the module at "module"; what it imports is imported now."""
+    module, _, name = path.partition(":")
+    loaded: Any = importlib.import_module(module)
+    for part in name.split(".") if name else ():
+        loaded = getattr(loaded, part)
+    return loaded
+
+
+def installed() -> dict[str, Callable[[], Any]]:
+    """Kits that installed packages offer, name → how to import the passport. Nothing of theirs runs here."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point.load for point in entry_points(group=GROUP)}
+
+
+@lru_cache(maxsize=16)
+def catalogue(use: tuple[str, ...] = ()) -> Catalogue:
+    """The built-in kits, and the installed ones that `use` names."""
+    from headway.nouns.core_kit import CORE
+
+    kits: list[Kit] = [CORE]
+    broken: list[BrokenKit] = []
+    for name in load(f"{GROUP}:BUILT_IN"):
+        _add(kits, broken, name, partial(load, f"{GROUP}.{name}:KIT"))
+    if use:
+        offered = installed()
+        for name in use:
+            if name in offered:
+                _add(kits, broken, name, offered[name])
+            elif all(kit.name != name for kit in kits):
+                hint = did_you_mean(name, offered)
+                broken.append(BrokenKit(name, f"no installed package offers a kit of this name. {hint}".rstrip()))
+    return Catalogue(tuple(kits), tuple(broken))
+
+
+def _add(kits: list[Kit], broken: list[BrokenKit], name: str, read: Callable[[], Any]) -> None:
+    """Add the kit, or the reason why it cannot be used."""
+    try:
+        kit = read()
+    except Exception as error:  # noqa: BLE001 — a kit may raise anything while it is imported
+        broken.append(BrokenKit(name, f"it cannot be imported: {type(error).__name__}: {error}"))
+        return
+    reason = _unusable(kit, name, kits)
+    if reason:
+        broken.append(BrokenKit(name, reason))
+    else:
+        kits.append(kit)
+
+
+def _unusable(kit: Any, name: str, kits: Sequence[Kit]) -> str:
+    if not isinstance(kit, Kit):
+        return f"its entry point gives {type(kit).__name__}, not headway.nouns.kit.Kit"
+    if kit.name != name:
+        return f"its passport says {kit.name!r}, its entry point {name!r}"
+    if kit.api != API:
+        return f"it was written for version {kit.api} of the kit interface; this is version {API}"
+    missing = [need for need in kit.needs if need not in {other.name for other in kits} and not _resting(need)]
+    if missing:
+        return f"it needs the kit {missing[0]!r}, which is not in use"
+    for other in kits:
+        if other.name == kit.name:
+            return f"there is a kit {name!r} already"
+        for what in _NAMED:
+            twice = sorted(set(getattr(kit, what)) & set(getattr(other, what)))
+            if twice:
+                return f"its {what} claim {twice[0]!r}, which the kit {other.name!r} brings"
+    return ""
+
+
+def _resting(name: str) -> bool:
+    """Whether a built-in kit is there for others to import and offers nothing by itself yet."""
+    return name in load(f"{GROUP}:RESTING")

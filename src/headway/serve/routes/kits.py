@@ -1,0 +1,48 @@
+"""/v1/kits: what rides on the loop here."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headway.serve.endpoint import Call, endpoint
+
+__all__ = ["KitAnswer", "KitsAnswer", "kits"]
+
+
+class KitAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One kit, and the names of what it brings. `problem`: why it cannot be used."""
+
+    name: str
+    summary: str
+    built_in: bool
+    problem: str = ""
+    families: list[str] = []
+    worlds: list[str] = []
+    encoders: list[str] = []
+    formats: list[str] = []
+    commands: list[str] = []
+
+
+class KitsAnswer(msgspec.Struct, frozen=True):
+    kits: list[KitAnswer]
+
+
+@endpoint("GET", "/v1/kits", gives=KitsAnswer, scope="decide")
+def kits(call: Call) -> KitsAnswer:
+    """The kits in use, and those that cannot be used with the reason."""
+    catalogue = call.server.project.catalogue
+    rows = [
+        KitAnswer(
+            name=kit.name,
+            summary=kit.summary,
+            built_in=kit.built_in,
+            families=list(kit.families),
+            worlds=list(kit.worlds),
+            encoders=list(kit.encoders),
+            formats=list(kit.formats),
+            commands=list(kit.commands),
+        )
+        for kit in catalogue
+    ]
+    rows += [KitAnswer(name=kit.name, summary="", built_in=False, problem=kit.reason) for kit in catalogue.broken]
+    return KitsAnswer(rows)

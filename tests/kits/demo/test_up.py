@@ -1,0 +1,112 @@
+"""The demo: marked synthetic whoever asks, kept apart from real projects, and its story as it is told."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+import headway
+from headway.kits.demo.planted import PLANTED, SETTINGS, plant, prepare
+from headway.nouns.errors import Conflict
+from headway.settings import load
+from tests.loop.conftest import AUTO, play
+from tests.loop.running import up
+
+
+def test_the_demos_settings_are_good_and_mark_everything(tmp_path):
+    prepare(tmp_path)
+    found = load(tmp_path, {})
+    assert found.store.synthetic
+    assert set(found.tasks) == {"route", "draft"}
+    prepare(tmp_path)  # a second time in its own folder is fine
+    assert (tmp_path / "headway.toml").read_text("utf-8") == SETTINGS
+
+
+def test_the_demo_keeps_out_of_a_real_project(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "headway.toml").write_text(AUTO, "utf-8")
+    with headway.open(tmp_path / "other", environ={}) as project:
+        project.decide("route", "a real question", ["small", "large"])
+    for name in ("mine", "other"):
+        with pytest.raises(Conflict) as error:
+            prepare(tmp_path / name)
+        assert error.value.code == "not_a_demo"
+    assert not (tmp_path / "other" / "headway.toml").exists()
+
+
+def test_the_demo_keeps_out_of_a_shared_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADWAY_STORE_URL", "postgresql://127.0.0.1:9/shared")
+    with pytest.raises(Conflict) as error:
+        prepare(tmp_path / "new")
+    assert error.value.code == "not_a_demo"
+    assert not (tmp_path / "new" / "headway.toml").exists()
+
+
+def test_in_a_synthetic_store_nothing_can_pass_for_real(tmp_path):
+    prepare(tmp_path)
+    with headway.open(tmp_path, environ={}) as project:
+        picks = [project.decide("route", "x", source=source) for source in ("real", "imported")]
+        picks.append(project.decide("route", "x"))
+        picks.append(project.record("route", "x", ["small", "large"], action="small", propensity=0.5))
+        assert {each.source for each in picks} == {"synthetic"}
+
+
+def test_the_planted_candidate_is_harmful_and_the_gate_refuses_it(tmp_path, watching):
+    watch = watching(AUTO)
+    play(tmp_path, 1500)
+    (looked,) = watch.look()
+    good = looked.done.promoted
+    assert good
+    play(tmp_path, 300, seed=8)
+    planted = plant(watch.project)
+    assert watch.project.ledger.entries("route")[-1].why == PLANTED
+    (looked,) = watch.look()
+    assert looked.done.proved == planted
+    assert looked.done.verdict.state in ("worse", "refused")
+    assert looked.done.verdict.reasons
+    assert looked.done.verdict.evidence.difference.high < 0, "it really is harmful"
+    assert watch.project.ledger.current("route").policy == good
+
+
+def test_a_client_cannot_say_that_the_demos_traffic_is_real(tmp_path):
+    prepare(tmp_path)
+    with up(tmp_path, "--port", "0", "--no-watch") as running:
+        running.ready()
+        body = {"task": "route", "text": "x"}
+        status, answer, _ = running.ask("POST", "/v1/decisions", body)
+        assert status == 201
+        assert running.ask("POST", "/v1/decisions", {**body, "source": "real"})[0] == 422
+        assert running.stop() == 0
+    with headway.open(tmp_path, environ={}) as project:
+        assert project.query.find(answer["id"]).source == "synthetic"
+        assert project.query.counts("route").by_source == {"synthetic": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(700)
+def test_the_story_is_told_within_ten_minutes(tmp_path: Path):
+    begun, end = time.monotonic(), time.monotonic() + 600
+    with up(tmp_path, "--demo", "--port", "0") as running:
+        running.ready()
+        assert "synthetic" in running.said()
+        wanted = [
+            "promoted by the gate",
+            "a harmful candidate was planted",
+            "the gate refused",
+            "turned bad and was ended",
+        ]
+        while time.monotonic() < end and not all(each in running.said() for each in wanted):
+            time.sleep(0.5)
+        said, took = running.said(), time.monotonic() - begun
+        assert running.stop() == 0
+    assert all(each in said for each in wanted), said
+    print(f"the story took {took:.0f} s")
+    with headway.open(tmp_path, environ={}) as project:
+        for task in ("route", "draft"):
+            assert set(project.query.counts(task).by_source) == {"synthetic"}
+        (planted,) = [each.policy for each in project.ledger.entries("route") if each.why == PLANTED]
+        live = [each for each in project.ledger.entries("route") if each.kind == "promote"]
+        assert planted not in [each.policy for each in live]
+        assert live[-1].policy_hash == project.servings.of(project.settings.task("route")).digest

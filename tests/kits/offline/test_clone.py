@@ -1,0 +1,80 @@
+"""Cloning: it does what was done, and knows how often it would be right about that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headway.kits.offline.clone.learner import CloneLearner
+from headway.kits.offline.clone.policy import Clone
+from headway.nouns.errors import Damaged, InvalidInput, InvalidSettings
+from headway.nouns.protocols import Learned
+from headway.nouns.records import Candidate, Settled, Situation
+from tests.families import build
+from tests.learn.logs import Log, row
+
+CANDIDATES = (Candidate("small"), Candidate("large"))
+
+
+def policy_of(learned: Learned) -> Clone:
+    found = build(learned.family, learned.knobs, learned.tensors, learned.extra)
+    assert isinstance(found, Clone)
+    return found
+
+
+def logged(count: int, seed: int, candidates: tuple[Candidate, ...] = CANDIDATES) -> list[Settled]:
+    """The rule "large where hard > 0.5", kept in four cases of five; the reward says nothing."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number in range(count):
+        hard = float(rng.random())
+        kept = rng.random() < 0.8
+        name = candidates[-1].name if (hard > 0.5) == kept else candidates[0].name
+        rows.append(row(number + 1, Situation(task="t", state={"hard": hard}), name, 0.0, candidates=candidates))
+    return rows
+
+
+def test_it_does_what_was_done_and_is_as_sure_as_it_may_be() -> None:
+    learned = CloneLearner().learn(Log(logged(2500, 0)), {"steps": 600}, seed=1)
+    policy = policy_of(learned)
+    hard = np.linspace(0.0, 1.0, 200)
+    found = policy.opinions([Situation(task="t", state={"hard": float(each)}) for each in hard], CANDIDATES, range(200))
+    away = np.abs(hard - 0.5) > 0.05
+    assert (found.probabilities.argmax(axis=1)[away] == (hard > 0.5)[away]).all()
+    assert found.confidence is not None
+    assert abs(float(found.confidence[away].mean()) - 0.8) < 0.05
+    assert learned.metrics["tune_agreement"] > learned.baselines["majority_agreement"] + 0.15
+    assert learned.metrics["tune_loss"] < learned.baselines["uniform_loss"]
+
+
+def test_it_can_keep_the_randomness_of_what_was_done() -> None:
+    learned = CloneLearner().learn(Log(logged(2500, 2)), {"steps": 400, "explore": "policy"}, seed=1)
+    opinion = policy_of(learned).distribution(Situation(task="t", state={"hard": 0.9}), CANDIDATES)
+    assert abs(float(opinion.probabilities[1]) - 0.8) < 0.07
+
+
+def test_an_arm_can_be_added_without_starting_over() -> None:
+    old = policy_of(CloneLearner().learn(Log(logged(1500, 3)), {"steps": 400}, seed=1))
+    more = (*CANDIDATES, Candidate("huge"))
+    policy = policy_of(CloneLearner().learn(Log(logged(800, 4, more)), {"steps": 300}, seed=1, resume=old))
+    assert policy.arms.names == ("large", "small", "huge")
+    assert policy.features == old.features
+    opinion = policy.distribution(Situation(task="t", state={"hard": 0.9}), more)
+    assert more[int(opinion.probabilities.argmax())].name == "huge"
+
+
+def test_what_cannot_be_used_is_refused() -> None:
+    log = Log(logged(60, 5))
+    for knobs in ({"step": 5}, {"steps": 0}, {"hidden": [0]}, {"explore": "thompson"}):
+        with pytest.raises(InvalidSettings):
+            CloneLearner().learn(log, knobs, seed=0)
+    learned = CloneLearner().learn(log, {"steps": 10}, seed=0)
+    other: Any = object.__new__(type("Other", (), {"family": "bandit"}))
+    with pytest.raises(InvalidInput) as error:
+        CloneLearner().learn(log, {}, seed=0, resume=other)
+    assert error.value.code == "not_resumable"
+    for wrong in (np.array([0.0]), np.array([1.0, 1.0]), np.array([np.nan]), None):
+        with pytest.raises(Damaged):
+            build("clone", learned.knobs, {**learned.tensors, "temperature": wrong}, learned.extra)

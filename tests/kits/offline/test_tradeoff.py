@@ -1,0 +1,101 @@
+"""The curve of quality against cost, where the truth is known."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import inf
+
+import numpy as np
+import pytest
+
+import headway
+from headway.kits.offline.tradeoff import Tradeoff, tradeoff
+from headway.nouns.errors import InvalidInput, UnknownName
+
+ARMS = ("small", "large")
+
+
+def world(n: int, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Small solves 1 - x, large 0.95 of everything, at 1 and 10 cents with noise; x is seen. And the truth [n, arm]."""
+    rng = np.random.default_rng(seed)
+    x = rng.random(n)
+    truth = np.stack([1.0 - x, np.full(n, 0.95)], axis=1)
+    large = np.full(n, 0.5) * (0.5 + x)
+    logged = np.stack([1.0 - large, large], axis=1)
+    action = (rng.random(n) < large).astype(np.int64)
+    rows = np.arange(n)
+    quality = (rng.random(n) < truth[rows, action]).astype(float)
+    cost = np.array([0.01, 0.10])[action] * rng.uniform(0.8, 1.2, n)
+    return {"features": x[:, None], "action": action, "logged": logged, "quality": quality, "cost": cost}, truth
+
+
+def found_in(n: int = 6000, seed: int = 0, **more: object) -> tuple[Tradeoff, np.ndarray]:
+    rows, truth = world(n, seed)
+    return tradeoff(**rows, arms=ARMS, **more), truth  # type: ignore[arg-type]
+
+
+def test_the_ends_are_quality_alone_and_the_cheapest() -> None:
+    found, truth = found_in()
+    first, last = found.points[0], found.points[-1]
+    assert (first.weight, last.weight) == (0.0, inf)
+    assert first.quality.value == pytest.approx(truth.max(axis=1).mean(), abs=0.03)
+    assert last.shares == {"small": 1.0}
+    assert last.cost.value == pytest.approx(0.01, rel=0.05)
+    costs = [each.cost.value for each in found.points]
+    assert all(later <= earlier + 0.002 for earlier, later in pairwise(costs))
+
+
+def test_the_constants_are_the_truth_within_their_intervals() -> None:
+    for seed in range(5):
+        found, truth = found_in(seed=seed)
+        for column, name in enumerate(ARMS):
+            each = found.constants[name].quality
+            assert each.low - 0.02 < truth[:, column].mean() < each.high + 0.02
+
+
+def test_a_constraint_is_kept_in_truth_and_saves_money() -> None:
+    for seed in range(5):
+        found, _ = found_in(12_000, seed, at_least=0.95, of="large")
+        assert found.chosen is not None
+        assert found.chosen.weight > 0.0
+        large = found.constants["large"]
+        assert found.chosen.cost.value < 0.9 * large.cost.value
+        assert found.chosen.quality.value >= 0.95 * large.quality.value
+        # The true value of the threshold that the chosen weight amounts to: large where 0.95 - (1 - x) > w * 0.09.
+        x = np.linspace(0.0, 1.0, 10_001)
+        true = np.where(0.95 - (1.0 - x) > found.chosen.weight * 0.09, 0.95, 1.0 - x).mean()
+        assert true >= 0.95 * 0.95 - 0.01
+
+
+def test_a_constraint_that_nobody_keeps_chooses_nothing() -> None:
+    rows, _ = world(400, 1)
+    rows["quality"] = (rows["action"] == 1).astype(float)  # only large ever solves anything
+    found = tradeoff(**rows, arms=ARMS, at_least=1.0, of="large")  # type: ignore[arg-type]
+    assert found.chosen is None or found.chosen.shares == {"large": 1.0}
+    with pytest.raises(UnknownName):
+        tradeoff(**rows, arms=ARMS, at_least=0.9, of="medium")  # type: ignore[arg-type]
+
+
+def test_too_few_rows_are_an_error() -> None:
+    with pytest.raises(InvalidInput) as error:
+        found_in(50)
+    assert error.value.code == "too_few_rows"
+
+
+def test_a_project_traces_its_own_curve(tmp_path: object) -> None:
+    from headway.kits.offline.tradeoff_rows import traded
+
+    with headway.open(str(tmp_path), environ={}, seed=3) as project:
+        for ask in headway.sample("route", n=1500, seed=4):
+            pick = project.decide("route", ask.text, list(ARMS))
+            cost = {"small": 0.02, "large": 0.25}[pick.action]
+            project.signal(
+                pick.id, reward=ask.outcome(pick.action), solved=ask.outcome(pick.action) + cost, cost_usd=cost
+            )
+        found = traded(project, "route", quality="solved", cost="cost_usd", at_least=0.9)
+        assert found.n == 1500
+        assert found.of == "large"
+        assert found.constants["small"].cost.value == pytest.approx(0.02, rel=1e-4)
+        assert found.points[0].quality.value > found.points[-1].quality.value
+        with pytest.raises(InvalidInput):
+            traded(project, "route", quality="nothing", cost="cost_usd")

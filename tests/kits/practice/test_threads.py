@@ -1,0 +1,33 @@
+"""BLAS works with one thread while a small network learns, and as before afterwards."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headway.kits.practice import threads
+
+
+def test_one_thread_inside_and_as_many_as_before_outside() -> None:
+    found = threads._openblas()
+    if found is None:
+        pytest.skip("numpy was not built with OpenBLAS here")
+    get, put = found
+    before = get()
+    put(2)
+    try:
+        with threads.one_thread():
+            assert get() == 1
+            assert np.allclose(np.eye(300) @ np.eye(300), np.eye(300))
+        assert get() == 2
+        with pytest.raises(ZeroDivisionError), threads.one_thread():
+            raise ZeroDivisionError
+        assert get() == 2
+    finally:
+        put(before)
+
+
+def test_another_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_openblas", lambda: None)
+    with threads.one_thread():
+        pass

@@ -1,0 +1,168 @@
+"""When an upstream fails: another one is tried, and each attempt is a decision with the probability that it had."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tests.kits.proxy.conftest import Proxy
+from tests.kits.proxy.upstream import WORDS, Upstream
+
+NOBODY = "http://127.0.0.1:1/v1"
+NOT_STREAMED = ("malformed", "not-an-answer", "deep", "gzip", "small-window", "redirect", NOBODY)
+STREAMED = ("bad-sse-first", "error-first", "empty", "bad-sse", "not-utf8", "error-later", "cut", "unfinished", "huge")
+REFUSED = ("refuse", "refuse-html")
+WAYS = (*(f"status-{each}" for each in (401, 404, 429, 500)), *NOT_STREAMED, *STREAMED, *REFUSED)
+MORE = "[tasks.worth]\nactions = ['bad-status-500']\nreward = { solved = 1.0 }\non_failure = -0.25\n"
+
+
+def task(how: str) -> str:
+    return "http1270011v1" if how == NOBODY else how
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "http_status"),
+    [
+        ("status-500", "upstream_status", 500),
+        ("status-401", "upstream_status", 401),
+        ("status-404", "upstream_status", 404),
+        ("status-429", "upstream_busy", 429),
+        ("redirect", "upstream_status", 302),
+        ("malformed", "upstream_malformed", 0),
+        ("not-an-answer", "upstream_malformed", 0),
+        ("deep", "upstream_malformed", 0),
+        ("gzip", "upstream_malformed", 200),
+        ("small-window", "upstream_too_small", 400),
+        (NOBODY, "upstream_unreachable", 0),
+    ],
+)
+def test_a_failed_upstream_is_written_down_and_another_one_answers(
+    ways: Proxy, how: str, code: str, http_status: int
+) -> None:
+    running = ways
+    body = running.chat(model=f"headway/{task(how)}").json()
+    first, second = running.decisions(task(how))
+    assert (first.action, first.propensity) == (f"bad-{task(how)}", 1.0)
+    assert (second.action, second.propensity) == ("good", 1.0)
+    assert [each.name for each in second.candidates] == ["good"]
+    assert second.situation.state["primary_failure_count"] == 1
+    assert first.situation.text == second.situation.text
+    assert body["id"] == second.id
+    assert body["headway"]["failed"] == [{"decision": first.id, "upstream": first.action, "code": code}]
+    assert running.outcome(first.id) == "failed"
+    assert running.labels(first.id)["failed"] == code
+    assert running.signals(first.id).get("http_status", 0) == http_status
+    assert running.signals(second.id)["attempt"] == 2.0
+    assert running.labels(second.id)["attempt"] == first.id
+    assert running.outcome(second.id) == "pending"
+
+
+def test_each_attempts_propensity_is_exact_among_those_that_are_left(proxy: Callable[..., Proxy]) -> None:
+    running = proxy(
+        {"a": "status-500", "b": "status-502", "c": "status-503", "d": "status-504"},
+        task='explore = "none"\nfloor = 0.0',
+    )
+    answer = running.chat()
+    attempts = running.decisions()
+    assert answer.status_code == 502
+    assert answer.json()["error"]["code"] == "upstream_status"
+    assert answer.headers["x-headway-decision"] == attempts[-1].id
+    assert [len(each.candidates) for each in attempts] == [4, 3, 2]  # three attempts are enough
+    assert [each.propensity for each in attempts] == pytest.approx([1 / 4, 1 / 3, 1 / 2], abs=1e-12)
+    tried = [each.action for each in attempts]
+    assert len(set(tried)) == 3
+    for place, each in enumerate(attempts):
+        assert {one.name for one in each.candidates} == {"a", "b", "c", "d"} - set(tried[:place])
+        assert running.outcome(each.id) == "failed"
+    with running.open() as project:
+        assert all(project.replay(each.id)["exact"] for each in attempts)
+
+
+def test_a_learned_distribution_is_conditional_too(proxy: Callable[..., Proxy]) -> None:
+    """With rules and epsilon, the retry's probabilities are those of the same pipeline over the smaller set."""
+    running = proxy(
+        {"small": "status-500", "large": "status-500", "huge": "ok"},
+        task='floor = 0.02\nrules = [{ when = "text_length >= 0", use = "small" }]',
+    )
+    for _ in range(3):
+        running.chat()
+    with running.open() as project:
+        for each in project.query.decisions("route"):
+            assert sum(each.probabilities) == pytest.approx(1.0)
+            assert each.propensity == each.probabilities[each.index]
+            again = project.servings.of(project.settings.task("route")).pipeline.distribution(
+                each.situation, each.candidates, each.seed
+            )
+            assert tuple(again.probabilities.tolist()) == each.probabilities
+
+
+@pytest.mark.parametrize("how", ["bad-sse-first", "error-first", "empty", "huge"])
+def test_a_stream_can_fail_over_until_its_first_event(ways: Proxy, how: str) -> None:
+    text = ways.chat(model=f"headway/{how}", stream=True).text
+    assert text.endswith("data: [DONE]\n\n")
+    assert WORDS[0] in text
+    first, second = ways.decisions(how)
+    assert ways.outcome(first.id) == "failed"
+    assert json.loads(text.split("\n\n")[0].removeprefix("data: "))["id"] == second.id
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("bad-sse", "upstream_malformed"),
+        ("not-utf8", "upstream_malformed"),
+        ("error-later", "upstream_error"),
+        ("cut", "upstream_broken"),
+        ("unfinished", "upstream_broken"),
+    ],
+)
+def test_a_stream_that_breaks_says_so_and_is_not_tried_elsewhere(
+    ways: Proxy, upstream: Upstream, how: str, code: str
+) -> None:
+    running = ways
+    answer = running.chat(model=f"headway/{how}", stream=True)
+    last = json.loads(answer.text.strip().split("\n\n")[-1].removeprefix("data: "))
+    assert last["error"]["code"] == code
+    assert "[DONE]" not in answer.text
+    (decision,) = running.decisions(how)
+    assert running.outcome(decision.id) == "failed"
+    assert running.labels(decision.id)["failed"] == code
+    assert len(upstream.received) == 1
+
+
+def test_a_request_that_is_at_fault_itself_is_passed_on_unchanged(ways: Proxy, upstream: Upstream) -> None:
+    running = ways
+    answer = running.chat(model="headway/refuse")
+    assert answer.status_code == 400
+    assert answer.text == '{"error":{"message":"no such tool",  "code":"bad_tool"}}'
+    (decision,) = running.decisions("refuse")
+    assert answer.headers["x-headway-decision"] == decision.id
+    assert running.outcome(decision.id) == "pending"  # nobody's success and nobody's failure
+    assert running.signals(decision.id)["http_status"] == 400.0
+    assert len(upstream.received) == 1
+
+
+def test_a_refusal_that_is_not_json_is_put_into_words(ways: Proxy) -> None:
+    answer = ways.chat(model="headway/refuse-html")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "refused_upstream")
+
+
+def test_a_busy_upstream_is_a_429_that_says_when(ways: Proxy) -> None:
+    answer = ways.chat(model="headway/only-status-429")
+    assert answer.status_code == 429
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["error"]["type"] == "rate_limit_error"
+
+
+def test_a_failure_never_repeats_what_the_upstream_said(ways: Proxy) -> None:
+    assert "secret" not in ways.chat(model="headway/only-status-500").text
+
+
+def test_on_failure_says_what_a_failed_call_is_worth(ways: Proxy) -> None:
+    ways.chat(model="headway/worth")
+    with ways.open() as project:
+        (decision,) = project.query.decisions("worth")
+        found = project.outcome(decision.id)
+    assert (found.status, found.reward) == ("failed", -0.25)

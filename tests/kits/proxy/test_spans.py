@@ -1,0 +1,208 @@
+"""Decisions, calls and signals as OpenTelemetry spans; the server runs in this process, so that they can be seen."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from opentelemetry import trace
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import headway
+from headway.kits.proxy.upstreams import upstreams_of
+from headway.serve.app import application
+from headway.serve.spans import traceparent_of
+from tests.kits.proxy.conftest import ASK, Proxy, settings
+from tests.kits.proxy.inside import Inside
+from tests.kits.proxy.upstream import USAGE, Upstream
+
+PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
+BAD = 'explore = "none"\nfloor = 0.0\nrules = [{ when = "text_length >= 0", use = "small" }]\n'
+
+
+@pytest.fixture
+def exporter() -> Iterator[InMemorySpanExporter]:
+    """The process's tracer provider, which can be set once: each test adds an exporter to it and takes it away."""
+    provider = trace.get_tracer_provider()
+    if not isinstance(provider, TracerProvider):
+        provider = TracerProvider()
+        trace.set_tracer_provider(provider)
+    found = InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(found))
+    yield found
+    found.shutdown()
+
+
+def run(folder: Path, toml: str, work: Any) -> Any:
+    """Does `work(client)` against the application itself."""
+    (folder / "headway.toml").write_text(toml)
+
+    async def inside() -> Any:
+        with headway.open(folder, environ={}) as project:
+            guard = application(project, project.settings.server, log_requests=False)
+            async with httpx.AsyncClient(transport=Inside(guard), base_url="http://127.0.0.1") as client:
+                try:
+                    return await work(client)
+                finally:
+                    await upstreams_of(guard.server).aclose()
+
+    return asyncio.run(inside())
+
+
+def named(exporter: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
+    return [each for each in exporter.get_finished_spans() if each.name == name]
+
+
+def test_a_call_is_a_gen_ai_span_under_the_clients_trace(
+    tmp_path: Path, upstream: Upstream, exporter: InMemorySpanExporter
+) -> None:
+    async def work(client: httpx.AsyncClient) -> dict[str, Any]:
+        answer = await client.post("/v1/chat/completions", json=ASK, headers={"traceparent": PARENT})
+        found: dict[str, Any] = answer.json()
+        await client.post(f"/v1/decisions/{found['id']}/signals", json={"solved": 1.0})
+        return found
+
+    toml = settings(upstream, {"small": "status-500", "large": "ok"}, task=BAD, more="[server]\notel = true")
+    body = run(tmp_path, toml, work)
+    (failed,) = named(exporter, "chat small-model")
+    (span,) = named(exporter, "chat large-model")
+    for each in (failed, span):
+        assert each.parent is not None
+        assert f"{each.parent.trace_id:032x}" == "a" * 32
+        assert f"{each.parent.span_id:016x}" == "b" * 16
+        assert each.kind is trace.SpanKind.CLIENT
+    assert failed.attributes is not None
+    assert failed.attributes["error.type"] == "upstream_status"
+    assert failed.attributes["http.response.status_code"] == 500
+    assert not failed.status.is_ok
+    assert span.attributes is not None
+    assert span.attributes["gen_ai.response.id"] == span.attributes["headway.decision"] == body["id"]
+    assert span.attributes["gen_ai.operation.name"] == "chat"
+    assert span.attributes["gen_ai.provider.name"] == "openai"
+    assert span.attributes["gen_ai.request.model"] == "large-model"
+    assert span.attributes["gen_ai.response.model"] == "large-model-2024"
+    assert span.attributes["gen_ai.usage.input_tokens"] == USAGE[0]
+    assert span.attributes["gen_ai.usage.output_tokens"] == USAGE[1]
+    assert span.attributes["server.port"] == upstream.port
+    assert span.attributes["headway.propensity"] == 1.0
+    assert len(named(exporter, "decide route")) == 2
+    (signal,) = named(exporter, "evaluate solved")
+    assert signal.attributes is not None
+    assert signal.attributes["gen_ai.evaluation.score.value"] == 1.0
+    assert signal.links[0].context == span.context
+    assert "Good morning" not in str([each.to_json() for each in exporter.get_finished_spans()])
+
+
+def test_a_streamed_call_ends_its_span_with_the_stream(
+    tmp_path: Path, upstream: Upstream, exporter: InMemorySpanExporter
+) -> None:
+    async def work(client: httpx.AsyncClient) -> str:
+        return (await client.post("/v1/chat/completions", json={**ASK, "stream": True})).text
+
+    run(tmp_path, settings(upstream, {"small": "ok"}, more="[server]\notel = true"), work)
+    (span,) = named(exporter, "chat small-model")
+    assert span.attributes is not None
+    assert span.attributes["gen_ai.usage.output_tokens"] == USAGE[1]
+    assert span.parent is None
+    assert isinstance(span.attributes["headway.first_token_s"], float)
+
+
+def test_decisions_of_any_door_are_spans(tmp_path: Path, upstream: Upstream, exporter: InMemorySpanExporter) -> None:
+    async def work(client: httpx.AsyncClient) -> str:
+        return str((await client.post("/v1/decisions", json={"task": "route", "text": "hi"})).json()["id"])
+
+    identifier = run(tmp_path, settings(upstream, {"small": "ok", "large": "ok"}, more="[server]\notel = true"), work)
+    (span,) = named(exporter, "decide route")
+    assert span.attributes is not None
+    assert span.attributes["headway.decision"] == identifier
+    assert span.attributes["headway.propensity"] == 0.5
+
+
+def test_nothing_is_a_span_unless_settings_say_so(
+    tmp_path: Path, upstream: Upstream, exporter: InMemorySpanExporter
+) -> None:
+    async def work(client: httpx.AsyncClient) -> str:
+        answer = await client.post("/v1/chat/completions", json=ASK, headers={"traceparent": PARENT})
+        return str(answer.json()["id"])
+
+    identifier = run(tmp_path, settings(upstream, {"small": "ok"}), work)
+    assert exporter.get_finished_spans() == ()
+    with headway.open(tmp_path, environ={}) as project:
+        (kept,) = [each for each in project.query.signals(identifier) if each.name == "traceparent"]
+        decision = project.query.decision(identifier)
+    assert (kept.label, kept.value) == (PARENT, 1.0)  # the trace is kept all the same
+    assert "traceparent" not in decision.situation.state
+
+
+def test_a_server_exports_over_otlp_to_where_the_environment_says(tmp_path: Path) -> None:
+    came: queue.Queue[tuple[str, bytes]] = queue.Queue()
+
+    class Collector(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            came.put((self.path, self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    (tmp_path / "headway.toml").write_text("[server]\notel = true\n")
+    with http.server.HTTPServer(("127.0.0.1", 0), Collector) as collector:
+        listening = threading.Thread(target=collector.serve_forever)
+        listening.start()
+        address = f"http://127.0.0.1:{collector.server_address[1]}"
+        server = Proxy(
+            tmp_path,
+            {
+                "OTEL_EXPORTER_OTLP_ENDPOINT": address,
+                "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
+                "OTEL_BSP_SCHEDULE_DELAY": "50",
+            },
+        )
+        try:
+            ask = {"task": "route", "text": "hi", "candidates": ["a", "b"]}
+            identifier = server.client.post("/v1/decisions", json=ask).json()["id"]
+            path, body = came.get(timeout=30)
+        finally:
+            server.stop()
+            collector.shutdown()
+            listening.join()
+    assert path == "/v1/traces"
+    (resource,) = ExportTraceServiceRequest.FromString(body).resource_spans
+    (span,) = resource.scope_spans[0].spans
+    assert span.name == "decide route"
+    assert identifier in str(span.attributes)
+
+
+def test_a_server_without_opentelemetry_loads_none() -> None:
+    code = "import sys, headway.serve.app; sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "kept"),
+    [
+        (PARENT, True),
+        (PARENT.replace("00-", "01-"), False),
+        (f"00-{'0' * 32}-{'b' * 16}-01", False),
+        (f"00-{'a' * 32}-{'0' * 16}-01", False),
+        (PARENT.upper(), False),
+        (PARENT + "\n", False),
+        ("", False),
+    ],
+)
+def test_only_a_trace_context_is_kept(header: str, kept: bool) -> None:
+    assert bool(traceparent_of(header)) is kept

@@ -1,0 +1,97 @@
+"""`headway generate` and `headway worker`, as typed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal import headway, ran
+from tests.kits.reply.conftest import OFFERED
+from tests.kits.reply.tiny import make
+
+pytestmark = pytest.mark.usefixtures("offered")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("tiny"), "llama", endless=True)
+
+
+def test_a_text_is_continued_and_a_seed_repeats_it(empty: Path, model: Path) -> None:
+    line = ("-C", empty, "generate", "Once upon", "--model", model, "--max-tokens", 12)
+    first = headway(*line, "--seed", 5)
+    assert first.code == 0
+    assert first.out.rstrip("\n")
+    assert headway(*line, "--seed", 5).out == first.out
+    assert headway(*line, "--seed", 6).out != first.out
+    assert "--seed" in headway(*line).err, "how to get the same again"
+    assert not (empty / ".headway").exists(), "nothing was recorded"
+
+
+def test_json_has_tokens_and_both_log_probabilities(empty: Path, model: Path) -> None:
+    found = headway(
+        "-C", empty, "generate", "x", "--model", model, "--max-tokens", 5, "--n", 3, "--seed", 1, "--json"
+    ).json
+    assert found["model"] == model.name
+    assert [each["seed"] for each in found["completions"]] == [1, 2, 3]
+    for each in found["completions"]:
+        assert len(each["tokens"]) == len(each["logprob_model"]) == len(each["logprob_acting"]) == 5
+        assert each["finish"] == "length"
+
+
+def test_streaming_prints_the_same(empty: Path, model: Path) -> None:
+    line = ("-C", empty, "generate", "--chat", "hi", "--system", "Be brief.", "--model", model, "--seed", 2)
+    line = (*line, "--max-tokens", 20)
+    assert headway(*line, "--stream").out == headway(*line).out
+
+
+def test_a_prompt_may_come_from_standard_input(empty: Path, model: Path) -> None:
+    line = ("--model", model, "--max-tokens", 4, "--temperature", 0)
+    typed = headway("-C", empty, "generate", "hello", *line)
+    assert headway("-C", empty, "generate", "-", *line, stdin="hello").out == typed.out
+
+
+def test_a_model_that_is_not_there_names_the_command(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_CACHE", str(empty))
+    error = headway("-C", empty, "generate", "x", "--json").error
+    assert error["code"] == "model_missing"
+    assert "headway models add smollm2" in error["hint"]
+
+
+def test_a_missing_extra_names_the_command(empty: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken" / "torch").mkdir(parents=True)
+    (tmp_path / "broken" / "torch" / "__init__.py").write_text("raise ImportError('no torch', name='torch')", "utf-8")
+    program = [sys.executable, "-c", OFFERED, "generate", "x", "--model", model, "--json"]
+    done = ran(program, cwd=empty, PYTHONPATH=str(tmp_path / "broken"))
+    assert done.code == 1
+    assert done.error["code"] == "missing_extra"
+    assert "headway[language]" in done.error["hint"]
+
+
+@pytest.mark.parametrize("words", [("--stream", "--n", 2), ("--system", "x"), ("--temperature", -1), ("--top-p", 0)])
+def test_what_makes_no_sense_is_a_usage_error(empty: Path, words: tuple[object, ...]) -> None:
+    assert headway("-C", empty, "generate", "x", *words).code == 2
+
+
+def test_a_running_worker_is_asked(empty: Path, model: Path) -> None:
+    line = ("-C", empty, "generate", "Once upon", "--model", model, "--max-tokens", 12, "--seed", 5)
+    alone = headway(*line)
+    command = [sys.executable, "-c", OFFERED, "-C", empty, "worker", "--device", "cpu", "--threads", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+        try:
+            assert worker.stdout is not None
+            assert "listens" in worker.stdout.readline()
+            assert worker.stdout.readline().startswith("Next: headway")
+            asked = headway(*line)
+            assert "is loaded (cpu float32" in worker.stdout.readline()
+            second = headway("-C", empty, "worker", "--json")
+            worker.send_signal(signal.SIGINT)
+            assert worker.wait(timeout=60) == 0
+        finally:
+            worker.kill()
+    assert (asked.code, asked.out) == (0, alone.out)
+    assert second.error["code"] == "already_running"

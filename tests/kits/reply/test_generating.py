@@ -1,0 +1,229 @@
+"""What a model says, and with which probability, is what transformers says."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from headway.kits.reply.language import Batch, LanguageModel, Request
+from headway.nouns.protocols import Completion, Prompt, Turn
+
+TEXTS = ["a", "The quick brown fox", "0123456789" * 5, "Grüße", "xyz" * 13]
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> LanguageModel:
+    return LanguageModel.load(folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def llama(tiny: Path) -> LanguageModel:
+    return LanguageModel.load(tiny, device="cpu")
+
+
+@cache
+def untouched(folder: Path) -> Any:
+    import transformers
+
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
+def reference(model: LanguageModel, before: tuple[int, ...], reply: tuple[int, ...]) -> list[float]:
+    """Log-probabilities by one plain forward pass of an untouched network, without cache, batch or padding."""
+    assert model.folder is not None
+    network = untouched(model.folder)
+    with torch.inference_mode():
+        logits = network(torch.tensor([[*before, *reply]])).logits[0]
+    logprobs = torch.log_softmax(logits, -1)
+    return [float(logprobs[len(before) - 1 + at, token]) for at, token in enumerate(reply)]
+
+
+def same(mine: Completion, other: Completion) -> None:
+    assert (mine.text, mine.tokens, mine.finish) == (other.text, other.tokens, other.finish)
+    assert mine.logprob_model == pytest.approx(other.logprob_model, abs=1e-4)
+    assert mine.logprob_acting == pytest.approx(other.logprob_acting, abs=1e-4)
+
+
+def test_logprobs_are_those_of_a_plain_forward_in_a_ragged_batch(model: LanguageModel) -> None:
+    prompts = [Prompt(text=each, max_tokens=20, seed=at) for at, each in enumerate(TEXTS)]
+    for each in model.generate(prompts):
+        assert each.logprob_model == pytest.approx(reference(model, each.prompt_tokens, each.tokens), abs=1e-4)
+        assert each.logprob_acting == pytest.approx(each.logprob_model, abs=1e-4), "temperature 1, top-p 1"
+
+
+def test_score_is_a_plain_forward_in_a_ragged_batch_without_cache(model: LanguageModel) -> None:
+    pairs = [(Prompt(text=each), reply) for each, reply in zip(TEXTS, ["one", "2", "three", "IV", "fünf"], strict=True)]
+    for (prompt, reply), scored in zip(pairs, model.scores(pairs), strict=True):
+        before = tuple(model.tokenizer(prompt.text)["input_ids"])
+        assert model.tokenizer.decode(scored.tokens) == reply
+        assert scored.logprobs == pytest.approx(reference(model, before, scored.tokens), abs=1e-4)
+        assert model.score(prompt, scored.tokens).logprobs == pytest.approx(scored.logprobs, abs=1e-4)
+
+
+def test_score_agrees_with_what_generating_said(llama: LanguageModel) -> None:
+    prompt = Prompt(turns=(Turn("user", "hello"),), max_tokens=30, seed=4)
+    (made,) = llama.generate([prompt])
+    assert llama.score(prompt, made.tokens).logprobs == pytest.approx(made.logprob_model, abs=1e-4)
+
+
+def test_a_scored_reply_may_count_its_end(llama: LanguageModel) -> None:
+    scored = llama.score(Prompt(text="a"), "bc", ended=True)
+    assert scored.tokens[-1] == 258
+    assert scored.logprobs[:-1] == pytest.approx(llama.score(Prompt(text="a"), "bc").logprobs, abs=1e-5)
+
+
+def test_many_scores_are_split_so_that_their_logits_fit(llama: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs: list[tuple[Prompt, Any]] = [(Prompt(text=each), each * 2) for each in TEXTS]
+    whole = llama.scores(pairs)
+    monkeypatch.setattr("headway.kits.reply.model._SCORED_BYTES", 1)
+    for one, other in zip(whole, llama.scores(pairs), strict=True):
+        assert one.tokens == other.tokens
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+
+
+def test_a_row_of_a_batch_is_the_same_prompt_alone(model: LanguageModel) -> None:
+    prompts = [
+        Prompt(text=each, max_tokens=5 + 7 * at, temperature=(0, 0.8, 1.3)[at % 3], top_p=(1.0, 0.7)[at % 2], seed=at)
+        for at, each in enumerate([*TEXTS, *TEXTS])
+    ]
+    together = model.generate(prompts)
+    for prompt, each in zip(prompts, together, strict=True):
+        same(each, model.generate([prompt])[0])
+
+
+def test_rows_may_join_a_batch_that_runs(llama: LanguageModel) -> None:
+    prompts = [Prompt(text=each, max_tokens=25 - 4 * at, seed=at) for at, each in enumerate(TEXTS)]
+    batch, requests, done = Batch(llama), [llama.request(each) for each in prompts], {}
+    waiting = list(requests)
+    for step in range(200):
+        if waiting and step % 3 == 0:
+            batch.add(waiting.pop())
+        done.update({id(request): delta.completion for request, delta in batch.step() if delta.completion})
+    assert not batch.busy
+    for prompt, request in zip(prompts, requests, strict=True):
+        made = done[id(request)]
+        assert made is not None
+        same(made, llama.generate([prompt])[0])
+
+
+def test_a_prompt_may_be_read_in_pieces(model: LanguageModel) -> None:
+    prompts = [Prompt(text=each, max_tokens=9, seed=at) for at, each in enumerate(TEXTS)]
+    whole = model.generate(prompts)
+    batch, requests, done = Batch(model, piece=16), [model.request(each) for each in prompts], {}
+    for each in requests:
+        batch.add(each)
+    while batch.busy:
+        done.update({id(request): delta.completion for request, delta in batch.step() if delta.completion})
+    for request, each in zip(requests, whole, strict=True):
+        made = done[id(request)]
+        assert made is not None
+        same(made, each)
+
+
+def test_few_rows_at_a_time_give_the_same(llama: LanguageModel) -> None:
+    prompts = [Prompt(text=each, max_tokens=9, seed=at) for at, each in enumerate(TEXTS)]
+    batch, requests, done, most = Batch(llama, most_rows=2), [llama.request(each) for each in prompts], {}, 0
+    for each in requests:
+        batch.add(each)
+    while batch.busy:
+        done.update({id(request): delta.completion for request, delta in batch.step() if delta.completion})
+        most = max(most, batch.running)
+    assert most == 2
+    for request, each in zip(requests, llama.generate(prompts), strict=True):
+        made = done[id(request)]
+        assert made is not None
+        same(made, each)
+
+
+def test_a_cancelled_row_leaves_and_the_others_do_not_notice(llama: LanguageModel) -> None:
+    prompts = [Prompt(text=each, max_tokens=20, seed=at) for at, each in enumerate(TEXTS)]
+    batch, requests, done = Batch(llama), [llama.request(each) for each in prompts], {}
+    for each in requests:
+        batch.add(each)
+    for step in range(100):
+        if step == 4:
+            requests[2].cancelled = True  # the longest: the others' padding goes with it
+        done.update({id(request): delta.completion for request, delta in batch.step() if delta.completion})
+    assert not batch.busy
+    assert id(requests[2]) not in done
+    for at in (0, 1, 3, 4):
+        made = done[id(requests[at])]
+        assert made is not None
+        same(made, llama.generate([prompts[at]])[0])
+
+
+def test_everything_may_be_cancelled_at_any_time(llama: LanguageModel) -> None:
+    for moment in range(4):
+        batch = Batch(llama, piece=8)
+        requests = [llama.request(Prompt(text=each, max_tokens=5)) for each in TEXTS]
+        for each in requests:
+            batch.add(each)
+        for _ in range(moment):
+            batch.step()
+        for each in requests:
+            each.cancelled = True
+        assert batch.step() == []
+        assert not batch.busy
+
+
+def test_greedy_is_what_transformers_generates(model: LanguageModel) -> None:
+    assert model.folder is not None
+    network = untouched(model.folder)
+    for text in TEXTS:
+        (mine,) = model.generate([Prompt(text=text, max_tokens=24, temperature=0)])
+        ids = torch.tensor([mine.prompt_tokens])
+        theirs = network.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=24, do_sample=False, pad_token_id=259
+        )[0, ids.shape[1] :]
+        assert list(mine.tokens) == theirs.tolist()
+        assert mine.logprob_acting == (0.0,) * len(mine.tokens)
+
+
+def test_the_lean_pass_gives_what_transformers_own_gives(llama: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts = [Prompt(text=each, max_tokens=20, seed=at, temperature=0.9) for at, each in enumerate(TEXTS)]
+    assert llama._lean is not None, "a Llama has one"
+    lean = llama.generate(prompts)
+    monkeypatch.setattr(llama, "_lean", None)
+    for mine, plain in zip(lean, llama.generate(prompts), strict=True):
+        same(mine, plain)
+        assert mine.logprob_model == pytest.approx(plain.logprob_model, abs=2e-5)
+
+
+def test_the_same_seed_says_the_same_and_another_something_else(llama: LanguageModel) -> None:
+    prompt = Prompt(text="Once upon a time", max_tokens=30, seed=11)
+    assert llama.generate([prompt]) == llama.generate([prompt])
+    others = {llama.generate([Prompt(text="Once upon a time", max_tokens=30, seed=at)])[0].tokens for at in range(8)}
+    assert len(others) == 8
+
+
+def test_equal_prompts_are_read_once(llama: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    whole = llama._lean
+
+    def counting(ids: torch.Tensor, *more: Any) -> torch.Tensor:
+        seen.append(ids.numel())
+        assert whole is not None
+        return whole(ids, *more)
+
+    monkeypatch.setattr(llama, "_lean", counting)
+    made = llama.generate([Prompt(text="Once upon a time", max_tokens=3, seed=at) for at in range(6)])
+    assert seen[0] == len(made[0].prompt_tokens)
+    assert len({each.tokens for each in made}) == 6
+
+
+def test_room_is_kept_within_bounds(llama: LanguageModel) -> None:
+    batch = Batch(llama)
+    requests = [Request(Prompt(tokens=(1, 2), max_tokens=100), (1, 2)) for _ in range(3)]
+    assert batch._fits(requests)
+    room = 102 * llama.bytes_per_token
+    small = type(llama.where)(llama.where.device, llama.where.dtype, 2 * room)
+    before, llama.where = llama.where, small
+    try:
+        assert batch._fits(requests[:2])
+        assert not batch._fits(requests)
+    finally:
+        llama.where = before

@@ -1,0 +1,344 @@
+"""The language worker: asked over its socket, by threads, tasks and processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as some
+import pytest
+
+from headway.kits.reply.client import AsyncWorker, Worker
+from headway.kits.reply.language import LanguageModel
+from headway.kits.reply.wire import Generate, frame, socket_of
+from headway.kits.reply.worker import Work
+from headway.nouns.errors import Conflict, InvalidInput, Unavailable, UnknownName
+from headway.nouns.protocols import Prompt, Turn
+from tests.kits.reply.tiny import make
+from tests.loop.running import alive, until, up
+
+LONG = 4000  # tokens that take seconds: whoever waits for them does not wait for long
+PROMPTS = [Prompt(text=each, max_tokens=12, seed=at) for at, each in enumerate(["a", "bcd", "Grüße " * 6, "x" * 40])]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("endless"), "llama", window=4096, endless=True)
+
+
+@pytest.fixture(scope="module")
+def here(model: Path) -> LanguageModel:
+    """The same model in this process."""
+    return LanguageModel.load(model, device="cpu")
+
+
+@contextlib.contextmanager
+def working(folder: Path, **settings: Any) -> Iterator[Work]:
+    """A worker in a thread of this process."""
+    folder.mkdir(exist_ok=True, parents=True)
+    work = Work(folder, device="cpu", environ={}, **settings)
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work.run()
+        except BaseException as error:
+            failed.append(error)
+            work.ready.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert work.ready.wait(60)
+    if failed:
+        thread.join()
+        raise failed[0]
+    try:
+        yield work
+    finally:
+        work.stop()
+        thread.join()
+    assert not failed
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("project")
+    with working(folder):
+        yield folder
+
+
+@pytest.fixture
+def _module_worker_stays(project: Path) -> None:
+    """Asks for the module's worker before the check for what a test leaves behind looks round."""
+
+
+def test_a_worker_says_what_the_model_says(project: Path, model: Path, here: LanguageModel) -> None:
+    made = Worker(project, model).generate(PROMPTS)
+    for mine, theirs in zip(made, here.generate(PROMPTS), strict=True):
+        assert mine.text == theirs.text
+        assert mine.tokens == theirs.tokens
+        assert mine.logprob_model == pytest.approx(theirs.logprob_model, abs=1e-4)
+        assert mine.seed == theirs.seed
+
+
+def test_a_stream_adds_up_to_the_reply(project: Path, model: Path) -> None:
+    worker = Worker(project, model)
+    prompt = Prompt(turns=(Turn("user", "Grüße"),), max_tokens=50, seed=3)
+    deltas = list(worker.stream(prompt))
+    (whole,) = worker.generate([prompt])
+    assert deltas[-1].completion == whole
+    assert "".join(each.text for each in deltas) == whole.text
+    assert len(deltas) > 10
+
+
+def test_a_worker_scores(project: Path, model: Path, here: LanguageModel) -> None:
+    prompt = Prompt(text="abc", max_tokens=9)
+    for reply in ("def", (1, 2, 3)):
+        mine, theirs = Worker(project, model).score(prompt, reply), here.score(prompt, reply)
+        assert mine.tokens == theirs.tokens
+        assert mine.logprobs == pytest.approx(theirs.logprobs, abs=1e-4)
+
+
+def test_questions_of_several_threads_are_answered_together(project: Path, model: Path, here: LanguageModel) -> None:
+    worker = Worker(project, model)
+    streams = [worker.stream(Prompt(text=f"{at}", max_tokens=LONG, seed=at)) for at in range(5)]
+    with ThreadPoolExecutor(5) as threads:
+        list(threads.map(next, streams))
+        assert worker.health().running == 5, "one batch"
+        short = [Prompt(text=f"{at}", max_tokens=10, seed=at) for at in range(5)]
+        found = list(threads.map(lambda each: worker.generate([each])[0], short))
+        assert worker.health().running == 5, "whoever asked meanwhile has joined and left"
+    assert [each.tokens for each in found] == [each.tokens for each in here.generate(short)]
+    for each in streams:
+        each.close()
+    until(lambda: worker.health().running == 0, "the end of what nobody waits for")
+
+
+def test_a_question_that_is_taken_back_makes_no_more_tokens(project: Path, model: Path) -> None:
+    worker = Worker(project, model)
+    before = worker.health().made
+    stream = worker.stream(Prompt(text="x", max_tokens=LONG))
+    assert next(stream)
+    assert worker.health().running == 1
+    stream.close()
+    until(lambda: worker.health().running == 0, "the end of what nobody waits for")
+    assert worker.health().made == before
+
+
+def test_a_deadline_bounds_the_answer(project: Path, model: Path) -> None:
+    worker = Worker(project, model, deadline_s=0.2)
+    with pytest.raises(Unavailable) as caught:
+        worker.generate([Prompt(text="x", max_tokens=LONG)])
+    assert caught.value.code == "deadline"
+    until(lambda: Worker(project, model).health().running == 0, "the end of what nobody waits for")
+
+
+def test_errors_arrive_as_they_were_raised(project: Path, model: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as wrong:
+        Worker(project, model).generate([Prompt(text="x", temperature=-1)])
+    assert wrong.value.code == "bad_prompt"
+    with pytest.raises(InvalidInput) as long:
+        Worker(project, model).generate([Prompt(text="x", max_tokens=5000)])
+    assert long.value.code == "prompt_too_long"
+    with pytest.raises(Unavailable) as missing:
+        Worker(project, "smollm2").generate([Prompt(text="x")])
+    assert missing.value.code == "model_missing"
+    assert "headway models add smollm2" in missing.value.hint
+    with pytest.raises(UnknownName):
+        Worker(project, tmp_path / "none").generate([Prompt(text="x")])
+    assert Worker(project, model).generate([]) == []
+
+
+def test_tasks_of_an_event_loop_ask_too(project: Path, model: Path, here: LanguageModel) -> None:
+    async def everything() -> None:
+        worker = AsyncWorker(project, model)
+        made = await asyncio.gather(*(worker.generate([each]) for each in PROMPTS))
+        expected = here.generate(PROMPTS)
+        assert [one.tokens for (one,) in made] == [each.tokens for each in expected]
+        assert "".join([each.text async for each in worker.stream(PROMPTS[2])]) == expected[2].text
+        scored = await worker.score(PROMPTS[0], expected[0].tokens)
+        assert scored.logprobs == pytest.approx(expected[0].logprob_model, abs=1e-4)
+        before = (await worker.health()).made
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await worker.generate([Prompt(text="x", max_tokens=LONG)])
+        while (await worker.health()).running:
+            await asyncio.sleep(0.01)
+        assert (await worker.health()).made == before, "a cancelled task takes its question back"
+        with pytest.raises(InvalidInput):
+            await worker.generate([Prompt()])
+
+    asyncio.run(everything())
+
+
+@pytest.mark.usefixtures("_module_worker_stays")
+def test_without_a_worker_the_command_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable) as caught:
+        Worker(tmp_path, "smollm2").generate([Prompt(text="x")])
+    assert caught.value.code == "worker_missing"
+    assert "headway worker" in caught.value.hint
+    with pytest.raises(Unavailable) as late:
+        asyncio.run(AsyncWorker(tmp_path, "smollm2").generate([Prompt(text="x")]))
+    assert late.value.code == "worker_missing"
+
+
+@pytest.mark.usefixtures("_module_worker_stays")
+def test_a_second_worker_is_refused(project: Path) -> None:
+    with pytest.raises(Conflict) as caught, working(project):
+        pass
+    assert caught.value.code == "already_running"
+    assert Worker(project, "x").health().pid == os.getpid(), "the first one is still there"
+
+
+def test_only_its_user_can_reach_it(project: Path) -> None:
+    path = socket_of(project)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+@hypothesis.settings(max_examples=40, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+@hypothesis.given(body=some.one_of(some.binary(max_size=64), some.just(b"\x91" * 5000)), honest=some.booleans())
+def test_nonsense_is_refused_and_the_worker_lives(project: Path, body: bytes, honest: bool) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(socket_of(project)))
+        connection.sendall((len(body).to_bytes(4, "big") if honest else b"\xff\xff\xff\xff") + body)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            pass
+    assert Worker(project, "x").health().pid == os.getpid()
+
+
+def test_a_long_path_is_no_obstacle(tmp_path: Path, model: Path) -> None:
+    folder = tmp_path / ("d" * 120) / "project"
+    with working(folder):
+        (made,) = Worker(folder, model).generate([Prompt(text="x", max_tokens=3)])
+        assert len(made.tokens) == 3
+        assert asyncio.run(AsyncWorker(folder, model).health()).pid == os.getpid()
+
+
+def test_a_model_that_nobody_asks_for_is_let_go_and_comes_back(tmp_path: Path, model: Path) -> None:
+    said: list[str] = []
+    with working(tmp_path, idle_s=0.05, say=said.append):
+        worker = Worker(tmp_path, model)
+        first = worker.generate([Prompt(text="x", max_tokens=3)])
+        until(lambda: worker.health().models == (), "the model to be let go")
+        assert worker.generate([Prompt(text="x", max_tokens=3)]) == first
+    assert sum("is loaded" in each for each in said) == 2
+
+
+def test_two_models_are_held_and_a_third_takes_the_place_of_the_oldest(tmp_path: Path, model: Path) -> None:
+    with working(tmp_path / "project"):
+        for name in ("one", "two", "three"):
+            shutil.copytree(model, tmp_path / name)
+            Worker(tmp_path / "project", tmp_path / name).generate([Prompt(text="x", max_tokens=1)])
+        held = Worker(tmp_path / "project", "x").health().models
+    assert [Path(each.folder).name for each in held] == ["two", "three"]
+
+
+def test_stopping_tells_whoever_still_waits(tmp_path: Path, model: Path) -> None:
+    with working(tmp_path, grace_s=0.2) as work:
+        stream = Worker(tmp_path, model).stream(Prompt(text="x", max_tokens=LONG))
+        next(stream)
+        work.stop()
+        with contextlib.suppress(Unavailable):
+            assert list(stream)[-1].completion is not None, "it was done within the grace"
+        with pytest.raises(Unavailable):
+            Worker(tmp_path, model).health()
+    assert not socket_of(tmp_path).exists()
+
+
+# -- as processes of their own
+
+
+def spawned(folder: Path, *more: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "headway.kits.reply.worker", str(folder), *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_a_killed_worker_is_noticed_and_the_next_one_takes_its_place(tmp_path: Path, model: Path) -> None:
+    with spawned(tmp_path) as process:
+        try:
+            assert process.stdout is not None
+            assert b"listens" in process.stdout.readline()
+            worker = Worker(tmp_path, model)
+            stream = worker.stream(Prompt(text="x", max_tokens=LONG))
+            next(stream)
+            process.kill()
+            process.wait()
+            with pytest.raises(Unavailable) as lost:
+                list(stream)
+            assert lost.value.code == "worker_lost"
+            with pytest.raises(Unavailable) as missing:
+                worker.health()
+            assert missing.value.code == "worker_missing", "its socket still lies there"
+        finally:
+            process.kill()
+    with working(tmp_path):
+        assert Worker(tmp_path, model).generate([Prompt(text="x", max_tokens=2)])
+
+
+def test_sigterm_ends_it_with_status_0(tmp_path: Path) -> None:
+    with spawned(tmp_path) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
+    assert not socket_of(tmp_path).exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes through /proc")
+def test_up_brings_a_worker_where_a_task_needs_one_and_takes_it_along(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "headway.toml").write_text(f'[tasks.reply]\nkind = "reply"\nmodel = "{model}"\n', "utf-8")
+    with up(tmp_path, "--port", "0", "--no-watch") as running:
+        running.ready()
+        worker = Worker(tmp_path, model)
+
+        def pid() -> int:
+            with contextlib.suppress(Unavailable):
+                return worker.health().pid
+            return 0
+
+        first = until(pid, "the worker")
+        assert first in running.children()
+        os.kill(first, signal.SIGKILL)
+        second = until(lambda: pid() not in (0, first) and pid(), "another worker")
+        running.process.kill()
+        running.process.wait()
+        until(lambda: not alive(second), "the end of the worker")
+
+
+def test_asking_a_worker_loads_neither_torch_nor_numpy() -> None:
+    code = "import sys, headway.kits.reply.client; print(*sorted({each.partition('.')[0] for each in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"torch", "transformers", "numpy"}
+
+
+def test_a_worker_that_was_asked_nothing_has_loaded_nothing_heavy() -> None:
+    code = "import sys, headway.kits.reply.worker; print(*sorted({each.partition('.')[0] for each in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"torch", "transformers"}
+
+
+def test_what_cannot_be_sent_is_refused_before_it_is(project: Path, model: Path) -> None:
+    with pytest.raises(InvalidInput, match="bytes"):
+        Worker(project, model).generate([Prompt(text="x" * 33_000_000)])
+    for prompt in (Prompt(text="\ud83c"), Prompt(text="x", seed=1 << 70)):
+        with pytest.raises(InvalidInput) as caught:
+            frame(Generate("x", (prompt,)))
+        assert caught.value.code == "bad_prompt"
