@@ -32,7 +32,7 @@ from headway.nouns.evidence import Estimate, Evidence, Verdict
 from headway.nouns.records import Candidate, Decision, Signal, Situation, Source
 
 if TYPE_CHECKING:
-    from headway.kits.demo.routing import Ask
+    from headway.nouns.protocols import Ask
     from headway.project import Project
 
 __all__ = [

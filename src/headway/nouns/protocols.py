@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from headway.nouns.records import Candidate, Settled, Situation
+from headway.nouns.records import Candidate, Settled, Situation, Value
 
 if TYPE_CHECKING:  # numpy is not a noun: it is named in types and never imported here
     import numpy as np
@@ -17,6 +17,7 @@ else:
     Floats = Any
 
 __all__ = [
+    "Ask",
     "Cache",
     "Clock",
     "Completion",
@@ -106,6 +107,18 @@ class Cache(Protocol):
     def get(self, key: bytes) -> Floats | None: ...
 
     def put(self, key: bytes, vector: Floats) -> None: ...
+
+
+class Ask(Protocol):
+    """One request of sample traffic: what is asked, and what each action would earn."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def state(self) -> Mapping[str, Value]: ...
+
+    def outcome(self, action: str) -> float: ...
 
 
 class Experience(Protocol):
