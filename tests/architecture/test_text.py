@@ -92,3 +92,13 @@ def test_every_extra_is_part_of_all_except_dev() -> None:
     (everything,) = extras["all"]
     named = set(everything.removeprefix("headway[").removesuffix("]").split(","))
     assert named == extras.keys() - {"all", "dev"}
+
+
+def test_every_extra_brings_only_what_the_source_imports() -> None:
+    source = "\n".join(path.read_text("utf-8") for path in files())
+    loaded_by_gymnasium = {"box2d", "pygame"}
+    for extra, requirements in PYPROJECT["project"]["optional-dependencies"].items():
+        names = {normal(re.split(r"[\s<>=!~\[;]", line)[0]) for line in requirements} - {"headway"}
+        for name in set() if extra == "dev" else names - loaded_by_gymnasium:
+            module = name.partition("-")[0]
+            assert re.search(rf"\b(import|from) {module}\b", source), f"[{extra}] brings {name}, which nothing imports"

@@ -28,7 +28,7 @@ EXTRAS = {  # extra → a module that it brings, and what for
     "parquet": ("pyarrow", "Parquet files"),
     "plot": ("matplotlib", "plots"),
     "learn": ("torch", "neural policies"),
-    "language": ("peft", "local language models"),
+    "language": ("transformers", "local language models"),
     "postgres": ("psycopg", "a PostgreSQL store"),
     "wordllama": ("wordllama", "the wordllama encoder"),
 }
