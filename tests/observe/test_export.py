@@ -132,7 +132,7 @@ def test_parquet_and_csv_say_the_same_as_json(project: Project, tmp_path: Path) 
     rows = lines(tmp_path / "all.jsonl")
     table = parquet.read_table(tmp_path / "all.parquet").to_pylist()
     for row, cells in zip(rows, table, strict=True):
-        cells = {**cells, "state": json.loads(cells["state"]), "candidates": json.loads(cells["candidates"])}
+        cells |= {name: json.loads(cells[name]) for name in ("state", "candidates", "details")}
         assert cells == row
     with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
         written = list(csv.DictReader(file))

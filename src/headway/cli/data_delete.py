@@ -122,6 +122,7 @@ def _counts(done: Erased) -> str:
         (done.signals, "signal"),
         (done.outcomes, "outcome"),
         (done.episodes, "episode"),
+        (done.details, "detail"),
     ]
     parts = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in named if count]
     return ", ".join(parts) or "nothing"

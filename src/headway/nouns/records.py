@@ -17,6 +17,7 @@ __all__ = [
     "SOURCES",
     "Candidate",
     "Decision",
+    "Detail",
     "Ending",
     "Outcome",
     "Settled",
@@ -53,6 +54,15 @@ class Situation:
     episode: str | None = None
     step: int | None = None
     role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Something that a kit keeps beside a decision, under a name of its own; at most 1 MiB."""
+
+    kit: str
+    name: str
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,10 @@ Not covered: writing to the source meanwhile (the last step notices), and files 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from headway.nouns.errors import Conflict
@@ -24,6 +26,8 @@ from headway.observe.database import Connection, Database, Row, Table
 __all__ = ["Copied", "copy"]
 
 _PAGE = 2000
+_PAGE_BYTES = 8 << 20
+_HEAVY: Mapping[str, str] = {"details": "data"}  # tables whose pages end by bytes too, and the column that weighs
 # Beside the key: what two rows must have in common to be the same row at different times. Everything else may change.
 _SAME: Mapping[str, tuple[str, ...]] = {
     "candidate_sets": ("hash",),
@@ -134,12 +138,17 @@ def _pages(
     columns, keys = ", ".join(table.columns), ", ".join(table.key)
     while True:
         where, values = ("", ()) if low is None else (f" WHERE ({keys}) > ({_marks(table.key)})", low)
-        rows = database.query(f"SELECT {columns} FROM {name}{where} ORDER BY {keys} LIMIT ?", (*values, size))
+        count = size
+        if name in _HEAVY:
+            sizes = f"SELECT LENGTH({_HEAVY[name]}) FROM {name}{where} ORDER BY {keys} LIMIT ?"
+            total = list(accumulate(row[0] for row in database.query(sizes, (*values, size))))
+            count = max(1, bisect_right(total, _PAGE_BYTES))
+        rows = database.query(f"SELECT {columns} FROM {name}{where} ORDER BY {keys} LIMIT ?", (*values, count))
         if not rows:
             return
         high = _key(table, rows[-1])
         yield low, high, rows
-        if len(rows) < size:
+        if len(rows) < count:
             return
         low = high
 

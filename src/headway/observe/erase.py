@@ -5,10 +5,10 @@
     with database.transaction() as connection:
         erase(connection, wanted, found)             # all of it or nothing
 
-With a decision go its signals, outcomes, provenance and, where nothing else uses them, its candidate set, its episode
-with the signals on it, and its raters' names. Decisions that repeat a deleted draw stay, without an outcome. Draws that
-lose some of their signals lose their outcome too, and the settling marks go back to before those signals, so that they
-settle afresh; a crash in between changes nothing about that.
+With a decision go its signals, outcomes, details, provenance and, where nothing else uses them, its candidate set, its
+episode with the signals on it, and its raters' names. Decisions that repeat a deleted draw stay, without an outcome.
+Draws that lose some of their signals lose their outcome too, and the settling marks go back to before those signals, so
+that they settle afresh; a crash in between changes nothing about that.
 
 Not covered: what was exported, backed up or learned (`project.erase` lists the bundles), the ledger and evidence, which
 hold counts and no texts.
@@ -262,6 +262,7 @@ def erase(connection: Connection, wanted: Doomed, found: Found) -> dict[str, int
         gone["signals"] += execute(f"DELETE FROM signals WHERE {sql}", values).rowcount
     if found.rater_id:
         gone["signals"] += execute(f"DELETE FROM signals WHERE {_by_rater(found)}", _rater_values(found)).rowcount
+    gone["details"] = execute(f"DELETE FROM details WHERE decision IN (SELECT id {doomed})", found.values).rowcount
     gone["imported"] = execute(f"DELETE FROM imported WHERE decision IN (SELECT id {doomed})", found.values).rowcount
     sets = [row[0] for row in execute(f"SELECT DISTINCT candidate_set_id {doomed}", found.values)]
     gone["decisions"] = execute(f"DELETE {doomed}", found.values).rowcount

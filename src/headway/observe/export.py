@@ -5,8 +5,9 @@
 Streams in bounded memory, up to the decision that was the last one when it began. The file appears whole or not at all,
 and a manifest beside it (`route.jsonl.manifest.json`) says what is in it: counts, filters, reward versions, SHA-256.
 
-A CSV cell that a spreadsheet would run as a formula gets an apostrophe before it. Not covered: withdrawn and replaced
-signals (only what counts is exported), policies and the ledger.
+A CSV cell that a spreadsheet would run as a formula gets an apostrophe before it. What kits keep beside a decision is
+under `details`, by kit and name, in base64. Not covered: withdrawn and replaced signals (only what counts is exported),
+policies and the ledger.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from headway.nouns.ids import id_bytes
 from headway.nouns.protocols import Progress
 from headway.nouns.records import SOURCES, Decision, Source
 from headway.observe.database import Database
+from headway.observe.details import as_text, having_details
+from headway.observe.details import read as read_details
 from headway.observe.query import Query
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, dumps, microseconds
 
@@ -85,10 +88,11 @@ def export(
         name: Counter() for name in ("source", "task", "role", "status", "reward_version")
     }
     total, first, last = 0, None, None
+    details = 0
     left_out: Counter[str] = Counter()
     try:
         with _whole(path) as scratch, _writing(scratch, format, writer, database, left_out) as write:
-            for page in _pages(records(database, query, wanted)):
+            for page in _pages(records(database, query, wanted, details=writer is None)):
                 write(page)
                 total += len(page)
                 first = first or page[0]["at"]
@@ -96,6 +100,7 @@ def export(
                 for each in page:
                     for name, counter in counts.items():
                         counter[each[name] or "none"] += 1
+                    details += sum(map(len, each["details"].values()))
                 if progress is not None:
                     progress("export", total, None)
         manifest = {
@@ -105,6 +110,7 @@ def export(
             "bytes": path.stat().st_size,
             "sha256": _sha256(path),
             "decisions": total - left_out.total(),
+            "details": details,
             "left_out": dict(sorted(left_out.items())),  # what the format cannot say; the other counts include it
             "first_at": first,
             "last_at": last,
@@ -133,7 +139,7 @@ def export(
 # -- reading
 
 
-def records(database: Database, query: Query, wanted: Wanted) -> Iterator[Record]:
+def records(database: Database, query: Query, wanted: Wanted, *, details: bool = True) -> Iterator[Record]:
     """What is wanted, one flat record per decision, in the store's order, in bounded memory."""
     where, values = _where(query, wanted)
     end = int(database.query("SELECT MAX(seq) FROM decisions")[0][0] or 0)
@@ -146,6 +152,7 @@ def records(database: Database, query: Query, wanted: Wanted) -> Iterator[Record
         outcomes = _outcomes(database, [each.seq for each in decisions])
         episodes = {each.situation.episode: _episode(each) for each in decisions if each.situation.episode is not None}
         signals = _signals(database, [*(each.id for each in decisions), *episodes.values()])
+        detailed = having_details(database, [each.id for each in decisions]) if details else set()
         for each in decisions:
             status, reward, clipped, weight, reward_version = outcomes.get(each.seq, _NOTHING)
             of_episode = _episode(each) if each.situation.episode is not None else ""
@@ -157,6 +164,7 @@ def records(database: Database, query: Query, wanted: Wanted) -> Iterator[Record
                 "reward_version": reward_version,
                 "signals": signals.get(each.id, []),
                 "episode_signals": signals.get(of_episode, []),
+                "details": as_text(read_details(database, each.id)) if id_bytes(each.id) in detailed else {},
             }
 
 
@@ -263,11 +271,13 @@ def _slices(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 def _pages(rows: Iterable[Record]) -> Iterator[list[Record]]:
     page: list[Record] = []
+    heavy = 0
     for each in rows:
         page.append(each)
-        if len(page) == _PAGE:
+        heavy += sum(len(text) for by_name in each["details"].values() for text in by_name.values())
+        if len(page) == _PAGE or heavy > _GROUP_BYTES:
             yield page
-            page = []
+            page, heavy = [], 0
     if page:
         yield page
 
@@ -363,7 +373,7 @@ def _parquet(path: Path) -> Iterator[Write]:
                 waiting.clear()
 
         def write(page: Sequence[Record]) -> None:
-            rows = [each | {name: dumps(each[name]) for name in ("state", "candidates")} for each in page]
+            rows = [each | {name: dumps(each[name]) for name in ("state", "candidates", "details")} for each in page]
             waiting.append(arrow.Table.from_pylist(rows, schema=schema))
             if sum(map(len, waiting)) >= _GROUP_ROWS or sum(each.nbytes for each in waiting) >= _GROUP_BYTES:
                 flush()
@@ -377,7 +387,7 @@ _COLUMNS = (
     "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",
     "propensity", "policy", "policy_hash", "config_hash", "encoder", "exploration", "seed", "source", "draw",
     "assigned", "state_seq", "key", "status", "reward", "clipped", "weight", "reward_version", "signals",
-    "episode_signals",
+    "episode_signals", "details",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from headway.nouns.errors import UnknownName
 from headway.nouns.ids import episode_id, id_bytes, id_text, is_episode
 from headway.nouns.records import SOURCES, Decision, Ending, Outcome, Settled, Signal, Source
 from headway.observe.database import Database
+from headway.observe.details import read as read_details
 from headway.observe.rated import Said, Told
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, decode_candidates
 
@@ -129,6 +130,10 @@ class Query:
             f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} {where} ORDER BY d.seq DESC LIMIT ?", (*values, limit)
         )
         return [decision_from_row(row) for row in rows]
+
+    def details(self, decision: str, kit: str) -> dict[str, bytes]:
+        """What a kit keeps beside a decision, by name; see `Store.keep_details`."""
+        return {detail.name: detail.data for detail in read_details(self._database, decision, kit)}
 
     # -- signals
 

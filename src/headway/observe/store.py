@@ -10,8 +10,11 @@ from typing import Any, TypeVar
 
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.ids import episode_id, id_bytes, is_episode
-from headway.nouns.records import Decision, Ending, Signal
+from headway.nouns.records import Decision, Detail, Ending, Signal
 from headway.observe.database import Connection, Database
+from headway.observe.details import checked
+from headway.observe.details import insert as insert_details
+from headway.observe.details import put as put_details
 from headway.observe.early import admit
 from headway.observe.inserting import (
     INSERT,
@@ -38,6 +41,7 @@ from headway.observe.writer import Writer
 __all__ = ["Hand", "Store"]
 
 _T = TypeVar("_T")
+_NO_DETAILS: Mapping[str, Sequence[Detail]] = {}
 
 _FIND_DECISION = f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.id = ?"
 
@@ -60,21 +64,32 @@ class Store:
     # -- decisions
 
     def add(
-        self, decisions: Sequence[Decision], configs: Mapping[str, str], *, opening: Sequence[bool] = ()
+        self,
+        decisions: Sequence[Decision],
+        configs: Mapping[str, str],
+        *,
+        opening: Sequence[bool] = (),
+        details: Mapping[str, Sequence[Detail]] = _NO_DETAILS,
     ) -> list[Decision]:
         """Store decisions; `configs` maps each config hash to the body that it is the hash of.
 
         `opening` says which are the first of their episode: a Conflict (`draw_exists`) if somebody else was faster.
+        `details` are what kits keep beside them, by decision id; for a decision that was stored before, the first stay.
 
         An id that is stored already returns the stored decision if it was the same request, and is a Conflict if it
         was not. Either all of the batch is stored or nothing.
         """
-        stored, found = self._writer.write(self._adding(decisions, configs, opening))
+        stored, found = self._writer.write(self._adding(decisions, configs, opening, details))
         self._names.keep(found)
         return stored
 
     def submit_decisions(
-        self, decisions: Sequence[Decision], configs: Mapping[str, str], *, opening: Sequence[bool] = ()
+        self,
+        decisions: Sequence[Decision],
+        configs: Mapping[str, str],
+        *,
+        opening: Sequence[bool] = (),
+        details: Mapping[str, Sequence[Detail]] = _NO_DETAILS,
     ) -> Future[list[Decision]]:
         outer: Future[list[Decision]] = Future()
 
@@ -87,17 +102,24 @@ class Store:
             self._names.keep(found)
             outer.set_result(stored)
 
-        self._writer.submit(self._adding(decisions, configs, opening)).add_done_callback(committed)
+        self._writer.submit(self._adding(decisions, configs, opening, details)).add_done_callback(committed)
         return outer
 
     def _adding(
-        self, decisions: Sequence[Decision], configs: Mapping[str, str], opening: Sequence[bool]
+        self,
+        decisions: Sequence[Decision],
+        configs: Mapping[str, str],
+        opening: Sequence[bool],
+        details: Mapping[str, Sequence[Detail]],
     ) -> Callable[[Connection], tuple[list[Decision], dict[Any, int]]]:
         prepared = ready(decisions)
+        rows = [row for each in decisions if each.id in details for row in checked(each.id, details[each.id])]
 
         def work(connection: Connection) -> tuple[list[Decision], dict[Any, int]]:
             intern = self._names.session(connection)
-            return self._put_decisions(connection, intern, prepared, configs, opening), intern.found
+            stored = self._put_decisions(connection, intern, prepared, configs, opening)
+            insert_details(connection, rows)
+            return stored, intern.found
 
         return work
 
@@ -219,6 +241,11 @@ class Store:
             )
         return episode, step, None
 
+    def keep_details(self, decision: str, kit: str, name: str, data: bytes) -> None:
+        """Keep something of a kit's beside a stored decision; a name that is there already gets the new bytes."""
+        rows = checked(decision, [Detail(kit, name, data)])
+        self._writer.write(lambda connection: put_details(connection, decision, rows))
+
     # -- signals
 
     def signal(self, signals: Sequence[Signal], *, early: bool = False) -> int:
@@ -339,6 +366,10 @@ class Hand:
 
     def add(self, decisions: Sequence[Decision], configs: Mapping[str, str]) -> list[Decision]:
         return self._store._put_decisions(self.connection, self.intern, ready(decisions), configs)
+
+    def add_details(self, decision: str, details: Sequence[Detail]) -> None:
+        """Keep details beside a decision that is stored by now; what is there already stays."""
+        insert_details(self.connection, checked(decision, details))
 
     def signal(self, signal: Signal) -> int:
         return self._store._put_signal(self.connection, self.intern, signal, id_bytes(signal.subject), False)

@@ -35,6 +35,7 @@ class Erased:
     raters: int = 0
     jobs: int = 0
     experiences: int = 0
+    details: int = 0  # what kits kept beside the decisions
     tasks: list[str] = field(default_factory=list)
     snapshots: dict[str, str] = field(default_factory=dict)  # online policies without what was deleted, by task
     bundles: list[str] = field(default_factory=list)  # that were learned from deleted rows
@@ -75,6 +76,7 @@ def _erase(project: Project, wanted: Doomed, dry_run: bool, rewrite: bool) -> Er
     done.outcomes, done.signals, done.decisions = gone["settled"], gone["signals"], gone["decisions"]
     done.episodes, done.candidate_sets = gone["episodes"], gone["candidate_sets"]
     done.raters, done.jobs, done.experiences = gone["raters"], gone["jobs"], gone.get("experiences", 0)
+    done.details = gone["details"]
     if dry_run:
         return done
     done.snapshots = {each.task: each.policy for each in snapshots}

@@ -20,7 +20,7 @@ from headway.nouns.records import Situation
 from headway.observe.experience import part_of_group
 from headway.observe.ingest.files import digest_of, kind_of
 from headway.observe.ingest.formats import VERSION, Format, Item, detect, read
-from headway.observe.ingest.keeping import BATCH, Clash, Keeper, Origin
+from headway.observe.ingest.keeping import BATCH, BATCH_BYTES, Clash, Keeper, Origin
 from headway.observe.ingest.records import Options, Problem, Record, Skipped
 from headway.reward.presets import PRESETS
 
@@ -297,10 +297,12 @@ def _kept(redact: Redactor, rest: str) -> str | None:
 
 def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
     batch: list[Record] = []
+    details = 0
     for each in records:
         batch.append(each)
-        if len(batch) == BATCH:
+        details += sum(len(detail.data) for detail in each.details)
+        if len(batch) == BATCH or details > BATCH_BYTES:
             yield batch
-            batch = []
+            batch, details = [], 0
     if batch:
         yield batch

@@ -18,14 +18,16 @@ from headway.nouns.errors import Conflict, HeadwayError
 from headway.nouns.ids import id_bytes, id_text
 from headway.nouns.records import Decision, Signal, Situation
 from headway.observe.database import Database
+from headway.observe.details import read as read_details
 from headway.observe.ingest.records import Record
 from headway.observe.query import Query
 from headway.observe.rows import dumps, encode_candidates, microseconds, request_of
 from headway.observe.store import Hand, Store
 
-__all__ = ["BATCH", "Clash", "Fate", "Keeper", "Kept", "Origin"]
+__all__ = ["BATCH", "BATCH_BYTES", "Clash", "Fate", "Keeper", "Kept", "Origin"]
 
 BATCH = 1000
+BATCH_BYTES = 16 << 20  # of details
 CONFIG = "elsewhere"
 Fate = Literal["new", "same", "late", "conflict"]
 _MARKS = 500
@@ -119,9 +121,10 @@ class Keeper:
             record.text, record.state, record.role, record.episode, record.step, record.at, record.action,
             encode_candidates(record.candidates)[1], record.probabilities, record.source,
         ]  # fmt: skip
-        content = _hash(dumps(said))
+        content = _hash(dumps(said).encode())
         told = sorted((each.name, each.rater, each.key, each.value, each.label) for each in record.signals)
-        outcome = _hash(dumps([told, record.ending]))
+        kept = sorted((each.kit, each.name, _hash(each.data).hex()) for each in record.details)
+        outcome = _hash(dumps([told, record.ending, kept] if kept else [told, record.ending]).encode())
         if record.id:
             return _Keyed(record, id_bytes(record.id), content, outcome, record.origin)
         identity = f"id\0{record.origin}" if record.origin else f"row\0{content.hex()}\0{self._times.next(content)}"
@@ -193,12 +196,16 @@ class Keeper:
         return f" ({', '.join(names)})" if names else ""
 
     def _contradicted(self, each: _Keyed) -> str:
-        """The stored signal that the row gives another value, in words; empty where it only adds."""
+        """The stored signal or detail that the row gives another value, in words; empty where it only adds."""
         stored = {(row.name, row.rater): row for row in self._query.signals(id_text(each.id)) if row.value is not None}
         for told in each.record.signals:
             before = stored.get((told.name, told.rater))
             if before is not None and before.value != told.value:
                 return f"{told.name} = {before.value:g}, now it is {told.value:g}"
+        kept = {(detail.kit, detail.name): detail.data for detail in read_details(self._database, id_text(each.id))}
+        for detail in each.record.details:
+            if kept.get((detail.kit, detail.name), detail.data) != detail.data:
+                return f"other bytes as {detail.name!r} of the kit {detail.kit!r}"
         return ""
 
     # -- writing
@@ -233,6 +240,7 @@ class Keeper:
                 name, rater = hand.intern.name("signal", told.name), hand.intern.name("rater", told.rater)
                 at = microseconds(decision.at if told.at is None else told.at)
                 signals.append((each.id, name, told.value, told.label or None, rater, at, told.key))
+            hand.add_details(decision.id, each.record.details)
         hand.connection.executemany(
             "INSERT INTO signals (subject, name_id, value, label, rater_id, at, key) VALUES (?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (subject, name_id, rater_id, key) DO NOTHING",
@@ -282,6 +290,7 @@ class Keeper:
                         at=at,
                     )
                 )
+        hand.add_details(decision.id, each.record.details)
         hand.connection.execute(
             "UPDATE imported SET outcome = ?, rest = ? WHERE decision = ?", (each.outcome, each.record.rest, each.id)
         )
@@ -337,8 +346,8 @@ def _named(each: _Keyed) -> str:
     return f"the row {each.origin!r}" if each.origin else "the same row"
 
 
-def _hash(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 class _Times:

@@ -1,4 +1,4 @@
-"""Our own exports, read back: every decision keeps its id, its probabilities and its signals with rater and key.
+"""Our own exports, read back: every decision keeps its id, probabilities, details, and signals with rater and key.
 
 The files of `headway data export`, as JSON lines, Parquet or CSV. What is derived (status, reward) is not read: the
 store derives it again. What belongs to the project that exported (policy bundles, seeds, configurations) stays there,
@@ -13,7 +13,8 @@ import msgspec
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.ids import parse_decision_id
-from headway.nouns.records import SOURCES, Candidate, Value
+from headway.nouns.records import SOURCES, Candidate, Detail, Value
+from headway.observe.details import checked, from_text
 from headway.observe.ingest.fields import Wrong, fields_left, finite, flat, integer, moment, name_of, shown, text_of
 from headway.observe.ingest.formats import Format, by_line
 from headway.observe.ingest.records import Options, Record, Told
@@ -22,7 +23,7 @@ __all__ = ["OWN", "looks_like_export", "read_export"]
 
 _USED = (
     "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",
-    "propensity", "policy", "source", "signals",
+    "propensity", "policy", "source", "signals", "details",
 )  # fmt: skip
 _DERIVED = (
     "policy_hash", "config_hash", "encoder", "exploration", "seed", "draw", "assigned", "state_seq", "key", "status",
@@ -81,8 +82,20 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
         policy=name_of(row, "policy", optional=True),
         source=next((each for each in SOURCES if each == source and each != "real"), "imported"),
         signals=tuple(_signal(each, place) for place, each in enumerate(signals)),
+        details=_details(_decoded(row, "details", {}), identifier),
         ignored=tuple(left),
     )
+
+
+def _details(given: object, decision: str) -> tuple[Detail, ...]:
+    try:
+        details = from_text(given)
+        checked(decision, details)
+    except ValueError as error:
+        raise Wrong("details", f"details is {shown(given)}: {error}.") from None
+    except InvalidInput as error:
+        raise Wrong("details", error.message, error.hint) from None
+    return details
 
 
 def _unguarded(value: Any) -> Any:

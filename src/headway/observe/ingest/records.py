@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.nouns.errors import InvalidInput
-from headway.nouns.records import Candidate, Ending, Source, State
+from headway.nouns.records import Candidate, Detail, Ending, Source, State
 
 __all__ = ["Options", "Problem", "Record", "Row", "Skipped", "Told"]
 
@@ -49,6 +49,7 @@ class Record:
     id: str = ""  # only our own exports keep the id that the decision had
     task: str = ""  # likewise
     policy: str = ""  # likewise
+    details: tuple[Detail, ...] = ()  # likewise: what kits kept beside it
     rest: str | None = None  # the line itself, where an export back to the format needs it
 
     def labels(self) -> dict[str, float]:

@@ -1,0 +1,127 @@
+"""What kits keep beside a decision: named bytes, stored with it, deleted with it, copied and exported with it.
+
+    store.keep_details(decision.id, "proxy", "answer", b"…")      # a name that is there already gets the new bytes
+    query.details(decision.id, "proxy")                           # {"answer": b"…"}
+
+At most 1 MiB each and 16 MiB for one decision. Not covered: redaction. Bytes are stored as they are given, so a kit
+that keeps what users wrote redacts it first.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error as BadBase64
+from collections.abc import Iterable, Mapping, Sequence
+
+from headway.nouns.errors import InvalidInput, UnknownName
+from headway.nouns.ids import id_bytes
+from headway.nouns.records import Detail
+from headway.observe.database import Connection, Database
+
+__all__ = ["LARGEST", "MOST", "as_text", "checked", "from_text", "having_details", "insert", "put", "read"]
+
+LARGEST = 1 << 20  # bytes of one detail
+MOST = 16 << 20  # bytes of all details of one decision: one line of an export has to hold them
+_LONGEST_NAME = 200
+_MARKS = 500  # bound values per statement
+_INSERT = "INSERT INTO details (decision, kit, name, data) VALUES (?, ?, ?, ?) ON CONFLICT (decision, kit, name) DO "
+
+Prepared = Sequence[tuple[bytes, str, str, bytes]]  # rows of the table
+
+
+def checked(decision: str, details: Iterable[Detail]) -> Prepared:
+    """The rows for one decision, or InvalidInput where something does not fit."""
+    raw = id_bytes(decision)
+    rows = [(raw, detail.kit, detail.name, bytes(detail.data)) for detail in details]
+    for _, kit, name, data in rows:
+        for what, value in (("kit", kit), ("name", name)):
+            if not 0 < len(value) <= _LONGEST_NAME or "\0" in value:
+                raise InvalidInput(
+                    f"The {what} of a detail is {value[:60]!r}, expected 1 to {_LONGEST_NAME} characters without NUL.",
+                    code="bad_detail",
+                )
+        if len(data) > LARGEST:
+            raise _too_large(f"The detail {name!r} of the kit {kit!r} has {len(data):,} bytes", LARGEST)
+    total = sum(len(data) for *_, data in rows)
+    if total > MOST:
+        raise _too_large(f"The details of {decision} have {total:,} bytes together", MOST)
+    return rows
+
+
+def insert(connection: Connection, rows: Prepared) -> None:
+    """Add details to decisions that this transaction stores; what is there already stays."""
+    if rows:
+        connection.executemany(f"{_INSERT}NOTHING", rows)
+
+
+def put(connection: Connection, decision: str, rows: Prepared) -> None:
+    """Add or replace details of one stored decision."""
+    raw = id_bytes(decision)
+    if connection.execute("SELECT 1 FROM decisions WHERE id = ?", (raw,)).fetchone() is None:
+        raise UnknownName(
+            f"There is no decision {decision!r}.",
+            code="unknown_decision",
+            hint="Keep details beside the id that `decide` returned.",
+        )
+    connection.executemany(f"{_INSERT}UPDATE SET data = excluded.data", rows)
+    total = connection.execute("SELECT SUM(LENGTH(data)) FROM details WHERE decision = ?", (raw,)).fetchone()[0] or 0
+    if total > MOST:
+        raise _too_large(f"The details of {decision} would have {total:,} bytes together", MOST)
+
+
+def read(database: Database, decision: str, kit: str | None = None) -> list[Detail]:
+    """The details of one decision, in the order of kit and name; of one kit only, if it is named."""
+    where, values = ("", ()) if kit is None else (" AND kit = ?", (kit,))
+    rows = database.query(
+        f"SELECT kit, name, data FROM details WHERE decision = ?{where} ORDER BY kit, name",
+        (id_bytes(decision), *values),
+    )
+    return [Detail(kit, name, bytes(data)) for kit, name, data in rows]
+
+
+def having_details(database: Database, decisions: Sequence[str]) -> set[bytes]:
+    """Which of these decisions have any, by the bytes of their ids."""
+    having: set[bytes] = set()
+    for start in range(0, len(decisions), _MARKS):
+        some = [id_bytes(decision) for decision in decisions[start : start + _MARKS]]
+        rows = database.query(
+            f"SELECT DISTINCT decision FROM details WHERE decision IN ({', '.join('?' * len(some))})", some
+        )
+        having |= {bytes(row[0]) for row in rows}
+    return having
+
+
+# -- in exports
+
+
+def as_text(details: Iterable[Detail]) -> dict[str, dict[str, str]]:
+    """Kit → name → base64, as an export holds them."""
+    found: dict[str, dict[str, str]] = {}
+    for detail in details:
+        found.setdefault(detail.kit, {})[detail.name] = b64encode(detail.data).decode("ascii")
+    return found
+
+
+def from_text(given: object) -> tuple[Detail, ...]:
+    """The details that `as_text` wrote; a ValueError, in words, for anything else."""
+    if not isinstance(given, Mapping):
+        raise ValueError("expected an object of kits")
+    details = []
+    for kit, by_name in given.items():
+        if not isinstance(by_name, Mapping):
+            raise ValueError(f"expected an object of names for the kit {kit!r}")
+        for name, text in by_name.items():
+            try:
+                data = b64decode(text, validate=True)
+            except (BadBase64, TypeError, ValueError):
+                raise ValueError(f"expected base64 for {name!r} of the kit {kit!r}") from None
+            details.append(Detail(str(kit), str(name), data))
+    return tuple(details)
+
+
+def _too_large(what: str, limit: int) -> InvalidInput:
+    return InvalidInput(
+        f"{what}; at most {limit:,} can be kept.",
+        code="detail_too_large",
+        hint="Keep a file of your own, and only its name or hash here.",
+    )
