@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from _contract import arguments, finish, say
@@ -32,8 +33,10 @@ import headway
 from headway.nouns.ids import decision_id
 from headway.nouns.records import Candidate, Decision, Situation
 from headway.observe.database import open_database
+from headway.observe.query import Query
 from headway.observe.store import Store
 from headway.observe.writer import Writer
+from headway.promote.ledger import Entry, EntryKind, Ledger
 
 ARMS = tuple(Candidate(f"model-{number}") for number in range(9))
 CONFIGS = {"c0": '{"encoder":""}'}
@@ -138,6 +141,29 @@ def decide_us(folder: Path, durability: str) -> dict[str, float]:
     return found
 
 
+def ledger_ms(folder: Path, rows: int = 10_000) -> dict[str, float]:
+    """Medians of what is asked of a ledger of 10,000 rows: by the poll for changes, by a decision's first look."""
+    database = open_database(folder / "ledger.db", "process")
+    ledger = Ledger(database, Query(database))
+    kinds: tuple[EntryKind, ...] = ("candidate", "plan", "shadow", "promote", *("snapshot",) * 36)
+    current = ""
+    with database.transaction() as connection:
+        for number in range(rows):
+            kind, digest = kinds[number % len(kinds)], f"{number:064x}"
+            entry = Entry(task="route", kind=kind, policy="bandit@0000", policy_hash=digest, expects=current)
+            ledger.write(connection, entry)
+            current = digest if kind in ("promote", "snapshot") else current
+    questions: dict[str, Callable[[str], object]] = {
+        "head": ledger.head, "current": ledger.current, "canary": ledger.canary, "heads": ledger.heads
+    }  # fmt: skip
+    figures = {}
+    for name, ask in questions.items():
+        ask("route")
+        figures[f"ledger_{name}_{rows}_ms"] = statistics.median(timed(partial(ask, "route")) for _ in range(300)) * 1e3
+    database.close()
+    return figures
+
+
 MILLION = """
 import sys, time
 def peak_mb():  # ru_maxrss would count what the parent had in memory when it forked
@@ -213,6 +239,8 @@ def main() -> None:
         for durability in ("process", "power"):
             figures |= decide_us(folder / durability, durability)
             say(f"  decide, 9 arms, durability {durability}: {figures[f'decide_us_{durability}']:.0f} µs")
+        figures |= ledger_ms(folder)
+        say(f"  ledger of 10,000 rows: head {figures['ledger_head_10000_ms']:.4f} ms")
         if not chosen.no_postgres:
             shared = postgres_figures(chosen.quick, INSERT, decisions, plain_row, CONFIGS)
             figures |= shared

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 
 import numpy as np
@@ -166,3 +167,106 @@ def test_an_unwritable_folder_is_said_and_leaves_nothing(tmp_path):
     with pytest.raises(HeadwayError) as error:
         bundle.write(tmp_path / "file", header(), TENSORS)
     assert error.value.code == "bundle_not_written"
+
+
+# -- verified once
+
+
+@pytest.fixture
+def hashed(monkeypatch):
+    """The digests that were computed, in order. Files count as old at once: no test waits for a clock."""
+    monkeypatch.setattr(bundle, "_FRESH_NS", -1)
+    computed = []
+    compute = bundle.digest_of
+
+    def digest_of(header, weights):
+        computed.append(compute(header, weights))
+        return computed[-1]
+
+    monkeypatch.setattr(bundle, "digest_of", digest_of)
+    return computed
+
+
+def test_a_registry_hashes_untouched_files_once(tmp_path, hashed):
+    digest, _ = store(tmp_path)
+    hashed.clear()
+    registry = Registry(tmp_path)
+    first = registry.load(digest, task="route")
+    again = registry.load(digest, task="route")
+    assert hashed == [digest]
+    assert first[0] == again[0]
+    assert all(np.array_equal(first[1][name], again[1][name]) for name in TENSORS)
+    Registry(tmp_path).load(digest, task="route")
+    assert hashed == [digest, digest], "another registry trusts nobody"
+
+
+@pytest.mark.parametrize("name", ["header.json", "weights.safetensors"])
+@pytest.mark.parametrize("how", ["in place", "by another file"])
+def test_a_bundle_that_is_damaged_after_it_was_verified_is_still_found(tmp_path, hashed, name, how):
+    digest, folder = store(tmp_path)
+    registry = Registry(tmp_path)
+    registry.load(digest, task="route")
+    before = (folder / name).stat()
+    content = bytearray((folder / name).read_bytes())
+    content[-1] ^= 1
+    target = folder / name if how == "in place" else folder / "other"
+    target.write_bytes(content)
+    target.replace(folder / name)
+    os.utime(folder / name, ns=(before.st_atime_ns, before.st_mtime_ns + (how == "in place")))
+    with pytest.raises(Damaged) as error:
+        registry.load(digest, task="route")
+    assert error.value.code == "bundle_hash_mismatch"
+
+
+def test_a_file_that_was_just_written_is_hashed_again(tmp_path, hashed, monkeypatch):
+    monkeypatch.setattr(bundle, "_FRESH_NS", 3_600 * 10**9)
+    digest, _ = store(tmp_path)
+    hashed.clear()
+    registry = Registry(tmp_path)
+    for _ in range(2):
+        registry.load(digest, task="route")
+    assert hashed == [digest, digest]
+
+
+def test_only_so_many_verified_bundles_are_remembered(tmp_path, hashed, monkeypatch):
+    monkeypatch.setattr(bundle, "_REMEMBERED", 2)
+    digests = [store(tmp_path, seed=seed)[0] for seed in range(3)]
+    registry = Registry(tmp_path)
+    for digest in digests:
+        registry.load(digest, task="route")
+    hashed.clear()
+    for digest in reversed(digests):
+        registry.load(digest, task="route")
+    assert hashed == [digests[0]], "the one that was verified first is forgotten"
+
+
+# -- removed
+
+
+def test_a_removed_bundle_is_gone_whole_and_reading_it_says_so(tmp_path):
+    digest, folder = store(tmp_path)
+    assert bundle.remove(tmp_path, digest)
+    assert not folder.exists()
+    assert list(tmp_path.iterdir()) == []
+    assert not bundle.remove(tmp_path, digest)
+    for read in (bundle.read, bundle.read_header):
+        with pytest.raises(Damaged) as error:
+            read(tmp_path, digest)
+        assert error.value.code == "bundle_missing"
+        assert "it is gone" in error.value.message
+
+
+def test_a_bundle_that_is_being_read_is_not_removed(tmp_path):
+    digest, folder = store(tmp_path)
+    with bundle._held(folder):
+        assert not bundle.remove(tmp_path, digest)
+        assert bundle.read(tmp_path, digest)
+    assert bundle.remove(tmp_path, digest)
+
+
+def test_what_a_killed_removal_left_is_no_bundle_and_goes_with_the_next(tmp_path):
+    (killed, folder), (digest, _) = store(tmp_path), store(tmp_path, seed=8)
+    folder.rename(tmp_path / f".gone-{killed}")
+    assert list(Registry(tmp_path).digests()) == [digest]
+    assert bundle.remove(tmp_path, digest)
+    assert list(tmp_path.iterdir()) == []

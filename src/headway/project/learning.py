@@ -16,6 +16,7 @@ from headway.nouns.records import Settled
 from headway.observe.experience import PARTS, Recorded, part_of, without
 from headway.promote.bundle import specs
 from headway.promote.ledger import Entry
+from headway.promote.prune import prune
 
 if TYPE_CHECKING:
     from headway.project.facade import Project
@@ -159,6 +160,7 @@ def fold(project: Project, task: str) -> str | None:
         )
     )
     project.servings.forget(task)
+    prune(project.ledger, project.registry, task, now=project.clock())
     return str(ref)
 
 

@@ -2,6 +2,7 @@
 
     digest = write(folder, header, tensors)      # atomically: a bundle is there whole or not at all
     header, tensors = read(folder, digest)       # verified: hash, limits, names, shapes, dtypes, finiteness
+    remove(folder, digest)                       # atomically as well, and never while it is being read
 
 A bundle is untrusted input. Nothing in it is executed; safetensors is parsed here, within limits, before numpy sees a
 byte. Not covered: whether the policy is any good (that is what evidence is for).
@@ -9,13 +10,16 @@ byte. Not covered: whether the policy is any good (that is what evidence is for)
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import struct
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,16 +34,45 @@ if TYPE_CHECKING:
 
     Tensors = Mapping[str, NDArray[np.generic]]
 
-__all__ = ["FORMAT", "digest_of", "read", "read_header", "write"]
+__all__ = ["FORMAT", "Verified", "digest_of", "read", "read_header", "remove", "specs", "write"]
 
 FORMAT = 1
 HEADER, WEIGHTS = "header.json", "weights.safetensors"
+_GONE = ".gone-"  # before the name of a bundle that is being removed
+_FRESH_NS = 100_000_000  # a file written this recently could change again without a new time stamp
+_REMEMBERED = 256
 _MAX_HEADER = 1 << 20
 _MAX_TENSORS = 4096
 _MAX_WEIGHTS = 8 << 30
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
 _NAMES = {numpy: name for name, numpy in _DTYPES.items()}
+
+
+FileIdentity = tuple[int, int, int, int]  # inode, size, times of the last change to content and to the inode
+
+
+class Verified:
+    """Which files a process has hashed already. A file that changed in any way since is hashed again.
+
+    Not covered: a disk that returns other bytes for a file that nobody touched; the next process and `headway doctor`
+    find that.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[FileIdentity, ...]] = {}
+
+    def knows(self, digest: str, files: tuple[FileIdentity, ...]) -> bool:
+        return self._known.get(digest) == files
+
+    def remember(self, digest: str, files: tuple[FileIdentity, ...]) -> None:
+        changed = max(changed for *_, changed in files)
+        if time.time_ns() - changed < _FRESH_NS or changed % 1_000_000_000 == 0:
+            return  # too fresh, or a file system that counts whole seconds: the next change might not show
+        self._known[digest] = files
+        while len(self._known) > _REMEMBERED:
+            with suppress(KeyError):  # another thread was faster
+                del self._known[next(iter(self._known))]
 
 
 def digest_of(header: bytes, weights: bytes) -> str:
@@ -89,16 +122,24 @@ def write(root: Path, header: Header, tensors: Tensors) -> str:
 
 def read_header(root: Path, digest: str) -> Header:
     """The header alone, without the check of the weights: for lists."""
-    return _parse_header(_bytes(root / digest / HEADER, _MAX_HEADER, digest), digest)
+    return _parse_header(_bytes(root / digest / HEADER, _MAX_HEADER, digest)[0], digest)
 
 
-def read(root: Path, digest: str) -> tuple[Header, Tensors]:
-    """Header and tensors of the bundle whose content hash is `digest`, or Damaged."""
-    body = _bytes(root / digest / HEADER, _MAX_HEADER, digest)
-    weights = _bytes(root / digest / WEIGHTS, _MAX_WEIGHTS, digest)
-    found = digest_of(body, weights)
-    if found != digest:
-        raise _damaged(digest, f"its content hashes to {found[:12]}…", "bundle_hash_mismatch")
+def read(root: Path, digest: str, verified: Verified | None = None) -> tuple[Header, Tensors]:
+    """Header and tensors of the bundle whose content hash is `digest`, or Damaged.
+
+    `verified` remembers which files were hashed: untouched ones are not hashed again.
+    """
+    with _held(root / digest):
+        body, of_header = _bytes(root / digest / HEADER, _MAX_HEADER, digest)
+        weights, of_weights = _bytes(root / digest / WEIGHTS, _MAX_WEIGHTS, digest)
+    files = (of_header, of_weights)
+    if verified is None or not verified.knows(digest, files):
+        content = digest_of(body, weights)
+        if content != digest:
+            raise _damaged(digest, f"its content hashes to {content[:12]}…", "bundle_hash_mismatch")
+        if verified is not None:
+            verified.remember(digest, files)
     header = _parse_header(body, digest)
     tensors = _parse_weights(weights, digest)
     declared = {spec.name: (spec.dtype, tuple(spec.shape)) for spec in header.tensors}
@@ -106,6 +147,45 @@ def read(root: Path, digest: str) -> tuple[Header, Tensors]:
     if declared != present:
         raise _damaged(digest, "its tensors are not those that its header names")
     return header, tensors
+
+
+def remove(root: Path, digest: str) -> bool:
+    """Delete a bundle; False: it is not there, cannot be deleted, or somebody is reading it.
+
+    It is renamed before its files go, so that it is there whole or not at all; what a killed process left of that is
+    deleted by the next removal.
+    """
+    for leftover in root.glob(f"{_GONE}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    try:
+        handle = os.open(root / digest, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while a reader holds it
+        gone = (root / digest).rename(root / f"{_GONE}{digest}")
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    shutil.rmtree(gone, ignore_errors=True)
+    return True
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Keeps `remove` from taking a bundle away between its two files. Where there is none, reading says so."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        yield
+        return
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
 
 
 def specs(tensors: Tensors) -> tuple[TensorSpec, ...]:
@@ -116,12 +196,17 @@ def specs(tensors: Tensors) -> tuple[TensorSpec, ...]:
     )
 
 
-def _bytes(path: Path, limit: int, digest: str) -> bytes:
+def _bytes(path: Path, limit: int, digest: str) -> tuple[bytes, FileIdentity]:
     try:
-        if path.stat().st_size > limit:
-            raise _damaged(digest, f"{path.name} is larger than {limit:,} bytes")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            if status.st_size > limit:
+                raise _damaged(digest, f"{path.name} is larger than {limit:,} bytes")
+            return file.read(), (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     except OSError as error:
+        if not path.parent.exists():
+            gone = "it is gone; if it was a snapshot of an online policy, it was removed as an old one"
+            raise _damaged(digest, gone, "bundle_missing") from error
         raise _damaged(digest, f"{path.name} cannot be read ({error.strerror})", "bundle_missing") from error
 
 

@@ -237,6 +237,23 @@ class Ledger:
         rows = self._database.query(f"SELECT MIN(n) FROM ({sql}) AS later", (task_id, n) * len(_LIVE))
         return int(rows[0][0] or 0)
 
+    def snapshots(self, task: str, *, before: int | None = None, until: float | None = None, limit: int) -> list[Entry]:
+        """Snapshot rows, newest first: of those before the row `before` and older than `until`, the last `limit`."""
+        sql, values = f"{_OF_TASK} AND kind = 'snapshot'", [self._task_id(task)]
+        if before is not None:
+            sql, values = f"{sql} AND n < ?", [*values, before]
+        if until is not None:
+            sql, values = f"{sql} AND at < ?", [*values, microseconds(until)]
+        return self._read(task, f"{sql} ORDER BY n DESC LIMIT ?", (*values, limit))
+
+    def named_beyond_snapshots(self, task: str, policy_hash: str) -> bool:
+        """Whether a row of another kind than `snapshot` names the policy: it was promoted, tried or set aside."""
+        rows = self._database.query(
+            "SELECT 1 FROM ledger WHERE task_id = ? AND policy_hash = ? AND kind <> 'snapshot' LIMIT 1",
+            (self._task_id(task), policy_hash),
+        )
+        return bool(rows)
+
     # -- all of it
 
     def entries(self, task: str, *kinds: EntryKind, after: int = 0) -> list[Entry]:

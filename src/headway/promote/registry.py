@@ -1,6 +1,7 @@
 """The policies of a project: bundles by content hash, found again by reference.
 
-registry.find("bandit@4f2a")     # a prefix of the hash is enough while it is unambiguous
+registry.find("bandit@4f2a")                   # a prefix of the hash is enough while it is unambiguous
+registry.load(digest, task="route")            # verified; a second load of the same files does not hash them again
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.errors import Damaged, InvalidInput, UnknownName, did_you_mean
 from headway.promote import bundle
+from headway.promote.bundle import Verified
 
 if TYPE_CHECKING:
     from headway.promote.bundle import Tensors
@@ -27,13 +29,18 @@ class Registry:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._verified = Verified()
 
     def add(self, header: Header, tensors: Tensors) -> PolicyRef:
         return self._shortest(header.family, bundle.write(self.root, header, tensors))
 
     def load(self, digest: str, *, task: str) -> tuple[Header, Tensors]:
-        """A bundle, verified, and refused if it was learned for another task."""
-        header, tensors = bundle.read(self.root, digest)
+        """A bundle, verified, and refused if it was learned for another task.
+
+        The hash is computed once per process as long as the files stay untouched (`bundle.Verified`), so that a
+        promotion, which loads a bundle to check it and again to serve it, hashes it once.
+        """
+        header, tensors = bundle.read(self.root, digest, self._verified)
         if header.task != task:
             raise InvalidInput(
                 f"{header.family}@{digest[:4]} was learned for the task {header.task!r}, not {task!r}.",
@@ -41,6 +48,14 @@ class Registry:
                 hint=f"Learn one for it: headway learn {task}",
             )
         return header, tensors
+
+    def holds(self, digest: str) -> bool:
+        """Whether the bundle is there, damaged or not."""
+        return (self.root / digest).is_dir()
+
+    def remove(self, digest: str) -> bool:
+        """Take a bundle away for good; False: it is not there, or it is being loaded right now."""
+        return bundle.remove(self.root, digest)
 
     def header(self, digest: str) -> Header:
         return bundle.read_header(self.root, digest)
