@@ -1,6 +1,6 @@
 """One question to one upstream, and what it cost: for comparisons that run real models.
 
-The server's own calls (serve/upstreams) stream, fail over and relay; this one asks once, waits and measures.
+The proxy streams, fails over and relays; this asks once, waits and measures. `headway.client.outgoing` makes the calls.
 """
 
 from __future__ import annotations
@@ -8,16 +8,17 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Self
 
 from headway.client.endpoint import ChatEndpoint
 from headway.nouns.errors import HeadwayError, InvalidSettings
 from headway.settings import Settings
 
-__all__ = ["Answered", "Caller"]
+__all__ = ["MeasuredReply", "UpstreamCaller"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class MeasuredReply:
     """What came back; `failed` says why nothing did."""
 
     text: str
@@ -28,10 +29,10 @@ class Answered:
     failed: str = ""
 
 
-class Caller:
+class UpstreamCaller:
     """Asks configured upstreams.
 
-    with Caller(project.settings) as caller:
+    with UpstreamCaller(project.settings) as caller:
         caller.ask("small", "What is the capital of France?")
     """
 
@@ -40,33 +41,33 @@ class Caller:
         self._open = ExitStack()
         self._endpoints: dict[str, ChatEndpoint] = {}
 
-    def __enter__(self) -> Caller:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
     def check(self, names: tuple[str, ...]) -> None:
-        """Refuses before anything was asked: an action that is no upstream, a key that is not set."""
+        """Refuses before anything is sent: an action that is not an upstream, a key that is not set."""
         for name in names:
             upstream = self._settings.upstreams.get(name)
             if upstream is None:
                 raise InvalidSettings(
-                    f"The action {name!r} is no upstream, so nobody can be asked.",
+                    f"The action {name!r} is not an upstream, so it cannot be called.",
                     code="no_upstream",
                     hint=f"Declare [upstreams.{name}] with url and model in headway.toml.",
                 )
             if upstream.key_env:
                 self._settings.key(upstream.key_env)
 
-    def ask(self, name: str, text: str, *, max_tokens: int = 0, temperature: float | None = None) -> Answered:
+    def ask(self, name: str, text: str, *, max_tokens: int = 0, temperature: float | None = None) -> MeasuredReply:
         upstream, endpoint = self._settings.upstreams[name], self._endpoint(name)
         began = time.perf_counter()
         try:
             reply = endpoint.once(text, max_tokens=max_tokens, temperature=temperature)
         except HeadwayError as error:
-            return Answered(text="", latency_s=time.perf_counter() - began, failed=error.message)
-        return Answered(
+            return MeasuredReply(text="", latency_s=time.perf_counter() - began, failed=error.message)
+        return MeasuredReply(
             text=reply.text,
             latency_s=time.perf_counter() - began,
             prompt_tokens=reply.read,

@@ -126,7 +126,7 @@ def _ask(
     part: Path | None,
     progress: Progress | None,
 ) -> list[dict[str, Any]]:
-    from headway.kits.offline.calls import Caller
+    from headway.kits.offline.calls import UpstreamCaller
     from headway.kits.offline.compare_live import Runner, read_tasks
     from headway.kits.sandbox import sandbox
 
@@ -136,7 +136,7 @@ def _ask(
     candidates = project.offers.candidates(settings.name, None, settings.actions)
     body = project.servings.body(settings)
     needs_box = any((each.check or {}).get("kind") in ("code", "all") for each in tasks)
-    with Caller(project.settings) as caller:
+    with UpstreamCaller(project.settings) as caller:
         caller.check(tuple(each.name for each in candidates))
         return Runner(
             project=project,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from headway.kits.offline.calls import Answered, Caller
+from headway.kits.offline.calls import MeasuredReply, UpstreamCaller
 from headway.nouns.errors import InvalidInput
 from headway.nouns.ids import decision_id
 from headway.nouns.protocols import Progress
@@ -100,7 +100,7 @@ class Runner:
     task: str
     sides: Mapping[Side, tuple[str, Pipeline]]
     candidates: tuple[Candidate, ...]
-    caller: Caller
+    caller: UpstreamCaller
     sandbox: Sandbox | None
     seed: int
     max_tokens: int = 0
@@ -195,7 +195,7 @@ class Runner:
         return [json.loads(line) for line in lines[1:]]
 
 
-def _signals(answered: Answered) -> dict[str, float]:
+def _signals(answered: MeasuredReply) -> dict[str, float]:
     found = {"latency_s": answered.latency_s}
     if answered.failed:
         return {**found, "failed": 1.0}
