@@ -161,8 +161,8 @@ def _headway(images: Any, labels: Any, order: Sequence[int], shuffle: int) -> tu
     begin, right = time.process_time(), 0.0
     for number, place in enumerate(order):
         seed = shuffle * 1_000_003 + number
-        opinion = state.policy.distribution(situations[place], CANDIDATES, seed=seed)
-        row = rows[place][draw(opinion.probabilities, uniform(seed))]
+        opinions = state.policy.opinions((situations[place],), CANDIDATES, (seed,))
+        row = rows[place][draw(opinions.probabilities[0].tolist(), uniform(seed))]
         learner.update(state, row)
         right += row.reward or 0.0
     taken = time.process_time() - begin
@@ -209,16 +209,16 @@ def _calls(images: Any, labels: Any, order: Sequence[int]) -> dict[str, float]:
     places = list(order[:1000])
     figures = {
         "us_per_distribution": _micros(
-            lambda: [state.policy.distribution(situations[i], CANDIDATES, seed=i) for i in places], len(places)
+            lambda: [state.policy.opinions((situations[i],), CANDIDATES, (i,)) for i in places], len(places)
         ),
         "us_per_update": _micros(lambda: [learner.update(state, rows[i][i % 10]) for i in places], len(places)),
     }
     pipeline = Pipeline(learner.snapshot(state))
     many = [situations[i] for i in places]
     figures["us_per_pipeline_act"] = _micros(
-        lambda: [pipeline.act(each, CANDIDATES, i) for i, each in enumerate(many)], len(many)
+        lambda: [pipeline.draw((each,), CANDIDATES, (i,)) for i, each in enumerate(many)], len(many)
     )
-    one = _micros(lambda: [pipeline.distribution(each, CANDIDATES, i) for i, each in enumerate(many)], len(many))
+    one = _micros(lambda: [pipeline.distributions((each,), CANDIDATES, (i,)) for i, each in enumerate(many)], len(many))
     batch = _micros(lambda: pipeline.distributions(many, CANDIDATES, range(len(many))), len(many))
     return {**figures, "us_per_batch_row": batch, "batch_speedup": one / batch}
 

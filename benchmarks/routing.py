@@ -323,7 +323,7 @@ def _our_rounds(data: Outcomes, known: Known, order: Any, seed: int) -> Any:
     for number, row in enumerate(order):
         situation = Situation(task="route", text=data.prompts[row])
         chance = seed * 1_000_003 + number
-        acting = state.policy.distribution(situation, candidates, seed=chance).probabilities
+        acting = state.policy.opinions((situation,), candidates, (chance,)).probabilities[0]
         place = draw(acting, uniform(chance))
         got[number] = data.scores[row, place]
         decision = Decision(

@@ -14,6 +14,7 @@ from headway.decide.explore import draw, uniform
 from headway.nouns.protocols import Encoder, Learned, Policy
 from headway.nouns.records import Candidate, Situation
 from tests.families import build
+from tests.opinions import opinion_on
 
 __all__ = ["policy_contract", "rebuilt"]
 
@@ -34,8 +35,9 @@ def policy_contract(
     for floor in (0.0, 0.02):
         pipeline, other = Pipeline(policy, floor=floor), Pipeline(again, floor=floor)
         many = pipeline.distributions(situations, candidates, range(len(situations)))
+        draws = pipeline.draw(situations, candidates, range(len(situations)))
         for seed, situation in enumerate(situations):
-            opinion = policy.distribution(situation, candidates, seed=seed)
+            opinion = opinion_on(policy, situation, candidates, seed=seed)
             _is_distribution(opinion.probabilities, len(candidates))
             assert 0.0 <= opinion.confidence <= 1.0
             # The same seed gives the same result, here, from the stored form, and in a batch.
@@ -45,6 +47,9 @@ def policy_contract(
                 assert (twin.index, twin.propensity, twin.u) == (acted.index, acted.propensity, acted.u)
                 assert twin.opinion.confidence == acted.opinion.confidence
             assert np.array_equal(many[seed], acted.probabilities)
+            assert draws[seed].probabilities == tuple(acted.probabilities.tolist())
+            assert (draws[seed].chosen, draws[seed].propensity) == (acted.index, acted.propensity)
+            assert (draws[seed].exploration, draws[seed].assigned) == (acted.exploration, acted.assigned)
             # The logged propensity is the one acted with.
             assert acted.propensity == acted.probabilities[acted.index] > 0.0
             assert acted.u == uniform(seed)
@@ -89,7 +94,7 @@ def _sets(policy: Policy, situations: Sequence[Situation], candidates: Sequence[
     asked = [sets[place % len(sets)] for place in range(len(rows))]
     found = pipeline.distributions(rows, asked, range(len(rows)))
     for seed, (situation, each) in enumerate(zip(rows, asked, strict=True)):
-        alone = pipeline.distribution(situation, each, seed).probabilities
+        alone = pipeline.act(situation, each, seed).probabilities
         assert np.array_equal(found[seed, : len(each)], alone)
         assert (found[seed, len(each) :] == 0.0).all()
 
@@ -108,5 +113,5 @@ def _falls_back(policy: Policy, situations: Sequence[Situation], candidates: Seq
             if unsure:
                 assert acted.index == len(candidates) - 1
         many = pipeline.distributions(situations, candidates, range(len(situations)))
-        each = [pipeline.distribution(s, candidates, i).probabilities for i, s in enumerate(situations)]
+        each = [pipeline.act(s, candidates, i).probabilities for i, s in enumerate(situations)]
         assert np.array_equal(many, np.stack(each))

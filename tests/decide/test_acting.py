@@ -11,7 +11,7 @@ import pytest
 from headway.decide.acting import Explorer, Pipeline, explorer, sticky
 from headway.decide.baselines import baseline
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, InvalidSettings
-from headway.nouns.protocols import Floats, Opinion, Policy
+from headway.nouns.protocols import Floats, Opinions, Policy
 from headway.nouns.records import Candidate, Decision, Situation
 
 ARMS = tuple(Candidate(name) for name in ("a", "b", "c", "d"))
@@ -27,18 +27,24 @@ class Table:
     probabilities: tuple[float, ...] = (0.0, 1.0, 0.0, 0.0)
     family: str = "table"
 
-    def distribution(
-        self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
-    ) -> Opinion:
+    def opinions(
+        self,
+        situations: Sequence[Situation],
+        candidates: Sequence[Candidate],
+        seeds: Sequence[int],
+        *,
+        confidence: bool = True,
+        std: bool = False,
+    ) -> Opinions:
         def cut(values: tuple[float, ...]) -> Floats:
-            return np.array([values["abcd".index(each.name)] for each in candidates])
+            row = np.array([values["abcd".index(candidate.name)] for candidate in candidates])
+            return np.tile(row, (len(situations), 1))
 
         kept = cut(self.probabilities)
-        total = kept.sum()
-        return Opinion(
-            kept / total if total else np.full(len(kept), 1 / len(kept)),
-            float(situation.state.get("sure", 1.0)),  # type: ignore[arg-type]
-            None,
+        total = float(kept[0].sum())
+        return Opinions(
+            kept / total if total else np.full_like(kept, 1 / len(candidates)),
+            np.array([situation.state.get("sure", 1.0) for situation in situations]),
             cut(self.mean),
             None if self.std is None else cut(self.std),
         )
@@ -49,7 +55,7 @@ def test_the_order_is_policy_then_explorer_then_floor_then_canary() -> None:
     pipeline = Pipeline(
         Table(), floor=0.04, explore=Explorer(kind="epsilon", share=0.2), canary=canary, canary_share=0.25
     )
-    acted = pipeline.distribution(HERE, ARMS, 1)
+    acted = pipeline.act(HERE, ARMS, 1)
     explored = np.array([0.05, 0.85, 0.05, 0.05])
     current = 0.96 * explored + 0.01
     other = 0.96 * np.array([0.05, 0.05, 0.05, 0.85]) + 0.01
@@ -61,10 +67,10 @@ def test_the_order_is_policy_then_explorer_then_floor_then_canary() -> None:
 @pytest.mark.parametrize("kind", ["greedy", "softmax", "squarecb", "thompson"])
 def test_an_explorer_that_needs_predictions_changes_nothing_where_there_are_none(kind: str) -> None:
     rules = baseline("fixed@0", arm="c")
-    plain = Pipeline(rules, floor=0.0, explore=kind).distribution(HERE, ARMS, 1)
+    plain = Pipeline(rules, floor=0.0, explore=kind).act(HERE, ARMS, 1)
     assert plain.probabilities.tolist() == [0.0, 0.0, 1.0, 0.0]
     assert plain.exploration == "policy"
-    explored = Pipeline(Table(), floor=0.0, explore=kind).distribution(HERE, ARMS, 1)
+    explored = Pipeline(Table(), floor=0.0, explore=kind).act(HERE, ARMS, 1)
     assert explored.exploration == kind
     assert explored.probabilities.argmax() == 1
 
@@ -123,9 +129,31 @@ def test_many_rows_at_once_equal_one_by_one(pipeline: Pipeline) -> None:
     asked = [sets[i % 4] for i in range(30)]
     found = pipeline.distributions(situations, asked, range(30))
     for i, (situation, candidates) in enumerate(zip(situations, asked, strict=True)):
-        alone = pipeline.distribution(situation, candidates, i).probabilities
-        assert np.array_equal(found[i, : len(candidates)], alone)
+        alone = pipeline.act(situation, candidates, i)
+        assert np.array_equal(found[i, : len(candidates)], alone.probabilities)
         assert abs(float(found[i].sum()) - 1.0) < 1e-12
+
+
+@pytest.mark.parametrize("explorer_kind", ["policy", "softmax"])
+def test_a_batch_of_draws_equals_acting_one_by_one(explorer_kind: str) -> None:
+    pipeline = Pipeline(
+        Table(),
+        fallback=baseline("fixed@0", arm="c"),
+        confidence_floor=0.5,
+        explore=explorer_kind,
+        canary=baseline("fixed@0", arm="d"),
+        canary_share=0.3,
+    )
+    situations = [Situation(task="t", state={"sure": (number % 10) / 10}) for number in range(40)]
+    seeds = list(range(40))
+    alone = [pipeline.act(situation, ARMS, seed) for situation, seed in zip(situations, seeds, strict=True)]
+    together = pipeline.draw(situations, ARMS, seeds)
+    for one, draw in zip(alone, together, strict=True):
+        assert draw.probabilities == tuple(one.probabilities.tolist())
+        assert (draw.chosen, draw.propensity) == (one.index, one.propensity)
+        assert (draw.exploration, draw.assigned) == (one.exploration, one.assigned)
+    assert {one.branch for one in alone} == {"policy", "fallback"}
+    assert {draw.assigned for draw in together} == {"current", "canary"}
 
 
 def test_candidates_of_one_name_but_other_features_are_not_thrown_together() -> None:
@@ -135,11 +163,17 @@ def test_candidates_of_one_name_but_other_features_are_not_thrown_together() -> 
     class ByCost:
         family: str = "by_cost"
 
-        def distribution(
-            self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
-        ) -> Opinion:
+        def opinions(
+            self,
+            situations: Sequence[Situation],
+            candidates: Sequence[Candidate],
+            seeds: Sequence[int],
+            *,
+            confidence: bool = True,
+            std: bool = False,
+        ) -> Opinions:
             first = 1.0 if candidates[0].features["cost"] == 1.0 else 0.0
-            return Opinion(np.array([first, 1.0 - first]))
+            return Opinions(np.array([[first, 1.0 - first]] * len(situations)))
 
     found = Pipeline(ByCost(), floor=0.0).distributions([HERE, HERE], [cheap, dear], [1, 2])
     assert found.tolist() == [[1.0, 0.0], [0.0, 1.0]]
@@ -148,8 +182,8 @@ def test_candidates_of_one_name_but_other_features_are_not_thrown_together() -> 
 def test_sticky_decisions_repeat_the_first_draw() -> None:
     first = _decision()
     later = sticky(first, (ARMS[2], ARMS[1]))
-    assert (later.index, later.propensity, later.branch) == (1, 0.7, "sticky")
-    assert later.probabilities.tolist() == [0.0, 0.7]
+    assert (later.chosen, later.propensity, later.exploration) == (1, 0.7, "policy")
+    assert later.probabilities == (0.0, 0.7)
     with pytest.raises(Conflict) as error:
         sticky(first, (ARMS[0],))
     assert error.value.code == "sticky_gone"
@@ -179,17 +213,24 @@ def test_a_policy_that_gives_no_distribution_does_not_act(bad: tuple[float, ...]
     class Broken:
         family: str = "broken"
 
-        def distribution(
-            self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
-        ) -> Opinion:
-            return Opinion(np.array(bad))
+        def opinions(
+            self,
+            situations: Sequence[Situation],
+            candidates: Sequence[Candidate],
+            seeds: Sequence[int],
+            *,
+            confidence: bool = True,
+            std: bool = False,
+        ) -> Opinions:
+            return Opinions(np.array([bad] * len(situations)))
 
     policy: Policy = Broken()
     with pytest.raises(Damaged) as error:
         Pipeline(policy).act(HERE, ARMS, 1)
     assert error.value.code == "bad_distribution"
-    with pytest.raises(Damaged):
-        Pipeline(policy).distributions([HERE], ARMS, [1])
+    for rows in (1, 2):
+        with pytest.raises(Damaged):
+            Pipeline(policy).distributions([HERE] * rows, ARMS, range(rows))
 
 
 def test_impossible_settings_and_shapes_are_refused() -> None:

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.decide.bandit import Bandit, Linear, confidence, confidences, rounded
+from headway.decide.bandit import Bandit
+from headway.decide.confidence import confidences, two_best
+from headway.decide.exact import rounded
+from headway.decide.posteriors import Linear
 from headway.encode.state import GRID, Features
 from headway.learn.bandit import BanditLearner
 from headway.nouns.errors import Damaged, HeadwayError, UnknownName
@@ -18,6 +21,7 @@ from headway.nouns.protocols import Learned
 from headway.nouns.records import Candidate, Situation
 from tests.families import build
 from tests.learn.logs import CANDIDATES, Log, identity
+from tests.opinions import opinion_on
 
 
 @given(st.integers(1, 70), st.integers(2, 300), st.integers(0, 2**31))
@@ -27,15 +31,14 @@ def test_scores_do_not_depend_on_the_order_of_addition_or_on_the_batch(rows: int
     x = np.rint(np.clip(rng.normal(size=(rows, width)) * 3, -8, 8) / GRID) * GRID
     half = rng.normal(size=(4, width, width))
     model = Linear(rounded(rng.normal(size=(4, width)) * 7), rounded(half @ half.transpose(0, 2, 1)), np.array([0.3]))
-    mean, std = model.predict(x, None, True)
-    assert std is not None
+    mean, std = model.mean(x, None), model.std(x, range(3))
+    columns = np.array([3, 1])
     for row in range(rows):
-        one_mean, one_std = model.predict(x[row : row + 1], None, True)
-        assert one_std is not None
-        assert np.array_equal(one_mean[0], mean[row])
-        assert np.array_equal(one_std[0], std[row])
-        assert np.array_equal(model.means_of(x[row], None), mean[row])
-        assert model.deviation(x[row], 2) == std[row, 2]
+        one = x[row : row + 1]
+        assert np.array_equal(model.mean(one, None)[0], mean[row])
+        assert np.array_equal(model.std(one, range(3))[0], std[row])
+        assert np.array_equal(model.mean(one, columns)[0], model.mean(x, columns)[row])
+        assert model.std(one, [2, 0])[0].tolist() == [std[row, 2], std[row, 0]]
     back = np.ascontiguousarray(x[:, ::-1]) @ model.weights[:-1, ::-1].T
     assert np.array_equal(back, mean)
 
@@ -47,6 +50,9 @@ def test_rounding_moves_a_weight_by_less_than_a_thirty_millionth_of_the_greatest
 
 
 def test_confidence_is_the_normal_probability_that_the_best_beats_the_second() -> None:
+    def confidence(mean: list[float], std: list[float]) -> float:
+        return float(confidences(np.array([mean]), np.array([std]))[0])
+
     assert confidence([0.0, 1.0], [0.6, 0.8]) == pytest.approx(0.5 * (1 + math.erf(1 / math.sqrt(2))), abs=1e-15)
     assert confidence([0.3, 0.3, 0.1], [0.1, 0.1, 0.1]) == 0.5
     assert confidence([0.3], [9.0]) == 1.0
@@ -54,8 +60,11 @@ def test_confidence_is_the_normal_probability_that_the_best_beats_the_second() -
     rng = np.random.default_rng(2)
     mean, std = rng.normal(size=(50, 5)), rng.random((50, 5))
     mean[:10] = mean[:10].round()  # ties
-    each = [confidence(one, other) for one, other in zip(mean.tolist(), std.tolist(), strict=True)]
-    assert confidences(mean, std).tolist() == each
+    together = confidences(mean, std).tolist()
+    assert together == [confidence(one, other) for one, other in zip(mean.tolist(), std.tolist(), strict=True)]
+    for row, scores in enumerate(mean.tolist()):  # the two best alone say the same
+        pair = list(two_best(scores))
+        assert together[row] == confidence([scores[place] for place in pair], std[row, pair].tolist())
 
 
 def _learned(knobs: dict[str, Any] | None = None) -> Learned:
@@ -74,7 +83,7 @@ RED = Situation(task="identity", state={"x0": 0.0, "x1": 0.0, "x2": 1.0})
 def test_an_unknown_arm_starts_at_the_pooled_mean_with_the_priors_doubt() -> None:
     learned = _learned()
     policy = _built(learned, explore="thompson")
-    opinion = policy.distribution(RED, (*CANDIDATES, Candidate("violet")))
+    opinion = opinion_on(policy, RED, (*CANDIDATES, Candidate("violet")))
     assert opinion.mean is not None
     assert opinion.std is not None
     totals = learned.tensors["totals"]
@@ -84,7 +93,7 @@ def test_an_unknown_arm_starts_at_the_pooled_mean_with_the_priors_doubt() -> Non
 
 def test_a_withdrawn_arm_changes_nothing_for_the_others() -> None:
     policy = _built(_learned())
-    full, few = policy.distribution(RED, CANDIDATES), policy.distribution(RED, CANDIDATES[:2])
+    full, few = opinion_on(policy, RED, CANDIDATES), opinion_on(policy, RED, CANDIDATES[:2])
     assert full.mean is not None
     assert few.mean is not None
     assert np.array_equal(full.mean[:2], few.mean)
@@ -93,14 +102,14 @@ def test_a_withdrawn_arm_changes_nothing_for_the_others() -> None:
 
 def test_cost_weight_prices_arms_by_knob_by_candidate_and_by_the_others_mean() -> None:
     policy = _built(_learned(), cost_weight=2.0, costs={"red": 0.4})
-    plain = _built(_learned()).distribution(RED, CANDIDATES).mean
+    plain = opinion_on(_built(_learned()), RED, CANDIDATES).mean
     offered = (Candidate("blue", {"cost": 0.2}), Candidate("green"), Candidate("red", {"cost": 99.0}))
-    priced = policy.distribution(RED, offered).mean
+    priced = opinion_on(policy, RED, offered).mean
     assert plain is not None
     assert priced is not None
     assert plain - priced == pytest.approx([0.4, 0.6, 0.8], abs=1e-12)
     high = _built(_learned(), cost_weight=5.0, costs={"red": 1.0, "blue": 0.0, "green": 0.0})
-    assert high.distribution(RED, CANDIDATES).probabilities[2] < 0.1
+    assert opinion_on(high, RED, CANDIDATES).probabilities[2] < 0.1
 
 
 def test_policies_cannot_be_changed() -> None:

@@ -86,6 +86,16 @@ def test_closed_forms() -> None:
     assert explore.mixture(np.array([1.0, 0.0]), np.array([0.0, 1.0]), 0.2).tolist() == [0.8, 0.2]
 
 
+def test_how_scores_lie_in_memory_does_not_change_a_bit() -> None:
+    scores, seeds = np.random.default_rng(3).normal(size=(20, 11)), list(range(20))
+    turned = np.asfortranarray(scores)
+    rows = [explore.softmax(scores[row : row + 1], 0.3)[0] for row in range(20)]
+    assert np.array_equal(explore.softmax(turned, 0.3), np.stack(rows))
+    plain, other = _all_ways(scores, scores**2, seeds, None), _all_ways(turned, turned**2, seeds, None)
+    for name, probabilities in plain.items():
+        assert np.array_equal(probabilities, other[name]), name
+
+
 def test_squarecb_of_equal_scores_is_uniform() -> None:
     assert explore.squarecb(np.zeros((1, 5)), 1000.0)[0] == pytest.approx([0.2] * 5, abs=1e-15)
 

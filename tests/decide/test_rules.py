@@ -12,6 +12,7 @@ from headway.decide.baselines import Fixed, Rules, Uniform, baseline
 from headway.decide.conditions import parse
 from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, UnknownName
 from headway.nouns.records import Candidate, Situation
+from tests.opinions import opinion_on
 
 KNOWN = ["task_complexity_score", "primary_failure_count", "premium", "language"]
 ARMS = (Candidate("small"), Candidate("large"))
@@ -117,7 +118,7 @@ def _table() -> Rules:
     ],
 )
 def test_the_first_matching_rule_decides(situation: Situation, arm: str, why: str) -> None:
-    opinion = _table().distribution(situation, ARMS)
+    opinion = opinion_on(_table(), situation, ARMS)
     assert ARMS[int(opinion.probabilities.argmax())].name == arm
     assert opinion.probabilities.tolist() in ([1.0, 0.0], [0.0, 1.0])
     assert why in _table().choose(situation, ARMS)[1]
@@ -125,14 +126,14 @@ def test_the_first_matching_rule_decides(situation: Situation, arm: str, why: st
 
 def test_a_rule_whose_arm_is_not_on_offer_is_passed_over() -> None:
     only = (Candidate("small"), Candidate("medium"))
-    assert _table().distribution(_of(primary_failure_count=5), only).probabilities.tolist() == [1.0, 0.0]
-    assert _table().distribution(_of(), (Candidate("x"), Candidate("y"))).probabilities.tolist() == [0.5, 0.5]
+    assert opinion_on(_table(), _of(primary_failure_count=5), only).probabilities.tolist() == [1.0, 0.0]
+    assert opinion_on(_table(), _of(), (Candidate("x"), Candidate("y"))).probabilities.tolist() == [0.5, 0.5]
 
 
 def test_defaults_may_differ_by_role() -> None:
     rules = Rules.from_settings([], default={"": "small", "planner": "large"}, actions=["small", "large"])
-    assert rules.distribution(_of(role="planner"), ARMS).probabilities.tolist() == [0.0, 1.0]
-    assert rules.distribution(_of(role="coder"), ARMS).probabilities.tolist() == [1.0, 0.0]
+    assert opinion_on(rules, _of(role="planner"), ARMS).probabilities.tolist() == [0.0, 1.0]
+    assert opinion_on(rules, _of(role="coder"), ARMS).probabilities.tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def test_a_wrong_rule_is_refused_with_its_cure(rule: dict[str, Any], code: str) 
 
 def test_built_in_policies_go_by_reference() -> None:
     assert isinstance(baseline("uniform@0"), Uniform)
-    assert baseline("fixed@0", arm="large").distribution(_of(), ARMS).probabilities.tolist() == [0.0, 1.0]
+    assert opinion_on(baseline("fixed@0", arm="large"), _of(), ARMS).probabilities.tolist() == [0.0, 1.0]
     assert baseline("rules@0", rules=RULES, default="small", known=KNOWN).family == "rules"
     with pytest.raises(UnknownName, match="uniform@0"):
         baseline("unifrm@0")
@@ -166,6 +167,6 @@ def test_built_in_policies_go_by_reference() -> None:
     with pytest.raises(InvalidSettings) as error:
         baseline("fixed@0", arm="larg", actions=["small", "large"])
     assert error.value.code == "unknown_arm"
-    assert Fixed("gone").distribution(_of(), ARMS).probabilities.tolist() == [0.5, 0.5]
+    assert opinion_on(Fixed("gone"), _of(), ARMS).probabilities.tolist() == [0.5, 0.5]
     with pytest.raises(InvalidInput):
-        Uniform().distribution(_of(), ())
+        opinion_on(Uniform(), _of(), ())

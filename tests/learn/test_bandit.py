@@ -14,6 +14,7 @@ from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName
 from headway.nouns.records import Settled, Situation
 from tests.families import build, learner
 from tests.learn.logs import ARMS, CANDIDATES, Log, identity, row
+from tests.opinions import opinion_on
 
 TEXT = encoder()
 
@@ -100,7 +101,7 @@ def test_a_few_rows_are_enough_and_nothing_is_not() -> None:
     learned = _learn(identity("text", 5))
     assert learned.metrics["tuned"] == 0.0
     policy = build("bandit", learned.knobs, learned.tensors, learned.extra, TEXT)
-    assert policy.distribution(Situation(task="t", text="x"), CANDIDATES).probabilities.sum() == pytest.approx(1.0)
+    assert opinion_on(policy, Situation(task="t", text="x"), CANDIDATES).probabilities.sum() == pytest.approx(1.0)
     for rows in ([], [row(1, Situation(task="t"), "red", None)]):
         with pytest.raises(InvalidInput) as error:
             _learn(rows)

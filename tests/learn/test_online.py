@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.decide.bandit import Bandit, Linear
+from headway.decide.bandit import Bandit
+from headway.decide.posteriors import Linear
 from headway.encode import encoder
 from headway.encode.fitting import fit
 from headway.learn.online import State, tensors_of
@@ -19,6 +20,7 @@ from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.records import Candidate, Settled, Situation
 from tests.families import build, learner, online_learner
 from tests.learn.logs import ARMS, CANDIDATES, Log, identity, row
+from tests.opinions import opinion_on
 
 TEXT = encoder()
 LEARNER = online_learner("bandit", encoder=TEXT)
@@ -69,8 +71,8 @@ def test_the_live_view_follows_the_snapshot(prior: str) -> None:
     for number, each in enumerate(rows):
         LEARNER.update(state, each)
         if number in (0, 5, 60, 699):
-            live = state.policy.distribution(rows[0].decision.situation, CANDIDATES, seed=1)
-            exact = LEARNER.snapshot(state).distribution(rows[0].decision.situation, CANDIDATES, seed=1)
+            live = opinion_on(state.policy, rows[0].decision.situation, CANDIDATES, seed=1)
+            exact = opinion_on(LEARNER.snapshot(state), rows[0].decision.situation, CANDIDATES, seed=1)
             # How texts differ is looked at again after 1, 2, 4, … rows only.
             assert live.mean == pytest.approx(exact.mean, abs=0.1 if prior == "shared" and number < 100 else 0.02)
             assert live.std == pytest.approx(exact.std, rel=0.15)
@@ -127,11 +129,11 @@ def test_add_then_take_back_equals_never_added(extra: list[int], prior: str) -> 
     was.flush(), never.flush()
     assert np.array_equal(was.moments[order], never.moments)
     for situation in [each.decision.situation for each in rows[:5]]:
-        one = LEARNER.snapshot(was).distribution(situation, CANDIDATES, seed=3)
-        other = LEARNER.snapshot(never).distribution(situation, CANDIDATES, seed=3)
+        one = opinion_on(LEARNER.snapshot(was), situation, CANDIDATES, seed=3)
+        other = opinion_on(LEARNER.snapshot(never), situation, CANDIDATES, seed=3)
         assert one.mean == pytest.approx(other.mean, abs=1e-9)
         assert one.confidence == pytest.approx(other.confidence, abs=1e-6)
-        live = was.policy.distribution(situation, CANDIDATES, seed=3)
+        live = opinion_on(was.policy, situation, CANDIDATES, seed=3)
         assert live.mean is not None
         assert np.isfinite(live.mean).all()
 
@@ -147,7 +149,7 @@ def test_taking_everything_back_leaves_the_prior() -> None:
     for name in ("moments", "targets", "totals"):
         assert not tensors[name].any()
     policy = LEARNER.snapshot(state)
-    opinion = policy.distribution(rows[0].decision.situation, CANDIDATES)
+    opinion = opinion_on(policy, rows[0].decision.situation, CANDIDATES)
     assert opinion.mean == pytest.approx([0.0, 0.0, 0.0], abs=1e-12)
     assert opinion.confidence == 0.5
 
@@ -183,8 +185,8 @@ def test_a_bundle_goes_on_where_it_stopped(knobs: dict[str, Any]) -> None:
     again = build("bandit", learned.knobs, learned.tensors, learned.extra, TEXT)
     situation = rows[0].decision.situation
     assert np.array_equal(
-        policy.distribution(situation, CANDIDATES).probabilities,
-        again.distribution(situation, CANDIDATES).probabilities,
+        opinion_on(policy, situation, CANDIDATES).probabilities,
+        opinion_on(again, situation, CANDIDATES).probabilities,
     )
 
 
@@ -195,7 +197,7 @@ def test_an_arm_that_comes_later_starts_from_the_pooled_mean_and_is_learned() ->
         LEARNER.update(state, each)
     offered = (*CANDIDATES, Candidate("violet"))
     situation = rows[0].decision.situation
-    before = LEARNER.snapshot(state).distribution(situation, offered)
+    before = opinion_on(LEARNER.snapshot(state), situation, offered)
     assert before.mean is not None
     assert before.mean[3] == pytest.approx(np.mean([each.reward for each in rows]), abs=1e-6)
     for number in range(60):
@@ -203,7 +205,7 @@ def test_an_arm_that_comes_later_starts_from_the_pooled_mean_and_is_learned() ->
         LEARNER.update(state, row(1000 + number, each, "violet", 2.0, candidates=offered))
     assert state.arms == [*sorted(ARMS, key=state.arms.index), "violet"]
     for policy in (LEARNER.snapshot(state), state.policy):
-        after = policy.distribution(situation, offered)
+        after = opinion_on(policy, situation, offered)
         assert after.mean is not None
         assert after.mean[3] > 1.5
         assert after.probabilities.argmax() == 3
@@ -250,7 +252,7 @@ def test_a_bandit_from_nothing_learns_the_identity_world_online() -> None:
     for number, each in enumerate(rows):
         situation = each.decision.situation
         best = next(place for place, name in enumerate(ARMS) if f" {name} " in situation.text)
-        opinion = state.policy.distribution(situation, CANDIDATES, seed=number)
+        opinion = opinion_on(state.policy, situation, CANDIDATES, seed=number)
         chosen = int(opinion.probabilities.argmax())
         right += (chosen == best) * (number >= 300)
         LEARNER.update(state, row(number, situation, ARMS[chosen], float(chosen == best)))

@@ -10,6 +10,7 @@ import pytest
 from headway.nouns.errors import InvalidInput
 from headway.nouns.records import Settled
 from headway.project import Project, rating
+from tests.opinions import opinion_on
 
 Opened = Callable[..., Project]
 TOML = """
@@ -141,8 +142,8 @@ def test_an_online_state_takes_back_weighted_rows_exactly(opened: Opened) -> Non
     np.testing.assert_array_equal(one["moments"], two["moments"])
     np.testing.assert_array_equal(one["totals"][:, 0], two["totals"][:, 0])
     np.testing.assert_allclose(one["weights"], two["weights"], atol=1e-9)
-    live = state.policy.distribution(rows[0].decision.situation, rows[0].decision.candidates)
-    frozen = online.snapshot(state).distribution(rows[0].decision.situation, rows[0].decision.candidates)
+    live = opinion_on(state.policy, rows[0].decision.situation, rows[0].decision.candidates)
+    frozen = opinion_on(online.snapshot(state), rows[0].decision.situation, rows[0].decision.candidates)
     np.testing.assert_allclose(live.mean, frozen.mean, atol=2e-3)  # the live prior is brought up to date now and then
 
 

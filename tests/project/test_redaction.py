@@ -94,6 +94,6 @@ def test_the_encoder_does_not_see_the_marks(opened: Opened) -> None:
 
     words = encoder("hashing")
     features = fit([Situation(task="route", text=f"word {n}") for n in range(30)], words)
-    with_mark = features.vector(Situation(task="route", text="use [redacted:api-key] now"), words)
-    without = features.vector(Situation(task="route", text="use                    now"), words)
+    with_mark = features.vectors([Situation(task="route", text="use [redacted:api-key] now")], words)[0]
+    without = features.vectors([Situation(task="route", text="use                    now")], words)[0]
     assert with_mark[1 : 1 + features.text_width].tolist() == without[1 : 1 + features.text_width].tolist()

@@ -17,6 +17,7 @@ from headway.decide.baselines import baseline
 from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName
 from headway.nouns.records import Candidate, Situation
 from headway.reward.signals import Term
+from tests.opinions import opinion_on
 
 COMPLETE = """
 [tasks.route]
@@ -183,7 +184,7 @@ def test_a_table_of_roles_becomes_rules_that_decide() -> None:
 
     def chosen(role: str, **state: float) -> str:
         situation = Situation(task="route", state=state, role=role)
-        opinion = rules.distribution(situation, [Candidate(name) for name in task.actions])
+        opinion = opinion_on(rules, situation, [Candidate(name) for name in task.actions])
         return task.actions[int(opinion.probabilities.argmax())]
 
     assert chosen("planner", task_complexity_score=0.5, primary_failure_count=0) == "small"

@@ -1,19 +1,15 @@
 """The contextual bandit: a posterior over each arm's reward, linear in the features or by clusters of them.
 
-    bandit.distribution(situation, candidates, seed=7)          # Opinion: probabilities, mean, std, confidence
-    bandit.opinions(situations, candidates, seeds)              # the same for many, bit for bit
-
-linear    per arm Bayesian ridge: weights ~ N(θ, σ²·P) with P = (λI + Σxxᵀ)⁻¹; the mean is x·θ, the variance σ²·xᵀPx.
-clusters  the nearest of C centroids; per cluster and arm a normal posterior, shrunk towards the arm's own mean.
+    bandit.opinions(situations, candidates, seeds)              # probabilities, mean, confidence, std
+    read(knobs, tensors, extra, encoder)                        # the bandit that a bundle stores
 
 An arm that was never learned starts at the pooled mean with the prior's variance; one that is withdrawn is simply not
 among the candidates any more. `mean` is the predicted reward less `cost_weight` × the arm's cost (the knob `costs`,
 else the candidate's feature `cost`, else the mean cost of the others). Confidence is P(best beats second) under both
 posteriors, taken as independent normals.
 
-Scores are exact sums: features are multiples of 2**-14, weights and covariances are rounded so that every product and
-every partial sum fits into 53 bits. So it does not matter in which order, on which machine or in which batch they are
-added up.
+Scores are exact sums (`decide.exact`): features are multiples of 2**-14, weights and covariances are rounded, so it
+does not matter in which order, on which machine or in which batch they are added up.
 
 Not covered: features of candidates other than their cost; arms are told apart by name.
 """
@@ -22,252 +18,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.decide import explore
 from headway.decide.acting import Explorer
-from headway.decide.prices import prices
-from headway.encode.state import GRID, LIMIT, Features
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Encoder, Floats, Opinion, Opinions
+from headway.decide.arms import Arms
+from headway.decide.confidence import confidences, two_best
+from headway.decide.exact import rounded
+from headway.decide.posteriors import Clusters, Linear, Posterior
+from headway.decide.prices import Prices
+from headway.decide.stored import check_costs, damaged, frozen, read_arms, read_explorer, read_features, tensor
+from headway.encode.state import Features
+from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Situation
 
-__all__ = ["Bandit", "Clusters", "Linear", "Model", "confidence", "confidences", "rounded"]
-
-_FEATURE_BITS = round(math.log2(LIMIT / GRID))  # 17
-_ROOT_HALF = math.sqrt(0.5)
-_REMEMBERED = 256  # candidate sets
-
-
-def rounding(width: int, bound: float) -> float:
-    """The constant c such that (v + c) − c rounds |v| ≤ bound to what sums exactly against features of this width."""
-    bits = 53 - _FEATURE_BITS - math.ceil(math.log2(max(width, 2)))
-    _, exponent = math.frexp(max(bound, 1e-300))
-    return 1.5 * math.ldexp(1.0, 52 + exponent - bits)
-
-
-def rounded(values: Floats, bound: float | None = None) -> Floats:
-    """Values whose products with features add up exactly in any order; off by at most 2**-26 of the greatest."""
-    greatest = float(np.abs(values).max(initial=0.0)) if bound is None else bound
-    constant = rounding(values.shape[-1], greatest)
-    near: Floats = (values + constant) - constant
-    return near
-
-
-def _two_best(mean: Sequence[float]) -> tuple[int, int]:
-    """Where the best and the second best stand; of equal ones the first."""
-    best, second = (0, 1) if mean[0] >= mean[1] else (1, 0)
-    for place in range(2, len(mean)):
-        if mean[place] > mean[second]:
-            best, second = (place, best) if mean[place] > mean[best] else (best, place)
-    return best, second
-
-
-def confidence(mean: Sequence[float], std: Sequence[float]) -> float:
-    """The probability that the best candidate truly beats the second best."""
-    if len(mean) == 1:
-        return 1.0
-    best, second = _two_best(mean)
-    return _beats(mean[best] - mean[second], std[best], std[second])
-
-
-def _beats(gap: float, one: float, other: float) -> float:
-    """P(N(gap, one² + other²) > 0)."""
-    return 0.5 + 0.5 * math.erf(gap / math.sqrt(max(one * one + other * other, 1e-300)) * _ROOT_HALF)
-
-
-def confidences(mean: Floats, std: Floats) -> Floats:
-    """[row]: `confidence` of each row, bit for bit."""
-    rows, count = mean.shape
-    if count == 1:
-        return np.ones(rows)
-    index = np.arange(rows)
-    best = mean.argmax(axis=1)
-    rest = mean.copy()
-    rest[index, best] = -np.inf
-    second = rest.argmax(axis=1)
-    one, other = std[index, best], std[index, second]
-    spread = one * one + other * other
-    z = ((mean[index, best] - mean[index, second]) / np.sqrt(np.maximum(spread, 1e-300)) * _ROOT_HALF).tolist()
-    return np.array([0.5 + 0.5 * math.erf(each) for each in z])
-
-
-class Model(Protocol):
-    """Predicts rewards: column j of the result is arm `columns[j]`; the last column of all is an unknown arm."""
-
-    @property
-    def arms(self) -> int: ...
-
-    def predict(self, x: Floats, columns: NDArray[np.int64] | None, std: bool) -> tuple[Floats, Floats | None]: ...
-
-    def means_of(self, x: Floats, columns: NDArray[np.int64] | None) -> Floats: ...
-
-    def deviation(self, x: Floats, arm: int) -> float: ...
-
-
-class Linear:
-    """Weights [arm + 1, width] and covariances [arm + 1, width, width]; the last one is the arm nobody has met.
-
-    `noise` is a one-element array: a live learner may share all three and change them in place between calls.
-    """
-
-    __slots__ = ("covariance", "noise", "weights")
-
-    def __init__(self, weights: Floats, covariance: Floats, noise: Floats) -> None:
-        self.weights, self.covariance, self.noise = weights, covariance, noise
-
-    @property
-    def arms(self) -> int:
-        return len(self.weights) - 1
-
-    def predict(self, x: Floats, columns: NDArray[np.int64] | None, std: bool) -> tuple[Floats, Floats | None]:
-        """[row, column] mean and standard deviation; `columns=None` is every known arm in order."""
-        weights = self.weights[:-1] if columns is None else self.weights[columns]
-        mean: Floats = x @ weights.T
-        if not std:
-            return mean, None
-        covariance, width = self.covariance, x.shape[1]
-        which = range(len(covariance) - 1) if columns is None else columns.tolist()
-        if len(x) == 1 and columns is None:
-            side = (covariance[:-1].reshape(-1, width) @ x[0]).reshape(-1, width)
-            side *= x[0]
-            variance = side.sum(axis=1)[None, :]
-        else:
-            variance = np.empty_like(mean)
-            for place, arm in enumerate(which):
-                side = x @ covariance[arm]
-                side *= x
-                variance[:, place] = side.sum(axis=1)
-        np.maximum(variance, 1e-18, out=variance)
-        variance *= self.noise
-        return mean, np.sqrt(variance, out=variance)
-
-    def means_of(self, x: Floats, columns: NDArray[np.int64] | None) -> Floats:
-        """[column] for one row [width]."""
-        weights = self.weights[:-1] if columns is None else self.weights[columns]
-        found: Floats = weights.dot(x)
-        return found
-
-    def deviation(self, x: Floats, arm: int) -> float:
-        """The standard deviation of one arm for one row [width]."""
-        side = self.covariance[arm].dot(x)
-        side *= x
-        return math.sqrt(max(float(np.add.reduce(side)), 1e-18) * float(self.noise[0]))
-
-
-class Clusters:
-    """Centroids [cluster, width] and posterior means and deviations [cluster, arm + 1]; the last arm is nobody's."""
-
-    __slots__ = ("_half", "centroids", "means", "stds")
-
-    def __init__(self, centroids: Floats, means: Floats, stds: Floats) -> None:
-        self.centroids, self.means, self.stds = centroids, means, stds
-        self._half = 0.5 * (centroids * centroids).sum(axis=1)
-
-    @property
-    def arms(self) -> int:
-        return int(self.means.shape[1]) - 1
-
-    def nearest(self, x: Floats) -> NDArray[np.int64]:
-        """[row]: argmin |x − c|², which is argmax x·c − |c|²/2."""
-        found: NDArray[np.int64] = (x @ self.centroids.T - self._half).argmax(axis=1)
-        return found
-
-    def predict(self, x: Floats, columns: NDArray[np.int64] | None, std: bool) -> tuple[Floats, Floats | None]:
-        cluster = self.nearest(x)
-        chosen = np.arange(self.arms) if columns is None else columns
-        place = (cluster[:, None], chosen[None, :])
-        return self.means[place], self.stds[place] if std else None
-
-    def means_of(self, x: Floats, columns: NDArray[np.int64] | None) -> Floats:
-        found: Floats = self.predict(x[None, :], columns, False)[0][0]
-        return found
-
-    def deviation(self, x: Floats, arm: int) -> float:
-        return float(self.stds[int(self.nearest(x[None, :])[0]), arm])
+__all__ = ["Bandit", "read"]
 
 
 class Bandit:
-    """The policy. Immutable as built by `decide.build`; a live learner's view of itself is the one exception."""
+    """The policy. Immutable as `read`; a live learner's view of itself is the one exception."""
 
-    __slots__ = (
-        "_columns",
-        "_index",
-        "_last",
-        "arms",
-        "cost_weight",
-        "costs",
-        "encoder",
-        "explorer",
-        "family",
-        "features",
-        "knobs",
-        "model",
-        "seen",
-        "tensors",
-    )
+    __slots__ = ("_prices", "arms", "encoder", "explorer", "family", "features", "knobs", "model", "seen", "tensors")
 
     def __init__(
         self,
         *,
-        arms: Sequence[str],
+        arms: Arms,
         features: Features,
         encoder: Encoder | None,
-        model: Model,
+        model: Posterior,
         knobs: Mapping[str, Any],
         explorer: Explorer,
         seen: Floats,
         tensors: Mapping[str, Any] | None = None,
     ) -> None:
         self.family = "bandit"
-        self.arms = tuple(arms)
-        self.features, self.encoder, self.model = features, encoder, model
+        self.arms, self.features, self.encoder, self.model = arms, features, encoder, model
         self.knobs, self.explorer, self.seen = knobs, explorer, seen
         self.tensors = tensors or {}
-        self.cost_weight = float(knobs.get("cost_weight", 0.0))
-        self.costs: dict[str, float] = {name: float(cost) for name, cost in dict(knobs.get("costs") or {}).items()}
-        self._index = {name: place for place, name in enumerate(self.arms)}
-        self._columns: dict[tuple[str, ...], tuple[NDArray[np.int64] | None]] = {}
-        self._last: tuple[Sequence[Candidate] | None, NDArray[np.int64] | None] = (None, None)
-
-    def distribution(
-        self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
-    ) -> Opinion:
-        del memory
-        x = self.vector(situation)
-        kind = self.explorer.kind
-        if kind in ("squarecb", "greedy"):  # needs no deviations but those of the two best, for the confidence
-            columns = self.columns(candidates)
-            mean = self.model.means_of(x, columns)
-            if self.cost_weight:
-                mean -= self.cost_weight * prices(candidates, self.costs)
-            scores = mean.tolist()
-            acting = explore.squarecb_row(scores, self._gamma()) if kind == "squarecb" else explore.greedy_row(scores)
-            return Opinion(np.array(acting), self._sure(x, columns, scores), None, mean)
-        found = self.judge(x[None, :], candidates, (seed,), confidence=False)
-        assert found.mean is not None
-        assert found.std is not None
-        mean, std = found.mean[0], found.std[0]
-        return Opinion(found.probabilities[0], confidence(mean.tolist(), std.tolist()), None, mean, std)
-
-    def _gamma(self) -> float:
-        """SquareCB's gamma grows with the square root of the rows seen."""
-        return self.explorer.gamma * math.sqrt(max(float(self.seen[0]), 1.0))
-
-    def _sure(self, x: Floats, columns: NDArray[np.int64] | None, mean: list[float]) -> float:
-        """The confidence, from the deviations of the two best alone."""
-        if len(mean) == 1:
-            return 1.0
-        one, other = _two_best(mean)
-        pair = (one, other) if columns is None else (int(columns[one]), int(columns[other]))
-        return _beats(mean[one] - mean[other], self.model.deviation(x, pair[0]), self.model.deviation(x, pair[1]))
-
-    def vector(self, situation: Situation) -> Floats:
-        """[width]: what the policy sees of a situation."""
-        return self.features.vector(situation, self.encoder)
+        self._prices = Prices(knobs)
 
     def opinions(
         self,
@@ -278,30 +70,26 @@ class Bandit:
         confidence: bool = True,
         std: bool = False,
     ) -> Opinions:
-        x = self.features.vectors(situations, self.encoder)
-        return self.judge(x, candidates, seeds, confidence=confidence, std=std)
-
-    def judge(
-        self,
-        x: Floats,
-        candidates: Sequence[Candidate],
-        seeds: Sequence[int],
-        *,
-        confidence: bool = True,
-        std: bool = True,
-    ) -> Opinions:
-        """Opinions on feature vectors [row, width] that were computed before."""
+        x = self.vectors(situations)
         kind = self.explorer.kind
-        mean, spread = self.model.predict(x, self.columns(candidates), std or confidence or kind == "thompson")
-        if self.cost_weight:
-            mean -= self.cost_weight * prices(candidates, self.costs)
-        sure = confidences(mean, spread) if confidence and spread is not None else None
+        columns: NDArray[np.int64] | None = self.arms.columns(candidates)
+        if columns is self.arms.every:
+            columns = None
+        mean = self.model.mean(x, columns)
+        if self._prices.weight:
+            mean = self._prices.off(mean, candidates)
+        sure = spread = None
+        if confidence and len(x) == 1 and kind in ("squarecb", "greedy") and not std:
+            sure = self._sure(x, columns, mean)
+        elif confidence or std or kind == "thompson":
+            spread = self.model.std(x, range(len(self.arms)) if columns is None else columns.tolist())
+            sure = confidences(mean, spread) if confidence else None
         match kind:
             case "thompson":
                 assert spread is not None
                 acting = explore.thompson(mean, spread * self.explorer.scale, seeds)
-            case "squarecb":
-                acting = explore.squarecb(mean, self._gamma())
+            case "squarecb":  # gamma grows with the square root of the rows seen
+                acting = explore.squarecb(mean, self.explorer.gamma * math.sqrt(max(float(self.seen[0]), 1.0)))
             case "softmax":
                 acting = explore.softmax(mean, self.explorer.temperature)
             case "epsilon":
@@ -310,20 +98,58 @@ class Bandit:
                 acting = explore.greedy(mean)
         return Opinions(acting, sure, mean, spread)
 
-    def columns(self, candidates: Sequence[Candidate]) -> NDArray[np.int64] | None:
-        """Where each candidate stands in the model; None: they are the known arms, all of them, in order."""
-        if candidates is self._last[0]:  # a tuple cannot have changed since
-            return self._last[1]
-        names = tuple([each.name for each in candidates])
-        known = self._columns.get(names)
-        if known is None:
-            if not names:
-                raise InvalidInput("There is no candidate.", code="no_candidate", hint="Give at least one candidate.")
-            places = [self._index.get(name, len(self.arms)) for name in names]
-            found = None if places == list(range(len(self.arms))) else np.array(places, dtype=np.int64)
-            if len(self._columns) >= _REMEMBERED:
-                self._columns = {}
-            self._columns[names] = known = (found,)
-        if isinstance(candidates, tuple):
-            self._last = (candidates, known[0])
-        return known[0]
+    def vectors(self, situations: Sequence[Situation]) -> Floats:
+        """[row, width]: what the policy sees of situations."""
+        return self.features.vectors(situations, self.encoder)
+
+    def _sure(self, x: Floats, columns: NDArray[np.int64] | None, mean: Floats) -> Floats:
+        """The confidence of a single row, from the deviations of the two best alone."""
+        scores = mean[0].tolist()
+        if len(scores) == 1:
+            return np.ones(1)
+        best, second = two_best(scores)
+        pair = [best, second] if columns is None else [int(columns[best]), int(columns[second])]
+        return confidences(np.array([[scores[best], scores[second]]]), self.model.std(x, pair))
+
+
+def read(
+    knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None = None
+) -> Bandit:
+    """The bandit that a learner described. The input is untrusted: what does not fit is refused as damaged."""
+    arms, features = read_arms(extra, least=0), read_features(extra, encoder)
+    width, count = features.width, len(arms)
+    model: Posterior
+    match knobs.get("model"):
+        case "linear":
+            totals = tensor(tensors, "totals", count, 3)
+            tensor(tensors, "moments", count, width, width)
+            tensor(tensors, "targets", count, width)
+            covariance = tensor(tensors, "covariance", count + 1, width, width)
+            noise = tensor(tensors, "noise", 1)
+            if (np.diagonal(covariance, axis1=1, axis2=2) < 0.0).any() or noise[0] < 0.0:
+                raise damaged("The bundle has a negative variance", "bad_tensor")
+            # Rounding twice changes nothing; a tensor from elsewhere is rounded here.
+            weights = rounded(tensor(tensors, "weights", count + 1, width))
+            model = Linear(frozen(weights), frozen(rounded(covariance)), frozen(noise))
+        case "clusters":
+            centroids = tensor(tensors, "centroids", -1, width)
+            clusters = len(centroids)
+            totals = tensor(tensors, "totals", clusters, count, 3)
+            stds = tensor(tensors, "stds", clusters, count + 1)
+            if not clusters or (stds < 0.0).any():
+                raise damaged("The bundle has no cluster, or a negative deviation", "bad_tensor")
+            means = tensor(tensors, "means", clusters, count + 1)
+            model = Clusters(frozen(rounded(centroids)), frozen(means), frozen(stds))
+        case other:
+            raise damaged(f"The bundle's bandit model is {other!r}, not linear or clusters", "bad_header")
+    check_costs(knobs)
+    return Bandit(
+        arms=arms,
+        features=features,
+        encoder=encoder,
+        model=model,
+        knobs=knobs,
+        explorer=read_explorer(knobs),
+        seen=frozen(np.array([totals[..., 0].sum()])),
+        tensors=tensors,
+    )

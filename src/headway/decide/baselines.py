@@ -18,7 +18,7 @@ import numpy as np
 from headway.decide.conditions import Condition, parse
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did_you_mean
-from headway.nouns.protocols import Opinion, Opinions, Policy
+from headway.nouns.protocols import Opinions, Policy
 from headway.nouns.records import Candidate, Situation
 
 __all__ = ["BASELINES", "Fixed", "Rule", "Rules", "Uniform", "baseline"]
@@ -26,20 +26,21 @@ __all__ = ["BASELINES", "Fixed", "Rule", "Rules", "Uniform", "baseline"]
 BASELINES = ("fixed", "rules", "uniform")
 
 
-def _even(count: int) -> Opinion:
+def _opinions(chosen: Sequence[int | None], count: int, confidence: bool) -> Opinions:
+    """All on the chosen candidate of each row; None: every candidate alike."""
     if not count:
         raise InvalidInput("There is no candidate.", code="no_candidate", hint="Give at least one candidate.")
-    return Opinion(np.full(count, 1.0 / count))
-
-
-def _all_on(index: int, count: int) -> Opinion:
-    probabilities = np.zeros(count)
-    probabilities[index] = 1.0
-    return Opinion(probabilities)
+    probabilities = np.zeros((len(chosen), count))
+    for row, index in enumerate(chosen):
+        if index is None:
+            probabilities[row] = 1.0 / count
+        else:
+            probabilities[row, index] = 1.0
+    return Opinions(probabilities, np.ones(len(chosen)) if confidence else None)
 
 
 def _index(name: str, candidates: Sequence[Candidate]) -> int | None:
-    return next((i for i, each in enumerate(candidates) if each.name == name), None)
+    return next((place for place, candidate in enumerate(candidates) if candidate.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +48,6 @@ class Uniform:
     """Every candidate alike."""
 
     family: str = "uniform"
-
-    def distribution(
-        self,
-        situation: Situation,
-        candidates: Sequence[Candidate],
-        *,
-        memory: object = None,
-        seed: int = 0,
-    ) -> Opinion:
-        del situation, memory, seed
-        return _even(len(candidates))
 
     def opinions(
         self,
@@ -69,8 +59,7 @@ class Uniform:
         std: bool = False,
     ) -> Opinions:
         del seeds, std
-        rows = np.tile(_even(len(candidates)).probabilities, (len(situations), 1))
-        return Opinions(rows, np.ones(len(situations)) if confidence else None)
+        return _opinions([None] * len(situations), len(candidates), confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +69,6 @@ class Fixed:
     arm: str
     family: str = "fixed"
 
-    def distribution(
-        self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
-    ) -> Opinion:
-        del situation, memory, seed
-        found = _index(self.arm, candidates)
-        return _even(len(candidates)) if found is None else _all_on(found, len(candidates))
-
     def opinions(
         self,
         situations: Sequence[Situation],
@@ -97,10 +79,7 @@ class Fixed:
         std: bool = False,
     ) -> Opinions:
         del seeds, std
-        found = _index(self.arm, candidates)
-        one = _even(len(candidates)) if found is None else _all_on(found, len(candidates))
-        rows = np.tile(one.probabilities, (len(situations), 1))
-        return Opinions(rows, np.ones(len(situations)) if confidence else None)
+        return _opinions([_index(self.arm, candidates)] * len(situations), len(candidates), confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,24 +106,30 @@ class Rules:
     defaults: Mapping[str, str] | None = None
     family: str = "rules"
 
-    def distribution(
-        self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
-    ) -> Opinion:
-        del memory, seed
-        index, _ = self.choose(situation, candidates)
-        return _even(len(candidates)) if index is None else _all_on(index, len(candidates))
+    def opinions(
+        self,
+        situations: Sequence[Situation],
+        candidates: Sequence[Candidate],
+        seeds: Sequence[int],
+        *,
+        confidence: bool = True,
+        std: bool = False,
+    ) -> Opinions:
+        del seeds, std
+        chosen = [self.choose(situation, candidates)[0] for situation in situations]
+        return _opinions(chosen, len(candidates), confidence)
 
     def choose(self, situation: Situation, candidates: Sequence[Candidate]) -> tuple[int | None, str]:
         """Which candidate (None: no preference), and why, in a sentence."""
         for number, rule in enumerate(self.rules, start=1):
             if rule.matches(situation):
-                found = _index(rule.use, candidates)
-                if found is not None:
-                    return found, f"rule {number}: {rule.when.text}"
+                index = _index(rule.use, candidates)
+                if index is not None:
+                    return index, f"rule {number}: {rule.when.text}"
         default = (self.defaults or {}).get(situation.role, self.default)
-        found = _index(default, candidates) if default else None
-        if found is not None:
-            return found, "no rule matches: the default"
+        index = _index(default, candidates) if default else None
+        if index is not None:
+            return index, "no rule matches: the default"
         return None, "no rule matches and no default is on offer: all alike"
 
     @classmethod
@@ -161,12 +146,12 @@ class Rules:
         arms = None if actions is None else list(actions)
         names = None if known is None else list(known)
         known_roles = None if roles is None else list(roles)
-        found = [_rule(number, each, arms, names, known_roles) for number, each in enumerate(rules, start=1)]
+        checked = [_rule(number, table, arms, names, known_roles) for number, table in enumerate(rules, start=1)]
         per_role = dict(default) if isinstance(default, Mapping) else {}
         one = per_role.pop("", "") if isinstance(default, Mapping) else default
         for arm in filter(None, [one, *per_role.values()]):
             _check_arm("The default", arm, arms)
-        return cls(tuple(found), one, per_role or None)
+        return cls(tuple(checked), one, per_role or None)
 
 
 def _rule(
@@ -215,19 +200,19 @@ def baseline(
     roles: Iterable[str] | None = None,
 ) -> Policy:
     """The built-in policy that `uniform@0`, `fixed@0` or `rules@0` names."""
-    found = PolicyRef.parse(ref) if isinstance(ref, str) else ref
-    if not found.built_in or found.family not in BASELINES:
+    named = PolicyRef.parse(ref) if isinstance(ref, str) else ref
+    if not named.built_in or named.family not in BASELINES:
         raise UnknownName(
-            f"There is no built-in policy {str(found)!r}.",
+            f"There is no built-in policy {str(named)!r}.",
             code="policy_missing",
-            hint=did_you_mean(str(found), [f"{each}@0" for each in BASELINES]),
+            hint=did_you_mean(str(named), [f"{family}@0" for family in BASELINES]),
         )
     arms = None if actions is None else list(actions)
-    if found.family == "uniform":
+    if named.family == "uniform":
         return Uniform()
-    if found.family == "fixed":
+    if named.family == "fixed":
         if not arm:
-            raise InvalidSettings("fixed@0 has no arm.", code="bad_rule", hint="Say which arm it shall always choose.")
+            raise InvalidSettings("fixed@0 has no arm.", code="bad_rule", hint="Name the arm that it always chooses.")
         _check_arm("fixed@0", arm, arms)
         return Fixed(arm)
     return Rules.from_settings(rules, default=default, actions=arms, known=known, roles=roles)

@@ -32,13 +32,11 @@ __all__ = [
     "draw",
     "epsilon",
     "greedy",
-    "greedy_row",
     "mixture",
     "normals",
     "softmax",
     "splitmix64",
     "squarecb",
-    "squarecb_row",
     "thompson",
     "uniform",
     "with_floor",
@@ -101,17 +99,15 @@ def _kept(scores: Floats, allowed: Mask) -> Floats:
 
 def greedy(scores: Floats, allowed: Mask = None) -> Floats:
     """All on the best; equal ones share."""
+    if allowed is None and len(scores) == 1:  # one row is quicker in python's own numbers
+        row = scores[0].tolist()
+        high = max(row)
+        share = 1.0 / row.count(high)
+        return np.array([[share if score == high else 0.0 for score in row]])
     scores = _kept(scores, allowed)
     best: NDArray[np.bool_] = scores == scores.max(axis=1, keepdims=True)
     shared: Floats = best / best.sum(axis=1, keepdims=True)
     return shared
-
-
-def greedy_row(scores: list[float]) -> list[float]:
-    """The same for one row, bit for bit."""
-    high = max(scores)
-    share = 1.0 / scores.count(high)
-    return [share if score == high else 0.0 for score in scores]
 
 
 def epsilon(probabilities: Floats, share: float, allowed: Mask = None) -> Floats:
@@ -130,12 +126,9 @@ def with_floor(probabilities: Floats, floor: float, allowed: Mask = None) -> Flo
 
 def softmax(scores: Floats, temperature: float, allowed: Mask = None) -> Floats:
     """∝ exp(score / temperature)."""
-    scores = _kept(scores, allowed)
+    # Row after row in memory: numpy adds the weights of a row in another order where it is column after column.
+    scores = np.ascontiguousarray(_kept(scores, allowed))
     weights = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
-    return _divided(weights)
-
-
-def _divided(weights: Floats) -> Floats:
     normed: Floats = weights / weights.sum(axis=1, keepdims=True)
     return normed
 
@@ -145,8 +138,17 @@ def squarecb(scores: Floats, gamma: float, allowed: Mask = None) -> Floats:
 
     Of equal best ones the first is "the best"; the others get 1/k each.
     """
-    if allowed is None and len(scores) == 1:
-        return np.array([squarecb_row(scores[0].tolist(), gamma)])
+    if allowed is None and len(scores) == 1:  # one row is quicker in python's own numbers
+        row = scores[0].tolist()
+        high = max(row)
+        best_place = row.index(high)
+        row = [1.0 / (len(row) + gamma * (high - score)) for score in row]
+        row[best_place] = 0.0
+        rest = 0.0
+        for share in row:
+            rest += share
+        row[best_place] = 1.0 - rest
+        return np.array([row])
     if allowed is None:
         allowed = np.ones(scores.shape, dtype=bool)
     counts = allowed.sum(axis=1, keepdims=True)
@@ -156,20 +158,7 @@ def squarecb(scores: Floats, gamma: float, allowed: Mask = None) -> Floats:
     shares: Floats = np.where(allowed, 1.0 / (counts + gamma * gaps), 0.0)
     index = np.arange(len(scores))
     shares[index, best] = 0.0
-    shares[index, best] = 1.0 - shares.cumsum(axis=1)[:, -1]  # added from left to right, as for one row
-    return shares
-
-
-def squarecb_row(scores: list[float], gamma: float) -> list[float]:
-    """The same for one row, bit for bit, without a dozen calls into numpy."""
-    count, high = len(scores), max(scores)
-    best = scores.index(high)
-    shares = [1.0 / (count + gamma * (high - score)) for score in scores]
-    shares[best] = 0.0
-    rest = 0.0
-    for share in shares:
-        rest += share
-    shares[best] = 1.0 - rest
+    shares[index, best] = 1.0 - shares.cumsum(axis=1)[:, -1]  # added from left to right, as above
     return shares
 
 

@@ -1,28 +1,43 @@
 """What candidates cost, for policies that weigh quality against cost.
 
-prices(candidates, {"small": 0.1, "large": 2.0})       # [candidate]
+charge = Prices({"cost_weight": 2.0, "costs": {"small": 0.1, "large": 2.0}})
+charge.off(mean, candidates)             # [row, candidate]: mean less cost_weight × cost
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from headway.nouns.protocols import Floats
 from headway.nouns.records import Candidate
 
-__all__ = ["prices"]
+__all__ = ["Prices"]
 
 
-def prices(candidates: Sequence[Candidate], costs: Mapping[str, float]) -> Floats:
-    """[candidate]: the named cost, else the candidate's own feature `cost`, else the mean of those that are known."""
-    found = [costs.get(each.name, _own(each)) for each in candidates]
-    told = [cost for cost in found if cost is not None]
-    known = told or list(costs.values())
-    usual = sum(known) / len(known) if known else 0.0
-    return np.array([usual if cost is None else cost for cost in found])
+class Prices:
+    """The knobs `cost_weight` and `costs` of a policy."""
+
+    __slots__ = ("costs", "weight")
+
+    def __init__(self, knobs: Mapping[str, Any]) -> None:
+        self.weight = float(knobs.get("cost_weight", 0.0))
+        self.costs: dict[str, float] = {name: float(cost) for name, cost in dict(knobs.get("costs") or {}).items()}
+
+    def off(self, mean: Floats, candidates: Sequence[Candidate]) -> Floats:
+        """Predicted rewards [row, candidate] less what the candidates cost."""
+        return mean - self.weight * self.of(candidates) if self.weight else mean
+
+    def of(self, candidates: Sequence[Candidate]) -> Floats:
+        """[candidate]: the named cost, else the candidate's own feature `cost`, else the mean of the known ones."""
+        costs = [self.costs.get(candidate.name, _own(candidate)) for candidate in candidates]
+        given = [cost for cost in costs if cost is not None]
+        known = given or list(self.costs.values())
+        usual = sum(known) / len(known) if known else 0.0
+        return np.array([usual if cost is None else cost for cost in costs])
 
 
 def _own(candidate: Candidate) -> float | None:

@@ -6,10 +6,10 @@
     Trunk.read(tensors, "q0", inputs=width, outputs=3)               # out of a bundle; what does not fit is Damaged
     Trunk([w0, w1], [b0, b1], norms=[(gain, shift)])                 # LayerNorm before every activation
 
-Every layer but the last is followed by the activation. **Sums are exact**, as in `decide.bandit`: inputs are multiples
-of 2**-14, hidden activations are rounded (ReLU: to multiples of 2**-14, cut at 1024; tanh: to multiples of 2**-20), and
-weights are rounded so that every product and partial sum fits into 53 bits. A row alone, the same row in a batch and
-the same row on another machine get equal bits, so replay is exact. The rounding costs about what float32 costs.
+Every layer but the last is followed by the activation. **Sums are exact** (`decide.exact`): inputs are multiples of
+2**-14, hidden activations are rounded (ReLU: to multiples of 2**-14, cut at 1024; tanh: to multiples of 2**-20), and so
+are the weights. A row alone, the same row in a batch and the same row on another machine get equal bits, so replay is
+exact. The rounding costs about what float32 costs.
 LayerNorm's own sums are not exact; they run along one row in a fixed order, and what follows is rounded.
 
 Not covered: gradients; those are `learn`'s.
@@ -24,8 +24,9 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from headway.encode.state import GRID, LIMIT
-from headway.nouns.errors import Damaged
+from headway.decide.exact import FEATURE_BITS, rounded
+from headway.decide.stored import damaged, tensor
+from headway.encode.state import GRID
 from headway.nouns.protocols import Floats
 
 __all__ = ["Activation", "Trunk"]
@@ -33,7 +34,6 @@ __all__ = ["Activation", "Trunk"]
 Activation = Literal["relu", "tanh"]
 Norm = tuple[Floats, Floats]  # gain and shift, [out] each
 _HIDDEN_LIMIT = 1024.0
-_INPUT_BITS = round(math.log2(LIMIT / GRID))  # 17
 _HIDDEN_GRID: dict[Activation, float] = {"relu": GRID, "tanh": 2.0**-20}
 _HIDDEN_BITS: dict[Activation, int] = {"relu": round(math.log2(_HIDDEN_LIMIT / GRID)), "tanh": 20}  # 24, 20
 _EPSILON = 1e-5  # of LayerNorm
@@ -54,7 +54,10 @@ class Trunk:
     ) -> None:
         self.activation = activation
         bits = _HIDDEN_BITS[activation]
-        self.weights = tuple(_exact(each, bits if depth else _INPUT_BITS) for depth, each in enumerate(weights))
+        self.weights = tuple(
+            rounded(np.asarray(weight, np.float64), bits if depth else FEATURE_BITS)
+            for depth, weight in enumerate(weights)
+        )
         self.biases = tuple(np.array(each, dtype=np.float64) for each in biases)
         self.norms = tuple((np.array(gain, np.float64), np.array(shift, np.float64)) for gain, shift in norms)
         self._turned = tuple(np.ascontiguousarray(each.T) for each in self.weights)
@@ -116,25 +119,25 @@ class Trunk:
         LayerNorm is there where `name.g0` (gain) is, with `name.s0` (shift), for every layer but the last.
         """
         if activation not in get_args(Activation):
-            raise _damaged(f"The bundle's activation is {activation!r:.40}", "bad_header")
+            raise damaged(f"The bundle's activation is {activation!r:.40}", "bad_header")
         weights: list[Floats] = []
         biases: list[Floats] = []
         while len(weights) < _MOST_LAYERS and f"{name}.w{len(weights)}" in tensors:
             depth = len(weights)
-            weights.append(_tensor(tensors, f"{name}.w{depth}", 2))
-            biases.append(_tensor(tensors, f"{name}.b{depth}", 1))
+            weights.append(_layer(tensors, f"{name}.w{depth}", 2))
+            biases.append(_layer(tensors, f"{name}.b{depth}", 1))
         if not weights:
-            raise _damaged(f"The bundle has no tensor {name + '.w0'!r}", "missing_tensor")
+            raise damaged(f"The bundle has no tensor {name + '.w0'!r}", "missing_tensor")
         shapes = [each.shape for each in weights]
         fits = all(after[1] == before[0] for before, after in pairwise(shapes))
         fits = fits and [each.shape for each in biases] == [(out,) for out, _ in shapes]
         if not fits or shapes[0][1] != inputs or shapes[-1][0] != outputs:
-            raise _damaged(f"The network {name!r} has the shapes {shapes}, for {inputs} → {outputs}", "bad_tensor")
+            raise damaged(f"The network {name!r} has the shapes {shapes}, for {inputs} → {outputs}", "bad_tensor")
         norms: list[Norm] = []
         for depth in range(len(weights) - 1 if f"{name}.g0" in tensors else 0):
-            pair = _tensor(tensors, f"{name}.g{depth}", 1), _tensor(tensors, f"{name}.s{depth}", 1)
+            pair = _layer(tensors, f"{name}.g{depth}", 1), _layer(tensors, f"{name}.s{depth}", 1)
             if any(each.shape != biases[depth].shape for each in pair):
-                raise _damaged(f"The normalisation of layer {depth} of {name!r} does not fit it", "bad_tensor")
+                raise damaged(f"The normalisation of layer {depth} of {name!r} does not fit it", "bad_tensor")
             norms.append(pair)
         return cls(weights, biases, cast(Activation, activation), norms)
 
@@ -147,27 +150,8 @@ class Trunk:
         return found
 
 
-def _exact(weights: Floats, bits: int) -> Floats:
-    """Weights [out, in] rounded so that their products with inputs of this many bits add up exactly."""
-    left = 53 - bits - math.ceil(math.log2(max(weights.shape[-1], 2)))
-    _, exponent = math.frexp(max(float(np.abs(weights).max(initial=0.0)), 1e-300))
-    constant = 1.5 * math.ldexp(1.0, 52 + exponent - left)
-    near: Floats = (np.asarray(weights, dtype=np.float64) + constant) - constant
-    return near
-
-
-def _tensor(tensors: Mapping[str, Any], name: str, dimensions: int) -> Floats:
-    found = tensors.get(name)
-    if found is None:
-        raise _damaged(f"The bundle has no tensor {name!r}", "missing_tensor")
-    if not isinstance(found, np.ndarray) or found.dtype != np.float64 or found.ndim != dimensions:
-        raise _damaged(f"The tensor {name!r} is not float64 with {dimensions} dimensions", "bad_tensor")
-    if not found.size or max(found.shape) > _WIDEST or not np.isfinite(found).all():
-        raise _damaged(f"The tensor {name!r} is empty, too wide or not finite", "bad_tensor")
-    if float(np.abs(found).max()) > 1e12:
-        raise _damaged(f"The tensor {name!r} holds a number too large to compute with", "bad_tensor")
-    return found
-
-
-def _damaged(what: str, code: str) -> Damaged:
-    return Damaged(f"{what}.", code=code, hint="The file was changed or cut short: restore it, or roll back.")
+def _layer(tensors: Mapping[str, Any], name: str, dimensions: int) -> Floats:
+    values = tensor(tensors, name, *[-1] * dimensions, limit=1e12)
+    if not values.size or max(values.shape) > _WIDEST:
+        raise damaged(f"The tensor {name!r} is empty or too wide: its shape is {values.shape}", "bad_tensor")
+    return values

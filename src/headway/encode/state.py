@@ -113,30 +113,8 @@ class Features:
         found += [f"{name}={value}" for name, values in self.categories for value in (*values, "…")]
         return tuple(found)
 
-    def vector(self, situation: Situation, encoder: Encoder | None = None) -> Floats:
-        """float64 [width]: the same bits as this situation's row of `vectors`."""
-        raw: Floats = self._empty.copy()
-        if self.text_width:
-            raw[1 : 1 + self.text_width] = self._encode([situation.text], encoder)[0]
-        if self.means:
-            raw[self._start : self._start + self.plain_width] = self._plain(situation)
-        if self.categories:
-            self._mark(raw, situation)
-        raw *= self._gain
-        if self._shifted:
-            raw += self._offset
-        np.rint(raw, out=raw)
-        # Where even the sum of squares is within the limit, nothing can need clipping, and nothing is NaN.
-        if not raw.dot(raw) <= (LIMIT / GRID) ** 2:
-            if not np.isfinite(raw).all():
-                self._refuse((situation,))
-            np.minimum(raw, LIMIT / GRID, out=raw)
-            np.maximum(raw, -LIMIT / GRID, out=raw)
-        raw *= GRID
-        return raw
-
     def vectors(self, situations: Sequence[Situation], encoder: Encoder | None = None) -> Floats:
-        """float64 [row, width]. Row i depends on situation i alone."""
+        """float64 [row, width]. Row i depends on situation i alone, bit for bit."""
         raw: Floats = np.empty((len(situations), len(self._empty)))
         raw[:] = self._empty
         if self.text_width:
@@ -150,7 +128,9 @@ class Features:
         if self._shifted:
             raw += self._offset
         np.rint(raw, out=raw)
-        if not np.einsum("ij,ij->i", raw, raw).max(initial=0.0) <= (LIMIT / GRID) ** 2:  # as for one
+        # Where even the sum of squares is within the limit, nothing can need clipping, and nothing is NaN.
+        squares = raw[0].dot(raw[0]) if len(raw) == 1 else np.einsum("ij,ij->i", raw, raw).max(initial=0.0)
+        if not squares <= (LIMIT / GRID) ** 2:
             if not np.isfinite(raw).all():
                 self._refuse(situations)
             np.minimum(raw, LIMIT / GRID, out=raw)
@@ -160,7 +140,7 @@ class Features:
 
     def _fill(self, plain: Floats, situations: Sequence[Situation]) -> None:
         """Writes the raw numbers of all rows: at once where every row has all of them, else one by one."""
-        if self._pick is not None:
+        if self._pick is not None and len(situations) > 1:
             try:
                 block = np.array([self._pick(each.state) for each in situations])
                 if block.shape == plain.shape and block.dtype.kind in "fiub":

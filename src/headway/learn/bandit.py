@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from headway.decide.acting import explorer
-from headway.decide.bandit import rounded
+from headway.decide.exact import rounded
 from headway.encode.fitting import Tracker
 from headway.encode.state import Features
 from headway.learn import online

@@ -29,9 +29,11 @@ from typing import Any
 
 import numpy as np
 
+from headway.decide import bandit
 from headway.decide.acting import explorer
-from headway.decide.bandit import Bandit, Clusters, Linear
-from headway.decide.build import bandit
+from headway.decide.arms import Arms
+from headway.decide.bandit import Bandit
+from headway.decide.posteriors import Clusters, Linear
 from headway.encode.state import Features
 from headway.learn.posterior import (
     clusters_posterior,
@@ -69,7 +71,7 @@ class State:
         self.linear = knobs.get("model", "linear") == "linear"
         self.seen = np.zeros(1)
         self.centroids: Floats = np.zeros((0, features.width))
-        self._last: tuple[Situation, Floats] | None = None
+        self._last: tuple[Situation, Floats] | None = None  # its vector, as a batch of one
         self._waiting: list[tuple[int, Floats, float, float]] = []  # arm, features, reward, weight: not yet in the sums
         self._rows: list[float] = [0.0] * len(self.arms)  # weight per arm, with those that wait; exact
         self._steps: list[int] = [0] * len(self.arms)  # rows since the arm's inverse was computed afresh
@@ -105,7 +107,7 @@ class State:
             model = Clusters(self.centroids, found["means"], found["stds"])
         self.policy = _View(
             self,
-            arms=self.arms,
+            arms=Arms(self.arms),
             features=self.features,
             encoder=self.encoder,
             model=model,
@@ -121,10 +123,10 @@ class State:
             self._renew()
             self.noise[0] = (max(self._error, 0.0) + _PRIOR_ROWS * self._spread) / (float(self.seen[0]) + _PRIOR_ROWS)
 
-    def vector(self, situation: Situation) -> Floats:
-        """[width]; the last situation's is remembered, because a live loop asks for it twice."""
+    def row(self, situation: Situation) -> Floats:
+        """[1, width]; the last situation's is remembered, because a live loop asks for it twice."""
         if self._last is None or self._last[0] is not situation:
-            self._last = (situation, self.features.vector(situation, self.encoder))
+            self._last = (situation, self.features.vectors((situation,), self.encoder))
         return self._last[1]
 
     def rows(self, name: str) -> float:
@@ -149,7 +151,7 @@ class State:
         for each in waiting:
             by_arm.setdefault(each[0], []).append(each)
         for arm, mine in by_arm.items():
-            x = np.concatenate([each[1] for each in mine]).reshape(len(mine), -1)
+            x = np.concatenate([each[1] for each in mine])
             reward, weight = np.array([each[2] for each in mine]), np.array([each[3] for each in mine])
             self.moments[arm] += x.T @ (x * weight[:, None])
             self.targets[arm] += (reward * weight) @ x
@@ -158,7 +160,7 @@ class State:
                 self.moments[arm], self.targets[arm], self.totals[arm] = 0.0, 0.0, 0.0
 
     def add_linear(self, arm: int, x: Floats, reward: float, weight: float) -> None:
-        """One row; a weight below 0 takes it back."""
+        """One row [1, width]; a weight below 0 takes it back."""
         self._waiting.append((arm, x, reward, weight))
         self._rows[arm] = rows = self._rows[arm] + weight
         self._steps[arm] += 1
@@ -183,7 +185,7 @@ class State:
     def _recurse(self, arm: int, x: Floats, reward: float, weight: float, rows: float) -> None:
         """One step of recursive least squares; `covariance` less `_lately`ᵀ`_lately` is the true inverse."""
         covariance, weights, late = self.covariance[arm], self.weights[arm], self._late[arm]
-        side = self._model.side(x, arm)
+        side, x = self._model.side(x, arm), x[0]
         if late:
             recent = self._lately[arm, :late]
             side -= recent.dot(x).dot(recent)
@@ -254,7 +256,7 @@ class State:
     def add_cluster(self, arm: int, x: Floats, reward: float, weight: float) -> None:
         model = self.policy.model
         assert isinstance(model, Clusters)
-        totals = self.totals[int(model.nearest(x[None, :])[0]), arm]
+        totals = self.totals[int(model.nearest(x)[0]), arm]
         totals += weight * np.array([1.0, reward, reward * reward])
         if totals[0] == 0.0:
             totals[:] = 0.0
@@ -278,15 +280,21 @@ class _LiveLinear(Linear):
         self._sides: dict[int, Floats] = {}
 
     def side(self, x: Floats, arm: int) -> Floats:
-        """P·x [width], the caller's to change."""
-        found = self._sides.pop(arm, None) if self._x is x else None
-        return self.covariance[arm].dot(x) if found is None else found
+        """P·x [width] for one row [1, width], the caller's to change."""
+        known = self._sides.pop(arm, None) if self._x is x else None
+        return self.covariance[arm].dot(x[0]) if known is None else known
 
-    def deviation(self, x: Floats, arm: int) -> float:
+    def std(self, x: Floats, arms: Sequence[int]) -> Floats:
+        if len(x) != 1 or len(arms) > 2:  # of one row, the two best are asked for
+            return super().std(x, arms)
         if self._x is not x:
             self._x, self._sides = x, {}
-        side = self._sides[arm] = self.covariance[arm].dot(x)
-        return math.sqrt(max(float(x.dot(side)), 1e-18) * float(self.noise[0]))
+        row, noise = x[0], float(self.noise[0])
+        deviations = []
+        for arm in arms:
+            side = self._sides[arm] = self.covariance[arm].dot(row)
+            deviations.append(math.sqrt(max(float(row.dot(side)), 1e-18) * noise))
+        return np.array([deviations])
 
 
 class _View(Bandit):
@@ -298,8 +306,8 @@ class _View(Bandit):
         super().__init__(**fields)
         self._state = state
 
-    def vector(self, situation: Situation) -> Floats:
-        return self._state.vector(situation)
+    def vectors(self, situations: Sequence[Situation]) -> Floats:
+        return self._state.row(situations[0]) if len(situations) == 1 else super().vectors(situations)
 
 
 def start(
@@ -325,7 +333,7 @@ def state_from(policy: Policy) -> State:
             code="not_online",
             hint="Only a bandit that was built from a bundle can.",
         )
-    state = State(policy.features, policy.encoder, policy.knobs, policy.arms)
+    state = State(policy.features, policy.encoder, policy.knobs, policy.arms.names)
     tensors = policy.tensors
     if state.linear:
         state.moments, state.targets = np.array(tensors["moments"]), np.array(tensors["targets"])
@@ -347,7 +355,7 @@ def update(state: State, row: Settled, sign: int = 1) -> None:
         return
     if not math.isfinite(reward):
         raise InvalidInput(f"The reward of row {row.seq} is {reward!r}.", code="not_finite", hint="Rescore it.")
-    x = state.vector(row.decision.situation)
+    x = state.row(row.decision.situation)
     name = row.decision.action
     if sign < 0 and not state.rows(name):
         raise Conflict(
@@ -384,6 +392,4 @@ def tensors_of(state: State) -> dict[str, Floats]:
 def snapshot(state: State) -> Bandit:
     """An immutable policy of what the state has seen so far."""
     extra = {"arms": list(state.arms), "features": state.features.to_json()}
-    policy = bandit(state.knobs, tensors_of(state), extra, state.encoder)
-    assert isinstance(policy, Bandit)
-    return policy
+    return bandit.read(state.knobs, tensors_of(state), extra, state.encoder)

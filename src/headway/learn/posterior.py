@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headway.decide.bandit import rounded
+from headway.decide.exact import rounded
 from headway.nouns.protocols import Floats
 
 __all__ = [

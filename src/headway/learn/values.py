@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.decide.bandit import Clusters, Linear
+from headway.decide.posteriors import Clusters, Linear
 from headway.encode.state import Features
 from headway.learn.posterior import pooled_mean
 from headway.learn.sums import batches
@@ -68,14 +68,14 @@ def tune_values(
         # Where the propensity is not known there is no correction: the model's word alone counts.
         propensity = np.array([row.decision.propensity or np.inf for row in batch])
         action = np.array([index.get(row.decision.action, unknown) for row in batch])
-        q, _ = model.predict(x, np.arange(unknown + 1), False)
+        q = model.mean(x, np.arange(unknown + 1))
         targets = {
             "uniform": offered / offered.sum(axis=1, keepdims=True),
             "constant_best": _constant(offered, constant),
             "chosen": _best(q, offered),
         }
         if "linear" in models:
-            own = q if model is models["linear"] else models["linear"].predict(x, np.arange(unknown + 1), False)[0]
+            own = q if model is models["linear"] else models["linear"].mean(x, np.arange(unknown + 1))
             targets["linear"] = _best(own, offered)
         index_rows: NDArray[np.int64] = np.arange(len(batch))
         left = reward - q[index_rows, action]

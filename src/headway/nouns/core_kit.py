@@ -12,7 +12,7 @@ CORE = Kit(
     families={
         "bandit": Family(
             kinds=("choice", "ranking"),
-            policy="headway.decide.build:bandit",
+            policy="headway.decide.bandit:read",
             learner="headway.learn.bandit:BanditLearner",
             online=True,
         ),

@@ -29,7 +29,6 @@ __all__ = [
     "Generator",
     "Learned",
     "Learner",
-    "ManyPolicy",
     "Opinion",
     "Opinions",
     "Policy",
@@ -45,38 +44,42 @@ Progress = Callable[[str, int, int | None], None]  # what, done, of how many
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a policy thinks of a situation: a probability per candidate, aligned with them."""
+    """One row of `Opinions`: what a policy thinks of one situation."""
 
     probabilities: Floats  # [candidate]; sums to 1
     confidence: float = 1.0  # in its first choice; below the task's floor the fallback decides
-    memory: object = None  # recurrent policies: what to pass in at the next step
     mean: Floats | None = None  # predicted reward per candidate, where the family predicts one
     std: Floats | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Opinions:
+    """What a policy thinks of many situations with the same candidates. A row depends on its own situation alone."""
+
+    probabilities: Floats  # [row, candidate]; each row sums to 1
+    confidence: Floats | None = None  # [row]; None: it was not asked for
+    mean: Floats | None = None  # [row, candidate]: predicted rewards, where the family predicts them
+    std: Floats | None = None  # [row, candidate]; None: it was not asked for, or the family has none
+
+    def row(self, index: int) -> Opinion:
+        """The opinion on one of the situations."""
+        return Opinion(
+            self.probabilities[index],
+            1.0 if self.confidence is None else float(self.confidence[index]),
+            None if self.mean is None else self.mean[index],
+            None if self.std is None else self.std[index],
+        )
+
+
 class Policy(Protocol):
-    """Decides. Immutable once built; safe to call from several threads."""
+    """Decides. Immutable once built; safe to call from several threads.
+
+    `opinions` is all that a family implements: `decide.acting` turns opinions into the probabilities that are acted
+    from. One situation alone is a batch of one and gets the same bits as in any other batch.
+    """
 
     @property
     def family(self) -> str: ...
-
-    def distribution(
-        self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
-    ) -> Opinion: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Opinions:
-    """The opinions on many situations with the same candidates: row i is bit for bit the single `Opinion` on i."""
-
-    probabilities: Floats  # [row, candidate]
-    confidence: Floats | None = None  # [row]; None: it was not asked for
-    mean: Floats | None = None  # [row, candidate]
-    std: Floats | None = None
-
-
-class ManyPolicy(Policy, Protocol):
-    """A policy that can also be asked about many situations at once. Optional: others are asked one by one."""
 
     def opinions(
         self,

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from struct import unpack
 from typing import TYPE_CHECKING, NamedTuple
 
-from headway.decide import explore
 from headway.nouns.errors import HeadwayError
 from headway.nouns.ids import decision_id, parse_decision_id
 from headway.nouns.records import Candidate, Decision, Situation
@@ -98,34 +97,27 @@ def _decide(
     project: Project, group: _Group, asks: Sequence[Ask], found: list[Considered | HeadwayError | None]
 ) -> None:
     serving, offered, seeds = group.serving, group.offered, group.seeds
-    if len(seeds) == 1:  # half the price of a batch of one, and the same bits
-        acted = serving.pipeline.distribution(group.situations[0], offered, seeds[0])
-        rows, exploration = [acted.probabilities.tolist()], acted.exploration
-    else:
-        shares, exploration = serving.pipeline.explored(group.situations, offered, seeds)
-        rows = shares.tolist()
+    draws = serving.pipeline.draw(group.situations, offered, seeds)
     now = round(project.clock() * 1e6) / 1e6  # as the store keeps it
     source = project._source_of({})
     noise = os.urandom(8 * len(seeds))
-    for row, (place, situation, seed, shares_of) in enumerate(
-        zip(group.places, group.situations, seeds, rows, strict=True)
+    for row, (place, situation, seed, draw) in enumerate(
+        zip(group.places, group.situations, seeds, draws, strict=True)
     ):
-        probabilities = tuple(shares_of)
-        index = explore.draw(probabilities, explore.uniform(seed))
         details = asks[place].details
         identifier = details.get("id")
         decision = Decision(
             id=decision_id(now, noise[8 * row : 8 * row + 8]) if identifier is None else parse_decision_id(identifier),
             situation=situation,
             candidates=offered,
-            probabilities=probabilities,
-            action=offered[index].name,
-            propensity=probabilities[index],
+            probabilities=draw.probabilities,
+            action=offered[draw.chosen].name,
+            propensity=draw.propensity,
             policy=serving.ref,
             policy_hash=serving.digest,
             config_hash=serving.config_hash,
             encoder=serving.encoder,
-            exploration=exploration,
+            exploration=draw.exploration,
             seed=seed,
             at=now,
             source=source if "source" not in details else project._source_of(details),

@@ -131,14 +131,14 @@ class Deciding:
             acted = acting.sticky(first, offered)
             seed = first.seed
         else:
-            acted, first = serving.pipeline.act(situation, offered, seed), None
+            (acted,), first = serving.pipeline.draw((situation,), offered, (seed,)), None
         assigned = {"canary": serving.canary, "current": serving.ref, "": ""}[acted.assigned]
         decision = Decision(
             id=decision_id(now) if identifier is None else parse_decision_id(identifier),
             situation=situation,
             candidates=offered,
-            probabilities=tuple(acted.probabilities.tolist()),
-            action=offered[acted.index].name,
+            probabilities=acted.probabilities,
+            action=offered[acted.chosen].name,
             propensity=acted.propensity,
             policy=serving.ref,
             policy_hash=serving.digest,

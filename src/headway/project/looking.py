@@ -127,7 +127,7 @@ def rank(
     situation = Situation(task=task, text=project.redact(checked_text(text)), state=checked_state(state), role=role)
     ref, digest = project.servings.resolve(settings, policy or "current")
     pipeline = project.servings.pipeline(task, project.servings.body(settings), ref, digest)
-    opinion = pipeline.distribution(situation, offered, 0).opinion
+    opinion = pipeline.act(situation, offered, 0).opinion
     if opinion.mean is None:
         raise InvalidInput(
             f"{ref} does not predict rewards, so it cannot score or rank.",

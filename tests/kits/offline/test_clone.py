@@ -14,6 +14,7 @@ from headway.nouns.protocols import Learned
 from headway.nouns.records import Candidate, Settled, Situation
 from tests.families import build
 from tests.learn.logs import Log, row
+from tests.opinions import opinion_on
 
 CANDIDATES = (Candidate("small"), Candidate("large"))
 
@@ -51,7 +52,7 @@ def test_it_does_what_was_done_and_is_as_sure_as_it_may_be() -> None:
 
 def test_it_can_keep_the_randomness_of_what_was_done() -> None:
     learned = CloneLearner().learn(Log(logged(2500, 2)), {"steps": 400, "explore": "policy"}, seed=1)
-    opinion = policy_of(learned).distribution(Situation(task="t", state={"hard": 0.9}), CANDIDATES)
+    opinion = opinion_on(policy_of(learned), Situation(task="t", state={"hard": 0.9}), CANDIDATES)
     assert abs(float(opinion.probabilities[1]) - 0.8) < 0.07
 
 
@@ -61,7 +62,7 @@ def test_an_arm_can_be_added_without_starting_over() -> None:
     policy = policy_of(CloneLearner().learn(Log(logged(800, 4, more)), {"steps": 300}, seed=1, resume=old))
     assert policy.arms.names == ("large", "small", "huge")
     assert policy.features == old.features
-    opinion = policy.distribution(Situation(task="t", state={"hard": 0.9}), more)
+    opinion = opinion_on(policy, Situation(task="t", state={"hard": 0.9}), more)
     assert more[int(opinion.probabilities.argmax())].name == "huge"
 
 

@@ -20,6 +20,7 @@ from headway.nouns.protocols import Learned
 from headway.nouns.records import Candidate, Ending, Settled, Situation
 from tests.families import build
 from tests.learn.logs import Log, row
+from tests.opinions import opinion_on
 
 AB = (Candidate("a"), Candidate("b"))
 
@@ -134,7 +135,7 @@ def test_what_was_never_tried_is_not_preferred() -> None:
     learned = CQLLearner().learn(Log(lopsided(800, 0)), {"alpha": 1.0, "steps": 800}, seed=1)
     policy = policy_of(learned)
     for side, best in ((1.0, "a"), (0.0, "b")):
-        opinion = policy.distribution(Situation(task="t", state={"side": side, "noise": 0.0}), AB)
+        opinion = opinion_on(policy, Situation(task="t", state={"side": side, "noise": 0.0}), AB)
         assert AB[int(opinion.probabilities.argmax())].name == best
 
 
@@ -219,9 +220,9 @@ def test_an_arm_can_be_added_to_what_is_known_without_starting_over() -> None:
     policy = policy_of(second)
     assert policy.arms.names == ("a", "b", "c")
     assert policy.features == old.features
-    new = policy.distribution(Situation(task="t", state={"side": 1.0, "noise": 0.0}), more)
+    new = opinion_on(policy, Situation(task="t", state={"side": 1.0, "noise": 0.0}), more)
     assert more[int(new.probabilities.argmax())].name == "c"
-    kept = policy.distribution(Situation(task="t", state={"side": 0.0, "noise": 0.0}), AB)  # "c" is withdrawn
+    kept = opinion_on(policy, Situation(task="t", state={"side": 0.0, "noise": 0.0}), AB)  # "c" is withdrawn
     assert AB[int(kept.probabilities.argmax())].name == "b"
     with pytest.raises(InvalidInput) as error:
         CQLLearner().learn(Log(rows), {}, seed=1, resume=baseline("uniform@0"))
@@ -271,7 +272,7 @@ def test_pessimism_takes_off_what_members_disagree_about() -> None:
 def test_costs_are_weighed_when_it_acts() -> None:
     knobs = {"alpha": 0.1, "steps": 500, "costs": {"a": 0.0, "b": 1.0}, "cost_weight": 2.0}
     policy = policy_of(CQLLearner().learn(Log(lopsided(500, 7)), knobs, seed=1))
-    opinion = policy.distribution(Situation(task="t", state={"side": 0.0, "noise": 0.0}), AB)
+    opinion = opinion_on(policy, Situation(task="t", state={"side": 0.0, "noise": 0.0}), AB)
     assert AB[int(opinion.probabilities.argmax())].name == "a"
 
 

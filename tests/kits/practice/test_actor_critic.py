@@ -25,6 +25,7 @@ from headway.nouns.errors import Damaged, InvalidInput, InvalidSettings
 from headway.nouns.records import Candidate, Situation
 from tests.families import build, encoder
 from tests.learn.logs import ARMS, CANDIDATES, Log, identity, row
+from tests.opinions import opinion_on
 
 WIDTH = 12
 SETTINGS = replace(PROMPTS, hidden=(32, 16), rate=3e-3)
@@ -145,7 +146,7 @@ def test_updates_go_on_with_the_optimiser_of_the_bundle() -> None:
     policy, _ = update(start(), played(start(), 200, 1), SETTINGS)
     assert policy.knobs["adam_steps"] == 4 * 4
     extra = {
-        "arms": list(policy.arms),
+        "arms": list(policy.arms.names),
         "features": policy.features.to_json(),
         "actions": policy.actions.to_json(),
     }
@@ -179,11 +180,11 @@ def test_a_practised_policy_acts_out_of_its_bundle_as_it_practised(world: str) -
     envs.close()
     if world == "CartPole-v1":
         seen = Situation(task="cartpole", state={"observation": observations[0].tolist()})
-        opinion = policy.distribution(seen, [Candidate("0"), Candidate("1")])
+        opinion = opinion_on(policy, seen, [Candidate("0"), Candidate("1")])
         assert opinion.probabilities.sum() == pytest.approx(1.0)
     else:
         with pytest.raises(InvalidInput, match="candidates"):
-            policy.distribution(Situation(task="p", state={}), [Candidate("0")])
+            opinion_on(policy, Situation(task="p", state={}), [Candidate("0")])
         acted = policy.actions.acted(policy.acts(policy.rows(observations))[0])
         assert (np.abs(acted) <= 2.0).all()
 
@@ -227,7 +228,7 @@ def test_a_log_that_prefers_the_wrong_arm_still_teaches_the_right_one() -> None:
     policy = build(found.family, found.knobs, found.tensors, found.extra)
     for place in range(3):
         situation = Situation(task="t", state={f"x{i}": float(i == place) for i in range(3)})
-        assert policy.distribution(situation, CANDIDATES).probabilities[place] == 1.0
+        assert opinion_on(policy, situation, CANDIDATES).probabilities[place] == 1.0
     assert found.metrics["tune_value"] == pytest.approx(1.0, abs=0.15)
     assert found.baselines["behaviour"] < 0.25
 
@@ -265,7 +266,7 @@ def test_costs_are_taken_off_the_reward() -> None:
     found = ActorCriticLearner().learn(Log(rows), dear, seed=1)
     policy = build(found.family, found.knobs, found.tensors, found.extra)
     for each in rows[:30]:
-        assert policy.distribution(each.decision.situation, CANDIDATES).probabilities[2] == 0.0
+        assert opinion_on(policy, each.decision.situation, CANDIDATES).probabilities[2] == 0.0
 
 
 @pytest.mark.parametrize("knobs", [{"epoch": 3}, {"explore": "wildly"}, {"rate": -1.0}, {"costs": {"red": "much"}}])
@@ -282,7 +283,11 @@ def test_a_log_without_rewards_teaches_nothing() -> None:
 
 def test_a_bundle_that_does_not_fit_is_damaged() -> None:
     policy = start()
-    extra = {"arms": list(policy.arms), "features": policy.features.to_json(), "actions": policy.actions.to_json()}
+    extra = {
+        "arms": list(policy.arms.names),
+        "features": policy.features.to_json(),
+        "actions": policy.actions.to_json(),
+    }
 
     def refused(tensors: Any = policy.tensors, knobs: Any = policy.knobs, **changed: Any) -> None:
         with pytest.raises(Damaged):

@@ -34,7 +34,7 @@ def test_practice_gives_a_bundle_a_curve_and_a_picture_and_can_go_on(tmp_path: P
         header, tensors = project.registry.load(digest, task="cartpole")
         policy = build(header.family, header.knobs, tensors, header.extra)
         assert isinstance(policy, ActorCritic)
-        assert policy.arms == ("0", "1")
+        assert policy.arms.names == ("0", "1")
         assert header.trained_on["world"] == "CartPole-v1"
         assert found["policy"] in [entry.policy for entry in project.ledger.entries("cartpole")]
     again = asked(tmp_path, "--world", "cartpole", "--steps", "8192", "--seed", "3", "--target", "nan", "--resume")

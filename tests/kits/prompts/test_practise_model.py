@@ -24,6 +24,7 @@ from headway.nouns.records import Candidate, Situation
 from tests.cli.terminal import headway as run
 from tests.families import build, encoder
 from tests.kits.reply.tiny import make
+from tests.opinions import opinion_on
 from tests.project.model_server import ModelServer, prompts_file
 
 
@@ -90,7 +91,7 @@ def test_the_policy_beats_every_choice_that_does_not_look_on_prompts_it_has_not_
         ("Please compute the total of 700 and 22.", "task-decomposition"),
         ("Please write a slogan for shop 99. Use the word 'word99'.", "constraint-addition"),
     ):
-        shares = policy.distribution(Situation(task="mutate", text=text), arms).probabilities
+        shares = opinion_on(policy, Situation(task="mutate", text=text), arms).probabilities
         assert MUTATIONS[int(np.argmax(shares))] == best
 
 

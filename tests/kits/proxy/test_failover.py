@@ -92,7 +92,7 @@ def test_a_learned_distribution_is_conditional_too(proxy: Callable[..., Proxy]) 
         for each in project.query.decisions("route"):
             assert sum(each.probabilities) == pytest.approx(1.0)
             assert each.propensity == each.probabilities[each.index]
-            again = project.servings.of(project.settings.task("route")).pipeline.distribution(
+            again = project.servings.of(project.settings.task("route")).pipeline.act(
                 each.situation, each.candidates, each.seed
             )
             assert tuple(again.probabilities.tolist()) == each.probabilities

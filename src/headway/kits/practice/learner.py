@@ -202,7 +202,7 @@ def update(
             hint="Look at the rewards: they should be of the order of one.",
         )
     new = policy_of(
-        engine, arms=policy.arms, features=policy.features, settings=settings, encoder=policy.encoder,
+        engine, arms=policy.arms.names, features=policy.features, settings=settings, encoder=policy.encoder,
         explore=str(policy.knobs.get("explore", "policy")),
     )  # fmt: skip
     return new, metrics
@@ -234,7 +234,7 @@ def _check(policy: ActorCritic, given: Experiences) -> None:
         raise InvalidInput(
             f"There is an action that is not one of 0 … {len(policy.arms) - 1}.",
             code="unknown_action",
-            hint=f"Actions are places among {list(policy.arms)!r:.120}.",
+            hint=f"Actions are places among {list(policy.arms.names)!r:.120}.",
         )
 
 

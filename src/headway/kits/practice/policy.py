@@ -1,7 +1,6 @@
 """The actor-critic: a network that gives the probability of each action, and another that values the situation.
 
-    policy.distribution(situation, candidates, seed=7)     # Opinion; the same bits alone, in a batch, or replayed
-    policy.opinions(situations, candidates, seeds)
+    policy.opinions(situations, candidates, seeds)         # probabilities, confidence
     policy.acts(x, draws)                                  # worlds: actions of any head for observations [row, width]
     policy.values(x)                                       # [row]: the critic's estimate
 
@@ -24,33 +23,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.decide import explore
+from headway.decide.arms import Arms
+from headway.decide.stored import damaged, read_arms, read_features
 from headway.decide.trunks import Trunk
 from headway.encode.state import Features
 from headway.kits.practice import heads
 from headway.kits.practice.heads import Actions
-from headway.nouns.errors import Damaged, InvalidInput
-from headway.nouns.protocols import Encoder, Floats, Opinion, Opinions
+from headway.nouns.errors import InvalidInput
+from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Situation
 
 __all__ = ["EXPLORE", "ActorCritic", "read"]
 
 EXPLORE = ("policy", "greedy")
-_REMEMBERED = 256
 _DEEPEST = 20.0  # bounds of a log deviation: beyond them nothing can be computed
 
 
 class ActorCritic:
     """The policy. Immutable; safe from threads."""
 
-    __slots__ = ("_columns", "_index", "actions", "actor", "arms", "critic", "encoder", "features", "knobs", "log_std",
-                 "tensors")  # fmt: skip
+    __slots__ = ("actions", "actor", "arms", "critic", "encoder", "features", "knobs", "log_std", "tensors")
 
     family = "actor_critic"
 
     def __init__(
         self,
         *,
-        arms: Sequence[str],
+        arms: Arms,
         actions: Actions,
         features: Features,
         encoder: Encoder | None,
@@ -60,22 +59,12 @@ class ActorCritic:
         knobs: Mapping[str, Any],
         tensors: Mapping[str, Any],
     ) -> None:
-        self.arms, self.actions = tuple(arms), actions
+        self.arms, self.actions = arms, actions
         self.features, self.encoder = features, encoder
         self.actor, self.critic, self.log_std = actor, critic, log_std
         self.knobs, self.tensors = knobs, tensors
-        self._index = {name: place for place, name in enumerate(self.arms)}
-        self._columns: dict[tuple[str, ...], NDArray[np.int64]] = {}
 
     # -- tasks: one of some named candidates
-
-    def distribution(
-        self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
-    ) -> Opinion:
-        del memory, seed
-        found = self.judge(self.vector(situation)[None, :], candidates)
-        assert found.confidence is not None
-        return Opinion(found.probabilities[0], float(found.confidence[0]))
 
     def opinions(
         self,
@@ -91,38 +80,21 @@ class ActorCritic:
 
     def judge(self, x: Floats, candidates: Sequence[Candidate]) -> Opinions:
         """Opinions on feature vectors [row, width] that were computed before."""
+        if len(self.actions.sizes) != 1 or self.actions.kind != "categorical":
+            raise InvalidInput(
+                f"This policy gives {self.actions.kind} actions of sizes {self.actions.sizes}, not one of some "
+                "candidates.",
+                code="not_a_choice",
+                hint="It was learned in a world: ask it with `acts`.",
+            )
         logits = self.logits(x)
         top = logits.max(axis=1, keepdims=True)
         # [row, arm + 1]: the last column is an arm that nobody has met.
         usual = top + np.log(np.exp(logits - top).sum(axis=1, keepdims=True) / logits.shape[1])
-        scores = np.concatenate([logits, usual], axis=1)[:, self.columns(candidates)]
+        scores = np.concatenate([logits, usual], axis=1)[:, self.arms.columns(candidates)]
         own = explore.softmax(scores, 1.0)
         acting = explore.greedy(scores) if self.knobs.get("explore") == "greedy" else own
         return Opinions(acting, own.max(axis=1))
-
-    def vector(self, situation: Situation) -> Floats:
-        """[width]: what the policy sees of a situation."""
-        return self.features.vector(situation, self.encoder)
-
-    def columns(self, candidates: Sequence[Candidate]) -> NDArray[np.int64]:
-        """Where each candidate stands among the arms; an unknown one stands after the last."""
-        names = tuple([each.name for each in candidates])
-        known = self._columns.get(names)
-        if known is None:
-            if not names:
-                raise InvalidInput("There is no candidate.", code="no_candidate", hint="Give at least one candidate.")
-            if len(self.actions.sizes) != 1 or self.actions.kind != "categorical":
-                raise InvalidInput(
-                    f"This policy gives {self.actions.kind} actions of sizes {self.actions.sizes}, not one of some "
-                    "candidates.",
-                    code="not_a_choice",
-                    hint="It was learned in a world: ask it with `acts`.",
-                )
-            known = np.array([self._index.get(name, len(self.arms)) for name in names], dtype=np.int64)
-            if len(self._columns) >= _REMEMBERED:
-                self._columns = {}
-            self._columns[names] = known
-        return known
 
     # -- worlds: observations in, actions out
 
@@ -158,35 +130,19 @@ def read(
 ) -> ActorCritic:
     """The policy that a learner described. The input is untrusted: what does not fit is refused as damaged."""
     actions = Actions.from_json(extra.get("actions"))
-    arms = extra.get("arms")
-    if not isinstance(arms, list | tuple) or not all(isinstance(each, str) and each for each in arms):
-        raise _damaged(f"The bundle's arms are {arms!r:.80}", "bad_header")
+    arms, features = read_arms(extra, least=0), read_features(extra, encoder)
     single = actions.kind == "categorical" and len(actions.sizes) == 1
-    if len(set(arms)) != len(arms) or (single and len(arms) != actions.outputs):
-        raise _damaged(f"The bundle names {len(arms)} arms for {actions.outputs} outputs", "bad_header")
-    stored = extra.get("features")
-    if not isinstance(stored, Mapping):
-        raise _damaged("The bundle has no features", "bad_header")
-    features = Features.from_json(stored)
-    if features.encoder and (encoder is None or encoder.version != features.encoder):
-        raise Damaged(
-            f"The policy needs the encoder {features.encoder!r}, not {getattr(encoder, 'version', None)!r}.",
-            code="encoder_mismatch",
-            hint="Set `encoder` of the task to the one that it was learned with, or learn again.",
-        )
+    if single and len(arms) != actions.outputs:
+        raise damaged(f"The bundle names {len(arms)} arms for {actions.outputs} outputs", "bad_header")
     if knobs.get("explore", "policy") not in EXPLORE:
-        raise _damaged(f"The bundle explores by {knobs.get('explore')!r:.40}", "bad_header")
+        raise damaged(f"The bundle explores by {knobs.get('explore')!r:.40}", "bad_header")
     activation = knobs.get("activation", "relu")
     actor = Trunk.read(tensors, "policy", inputs=features.width, outputs=actions.outputs, activation=activation)
     critic = Trunk.read(tensors, "value", inputs=features.width, outputs=1, activation=activation)
     log_std = np.array(tensors.get("free", np.zeros(0)), dtype=np.float64)
     if log_std.shape != (actions.free,) or not (np.abs(log_std) <= _DEEPEST).all():
-        raise _damaged("The bundle's deviations do not fit its actions", "bad_tensor")
+        raise damaged("The bundle's deviations do not fit its actions", "bad_tensor")
     return ActorCritic(
         arms=arms, actions=actions, features=features, encoder=encoder, actor=actor, critic=critic,
         log_std=log_std, knobs=knobs, tensors=tensors,
     )  # fmt: skip
-
-
-def _damaged(what: str, code: str) -> Damaged:
-    return Damaged(f"{what}.", code=code, hint="The file was changed or cut short: restore it, or roll back.")

@@ -35,7 +35,7 @@ def bundled(
         seed=seed,
         versions=versions(),
         extra={
-            "arms": list(policy.arms),
+            "arms": list(policy.arms.names),
             "features": policy.features.to_json(),
             "actions": policy.actions.to_json(),
         },

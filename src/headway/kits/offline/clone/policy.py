@@ -1,7 +1,6 @@
 """The clone: does what the logged policy would most probably have done.
 
-    policy.distribution(situation, candidates, seed=7)     # Opinion: probabilities, confidence
-    policy.opinions(situations, candidates, seeds)         # the same for many, bit for bit
+    policy.opinions(situations, candidates, seeds)         # probabilities, confidence
 
 A network gives a logit per arm; probabilities are their softmax over the candidates, at a temperature that was fitted
 on rows that training did not see (Guo et al., 2017), so that **confidence**, the probability of the first choice, is
@@ -18,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from headway.decide import explore
-from headway.decide.arms import Arms, damaged
-from headway.decide.arms import read as read_arms
+from headway.decide.arms import Arms
+from headway.decide.stored import damaged, read_arms, read_features, tensor
 from headway.decide.trunks import Trunk
 from headway.encode.state import Features
-from headway.nouns.protocols import Encoder, Floats, Opinion, Opinions
+from headway.nouns.protocols import Encoder, Opinions
 from headway.nouns.records import Candidate, Situation
 
 __all__ = ["EXPLORE", "Clone", "read"]
@@ -51,14 +50,6 @@ class Clone:
         self.arms, self.features, self.encoder, self.actor = arms, features, encoder, actor
         self.temperature, self.knobs, self.tensors = temperature, knobs, tensors
 
-    def distribution(
-        self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
-    ) -> Opinion:
-        del memory, seed
-        found = self.judge(self.features.vector(situation, self.encoder)[None, :], candidates)
-        assert found.confidence is not None
-        return Opinion(found.probabilities[0], float(found.confidence[0]))
-
     def opinions(
         self,
         situations: Sequence[Situation],
@@ -69,10 +60,7 @@ class Clone:
         std: bool = False,
     ) -> Opinions:
         del seeds, confidence, std
-        return self.judge(self.features.vectors(situations, self.encoder), candidates)
-
-    def judge(self, x: Floats, candidates: Sequence[Candidate]) -> Opinions:
-        """Opinions on feature vectors [row, width] that were computed before."""
+        x = self.features.vectors(situations, self.encoder)
         logits = self.actor(x) / self.temperature
         top = logits.max(axis=1, keepdims=True)
         # [row, arm + 1]: the last column is an arm that nobody has met.
@@ -87,19 +75,14 @@ def read(
     knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None
 ) -> Clone:
     """The policy that a learner described. The input is untrusted: what does not fit is refused as damaged."""
-    arms, features = read_arms(extra, encoder)
-    temperature = tensors.get("temperature")
-    if (
-        not isinstance(temperature, np.ndarray)
-        or temperature.dtype != np.float64
-        or temperature.shape != (1,)
-        or not 1e-3 <= float(temperature[0]) <= 1e3
-    ):
-        raise damaged("The bundle's temperature is not one number between 0.001 and 1,000", "bad_tensor")
+    arms, features = read_arms(extra), read_features(extra, encoder)
+    temperature = float(tensor(tensors, "temperature", 1)[0])
+    if not 1e-3 <= temperature <= 1e3:
+        raise damaged("The bundle's temperature is not between 0.001 and 1,000", "bad_tensor")
     if knobs.get("explore", "greedy") not in EXPLORE:
         raise damaged(f"The bundle explores by {knobs.get('explore')!r:.40}", "bad_header")
     actor = Trunk.read(tensors, "policy", inputs=features.width, outputs=len(arms), activation="relu")
     return Clone(
-        arms=arms, features=features, encoder=encoder, actor=actor, temperature=float(temperature[0]), knobs=knobs,
+        arms=arms, features=features, encoder=encoder, actor=actor, temperature=temperature, knobs=knobs,
         tensors=tensors,
     )  # fmt: skip

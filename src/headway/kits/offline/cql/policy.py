@@ -1,7 +1,6 @@
 """The Q-network: what each arm is worth here, by a small network or several, and how surely.
 
-    policy.distribution(situation, candidates, seed=7)     # Opinion: probabilities, mean, std, confidence
-    policy.opinions(situations, candidates, seeds)         # the same for many, bit for bit
+    policy.opinions(situations, candidates, seeds)         # probabilities, confidence, mean, std
     policy.values(x)                                       # [row, arm]: Q itself
 
 A candidate's `mean` is Q(x, a), averaged over the members, less `pessimism` times their deviation, less `cost_weight`
@@ -19,36 +18,35 @@ Not covered: features of candidates other than their cost; arms are told apart b
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from headway.decide import explore
-from headway.decide.acting import Explorer, explorer
-from headway.decide.arms import Arms, damaged
-from headway.decide.arms import read as read_arms
-from headway.decide.bandit import confidences
-from headway.decide.prices import prices
+from headway.decide.acting import Explorer
+from headway.decide.arms import Arms
+from headway.decide.confidence import confidences
+from headway.decide.exact import rounded
+from headway.decide.prices import Prices
+from headway.decide.stored import check_costs, damaged, frozen, read_arms, read_explorer, read_features, tensor
 from headway.decide.trunks import Trunk
 from headway.encode.state import Features
-from headway.nouns.errors import InvalidSettings
-from headway.nouns.protocols import Encoder, Floats, Opinion, Opinions
+from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Situation
 
 __all__ = ["MOST_MEMBERS", "QNetwork", "read"]
 
 MOST_MEMBERS = 16
 _HIDDEN_BITS = 24  # of a rectified activation on its grid
-_LEAST = 1e-9
+_LEAST, _LARGEST = 1e-9, 1e15
 
 
 class QNetwork:
     """The policy of the family `cql`. Immutable; safe from threads."""
 
-    __slots__ = ("_covariance", "_noise", "_slope", "_usual", "arms", "cost_weight", "costs", "encoder", "explorer",
-                 "features", "knobs", "members", "pessimism", "tensors")  # fmt: skip
+    __slots__ = ("_covariance", "_noise", "_prices", "_slope", "_usual", "arms", "encoder", "explorer", "features",
+                 "knobs", "members", "pessimism", "tensors")  # fmt: skip
 
     family = "cql"
 
@@ -67,21 +65,10 @@ class QNetwork:
     ) -> None:
         self.arms, self.features, self.encoder = arms, features, encoder
         self.members, self.knobs, self.tensors, self.explorer = tuple(members), knobs, tensors, explorer
-        self._covariance = _exact(covariance)
-        self._noise, self._slope, self._usual = (float(each) for each in scale)
+        self._covariance = frozen(rounded(covariance, _HIDDEN_BITS))  # against φ, which lies on a grid
+        self._noise, self._slope, self._usual = (float(value) for value in scale)
         self.pessimism = float(knobs.get("pessimism", 0.0))
-        self.cost_weight = float(knobs.get("cost_weight", 0.0))
-        self.costs: dict[str, float] = {name: float(cost) for name, cost in dict(knobs.get("costs") or {}).items()}
-
-    def distribution(
-        self, situation: Situation, candidates: Sequence[Candidate], *, memory: object = None, seed: int = 0
-    ) -> Opinion:
-        del memory
-        found = self.judge(self.vector(situation)[None, :], candidates, (seed,))
-        assert found.confidence is not None
-        assert found.mean is not None
-        assert found.std is not None
-        return Opinion(found.probabilities[0], float(found.confidence[0]), None, found.mean[0], found.std[0])
+        self._prices = Prices(knobs)
 
     def opinions(
         self,
@@ -93,18 +80,7 @@ class QNetwork:
         std: bool = False,
     ) -> Opinions:
         del confidence, std
-        return self.judge(self.features.vectors(situations, self.encoder), candidates, seeds)
-
-    def vector(self, situation: Situation) -> Floats:
-        """[width]: what the policy sees of a situation."""
-        return self.features.vector(situation, self.encoder)
-
-    def values(self, x: Floats) -> Floats:
-        """[row, arm]: Q of every known arm, less the members' disagreement."""
-        return self._members(x)[0]
-
-    def judge(self, x: Floats, candidates: Sequence[Candidate], seeds: Sequence[int]) -> Opinions:
-        """Opinions on feature vectors [row, width] that were computed before."""
+        x = self.features.vectors(situations, self.encoder)
         columns = self.arms.columns(candidates)
         q, disagreement = self._members(x)
         rows = len(x)
@@ -118,23 +94,26 @@ class QNetwork:
             side *= phi
             variance[:, place] = side.sum(axis=1)
         np.maximum(variance, _LEAST, out=variance)
-        std = np.sqrt(variance * self._noise + spread)
-        if self.cost_weight:
-            mean = mean - self.cost_weight * prices(candidates, self.costs)
-        sure = confidences(mean * self._slope, std)
-        acting, _ = self.explorer.shape(Opinions(explore.greedy(mean), None, mean, std), seeds)
-        return Opinions(acting, sure, mean, std)
+        deviation = np.sqrt(variance * self._noise + spread)
+        mean = self._prices.off(mean, candidates)
+        sure = confidences(mean * self._slope, deviation)
+        acting, _ = self.explorer.shape(Opinions(explore.greedy(mean), None, mean, deviation), seeds)
+        return Opinions(acting, sure, mean, deviation)
+
+    def values(self, x: Floats) -> Floats:
+        """[row, arm]: Q of every known arm, less the members' disagreement."""
+        return self._members(x)[0]
 
     def _members(self, x: Floats) -> tuple[Floats, Floats]:
         """Pessimistic Q and the members' variance, [row, arm] each."""
         if len(self.members) == 1:
             q = self.members[0](x)
             return q, np.zeros_like(q)
-        each = np.stack([member(x) for member in self.members])  # [member, row, arm]
-        mean = _summed(each) / len(each)
-        off = each - mean
+        values = np.stack([member(x) for member in self.members])  # [member, row, arm]
+        mean = _summed(values) / len(values)
+        off = values - mean
         off *= off
-        variance = _summed(off) / (len(each) - 1)
+        variance = _summed(off) / (len(values) - 1)
         if self.pessimism:
             mean = mean - self.pessimism * np.sqrt(variance)
         return mean, variance
@@ -143,26 +122,16 @@ class QNetwork:
 def _summed(parts: Floats) -> Floats:
     """Over the first axis, from first to last: the same bits for one row as for many."""
     total: Floats = parts[0].copy()
-    for each in parts[1:]:
-        total += each
+    for part in parts[1:]:
+        total += part
     return total
-
-
-def _exact(covariance: Floats) -> Floats:
-    """Rounded so that products with φ, which lies on a grid, add up exactly in any order."""
-    left = 53 - _HIDDEN_BITS - math.ceil(math.log2(max(covariance.shape[-1], 2)))
-    _, exponent = math.frexp(max(float(np.abs(covariance).max(initial=0.0)), 1e-300))
-    constant = 1.5 * math.ldexp(1.0, 52 + exponent - left)
-    near: Floats = (covariance + constant) - constant
-    near.flags.writeable = False
-    return near
 
 
 def read(
     knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None
 ) -> QNetwork:
     """The policy that a learner described. The input is untrusted: what does not fit is refused as damaged."""
-    arms, features = read_arms(extra, encoder)
+    arms, features = read_arms(extra), read_features(extra, encoder)
     count = knobs.get("members", 1)
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_MEMBERS:
         raise damaged(f"The bundle has {count!r:.40} members", "bad_header")
@@ -171,31 +140,12 @@ def read(
         for number in range(count)
     ]
     hidden = members[0].weights[-1].shape[1] + 1
-    covariance = _tensor(tensors, "covariance", (len(arms) + 1, hidden, hidden))
-    scale = _tensor(tensors, "scale", (3,))
+    covariance = tensor(tensors, "covariance", len(arms) + 1, hidden, hidden, limit=_LARGEST)
+    scale = tensor(tensors, "scale", 3, limit=_LARGEST)
     if (np.diagonal(covariance, axis1=1, axis2=2) < 0.0).any() or scale[0] < 0.0 or not 0.0 <= scale[1] <= 1.0:
         raise damaged("The bundle has a negative variance or an impossible slope", "bad_tensor")
-    costs = knobs.get("costs") or {}
-    numbers = [knobs.get("cost_weight", 0.0), knobs.get("pessimism", 0.0)]
-    numbers += costs.values() if isinstance(costs, Mapping) else [None]
-    if not all(isinstance(each, int | float) and math.isfinite(each) for each in numbers):
-        raise damaged(f"The bundle's costs are {costs!r:.80}", "bad_header")
-    try:
-        shaped = explorer(knobs.get("explore", "greedy"))
-    except (InvalidSettings, TypeError) as error:
-        raise damaged(f"The bundle's explorer cannot be used ({error})", "bad_header") from error
+    check_costs(knobs, "pessimism")
     return QNetwork(
         arms=arms, features=features, encoder=encoder, members=members, covariance=covariance, scale=scale,
-        knobs=knobs, explorer=shaped, tensors=tensors,
+        knobs=knobs, explorer=read_explorer(knobs), tensors=tensors,
     )  # fmt: skip
-
-
-def _tensor(tensors: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Floats:
-    found = tensors.get(name)
-    if found is None:
-        raise damaged(f"The bundle has no tensor {name!r}", "missing_tensor")
-    if not isinstance(found, np.ndarray) or found.dtype != np.float64 or found.shape != shape:
-        raise damaged(f"The tensor {name!r} is not float64 of the shape {shape}", "bad_tensor")
-    if not np.isfinite(found).all() or float(np.abs(found).max(initial=0.0)) > 1e15:
-        raise damaged(f"The tensor {name!r} holds a number that cannot be computed with", "bad_tensor")
-    return np.array(found)
