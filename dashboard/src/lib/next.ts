@@ -48,5 +48,5 @@ function fromProof(task: Task, candidate: string, proof: EvidenceRow): Next {
 }
 
 export function decideCommand(task = "route"): string {
-  return `headway decide ${task} "Summarise this page" small large`;
+  return `headway decide ${task} "Summarise this page" --candidates small,large`;
 }

@@ -77,7 +77,7 @@ def learn(
     )
     session.out.line(f"{ref}  learned from {count:,} decisions in {taken:.1f} s, seed {header.seed}.", style="bold")
     for each in header.trained_on.get("left_out", ()):
-        session.out.note(f"left out: {each} gives the outcome away (headway data leaks {task} shows how).")
+        session.out.note(f"left out: {each} gives the outcome away (`headway data leaks {task}` shows how).")
     values = values_of(ref, header)
     if values:
         session.out.line("On the rows kept for tuning (no evidence: `prove` has rows of its own):")

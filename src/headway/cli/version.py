@@ -17,7 +17,7 @@ PACKAGE = Path(headway.__file__).resolve().parent
 
 
 def version_line(package: Path = PACKAGE) -> str:
-    """For example `headway 0.1.0 (commit 0bf527f)`."""
+    """One line: "headway 0.1.0 (commit 0bf527f)"."""
     known = commit(package)
     return f"headway {headway.__version__}" + (f" (commit {known})" if known else "")
 

@@ -103,7 +103,7 @@ def verify(folder: Path) -> Verified:
         raise UnknownName(
             f"There is no run pack in {str(folder)!r}.",
             code="no_pack",
-            hint="`headway compare --run-pack DIR` makes one.",
+            hint="`headway compare TASK --run-pack DIR` makes one.",
         )
     named = _sums(folder)
     there = {each.name for each in folder.iterdir()} - {SUMS}
