@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from headway.cli.main import COMMANDS
+from headway.cli import main
 from tests.cli.help_pages import GOLDEN, commands, file_of, page
 from tests.cli.terminal import headway, process
 
@@ -61,9 +61,8 @@ def test_the_commands_are_listed_in_three_groups_with_their_own_first_lines() ->
         "Loop",
         "More",
     ]
-    for group in COMMANDS.values():
-        for name, (_, line) in group.items():
-            assert (PAGES[f"headway {name}"][0].help or "").splitlines()[0] == line
+    for name, entry in main.commands().items():
+        assert (PAGES[f"headway {name}"][0].help or "").splitlines()[0] == entry.summary
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if not isinstance(PAGES[path][0], click.Group)])

@@ -23,6 +23,7 @@ from pathlib import Path
 import click
 
 from headway.cli.main import headway
+from headway.kits import BUILT_IN
 from tests.docs.play import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -156,6 +157,12 @@ def in_page(source: str) -> Iterator[tuple[str, bool]]:
         yield from in_text((match[2] or match[3] or "").replace("&amp;", "&"))
 
 
+def offered(path: Path) -> bool:
+    """Whether a source file belongs to the core or to a kit that is built in; others show nothing to anybody yet."""
+    parts = path.relative_to(ROOT).parts
+    return parts[:3] != ("src", "headway", "kits") or len(parts) == 4 or parts[3] in BUILT_IN
+
+
 def collect() -> list[Shown]:
     """Everything that is shown somewhere, each once per place."""
     found: set[Shown] = set()
@@ -165,10 +172,13 @@ def collect() -> list[Shown]:
         found.add(Shown(where if line is None else f"{where}:{line}", text, span))
 
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "clients").glob("*/README.md")]:
-        for text, span in in_markdown(path.read_text("utf-8")):
+        page = path.read_text("utf-8")
+        if path.name == "CHANGELOG.md":
+            page = "## ".join(page.split("\n## ")[:2])  # what was released stays as it was
+        for text, span in in_markdown(page):
             add(path, text, span)
     for folder in ("src", "examples"):
-        for path in (ROOT / folder).rglob("*.py"):
+        for path in filter(offered, (ROOT / folder).rglob("*.py")):
             for line, text, span in in_python(path.read_text("utf-8")):
                 add(path, text, span, line)
     for path in [*(ROOT / "dashboard" / "src").rglob("*.svelte"), *(ROOT / "dashboard" / "src").rglob("*.ts")]:
