@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import headway
+from headway.client import outgoing
 from headway.project import Project
 from tests.cli.help_pages import REFERENCE, reference
 
@@ -60,6 +62,8 @@ def raised() -> dict[str, str]:
     for path in sorted((ROOT / "src" / "headway").rglob("*.py")):
         for code in codes(path.read_text("utf-8")):
             found.setdefault(code, path.relative_to(ROOT).as_posix())
+    for kind in get_args(outgoing.Kind):
+        found.setdefault(f"upstream_{kind}", "src/headway/client/outgoing.py")
     return found
 
 

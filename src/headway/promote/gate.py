@@ -231,4 +231,5 @@ def _needed(evidence: Evidence) -> str:
     if evidence.needed == 0:
         return ""
     what = "comparisons" if evidence.kind == "preference" else "decisions"
-    return f" Collect about {evidence.needed:,} more {what}; a canary needs fewer (`headway plan {evidence.task} --uplift 0.02`)."
+    plan = f"headway plan {evidence.task} --uplift 0.02"
+    return f" Collect about {evidence.needed:,} more {what}; a canary needs fewer (`{plan}`)."
