@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.nouns.errors import InvalidInput
-from headway.serve.endpoint import Call, Endpoint, endpoint
+from headway.serve.endpoint import Call, Endpoint, endpoint, path_pattern
 from headway.serve.errors import Refused
-from headway.serve.routing import Routes, path_pattern
+from headway.serve.routing import Routes
 
 
 @endpoint("GET", "/v1/tasks")
@@ -118,6 +118,8 @@ def test_a_parameter_is_exactly_one_segment(segment: str, text: str) -> None:
 def test_a_path_that_cannot_be_declared_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match=r"expected plain text or \{name\}"):
         path_pattern(path)
+    with pytest.raises(ValueError, match="has the segment"):
+        endpoint("GET", path)(answer)
 
 
 def test_a_route_is_declared_once() -> None:

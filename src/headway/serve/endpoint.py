@@ -6,15 +6,17 @@
     @endpoint("GET", "/v1/policies/{policy}", gives=PolicyAnswer, errors=(404,), scope="decide")
     def policy(call: Call) -> PolicyAnswer: ...          # a plain function runs in a thread: it may block
 
-A handler gives its `gives` type, a `Reply` (another status, headers, ready bytes), a `Stream`, or `SENT` where it has
-called `call.answer` itself. Bodies are strict:
-UTF-8 JSON, no unknown field, no NaN or infinity, no NUL. `takes=msgspec.Raw` passes the bytes on unread (the OpenAI
-endpoints, which pass unknown fields through). Not covered: authentication and limits, which the guard does beforehand.
+A handler returns its `gives` type, a `Reply` (another status, headers, ready bytes), a `Stream`, or `SENT` where it has
+called `call.answer` itself. Bodies are strict: UTF-8 JSON, no unknown field, no NaN or infinity, no NUL.
+`takes=msgspec.Raw` passes the bytes on unread (the OpenAI endpoints, which pass unknown fields through).
+
+Not covered: authentication and limits, which the guard checks beforehand.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -29,7 +31,19 @@ from headway.nouns.errors import InvalidInput
 if TYPE_CHECKING:
     from headway.serve.state import Server
 
-__all__ = ["SENT", "Call", "Endpoint", "Reply", "Scope", "Sent", "Stream", "endpoint", "endpoints_of", "strict"]
+__all__ = [
+    "SENT",
+    "Call",
+    "Endpoint",
+    "Reply",
+    "Scope",
+    "Sent",
+    "Stream",
+    "endpoint",
+    "endpoints_of",
+    "path_pattern",
+    "strict",
+]
 
 Scope = Literal["open", "decide", "signal", "train", "admin"]  # "open": any caller that may talk to the server at all
 Method = Literal["GET", "POST", "PUT", "DELETE"]
@@ -96,9 +110,9 @@ class Call:
     def header(self, name: str) -> str:
         return self.headers.get(name, "")
 
-    def answer(self, status: int, found: Any) -> None:
-        """Answers now, before the handler has its turn again: many answers in a row wake the server's thread once."""
-        self._send(status, _encoder.encode(found))
+    def answer(self, status: int, body: Any) -> None:
+        """Answers now, before the handler continues: many answers in a row wake the server's thread once."""
+        self._send(status, _encoder.encode(body))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +136,12 @@ class Endpoint:
     blocking: bool = False
     summary: str = ""
     kit: str = ""  # the installed kit that brings it; "" for ours
+    pattern: re.Pattern[str] | None = field(repr=False, default=None)  # of a path with parameters
     decode: Callable[[bytes], Any] = field(repr=False, default=bytes)
 
     @property
     def proxied(self) -> bool:
-        """Whether somebody else does the work, who is told when the client goes away."""
+        """Whether another server does the work, whose call is cut when the client disconnects."""
         return self.takes is msgspec.Raw
 
     @property
@@ -137,10 +152,10 @@ class Endpoint:
         """The decoded body, or an exception that becomes a 422."""
         if not raw and self.optional:
             raw = b"{}"
-        found = self.decode(raw)
+        body = self.decode(raw)
         if b"\\u0000" in raw:
-            _refuse_nul(found)
-        return found
+            _refuse_nul(body)
+        return body
 
     def parse_query(self, raw: str) -> Any:
         if not raw and self.query is None:
@@ -171,7 +186,7 @@ def endpoint(
 
     def declare(run: Callable[..., Any]) -> Callable[..., Any]:
         raw = takes is None or takes is msgspec.Raw
-        found = Endpoint(
+        declared = Endpoint(
             method=method,
             path=path,
             run=run,
@@ -188,23 +203,34 @@ def endpoint(
             public=public,
             blocking=not inspect.iscoroutinefunction(run),
             summary=(inspect.getdoc(run) or "").partition("\n")[0],
+            pattern=path_pattern(path) if "{" in path or "}" in path else None,
             decode=bytes if raw else msgspec.json.Decoder(takes).decode,
         )
-        declared = getattr(run, "endpoints", ())
-        run.endpoints = (*declared, found)  # type: ignore[attr-defined]  # a function may answer several routes
+        run.endpoints = (*getattr(run, "endpoints", ()), declared)  # type: ignore[attr-defined]  # a function may answer several routes
         return run
 
     return declare
 
 
+def path_pattern(path: str) -> re.Pattern[str]:
+    """`/v1/tasks/{task}/learn` as a pattern; match whole paths with it. `{task}` stands for one segment, not empty."""
+    segments = []
+    for segment in path.split("/"):
+        name = segment[1:-1] if segment.startswith("{") and segment.endswith("}") else ""
+        if (name and not name.isidentifier()) or (not name and re.search("[{}]", segment)):
+            raise ValueError(f"The path {path!r} has the segment {segment!r}, expected plain text or {{name}}.")
+        segments.append(f"(?P<{name}>[^/]+)" if name else re.escape(segment))
+    return re.compile("/".join(segments))
+
+
 def endpoints_of(modules: Iterable[ModuleType]) -> list[Endpoint]:
     """The endpoints that these modules declare, in the order of their source."""
-    found: list[Endpoint] = []
+    endpoints: list[Endpoint] = []
     for module in modules:
         for value in vars(module).values():
             if getattr(value, "__module__", None) == module.__name__:
-                found += getattr(value, "endpoints", ())
-    return found
+                endpoints += getattr(value, "endpoints", ())
+    return endpoints
 
 
 def _query(kind: type[msgspec.Struct] | None, raw: str) -> Any:
@@ -218,7 +244,7 @@ def _query(kind: type[msgspec.Struct] | None, raw: str) -> Any:
         raise InvalidInput(f"This route {twice}.", code="bad_query", hint="Its parameters are in /openapi.json.")
     for name, value in pairs:
         if "\0" in name or "\0" in value or value.lower() == "null":
-            raise InvalidInput("The query string holds a NUL or null.", code="bad_query", hint="Leave the value out.")
+            raise InvalidInput("The query string holds a NUL or null.", code="bad_query", hint="Omit the value.")
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -226,14 +252,14 @@ def _query(kind: type[msgspec.Struct] | None, raw: str) -> Any:
 
 
 def _refuse_nul(value: Any) -> None:
-    """The text may be an escaped backslash: only a decoded NUL is refused."""
+    """The bytes may be an escaped backslash: only a decoded NUL is refused."""
     pending = [msgspec.to_builtins(value) if not isinstance(value, bytes) else msgspec.json.decode(value)]
     while pending:
-        each = pending.pop()
-        if isinstance(each, str):
-            if "\0" in each:
-                raise InvalidInput("A text in the body holds U+0000.", code="bad_text", hint="Leave the NUL out.")
-        elif isinstance(each, dict):
-            pending += [*each, *each.values()]
-        elif isinstance(each, list | tuple):
-            pending += each
+        part = pending.pop()
+        if isinstance(part, str):
+            if "\0" in part:
+                raise InvalidInput("A text in the body holds U+0000.", code="bad_text", hint="Remove the NUL.")
+        elif isinstance(part, dict):
+            pending += [*part, *part.values()]
+        elif isinstance(part, list | tuple):
+            pending += part

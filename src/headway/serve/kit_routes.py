@@ -11,6 +11,7 @@ import logging
 from dataclasses import replace
 
 from headway.nouns.kit import Catalogue, Kit, load
+from headway.serve import openapi
 from headway.serve.endpoint import Endpoint, endpoints_of
 
 __all__ = ["kit_endpoints"]
@@ -37,16 +38,27 @@ def _guest_endpoints(kit: Kit, module: str) -> list[Endpoint]:
     except Exception as error:  # noqa: BLE001 — a guest may raise anything while it is imported
         logger.warning("kit=%s routes=%s left out: %s: %s", kit.name, module, type(error).__name__, error)
         return []
-    prefix = f"/v1/kits/{kit.name}/"
-    endpoints = []
+    endpoints: list[Endpoint] = []
     for endpoint in offered:
-        reason = ""
-        if not endpoint.path.startswith(prefix):
-            reason = f"its path does not begin with {prefix}"
-        elif endpoint.scope == "open" or endpoint.public:
-            reason = "it states no scope"
+        reason = _refused(kit, endpoint, endpoints)
         if reason:
             logger.warning("kit=%s route=%s left out: %s", kit.name, endpoint.path, reason)
             continue
         endpoints.append(replace(endpoint, kit=kit.name))
     return endpoints
+
+
+def _refused(kit: Kit, endpoint: Endpoint, others: list[Endpoint]) -> str:
+    """Why an installed kit's endpoint is left out; "" where it is not."""
+    prefix = f"/v1/kits/{kit.name}/"
+    if not endpoint.path.startswith(prefix):
+        return f"its path does not begin with {prefix}"
+    if endpoint.scope == "open" or endpoint.public:
+        return "it states no scope"
+    if any((endpoint.method, endpoint.path) == (other.method, other.path) for other in others):
+        return "it is declared twice"
+    try:
+        openapi.document([endpoint], "")
+    except Exception as error:  # noqa: BLE001 — msgspec names what it cannot describe in several ways
+        return f"its types cannot be described: {error}"
+    return ""

@@ -1,4 +1,4 @@
-"""/openapi.json, made from the endpoints and their types; nothing in it is written by hand twice."""
+"""/openapi.json, made from the endpoints and their types; nothing in it is written by hand."""
 
 from __future__ import annotations
 
@@ -29,23 +29,27 @@ _REASONS = {
     503: "Not now: stopping, a full disk, a missing worker.",
     504: "The upstream took too long.",
 }
+_REFERENCE = "#/components/schemas/"
 _ALWAYS = (400, 401, 403, 429, 503)
 _WITH_BODY = (408, 413, 415, 422)
 _PATH_PATTERNS = {"task": "^[a-z0-9][a-z0-9_.-]{0,63}$"}
 
 
 def document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
-    """The OpenAPI 3.1 document."""
-    found = sorted(endpoints, key=lambda each: (each.path, each.method))
-    types = [each for one in found for each in (one.takes, one.gives, one.query) if _has_schema(each)]
-    schemas, components = msgspec.json.schema_components(
-        [*types, ErrorBody], ref_template="#/components/schemas/{name}"
-    )
-    schema_of = {id(kind): schema for kind, schema in zip([*types, ErrorBody], schemas, strict=True)}
+    """The OpenAPI 3.1 document. Schemas of an installed kit carry its name, so that they cannot change any other."""
+    by_kit: dict[str, list[Endpoint]] = {"": []}
+    for endpoint in endpoints:
+        by_kit.setdefault(endpoint.kit, []).append(endpoint)
+    operations: list[tuple[Endpoint, dict[str, Any]]] = []
+    components: dict[str, Any] = {}
+    for kit, members in by_kit.items():
+        schemas = _Schemas(members, prefix=f"{kit}_" if kit else "")
+        operations += [(endpoint, _operation(endpoint, schemas)) for endpoint in members]
+        components |= schemas.named()
+    operations.sort(key=lambda pair: (pair[0].path, pair[0].method))
     paths: dict[str, dict[str, Any]] = {}
-    for each in found:
-        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, schema_of, components)
-    queries = {one.query.__name__ for one in found if one.query is not None}
+    for endpoint, operation in operations:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {
@@ -58,60 +62,89 @@ def document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
         "security": [{}, {"key": []}],
         "paths": paths,
         "components": {
-            "schemas": {name: body for name, body in sorted(components.items()) if name not in queries},
+            "schemas": dict(sorted(components.items())),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+class _Schemas:
+    """The schemas of the types that some endpoints take and give."""
+
+    def __init__(self, endpoints: list[Endpoint], prefix: str) -> None:
+        self._prefix = prefix
+        types = [kind for one in endpoints for kind in (one.takes, one.gives, one.query) if _has_schema(kind)]
+        types.append(ErrorBody)
+        template = f"{_REFERENCE}{prefix}{{name}}"
+        schemas, self._components = msgspec.json.schema_components(types, ref_template=template)
+        self._schemas = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
+        self._queries = {self._name(endpoint.query) for endpoint in endpoints if endpoint.query is not None}
+
+    def of(self, kind: Any) -> dict[str, Any]:
+        return self._schemas[id(kind)]
+
+    def fields(self, query: type[msgspec.Struct]) -> dict[str, Any]:
+        """The schema of a query string's struct itself, not a reference to it."""
+        schema: dict[str, Any] = self._components[self._name(query)]
+        return schema
+
+    def named(self) -> dict[str, Any]:
+        """What operations refer to by name; the fields of a query are written out as parameters."""
+        return {
+            f"{self._prefix}{name}": schema for name, schema in self._components.items() if name not in self._queries
+        }
+
+    def _name(self, query: type[msgspec.Struct]) -> str:
+        reference: str = self._schemas[id(query)]["$ref"]
+        return reference.removeprefix(_REFERENCE + self._prefix)
 
 
 def _has_schema(kind: Any) -> bool:
     return kind is not None and kind is not msgspec.Raw
 
 
-def _operation(each: Endpoint, schema_of: dict[int, Any], components: dict[str, Any]) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, schemas: _Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "operationId": each.name,
-        "summary": each.summary,
-        "tags": [_tag(each.path)],
-        "x-scope": each.scope,
-        "responses": _responses(each, schema_of),
+        "operationId": endpoint.name,
+        "summary": endpoint.summary,
+        "tags": [_tag(endpoint.path)],
+        "x-scope": endpoint.scope,
+        "responses": _responses(endpoint, schemas),
     }
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": _path_schema(name)}
-        for name in re.findall(r"{(\w+)}", each.path)
+        for name in re.findall(r"{(\w+)}", endpoint.path)
     ]
-    if each.query is not None:
-        body = components[each.query.__name__]
+    if endpoint.query is not None:
+        body = schemas.fields(endpoint.query)
         parameters += [
-            {"name": name, "in": "query", "required": name in body.get("required", ()), "schema": _plain(schema)}
+            {"name": name, "in": "query", "required": name in body.get("required", ()), "schema": _not_null(schema)}
             for name, schema in body["properties"].items()
         ]
     if parameters:
         operation["parameters"] = parameters
-    if each.takes is not None:
-        schema = {} if each.takes is msgspec.Raw else schema_of[id(each.takes)]
-        operation["requestBody"] = {"required": not each.optional, "content": {JSON: {"schema": schema}}}
+    if endpoint.takes is not None:
+        schema = {} if endpoint.takes is msgspec.Raw else schemas.of(endpoint.takes)
+        operation["requestBody"] = {"required": not endpoint.optional, "content": {JSON: {"schema": schema}}}
     return operation
 
 
-def _responses(each: Endpoint, schema_of: dict[int, Any]) -> dict[str, Any]:
-    answer: dict[str, Any] = {"description": each.summary}
-    if each.gives is not None:
-        answer["content"] = {each.media: {"schema": schema_of[id(each.gives)]}}
-    statuses = {*_ALWAYS, *each.errors, *(_WITH_BODY if each.takes is not None else ())}
-    if each.query is not None or "{" in each.path:
+def _responses(endpoint: Endpoint, schemas: _Schemas) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": endpoint.summary}
+    if endpoint.gives is not None:
+        answer["content"] = {endpoint.media: {"schema": schemas.of(endpoint.gives)}}
+    statuses = {*_ALWAYS, *endpoint.errors, *(_WITH_BODY if endpoint.takes is not None else ())}
+    if endpoint.query is not None or "{" in endpoint.path:
         statuses.add(422)
-    if "{" in each.path:
+    if "{" in endpoint.path:
         statuses.add(404)
-    responses = {str(each.status): answer}
-    for status in sorted(statuses - {each.status}):
+    responses = {str(endpoint.status): answer}
+    for status in sorted(statuses - {endpoint.status}):
         if status < 400:
             responses[str(status)] = {**answer, "description": _REASONS[status]}
         else:
-            responses[str(status)] = {
-                "description": _REASONS[status],
-                "content": {JSON: {"schema": schema_of[id(ErrorBody)]}},
-            }
+            error = {JSON: {"schema": schemas.of(ErrorBody)}}
+            responses[str(status)] = {"description": _REASONS[status], "content": error}
     return responses
 
 
@@ -120,9 +153,9 @@ def _path_schema(name: str) -> dict[str, Any]:
     return {"type": "string", "minLength": 1, **({"pattern": pattern} if pattern else {})}
 
 
-def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
     """A query parameter is left out rather than null."""
-    options = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    options = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
     if len(options) == 1:
         rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
         return {**options[0], **rest}
@@ -130,5 +163,5 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tag(path: str) -> str:
-    parts = [each for each in path.split("/") if each and not each.startswith("{")]
+    parts = [part for part in path.split("/") if part and not part.startswith("{")]
     return parts[1] if len(parts) > 1 and parts[0] == "v1" else parts[0]

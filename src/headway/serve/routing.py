@@ -9,20 +9,9 @@ from headway.nouns.errors import InvalidInput
 from headway.serve.endpoint import Endpoint
 from headway.serve.errors import Refused
 
-__all__ = ["Routes", "path_pattern"]
+__all__ = ["Routes"]
 
 _NO_PARAMETERS: Mapping[str, str] = {}
-
-
-def path_pattern(path: str) -> re.Pattern[str]:
-    """`/v1/tasks/{task}/learn` as a pattern; match whole paths with it. `{task}` stands for one segment, not empty."""
-    segments = []
-    for segment in path.split("/"):
-        name = segment[1:-1] if segment.startswith("{") and segment.endswith("}") else ""
-        if (name and not name.isidentifier()) or (not name and re.search("[{}]", segment)):
-            raise ValueError(f"The path {path!r} has the segment {segment!r}, expected plain text or {{name}}.")
-        segments.append(f"(?P<{name}>[^/]+)" if name else re.escape(segment))
-    return re.compile("/".join(segments))
 
 
 class Routes:
@@ -33,8 +22,8 @@ class Routes:
         self._plain: dict[str, dict[str, Endpoint]] = {}  # path, then method
         self._patterns: list[tuple[str, re.Pattern[str], Endpoint]] = []
         for endpoint in self.endpoints:
-            if "{" in endpoint.path:
-                self._patterns.append((endpoint.method, path_pattern(endpoint.path), endpoint))
+            if endpoint.pattern is not None:
+                self._patterns.append((endpoint.method, endpoint.pattern, endpoint))
             else:
                 methods = self._plain.setdefault(endpoint.path, {})
                 assert endpoint.method not in methods, f"{endpoint.method} {endpoint.path} is declared twice"

@@ -1,4 +1,4 @@
-"""What goes over the wire, as types: requests are strict, answers are what they say; both make /openapi.json."""
+"""Requests and answers as types. Requests reject unknown fields; /openapi.json is made from both."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ Whole = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
 Value = bool | Whole | float | str | Annotated[list[float], Meta(max_length=10_000)]
 State = dict[Name, Value]
 SignalName = Annotated[str, Meta(min_length=1, max_length=64)]
-# null withdraws what the same key said before
+# null withdraws a signal of the same key
 Signals = Annotated[dict[SignalName, bool | float | None], Meta(min_length=1, max_length=100)]
-
 
 ClientId = Annotated[str, Meta(max_length=80, description="A UUID of yours: the same request again is safe.")]
 
@@ -70,9 +69,7 @@ class DecisionRequest(strict):
     episode: Name | None = None
     step: Annotated[int, Meta(ge=0, le=LARGEST - 1)] | None = None
     role: Annotated[str, Meta(max_length=200)] = ""
-    id: Annotated[str, Meta(max_length=80, description="A UUID of yours: the same request again is safe.")] | None = (
-        None
-    )
+    id: ClientId | None = None
 
 
 class DecisionAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +124,6 @@ def described(offers: list[Any] | None) -> list[Any] | None:
     if offers is None:
         return None
     return [
-        each if isinstance(each, str) else {**each.features, "name": each.name} if each.features else each.name
-        for each in offers
+        offer if isinstance(offer, str) else {**offer.features, "name": offer.name} if offer.features else offer.name
+        for offer in offers
     ]
