@@ -1,7 +1,7 @@
 """One store into another, whichever engines hold them: row for row, numbers included.
 
-    found = copy(open_database(Path("headway.db")), open_database("postgresql://…"), progress=report)
-    found.rows["decisions"]
+    copied = copy(open_database(Path("headway.db")), open_database("postgresql://…"), progress=report)
+    copied.rows["decisions"]
 
 Streams pages in the order of each table's key; each page is one transaction of the target, so that a copy that was
 stopped goes on where it was, and a second copy brings over only what is new or has changed. Nothing is written unless
@@ -71,10 +71,11 @@ def copy(source: Database, target: Database, *, progress: Progress | None = None
     digests: dict[str, str] = {}
     done = 0
     for name, table in tables.items():
-        (rows[name], digests[name]), found = (_digest(each, name, table, size) for each in (source, target))
-        if found != (rows[name], digests[name]):
+        rows[name], digests[name] = _digest(source, name, table, size)
+        there_now = _digest(target, name, table, size)
+        if there_now != (rows[name], digests[name]):
             raise Conflict(
-                f"{name} differs: {rows[name]:,} rows here, {found[0]:,} there.",
+                f"{name} differs: {rows[name]:,} rows here, {there_now[0]:,} there.",
                 code="copy_differs",
                 hint="Something was written meanwhile. Stop what writes, then copy again: it goes on from here.",
             )
@@ -86,7 +87,7 @@ def copy(source: Database, target: Database, *, progress: Progress | None = None
 
 def _check_same(source: Database, target: Database, name: str, table: Table, size: int) -> None:
     """Whether each row of the target is a row of the source, as it is or as it was."""
-    same = [table.columns.index(each) for each in (*table.key, *_SAME.get(name, ()))]
+    same = [table.columns.index(column) for column in (*table.key, *_SAME.get(name, ()))]
     for low, high, rows in _pages(target, name, table, size):
         there = {tuple(row[place] for place in same) for row in _between(source, name, table, low, high)}
         for row in rows:
@@ -126,7 +127,7 @@ def _digest(database: Database, name: str, table: Table, size: int) -> tuple[int
         count += len(rows)
         for row in rows:
             # -0.0 is 0.0: SQLite does not keep the sign
-            digest.update(repr([each + 0.0 if type(each) is float else each for each in row]).encode())
+            digest.update(repr([value + 0.0 if type(value) is float else value for value in row]).encode())
     return count, digest.hexdigest()
 
 
@@ -174,7 +175,7 @@ def _range(name: str, table: Table, low: tuple[Any, ...] | None, high: tuple[Any
 
 
 def _key(table: Table, row: Row) -> tuple[Any, ...]:
-    return tuple(row[table.columns.index(each)] for each in table.key)
+    return tuple(row[table.columns.index(column)] for column in table.key)
 
 
 def _marks(values: Sequence[object]) -> str:

@@ -96,10 +96,10 @@ def having_details(database: Database, decisions: Sequence[str]) -> set[bytes]:
 
 def as_text(details: Iterable[Detail]) -> dict[str, dict[str, str]]:
     """Kit → name → base64, as an export holds them."""
-    found: dict[str, dict[str, str]] = {}
+    by_kit: dict[str, dict[str, str]] = {}
     for detail in details:
-        found.setdefault(detail.kit, {})[detail.name] = b64encode(detail.data).decode("ascii")
-    return found
+        by_kit.setdefault(detail.kit, {})[detail.name] = b64encode(detail.data).decode("ascii")
+    return by_kit
 
 
 def from_text(given: object) -> tuple[Detail, ...]:

@@ -99,19 +99,24 @@ class Heads:
 
 _COLUMNS = "kind, policy, policy_hash, expects, who, why, evidence_id, detail, at, n, seq"
 _OF_TASK = f"SELECT {_COLUMNS} FROM ledger WHERE task_id = ?"
+_NUMBERS = "SELECT n FROM ledger WHERE task_id = ?"
 
 
 def _last(kinds: Sequence[EntryKind]) -> str:
-    """SQL for the number of the last row of each kind: one step into the index per kind. Binds the task each time."""
-    return " UNION ALL ".join(f"SELECT MAX(n) AS n FROM ledger WHERE task_id = ? AND kind = '{kind}'" for kind in kinds)
+    """SQL for the number of the last row of each kind: one step into the index per kind. Binds the task each time.
+
+    Not MAX(n): PostgreSQL, where it has no statistics of the table yet, would read all rows of the kind for it.
+    """
+    return " UNION ALL ".join(f"SELECT ({_NUMBERS} AND kind = '{kind}' ORDER BY n DESC LIMIT 1) AS n" for kind in kinds)
 
 
 _LAST_CHANGE = f"(SELECT COALESCE(MAX(n), 0) FROM ({_last(_CHANGES)}) AS changes)"
 # The last row of every kind, and the row that retired the last canary: all that `Heads` depends on.
 _HEADS = (
     f"{_OF_TASK} AND n IN ({_last(_KINDS)} UNION ALL "
-    "SELECT MAX(n) AS n FROM ledger WHERE task_id = ? AND kind = 'retire' AND policy_hash = ("
-    "SELECT policy_hash FROM ledger WHERE task_id = ? AND kind = 'canary' ORDER BY n DESC LIMIT 1)) ORDER BY n"
+    f"SELECT ({_NUMBERS} AND kind = 'retire' AND policy_hash = ("
+    "SELECT policy_hash FROM ledger WHERE task_id = ? AND kind = 'canary' ORDER BY n DESC LIMIT 1) "
+    "ORDER BY n DESC LIMIT 1) AS n) ORDER BY n"
 )
 
 
@@ -132,7 +137,8 @@ class Ledger:
         task_id = _task_id(connection, entry.task)
         if entry.kind in (*_LIVE, "canary"):
             _check_expected(connection, task_id, entry)
-        last = connection.execute("SELECT MAX(n) FROM ledger WHERE task_id = ?", (task_id,)).fetchone()[0] or 0
+        row = connection.execute(f"{_NUMBERS} ORDER BY n DESC LIMIT 1", (task_id,)).fetchone()
+        last = int(row[0]) if row else 0
         detail, at = dumps(entry.detail), microseconds(entry.at)
         row = connection.execute(
             "INSERT INTO ledger "
@@ -232,7 +238,7 @@ class Ledger:
     def _replaced_at(self, task_id: int, n: int) -> int:
         """The first row after `n` that made another policy current; 0: there is none."""
         sql = " UNION ALL ".join(
-            f"SELECT MIN(n) AS n FROM ledger WHERE task_id = ? AND kind = '{kind}' AND n > ?" for kind in _LIVE
+            f"SELECT ({_NUMBERS} AND kind = '{kind}' AND n > ? ORDER BY n LIMIT 1) AS n" for kind in _LIVE
         )
         rows = self._database.query(f"SELECT MIN(n) FROM ({sql}) AS later", (task_id, n) * len(_LIVE))
         return int(rows[0][0] or 0)

@@ -71,9 +71,9 @@ class Registry:
             raise InvalidInput(
                 f"{ref!r} fits {len(matches)} policies.",
                 code="ambiguous_reference",
-                hint="Write more digits: " + ", ".join(f"{parsed.family}@{each[:12]}" for each in matches[:3]),
+                hint="Write more digits: " + ", ".join(f"{parsed.family}@{match[:12]}" for match in matches[:3]),
             )
-        known = [f"{self._family(each) or 'damaged'}@{each[:4]}" for each in self.digests()]
+        known = [f"{self._family(digest) or 'damaged'}@{digest[:4]}" for digest in self.digests()]
         raise UnknownName(f"There is no policy {ref!r}.", code="unknown_policy", hint=did_you_mean(ref, known))
 
     def ref(self, digest: str) -> PolicyRef:
@@ -82,7 +82,7 @@ class Registry:
 
     def digests(self) -> Iterator[str]:
         if self.root.is_dir():
-            yield from sorted(each.name for each in self.root.iterdir() if _DIGEST.match(each.name))
+            yield from sorted(folder.name for folder in self.root.iterdir() if _DIGEST.match(folder.name))
 
     def _family(self, digest: str) -> str | None:
         try:
@@ -91,8 +91,8 @@ class Registry:
             return None
 
     def _shortest(self, family: str, digest: str) -> PolicyRef:
-        others = [each for each in self.digests() if each != digest]
+        others = [other for other in self.digests() if other != digest]
         length = 4
-        while any(each.startswith(digest[:length]) for each in others):
+        while any(other.startswith(digest[:length]) for other in others):
             length += 1
         return PolicyRef(family, digest[:length])

@@ -29,6 +29,7 @@ __all__ = ["Kind", "digest_of", "kind_of", "rows_of"]
 Kind = Literal["jsonl", "csv", "parquet"]
 LONGEST = 32 << 20  # bytes of one line
 _BATCH = 2000
+_BATCH_BYTES = 64 << 20
 _BOM = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode
 
@@ -204,12 +205,20 @@ def _parquet_rows(path: Path) -> Iterator[Row | Problem]:
     with _translated(path), path.open("rb") as file:
         row = 0
         try:
-            for batch in parquet.ParquetFile(file).iter_batches(batch_size=_BATCH):
+            table = parquet.ParquetFile(file)
+            for batch in table.iter_batches(batch_size=_batch_size(table.metadata)):
                 for each in batch.to_pylist():
                     row += 1
                     yield row, {name: _plain(value) for name, value in each.items()}
         except (ArrowException, ValueError, OverflowError) as error:
             yield Problem(row + 1, "", f"the file cannot be read as Parquet: {error}", "Check the file.")
+
+
+def _batch_size(metadata: Any) -> int:
+    """Rows at a time: fewer where they are large (exported details), so that a batch has about 64 MB."""
+    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    largest = max((group.total_byte_size // max(1, group.num_rows) for group in groups), default=0)
+    return max(1, min(_BATCH, _BATCH_BYTES // max(1, largest)))
 
 
 def _plain(value: Any) -> Any:
