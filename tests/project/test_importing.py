@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from headway.kits.formats.export_sage import writer
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.project import Project
 from tests.project.imports import INTERACTION, adds_up, lines, sage_row, stored
@@ -234,7 +235,9 @@ def test_routing_rows_come_back_byte_for_byte(project: Project, tmp_path: Path) 
     report = project.import_file(path)
     assert (report.format, report.stored) == ("sage-routing", 120)
     back = tmp_path / "back.jsonl"
-    manifest = export(project.database, project.query, back, Wanted(), format="sage-routing", now=project.clock())
+    manifest = export(
+        project.database, project.query, back, Wanted(), format="sage-routing", writer=writer, now=project.clock()
+    )
     assert back.read_bytes() == path.read_bytes()
     assert (manifest["decisions"], manifest["left_out"]) == (120, {})
 
@@ -247,7 +250,9 @@ def test_a_replaced_reward_comes_back_replaced_and_a_withdrawn_one_not_at_all(pr
     project.signal(first.id, reward=0.125)
     project.withdraw(second.id, "reward")
     back = tmp_path / "back.jsonl"
-    manifest = export(project.database, project.query, back, Wanted(), format="sage-routing", now=project.clock())
+    manifest = export(
+        project.database, project.query, back, Wanted(), format="sage-routing", writer=writer, now=project.clock()
+    )
     rows = [json.loads(line) for line in back.read_text("utf-8").splitlines()]
     assert rows == [{**sage_row(1), "reward": 0.125}, sage_row(3)]
     assert manifest["left_out"] == {"reward withdrawn": 1}
@@ -265,7 +270,9 @@ def test_our_own_decisions_can_be_written_as_routing_rows_and_read_again(project
     project.decide("route", "three", ["a", "b", "c"])
     project.settle("route")
     back = tmp_path / "route.jsonl"
-    manifest = export(project.database, project.query, back, Wanted(), format="sage-routing", now=project.clock())
+    manifest = export(
+        project.database, project.query, back, Wanted(), format="sage-routing", writer=writer, now=project.clock()
+    )
     assert (manifest["decisions"], manifest["left_out"]) == (15, {"no reward": 6})
     with Project(tmp_path / "other") as other:
         assert other.import_file(back).stored == 15
