@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headway.kits.sandbox import Limits, Sandbox, sandbox
-from headway.kits.sandbox.keeping import interpreter
+from headway.kits.sandbox.keeping import interpreter, keeper_source, spec
 from headway.kits.sandbox.seccomp import FORBIDDEN, filter_program
 from headway.nouns.errors import InvalidInput, Unavailable, UnknownName
 from tests.kits.sandbox import escapes
@@ -242,6 +242,27 @@ def test_nothing_outlives_a_caller_that_is_killed(tmp_path: Path, wrapped: Sandb
         caller.kill()
         caller.wait()
         _until(lambda: not _running(mark))
+
+
+def test_an_exit_code_is_kept_where_the_caller_ignores_its_children() -> None:
+    code = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+    code += "from headway.kits.sandbox import *\nprint(sandbox('process').run(['false']).exit_code)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "1\n"
+
+
+def test_a_keeper_whose_parent_is_gone_already_runs_nothing(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    document = spec(["touch", str(made)], QUICK, cwd=str(tmp_path), home=str(tmp_path))
+    for parent, ran in ((1, False), (os.getpid(), True)):
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", keeper_source()],
+            input=json.dumps({**document, "parent": parent}).encode(),
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        assert (done.returncode, bool(done.stdout), made.exists()) == (0, ran, ran), done.stderr
 
 
 def _running(mark: str) -> list[str]:

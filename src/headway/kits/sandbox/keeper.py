@@ -1,8 +1,9 @@
-"""Keeps one run within its limits and leaves nothing of it behind. Standard library only, a program of its own.
+"""Keep one run within its limits and leave nothing of it behind. A program of its own: standard library only.
 
 It is started as `python -I -S -c <this file>`, reads one JSON document from stdin and writes one to stdout:
 
-    {"argv", "cwd", "env", "files": {name: base64}, "data": [base64], "stdin", "uid", "limits": {...}, "watch": folder}
+    {"argv", "cwd", "env", "files": {name: base64}, "data": [base64], "stdin", "uid", "limits", "watch", "own",
+     "parent"}
     {"ended", "code", "stdout", "stderr", "truncated", "seconds", "cpu_s", "peak", "status"}
 
 It is the subreaper of what it starts (Linux), so a program that forks twice and starts a session of its own still
@@ -11,7 +12,7 @@ that reads data[0], `{status}` of one that the program may report on. Why a prog
 whole process, and setting limits between fork and exec is not safe where threads run.
 
 Limits: the kernel's (address space, CPU per process, file size, processes per user) come first; sums over the tree
-(CPU, memory, processes, disk) are looked at every few milliseconds, so a tree can pass one by what it does meanwhile.
+(CPU, memory, processes, disk) are checked every few milliseconds, so a tree can briefly exceed one in between.
 """
 
 import base64
@@ -30,8 +31,7 @@ from typing import Any
 Document = dict[str, Any]
 LINUX = sys.platform == "linux"
 FIRST_LOOK_S, LAST_LOOK_S = 0.005, 0.05
-TICKS = os.sysconf("SC_CLK_TCK")
-PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 started_pid = 0  # of the program, once it runs
 
 
@@ -41,75 +41,71 @@ def prctl(option: int, value: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
-def descendants() -> list[int]:
+def read(path: str) -> bytes:
+    """A file of /proc; empty if its process has ended."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123
+        return file.read()
+    return b""
+
+
+def names(folder: str) -> "list[str]":
+    """What lies in a folder of /proc; empty if its process has ended."""
+    with contextlib.suppress(OSError):
+        return os.listdir(folder)  # noqa: PTH208
+    return []
+
+
+def descendants() -> "list[int]":
     """Everything that we started, directly or not; parents before their children."""
-    found, waiting = [], [os.getpid()]
+    pids, waiting = [], [os.getpid()]
     while waiting:
         pid = waiting.pop()
-        try:
-            tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
-        except OSError:
-            continue
-        for task in tasks:
-            try:
-                with open(f"/proc/{pid}/task/{task}/children", "rb") as file:  # noqa: PTH123
-                    children = [int(each) for each in file.read().split()]
-            except OSError:
-                continue
-            found += children
+        for task in names(f"/proc/{pid}/task"):
+            children = [int(child) for child in read(f"/proc/{pid}/task/{task}/children").split()]
+            pids += children
             waiting += children
-    return found
+    return pids
 
 
-def usage(pids: list[int]) -> tuple[float, int, int]:
+def usage(pids: "list[int]") -> "tuple[float, int, int]":
     """CPU seconds, resident bytes and tasks of living processes."""
     cpu, resident, tasks = 0.0, 0, 0
     for pid in pids:
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
+        fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        if not fields:
             continue
-        cpu += sum(int(each) for each in fields[11:15]) / TICKS
+        cpu += sum(int(field) for field in fields[11:15]) / TICKS
         if fields[0] != b"Z":
             tasks += int(fields[17])
             resident += int(fields[21]) * PAGE
     return cpu, resident, tasks
 
 
-def proportional(pids: list[int]) -> int:
+def proportional(pids: "list[int]") -> int:
     """Bytes of memory with shared pages counted once: exact, and slower than the sum of what is resident."""
     total = 0
     for pid in pids:
-        try:
-            with open(f"/proc/{pid}/smaps_rollup", "rb") as file:  # noqa: PTH123
-                total += next(int(line.split()[1]) for line in file if line.startswith(b"Pss:")) * 1024
-        except (OSError, StopIteration):
-            total += usage([pid])[1]
+        sizes = [line.split()[1] for line in read(f"/proc/{pid}/smaps_rollup").splitlines() if line[:4] == b"Pss:"]
+        total += int(sizes[0]) * 1024 if sizes else usage([pid])[1]
     return total
 
 
 def folder_bytes(folder: str) -> int:
     total = 0
-    for where, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(where, name)).st_blocks * 512  # noqa: PTH118
-            except OSError:
-                continue
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(parent, name)).st_blocks * 512  # noqa: PTH118
     return total
 
 
 def user_tasks(uid: int) -> int:
     """Tasks that this user has already: the kernel counts them all against RLIMIT_NPROC."""
     total = 0
-    for name in os.listdir("/proc"):  # noqa: PTH208
-        if name.isdigit():
-            try:
-                if os.stat(f"/proc/{name}").st_uid == uid:  # noqa: PTH116
-                    total += len(os.listdir(f"/proc/{name}/task"))  # noqa: PTH208
-            except OSError:
-                continue
+    for pid in filter(str.isdigit, names("/proc")):
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{pid}").st_uid == uid:  # noqa: PTH116
+                total += len(names(f"/proc/{pid}/task"))
     return total
 
 
@@ -140,59 +136,54 @@ def limit_ourselves(limits: Document, uid: "int | None", own: int) -> None:
 
 
 def start(spec: Document, data: "list[int]", status: int) -> "tuple[int, int, int, int]":
-    """Forks and executes; gives the process and our ends of its stdin, stdout and stderr."""
-    argv = []
-    for each in spec["argv"]:
-        if each.startswith("{fd:"):
-            each = str(data[int(each[4:-1])])
-        argv.append(str(status) if each == "{status}" else each)
+    """Fork and execute; gives the process and our ends of its stdin, stdout and stderr."""
+    numbers = {"{status}": status, **{f"{{fd:{place}}}": end for place, end in enumerate(data)}}
+    argv = [str(numbers.get(word, word)) for word in spec["argv"]]
     inside_in, ours_in = os.pipe()
     ours_out, inside_out = os.pipe()
     ours_err, inside_err = os.pipe()
     pid = os.fork()
     if pid == 0:
-        try:
-            os.setsid()
-            for number, end in enumerate((inside_in, inside_out, inside_err)):
-                os.dup2(end, number)
-            for end in (*data, status):
-                os.set_inheritable(end, True)
-            keep = {0, 1, 2, status, *data}
-            for end in range(3, 256):
-                if end not in keep:
-                    try:
-                        os.close(end)
-                    except OSError:
-                        continue
-            os.chdir(spec["cwd"])
-            for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGXFSZ):
-                signal.signal(number, signal.SIG_DFL)
-            limit_ourselves(spec["limits"], spec["uid"], spec["own"])
-            if LINUX:
-                prctl(38, 1)  # PR_SET_NO_NEW_PRIVS: no set-uid program gives anything back
-            os.execvpe(argv[0], argv, spec["env"])
-        except FileNotFoundError:
-            os.write(2, f"keeper: there is no program {argv[0]!r}\n".encode())
-            os._exit(125)
-        except BaseException as error:  # noqa: BLE001  (whatever it is, this process must not live on as a second keeper)
-            os.write(2, f"keeper: {error}\n".encode())
-            os._exit(125)
+        become(spec, argv, (inside_in, inside_out, inside_err), [*data, status])
     for end in (inside_in, inside_out, inside_err, *data):
         os.close(end)
     return pid, ours_in, ours_out, ours_err
 
 
+def become(spec: Document, argv: "list[str]", ends: "tuple[int, int, int]", kept: "list[int]") -> None:
+    """Turn this child of ours into the program; never returns."""
+    try:
+        os.setsid()
+        for number, end in enumerate(ends):
+            os.dup2(end, number)
+        for end in kept:
+            os.set_inheritable(end, True)
+        for end in {*range(3, 256)} - {*kept}:
+            with contextlib.suppress(OSError):
+                os.close(end)
+        os.chdir(spec["cwd"])
+        for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        limit_ourselves(spec["limits"], spec["uid"], spec["own"])
+        if LINUX:
+            prctl(38, 1)  # PR_SET_NO_NEW_PRIVS: no set-uid program gives anything back
+        os.execvpe(argv[0], argv, spec["env"])
+    except FileNotFoundError:
+        os.write(2, f"keeper: there is no program {argv[0]!r}\n".encode())
+    except BaseException as error:  # noqa: BLE001  (whatever it is, this process must not live on as a second keeper)
+        os.write(2, f"keeper: {error}\n".encode())
+    os._exit(125)
+
+
 def kill_all(pid: int, reaped: bool) -> None:
-    """Ends the whole tree, however often it forks meanwhile."""
+    """End the whole tree, however often it forks meanwhile."""
     for _ in range(2000):
         if pid > 0 and (not reaped or not LINUX):
             with contextlib.suppress(OSError):
                 os.killpg(pid, signal.SIGKILL)  # atomic: nothing in the group gets to fork past it
-        for each in descendants():
-            try:
-                os.kill(each, signal.SIGKILL)
-            except OSError:
-                continue
+        for descendant in descendants():
+            with contextlib.suppress(OSError):
+                os.kill(descendant, signal.SIGKILL)
         while True:
             try:
                 done, _ = os.waitpid(-1, os.WNOHANG)
@@ -204,138 +195,190 @@ def kill_all(pid: int, reaped: bool) -> None:
         time.sleep(0.001)
 
 
-def keep(spec: Document) -> Document:
-    limits = spec["limits"]
-    limits["tasks_before"] = 0
-    if LINUX:
-        prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
-        prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-        prctl(4, 0)  # PR_SET_DUMPABLE: the program cannot open our descriptors, even as the same user
-        if spec["uid"] is None:
-            limits["tasks_before"] = user_tasks(os.getuid())
+def prepare(spec: Document) -> "list[int]":
+    """Write the program's files and make them its own; gives descriptors that read the rest of its data."""
     for name, content in spec["files"].items():
         path = os.path.join(spec["cwd"], name)  # noqa: PTH118
         os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
         with open(path, "wb") as file:  # noqa: PTH123
             file.write(base64.b64decode(content))
     if spec["uid"] is not None and spec["watch"]:
-        for where, _, names in os.walk(spec["watch"]):
-            for each in (where, *(os.path.join(where, name) for name in names)):  # noqa: PTH118
-                os.chown(each, spec["uid"], spec["uid"])
+        for folder, _, files in os.walk(spec["watch"]):
+            for path in (folder, *(os.path.join(folder, name) for name in files)):  # noqa: PTH118
+                os.chown(path, spec["uid"], spec["uid"])
     data = []
     for content in spec["data"]:
         with tempfile.TemporaryFile() as unnamed:
             unnamed.write(base64.b64decode(content))
             unnamed.seek(0)
             data.append(os.dup(unnamed.fileno()))
-    ours_status, status = os.pipe()
+    return data
 
-    started = time.monotonic()
-    pid, ours_in, ours_out, ours_err = start(spec, data, status)
-    global started_pid
-    started_pid = pid
-    os.close(status)
-    feed = memoryview(base64.b64decode(spec["stdin"]))
-    heard: dict[int, bytearray] = {ours_out: bytearray(), ours_err: bytearray()}
-    for end in (ours_in, ours_out, ours_err, ours_status):
-        os.set_blocking(end, False)
-    open_ends = {ours_out, ours_err}
-    writing = ours_in if feed else -1
-    if not feed:
-        os.close(ours_in)
-    truncated, stopped, code, peak, cpu, look, disk_at = False, "", None, 0, 0.0, FIRST_LOOK_S, 0.0
-    reaped = False
 
-    def listen(wait: float) -> bool:
-        nonlocal truncated, writing, feed
-        ready, able, _ = select.select(list(open_ends), [writing] if writing >= 0 else [], [], wait)
+class Streams:
+    """stdin, stdout and stderr of the program."""
+
+    def __init__(self, stdin: int, stdout: int, stderr: int, feed: bytes, most_bytes: int) -> None:
+        self.truncated = False
+        self._heard = {stdout: bytearray(), stderr: bytearray()}
+        self._open = {stdout, stderr}
+        self._stdin, self._feed, self._most = stdin, memoryview(feed), most_bytes
+        for end in (stdin, stdout, stderr):
+            os.set_blocking(end, False)
+        if not feed:
+            self.close_stdin()
+
+    def close_stdin(self) -> None:
+        if self._stdin >= 0:
+            os.close(self._stdin)
+        self._stdin = -1
+
+    def exchange(self, wait_s: float) -> bool:
+        """Feed and listen once; whether anything moved. If all streams are closed, it only waits."""
+        writing = [self._stdin] if self._stdin >= 0 else []
+        ready, able, _ = select.select(list(self._open), writing, [], wait_s)
         if able:
-            try:
-                feed = feed[os.write(writing, feed[:65536]) :]
-            except BlockingIOError:
-                pass
-            except OSError:
-                feed = feed[:0]
-            if not feed:
-                os.close(writing)
-                writing = -1
+            self._write()
         for end in ready:
-            chunk = os.read(end, 1 << 16)
-            if not chunk:
-                open_ends.discard(end)
-                os.close(end)
-            room = limits["output_bytes"] - len(heard[end])
-            truncated = truncated or len(chunk) > room
-            heard[end] += chunk[: max(room, 0)]
+            self._read(end)
         return bool(ready or able)
 
-    while True:
+    def _write(self) -> None:
         try:
-            done, ending = os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:
-            done, ending = pid, 0
-        if done:
-            reaped, code = True, os.waitstatus_to_exitcode(ending)
-            break
-        there = descendants() if LINUX else [pid]
-        ours = resource.getrusage(resource.RUSAGE_CHILDREN)
-        alive, resident, tasks = usage(there) if LINUX else (0.0, 0, 1)
-        cpu = alive + ours.ru_utime + ours.ru_stime
-        if resident > limits["memory_bytes"]:
-            resident = proportional(there)
-        peak = max(peak, resident)
-        now = time.monotonic()
-        if now - started > limits["wall_s"]:
-            stopped = "wall"
-        elif cpu > limits["cpu_s"]:
-            stopped = "cpu"
-        elif resident > limits["memory_bytes"]:
-            stopped = "memory"
-        elif tasks > limits["processes"] + spec["own"]:
-            stopped = "processes"
-        elif spec["watch"] and now > disk_at:
-            before = time.monotonic()
-            if folder_bytes(spec["watch"]) > limits["disk_bytes"]:
-                stopped = "disk"
-            disk_at = now + max(0.02, 10 * (time.monotonic() - before))
-        if stopped:
-            break
-        if not listen(look if open_ends or writing >= 0 else 0) and not open_ends:
-            time.sleep(look)
-        look = min(look * 1.3, LAST_LOOK_S)
+            self._feed = self._feed[os.write(self._stdin, self._feed[:65536]) :]
+        except BrokenPipeError:  # it does not want to read any more
+            self._feed = self._feed[:0]
+        if not self._feed:
+            self.close_stdin()
 
-    seconds = time.monotonic() - started
-    kill_all(pid, reaped)
-    if spec["watch"] and not stopped and folder_bytes(spec["watch"]) > limits["disk_bytes"]:
-        stopped = "disk"
-    until = time.monotonic() + 1.0
-    while open_ends and time.monotonic() < until:
-        if writing >= 0:
-            os.close(writing)
-            writing = -1
-        if not listen(0.05):
+    def _read(self, end: int) -> None:
+        chunk = os.read(end, 1 << 16)
+        if not chunk:
+            self._open.discard(end)
+            os.close(end)
+        room = self._most - len(self._heard[end])
+        self.truncated = self.truncated or len(chunk) > room
+        self._heard[end] += chunk[: max(room, 0)]
+
+    def drain(self, limit_s: float) -> None:
+        """Read what a program that has ended left behind."""
+        self.close_stdin()
+        until = time.monotonic() + limit_s
+        while self._open and time.monotonic() < until and self.exchange(0.05):
+            pass
+
+    def heard(self, end: int) -> str:
+        return base64.b64encode(self._heard[end]).decode()
+
+
+class Usage:
+    """What a process tree uses, against its limits."""
+
+    def __init__(self, spec: Document) -> None:
+        self.peak, self.cpu = 0, 0.0
+        self.started = time.monotonic()
+        self._limits = spec["limits"]
+        self._tasks = spec["limits"]["processes"] + spec["own"]
+        self._folder: str = spec["watch"]
+        self._disk_at = 0.0
+
+    def exceeded(self, pid: int) -> str:
+        """The limit that the tree exceeds; empty: none."""
+        limits = self._limits
+        pids = descendants() if LINUX else [pid]
+        cpu, resident, tasks = usage(pids) if LINUX else (0.0, 0, 1)
+        if resident > limits["memory_bytes"]:
+            resident = proportional(pids)
+        self._note(cpu, resident)
+        if time.monotonic() - self.started > limits["wall_s"]:
+            return "wall"
+        if self.cpu > limits["cpu_s"]:
+            return "cpu"
+        if resident > limits["memory_bytes"]:
+            return "memory"
+        if tasks > self._tasks:
+            return "processes"
+        return "disk" if time.monotonic() > self._disk_at and self.disk_exceeded() else ""
+
+    def disk_exceeded(self) -> bool:
+        """Whether its folder is too large. Measuring takes time: the next time is ten times as far away."""
+        before = time.monotonic()
+        total = folder_bytes(self._folder) if self._folder else 0
+        self._disk_at = before + max(0.02, 10 * (time.monotonic() - before))
+        return bool(total > self._limits["disk_bytes"])
+
+    def settle(self) -> None:
+        """Once everything has ended, the kernel knows the sums."""
+        self._note(0.0, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1024 if LINUX else 1))
+
+    def _note(self, cpu: float, resident: int) -> None:
+        done = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.cpu = max(self.cpu, cpu + done.ru_utime + done.ru_stime)
+        self.peak = max(self.peak, resident)
+
+
+def ended(pid: int) -> "tuple[bool, int | None]":
+    """Whether the program has ended, and with which code."""
+    done, status = os.waitpid(pid, os.WNOHANG)
+    return bool(done), os.waitstatus_to_exitcode(status) if done else None
+
+
+def keep(spec: Document) -> Document:
+    """Run the program, and end what is left of it."""
+    global started_pid
+    bind_to_parent(spec)
+    data = prepare(spec)
+    ours_status, status = os.pipe()
+    use = Usage(spec)
+    started_pid, stdin, stdout, stderr = start(spec, data, status)
+    os.close(status)
+    feed = base64.b64decode(spec["stdin"])
+    streams = Streams(stdin, stdout, stderr, feed, spec["limits"]["output_bytes"])
+    stopped, look_s = "", FIRST_LOOK_S
+    while True:
+        reaped, code = ended(started_pid)
+        if not reaped:
+            stopped = use.exceeded(started_pid)
+        if reaped or stopped:
             break
-    ours = resource.getrusage(resource.RUSAGE_CHILDREN)
-    unit = 1024 if LINUX else 1
-    try:
-        reported = os.read(ours_status, 1 << 16).decode("utf-8", "replace")
-    except OSError:
-        reported = ""
+        streams.exchange(look_s)
+        look_s = min(look_s * 1.3, LAST_LOOK_S)
+    seconds = time.monotonic() - use.started
+    kill_all(started_pid, reaped)
+    if not stopped and use.disk_exceeded():
+        stopped = "disk"
+    streams.drain(1.0)
+    use.settle()
+    reported = os.read(ours_status, 1 << 16) if select.select([ours_status], [], [], 0)[0] else b""
     return {
         "ended": stopped or "exit",
         "code": code,
-        "stdout": base64.b64encode(heard[ours_out]).decode(),
-        "stderr": base64.b64encode(heard[ours_err]).decode(),
-        "truncated": truncated,
+        "stdout": streams.heard(stdout),
+        "stderr": streams.heard(stderr),
+        "truncated": streams.truncated,
         "seconds": seconds,
-        "cpu_s": max(cpu, ours.ru_utime + ours.ru_stime),
-        "peak": max(peak, ours.ru_maxrss * unit),
-        "status": reported,
+        "cpu_s": use.cpu,
+        "peak": use.peak,
+        "status": reported.decode("utf-8", "replace"),
     }
+
+
+def bind_to_parent(spec: Document) -> None:
+    """End with our parent, adopt what the program leaves behind, and hide from it."""
+    spec["limits"]["tasks_before"] = 0
+    if LINUX:
+        prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
+        prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+        prctl(4, 0)  # PR_SET_DUMPABLE: the program cannot open our descriptors, even as the same user
+        if spec["uid"] is None:
+            spec["limits"]["tasks_before"] = user_tasks(os.getuid())
+    if spec["parent"] and os.getppid() != spec["parent"]:
+        sys.exit(0)  # it died before we could ask the kernel to tell us
 
 
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if our parent ignored it, so would we, and get no exit codes
     spec = json.loads(sys.stdin.buffer.read())
     folder = ""
     if not spec["cwd"]:  # inside a container: a folder of our own
@@ -343,7 +386,7 @@ def main() -> None:
         spec["env"]["HOME"] = spec["env"]["TMPDIR"] = folder
     try:
         report = keep(spec)
-    except SystemExit:  # our parent is gone: nobody will read a report
+    except SystemExit:  # our parent is gone, or wants no report
         kill_all(started_pid, reaped=False)
         raise
     finally:

@@ -69,12 +69,13 @@ def spec(
         "argv": argv,
         "cwd": cwd,
         "env": environment(home),
-        "files": {name: coded(each) for name, each in (files or {}).items()},
-        "data": [coded(each) for each in data or []],
+        "files": {name: coded(content) for name, content in (files or {}).items()},
+        "data": [coded(content) for content in data or []],
         "stdin": coded(stdin.encode() if isinstance(stdin, str) else stdin),
         "uid": uid,
         "watch": watch,
         "own": own,  # processes of the sandbox itself that the program's count contains
+        "parent": 0,  # 0: whoever it is; otherwise the keeper runs nothing for anybody else
         "limits": asdict(limits),
     }
 
@@ -84,7 +85,7 @@ def ask(document: dict[str, Any], name: str) -> tuple[Result, str]:
     limits = Limits(**document["limits"])
     output = run(
         [sys.executable, "-I", "-S", "-c", keeper_source()],
-        json.dumps(document).encode(),
+        json.dumps({**document, "parent": os.getpid()}).encode(),
         timeout_s=limits.wall_s + GRACE_S,
         grace_s=GRACE_S,  # on SIGTERM it kills what it kept
         most_bytes=report_bytes(limits),
@@ -151,7 +152,7 @@ def free_uid() -> int | None:
     mapped = Path("/proc/self/uid_map")
     if mapped.exists():  # in a container, "root" may own a few thousand users only
         for line in mapped.read_text("ascii").splitlines():
-            inside, _, count = (int(each) for each in line.split())
+            inside, _, count = (int(number) for number in line.split())
             if inside == 0:
                 most = min(most, count - 1)
     if most >= 2_000_000_000:
