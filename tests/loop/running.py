@@ -22,12 +22,12 @@ from headway.loop.lock import holder
 WAIT_S = 100.0
 
 
-def until(found: Callable[[], Any], what: str) -> Any:
-    """Polls; whatever takes WAIT_S on this machine does not come any more."""
+def until(probe: Callable[[], Any], what: str) -> Any:
+    """Poll a probe; an error counts as not yet."""
     end = time.monotonic() + WAIT_S
     while time.monotonic() < end:
         with suppress(OSError, ValueError, http.client.HTTPException):
-            value = found()
+            value = probe()
             if value:
                 return value
         time.sleep(0.02)
@@ -37,7 +37,7 @@ def until(found: Callable[[], Any], what: str) -> Any:
 def alive(pid: int) -> bool:
     """Whether any thread of it still runs: the first may be gone while others hold its files and sockets."""
     try:
-        tasks = [each.name for each in Path(f"/proc/{pid}/task").iterdir()]
+        tasks = [task.name for task in Path(f"/proc/{pid}/task").iterdir()]
     except (FileNotFoundError, ProcessLookupError):
         return False
     return any(_state(pid, task) not in ("Z", "X", "") for task in tasks)
@@ -95,13 +95,13 @@ class Up:
         return self.output.decode("utf-8", "replace")
 
     def wait_for(self, text: str) -> str:
-        def found() -> str:
-            said = self.said()
-            if text not in said and self.process.poll() is not None:
+        def seen() -> str:
+            output = self.said()
+            if text not in output and self.process.poll() is not None:
                 raise AssertionError(f"ended with {self.process.returncode} before {text!r}: {self.said()}")
-            return said if text in said else ""
+            return output if text in output else ""
 
-        return str(until(found, repr(text)))
+        return str(until(seen, repr(text)))
 
     def ready(self) -> Up:
         self.wait_for("Ctrl-C stops everything.")
@@ -174,9 +174,9 @@ def sockets(port: int) -> list[str]:
         with suppress(OSError):  # it has just ended
             for link in (process / "fd").iterdir():
                 owners[str(link.readlink())] = process.name
-    found = []
+    users = []
     for line in Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]:
         _, local, remote, state, *rest = line.split()
         if int(local.rpartition(":")[2], 16) == port:
-            found.append(f"{local}->{remote} state {state} of {owners.get(f'socket:[{rest[5]}]', 'nobody')}")
-    return found
+            users.append(f"{local}->{remote} state {state} of {owners.get(f'socket:[{rest[5]}]', 'nobody')}")
+    return users

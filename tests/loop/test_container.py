@@ -31,15 +31,15 @@ INSTRUCTIONS = {
 
 def stages(text: str) -> list[list[tuple[str, str]]]:
     """The instructions of each stage, continued lines joined, comments left out."""
-    found: list[list[tuple[str, str]]] = []
+    stages_read: list[list[tuple[str, str]]] = []
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     for line in "\n".join(lines).replace("\\\n", " ").splitlines():
         if line.strip():
             name, _, rest = line.strip().partition(" ")
             if name == "FROM":
-                found.append([])
-            found[-1].append((name, rest.strip()))
-    return found
+                stages_read.append([])
+            stages_read[-1].append((name, rest.strip()))
+    return stages_read
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_its_commands_are_commands_of_ours(docker):
     shown = subprocess.run(
         [sys.executable, "-m", "headway", "up", "--help"], capture_output=True, text=True, encoding="utf-8", check=True
     )
-    assert all(each in shown.stdout for each in command if each.startswith("--"))
+    assert all(option in shown.stdout for option in command if option.startswith("--"))
     check = json.loads(last["HEALTHCHECK"].partition("CMD ")[2])
     assert check[:4] == ["python", "-P", "-m", "headway.loop.health"]
 

@@ -98,19 +98,19 @@ def storm(folder: Path, kills: list[str], seed: int) -> None:
 
 def check(folder: Path, acknowledged: list[str]) -> None:
     with headway.open(folder, environ={}) as project:
-        stored = {each.id for each in project.query.decisions("route")}
+        stored = {decision.id for decision in project.query.decisions("route")}
         assert not set(acknowledged) - stored, "acknowledged and lost"
-        assert all(project.query.signals(each) for each in acknowledged)
+        assert all(project.query.signals(decision) for decision in acknowledged)
         assert project.database.check() == []
         current, promoted = "", []
         for entry in project.ledger.entries("route"):
             if entry.kind in ("promote", "rollback"):
-                assert entry.expects == current, "each change names the one before it"
+                assert entry.expects == current, "every change names the one before it"
                 assert entry.policy_hash != current, "promoted twice"
                 current = entry.policy_hash
                 promoted.append(current)
         assert promoted, "the loop worked all the while"
-        by_loop = [each.policy_hash for each in project.ledger.entries("route") if each.kind == "promote"]
+        by_loop = [entry.policy_hash for entry in project.ledger.entries("route") if entry.kind == "promote"]
         assert len(by_loop) == len(set(by_loop)), "promoted twice"
         serving = project.servings.of(project.settings.task("route"))
         assert serving.digest == current

@@ -1,4 +1,4 @@
-"""`headway up` as real processes: started, found, killed in parts, stopped."""
+"""`headway up` as real processes: started, asked, killed in parts, stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="lo
 
 def decisions(folder: Path, task: str = "route") -> set[str]:
     with headway.open(folder, environ={}) as project:
-        return {each.id for each in project.query.decisions(task)}
+        return {decision.id for decision in project.query.decisions(task)}
 
 
 def test_everything_comes_up_in_an_empty_folder_and_goes_with_ctrl_c(tmp_path):
@@ -54,7 +54,7 @@ def test_sigterm_stops_like_ctrl_c(tmp_path):
     assert not any(map(alive, parts))
 
 
-def test_a_second_up_says_who_holds_the_project(tmp_path):
+def test_a_second_up_names_the_holder_of_the_project(tmp_path):
     with up(tmp_path, "--port", "0") as running:
         running.ready()
         with up(tmp_path, "--port", "0") as second:
@@ -66,7 +66,7 @@ def test_a_second_up_says_who_holds_the_project(tmp_path):
         assert running.stop() == 0
 
 
-def test_a_port_that_is_taken_is_said(tmp_path):
+def test_a_taken_port_is_reported(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with up(tmp_path, "--port", str(port)) as running:
@@ -75,7 +75,7 @@ def test_a_port_that_is_taken_is_said(tmp_path):
     assert f"Port {port} of 127.0.0.1 is in use." in said
 
 
-def test_bad_settings_are_said_before_anything_starts(tmp_path):
+def test_bad_settings_are_reported_before_anything_starts(tmp_path):
     (tmp_path / "headway.toml").write_text("[servr]\n", "utf-8")
     with up(tmp_path) as running:
         assert running.process.wait(timeout=60) == 1
@@ -133,33 +133,33 @@ ELSEWHERE = (
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-def test_children_end_by_the_pipe_where_the_kernel_does_not_tell(blocking):
-    told, kept = os.pipe()
-    os.set_blocking(told, blocking)  # the description is shared: what one child sets, all have
-    child = subprocess.Popen([sys.executable, "-c", ELSEWHERE, str(told)], pass_fds=(told,), stdout=subprocess.PIPE)
+def test_children_end_by_the_pipe_where_the_kernel_does_not_help(blocking):
+    read, write = os.pipe()
+    os.set_blocking(read, blocking)  # the description is shared: what one child sets, all have
+    child = subprocess.Popen([sys.executable, "-c", ELSEWHERE, str(read)], pass_fds=(read,), stdout=subprocess.PIPE)
     assert child.stdout is not None
     with child.stdout:
         try:
             assert child.stdout.readline() == b"ready\n"
             assert child.poll() is None
-            os.close(kept)
+            os.close(write)
             assert child.wait(timeout=60) == 1
         finally:
-            os.close(told)
+            os.close(read)
             child.kill()
             child.wait()
 
 
 def test_a_child_whose_parent_is_gone_already_never_begins_to_listen(tmp_path):
-    told, kept = os.pipe()
-    os.close(kept)
-    command = ["-m", "headway.client.parent", str(told), "headway.serve", str(tmp_path), "--port", "0"]
+    read, write = os.pipe()
+    os.close(write)
+    command = ["-m", "headway.client.parent", str(read), "headway.serve", str(tmp_path), "--port", "0"]
     try:
         done = subprocess.run(
-            [sys.executable, *command], pass_fds=(told,), capture_output=True, check=False, timeout=60
+            [sys.executable, *command], pass_fds=(read,), capture_output=True, check=False, timeout=60
         )
     finally:
-        os.close(told)
+        os.close(read)
     assert (done.returncode, done.stdout) == (1, b"")
     assert not (tmp_path / ".headway").exists()
 

@@ -89,10 +89,10 @@ def test_a_signal_within_the_work_stops_it_and_the_next_start_goes_on(tmp_path, 
         watch.stdout.close()
         (job,) = jobs.latest()
         assert (job.state, job.result["error"]["code"]) == ("failed", "stopped")
-        assert not [each for each in project.ledger.entries("route") if each.kind == "promote"]
+        assert not [entry for entry in project.ledger.entries("route") if entry.kind == "promote"]
     assert run(tmp_path, "--once").returncode == 0
     with headway.open(tmp_path, environ={}) as project:
-        assert [each.kind for each in project.ledger.entries("route")].count("promote") == 1
+        assert [entry.kind for entry in project.ledger.entries("route")].count("promote") == 1
 
 
 def kill_at_random(folder: Path, times: int, seed: int) -> None:
@@ -118,7 +118,7 @@ def kill_at_random(folder: Path, times: int, seed: int) -> None:
     with Watch(folder, environ={}, machine=lambda _: ROOMY, clock=lambda: 4e9) as watching:
         watching.look()
         project = watching.project
-        kinds = [each.kind for each in project.ledger.entries("route")]
+        kinds = [entry.kind for entry in project.ledger.entries("route")]
         assert kinds.count("promote") == 1
         entry = project.ledger.current("route")
         assert entry is not None
@@ -142,10 +142,10 @@ def test_a_watch_that_is_killed_twenty_times_promotes_once(tmp_path):
 
 
 def parsed(text: str) -> configparser.ConfigParser:
-    found = configparser.ConfigParser(interpolation=None, delimiters=("=",))
-    found.optionxform = str  # type: ignore[assignment, method-assign]
-    found.read_string(text)
-    return found
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",))
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read_string(text)
+    return parser
 
 
 def test_the_unit_runs_the_loop_of_this_folder(tmp_path):

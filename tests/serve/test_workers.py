@@ -10,7 +10,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ import pytest
 
 from headway.serve.auth import project_token
 from headway.serve.request_log import RequestLog
-from tests.loop.running import alive
+from tests.loop.running import alive, until
 from tests.postgres import Server
 from tests.project.conftest import play
 from tests.serve.conftest import ASK, Running
@@ -42,25 +41,25 @@ sticky = true
 
 def processes(parent: int) -> dict[int, int]:
     """The workers of a server: number → process id."""
-    found = {}
+    pids = {}
     for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split():
         try:
             words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         except (FileNotFoundError, ProcessLookupError):  # it has just ended
             continue
         if "--worker" in words:
-            found[int(words[words.index("--worker") + 1])] = int(pid)
-    return found
+            pids[int(words[words.index("--worker") + 1])] = int(pid)
+    return pids
 
 
 def halt(pid: int) -> None:
-    """Stop a process and wait until each of its threads stands: until then one may still take a connection."""
+    """Stop a process and wait until all its threads stand still: a running one may still take a connection."""
 
     def stands(task: Path) -> bool:
         return (task / "stat").read_text().rpartition(")")[2].split()[0] == "T"
 
     os.kill(pid, signal.SIGSTOP)
-    until(lambda: all(stands(each) for each in Path(f"/proc/{pid}/task").iterdir()), f"process {pid} stands still")
+    until(lambda: all(stands(task) for task in Path(f"/proc/{pid}/task").iterdir()), f"process {pid} stands still")
 
 
 @contextmanager
@@ -78,13 +77,6 @@ def at(running: Running, worker: int) -> Iterator[httpx.Client]:
                 os.kill(pid, signal.SIGCONT)
         assert f'headway_uptime_seconds{{worker="{worker}"}}' in text
         yield client
-
-
-def until(found: Callable[[], Any], what: str) -> Any:
-    limit = time.monotonic() + 20
-    while not (value := found()):
-        assert time.monotonic() < limit, f"not within 20 s: {what}"
-    return value
 
 
 def start(folder: Path, postgres: Server, toml: str = SETTINGS, *more: str, **environ: str) -> Running:
@@ -112,60 +104,60 @@ def own(tmp_path: Path, postgres: Server) -> Iterator[Callable[..., Running]]:
         return started[-1]
 
     yield make
-    for each in started:
-        each.stop()
+    for running in started:
+        running.stop()
 
 
 def counted(text: str, name: str) -> dict[int, int]:
-    """A counter by worker."""
-    found: dict[int, int] = {}
+    """A counter, by worker."""
+    counts: dict[int, int] = {}
     for worker, value in re.findall(rf'^{name}\{{.*worker="(\d)"\}} (\d+)\.0$', text, re.MULTILINE):
-        found[int(worker)] = found.get(int(worker), 0) + int(value)
-    return found
+        counts[int(worker)] = counts.get(int(worker), 0) + int(value)
+    return counts
 
 
 def test_decisions_over_many_connections_are_stored_once_by_both(pair: Running) -> None:
     def ask(number: int) -> list[str]:
         with at(pair, number % 2) as client:
             answers = [client.post("/v1/decisions", json={**ASK, "text": f"{number} {n}"}) for n in range(10)]
-        assert {each.status_code for each in answers} == {201}
-        return [each.json()["id"] for each in answers]
+        assert {answer.status_code for answer in answers} == {201}
+        return [answer.json()["id"] for answer in answers]
 
     before = pair.stored()
-    ids = [each for number in range(4) for each in ask(number)]
+    ids = [made for number in range(4) for made in ask(number)]
 
     def ask_anybody(number: int) -> list[str]:
         with httpx.Client(base_url=pair.url, timeout=30) as client:
             return [client.post("/v1/decisions", json={**ASK, "text": f"{number} {n}"}).json()["id"] for n in range(10)]
 
     with ThreadPoolExecutor(16) as pool:
-        ids += [each for made in pool.map(ask_anybody, range(16)) for each in made]
+        ids += [made for batch in pool.map(ask_anybody, range(16)) for made in batch]
     assert len(set(ids)) == 200
     with pair.open() as project:
-        stored = {each.id: each for each in project.query.decisions("route")}
+        stored = {decision.id: decision for decision in project.query.decisions("route")}
         assert set(ids) <= set(stored)
         assert pair.stored() - before == 200
-        for each in ids:
-            assert sum(stored[each].probabilities) == pytest.approx(1.0)
-            index = [candidate.name for candidate in stored[each].candidates].index(stored[each].action)
-            assert stored[each].propensity == stored[each].probabilities[index]
+        for decision in map(stored.__getitem__, ids):
+            assert sum(decision.probabilities) == pytest.approx(1.0)
+            index = [candidate.name for candidate in decision.candidates].index(decision.action)
+            assert decision.propensity == decision.probabilities[index]
 
-    def told() -> dict[int, int]:
-        found = counted(pair.client.get("/metrics").text, "headway_decisions_total")
-        return found if sum(found.values()) >= 200 else {}
+    def both_counted() -> dict[int, int]:
+        counts = counted(pair.client.get("/metrics").text, "headway_decisions_total")
+        return counts if sum(counts.values()) >= 200 else {}
 
-    by_worker = until(told, "/metrics counts for both workers")
+    by_worker = until(both_counted, "/metrics counts for both workers")
     assert min(by_worker[0], by_worker[1]) >= 20
 
 
 def test_metrics_of_all_workers_are_one_valid_document(pair: Running) -> None:
     text = until(
-        lambda: found if (found := pair.client.get("/metrics").text).count("headway_uptime_seconds{") == 2 else "",
-        "both workers are told of",
+        lambda: text if (text := pair.client.get("/metrics").text).count("headway_uptime_seconds{") == 2 else "",
+        "metrics of both workers",
     )
     assert {'worker="0"', 'worker="1"'} <= set(re.findall(r'worker="\d"', text))
     heads = [line for line in text.splitlines() if line.startswith("# TYPE ")]
-    assert len(heads) == len(set(heads)), "a family is told of once"
+    assert len(heads) == len(set(heads)), "a family appears once"
     for line in text.splitlines():
         assert re.fullmatch(r"# (HELP|TYPE) .+|[a-z_]+(\{([a-z]+=\"[^\"]*\",?)+\})? \S+", line), line
 
@@ -185,7 +177,7 @@ def test_an_id_is_decided_on_once_over_workers(pair: Running) -> None:
     body = {**ASK, "id": "0197c1f2-a3b4-7000-a1b2-c3d4e5f60718"}
     with at(pair, 0) as zero, at(pair, 1) as one, ThreadPoolExecutor(2) as pool:
         both = list(pool.map(lambda client: client.post("/v1/decisions", json=body), (zero, one)))
-    assert sorted(each.status_code for each in both) == [200, 201]
+    assert sorted(answer.status_code for answer in both) == [200, 201]
     assert both[0].json() == both[1].json()
 
 
@@ -204,8 +196,8 @@ def test_a_link_of_one_worker_opens_the_page_once_at_another(pair: Running) -> N
         again = zero.post("/v1/links", json={}, headers=page).json()["path"]
         assert one.post("/v1/links", json={}, headers={"cookie": f"headway_page={again.partition('=')[2]}"}).is_error
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: httpx.get(pair.url + again).status_code, range(8)))
-    assert sorted(found) == [303] + [401] * 7
+        statuses = list(pool.map(lambda _: httpx.get(pair.url + again).status_code, range(8)))
+    assert sorted(statuses) == [303] + [401] * 7
 
 
 def test_what_one_worker_promotes_all_serve(pair: Running) -> None:
@@ -215,7 +207,7 @@ def test_what_one_worker_promotes_all_serve(pair: Running) -> None:
     with at(pair, 0) as zero, at(pair, 1) as one:
         assert zero.post(f"/v1/policies/{ref}/promote", json={}, headers=pair.token).status_code == 200
         until(
-            lambda: {each.post("/v1/decisions", json=ASK).json()["policy"] for each in (zero, one)} == {ref},
+            lambda: {client.post("/v1/decisions", json=ASK).json()["policy"] for client in (zero, one)} == {ref},
             "the promotion is served by both",
         )
         zero.post("/v1/tasks/route/rollback", json={}, headers=pair.token)
@@ -228,10 +220,10 @@ def test_the_request_log_has_whole_lines_of_both(pair: Running) -> None:
             client.get("/health")
 
     def rows() -> list[Any]:
-        found = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
-        return found if {each["worker"] for each in found} == {0, 1} else []
+        lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+        return lines if {line["worker"] for line in lines} == {0, 1} else []
 
-    assert all(each["route"] for each in until(rows, "both workers have written"))
+    assert all(line["route"] for line in until(rows, "both workers have written"))
 
 
 def test_a_log_that_several_write_is_put_aside_once_and_loses_nothing(
@@ -250,17 +242,17 @@ def test_a_log_that_several_write_is_put_aside_once_and_loses_nothing(
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, range(8)))
     files = [path.with_suffix(".log.1"), path]
-    found = [json.loads(line)["route"] for each in files for line in each.read_text().splitlines()]
-    assert sorted(found) == sorted(f"/{w}/{turn}/{n}" for w in range(8) for turn in range(50) for n in range(5))
+    routes = [json.loads(line)["route"] for file in files for line in file.read_text().splitlines()]
+    assert sorted(routes) == sorted(f"/{w}/{turn}/{n}" for w in range(8) for turn in range(50) for n in range(5))
 
 
-def test_the_parent_loads_neither_numpy_nor_the_web_server_and_tells_its_own_address(pair: Running) -> None:
+def test_the_parent_loads_neither_numpy_nor_the_web_server_and_reports_its_own_address(pair: Running) -> None:
     parent = pair.process.pid
     assert not re.search(r"numpy|granian|psycopg", Path(f"/proc/{parent}/maps").read_text())
     (child, _) = processes(parent).values()
     assert re.search(r"granian", Path(f"/proc/{child}/maps").read_text())
-    found = json.loads((pair.folder / ".headway" / "run" / "server.json").read_text())
-    assert (found["pid"], found["url"]) == (parent, pair.url)
+    address = json.loads((pair.folder / ".headway" / "run" / "server.json").read_text())
+    assert (address["pid"], address["url"]) == (parent, pair.url)
 
 
 def test_a_port_that_is_taken_is_an_error_for_several_workers_too(pair: Running, tmp_path: Path) -> None:
@@ -290,10 +282,10 @@ def test_workers_that_start_together_agree_on_the_projects_token(tmp_path: Path)
         home.mkdir()
         with ThreadPoolExecutor(8) as pool:
             assert len(set(pool.map(project_token, [home] * 8))) == 1
-        assert [(each.name, stat.S_IMODE(each.stat().st_mode)) for each in home.iterdir()] == [("token", 0o600)]
+        assert [(file.name, stat.S_IMODE(file.stat().st_mode)) for file in home.iterdir()] == [("token", 0o600)]
 
 
-def test_why_no_worker_can_start_is_told(tmp_path: Path) -> None:
+def test_why_no_worker_can_start_is_reported(tmp_path: Path) -> None:
     store = f"postgresql://nobody@/none?host={tmp_path}"
     with pytest.raises(AssertionError, match="store_unreachable: "):
         Running(tmp_path, "--workers", "2", env={**os.environ, "HEADWAY_STORE_URL": store})
@@ -305,26 +297,26 @@ def test_sigterm_drains_every_worker(own: Callable[..., Running]) -> None:
     body = json.dumps(ASK).encode()
     head = b"POST /v1/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     asking = [running.raw() for _ in range(20)]
-    for each in asking:
-        each.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    for connection in asking:
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
     answered = [asking[0].recv(4096)]
     running.process.send_signal(signal.SIGTERM)
-    answered += [each.recv(4096) for each in asking[1:]]
+    answered += [connection.recv(4096) for connection in asking[1:]]
     assert running.process.wait(10) == 0
-    for each in streams:
-        said = b""
-        while part := each.recv(4096):
-            said += part
-        assert b"event: stopping" in said
-    accepted = [each for each in answered if each.startswith(b"HTTP/1.1 201")]
-    refused = [each for each in answered if each.startswith(b"HTTP/1.1 503")]
+    for connection in streams:
+        events = b""
+        while part := connection.recv(4096):
+            events += part
+        assert b"event: stopping" in events
+    accepted = [answer for answer in answered if answer.startswith(b"HTTP/1.1 201")]
+    refused = [answer for answer in answered if answer.startswith(b"HTTP/1.1 503")]
     assert len(accepted) + len(refused) == 20
     assert running.stored() == len(accepted)
     assert running.stop() == ""
     assert not list((running.folder / ".headway" / "run").glob("*.json"))
     assert closed(running.port, 1.0)
-    for each in (*streams, *asking):
-        each.close()
+    for connection in (*streams, *asking):
+        connection.close()
 
 
 def test_workers_end_with_their_parent(own: Callable[..., Running]) -> None:
@@ -350,8 +342,8 @@ def test_a_worker_that_is_killed_is_replaced_while_the_port_answers(own: Callabl
     with at(running, 0) as client:
         assert client.post("/v1/decisions", json=ASK).status_code == 201
     assert running.stored() == 21
-    said = running.stop()
-    assert f"worker=0 pid={before[0]} ended (SIGKILL), starts again in 0.1 s" in said
+    log = running.stop()
+    assert f"worker=0 pid={before[0]} ended (SIGKILL), starts again in 0.1 s" in log
     assert running.process.returncode == 0
 
 

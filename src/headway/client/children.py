@@ -7,8 +7,8 @@
                 ...                                                     # who is ready, who ended
             children.restart()
 
-Leaving the block ends them: SIGTERM to all, `stop_timeout_s`, SIGKILL. If the parent is killed, they end with it, told
-by the kernel and by a pipe (`parent.py`). Needs the main thread, like everything that handles signals.
+Leaving the block ends them: SIGTERM to all, `stop_timeout_s`, SIGKILL. If the parent is killed, they end with it:
+the kernel and a pipe see to that (`parent.py`). Needs the main thread, like everything that handles signals.
 """
 
 from __future__ import annotations

@@ -16,13 +16,13 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def healthy(folder: Path) -> bool:
-    """Whether the server of this project says that it is well."""
+    """Whether the server of this project answers."""
     home = folder / ".headway"
     try:
-        found = json.loads((home / "run" / "server.json").read_text("utf-8"))
+        address = json.loads((home / "run" / "server.json").read_text("utf-8"))
         token = (home / "token").read_text("ascii").strip()
-        host = _EVERYWHERE.get(found["host"], found["host"])
-        connection = http.client.HTTPConnection(host, int(found["port"]), timeout=5)
+        host = _EVERYWHERE.get(address["host"], address["host"])
+        connection = http.client.HTTPConnection(host, int(address["port"]), timeout=5)
         try:
             connection.request("GET", "/health", headers={"authorization": f"Bearer {token}"})
             return connection.getresponse().status == 200

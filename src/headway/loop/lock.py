@@ -1,8 +1,8 @@
-"""One holder at a time: a file that is locked while its holder lives, and says who that is.
+"""One holder at a time: a file that is locked while its holder lives, and names it.
 
     with held(home / "run" / "watch.lock", "headway watch", {"url": "…"}) as note: ...
 
-The kernel lets go of the lock when the holder ends, however it ends; what is written in the file is for people.
+The kernel releases the lock when the holder ends, however it ends; the text in the file is for people.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from headway.observe.database import Database
 
 __all__ = ["alone", "held", "holder"]
 
+_TRIES, _PAUSE_S = 5, 0.02
+
 
 @contextmanager
 def held(path: Path, what: str) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Holds the lock, or raises `already_running` with who holds it; gives a function that adds to what it says."""
+    """Hold the lock, or raise `already_running` with its holder; gives a function that adds to the holder's note."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise _taken(path, what) from None
-        said: dict[str, Any] = {"pid": os.getpid(), "since": time.time(), "what": what}
+        if not _lock(handle):
+            raise _taken(path, what)
+        text: dict[str, Any] = {"pid": os.getpid(), "since": time.time(), "what": what}
 
         def note(more: Mapping[str, Any]) -> None:
-            said.update(more)
-            body = json.dumps(said).encode()
+            text.update(more)
+            body = json.dumps(text).encode()
             os.pwrite(handle, body, 0)
             os.ftruncate(handle, len(body))
 
@@ -49,7 +49,7 @@ def held(path: Path, what: str) -> Iterator[Callable[[Mapping[str, Any]], None]]
 
 @contextmanager
 def alone(database: Database, what: str) -> Iterator[None]:
-    """Holds the lock that all machines share which share the store; on the embedded one the file above is enough."""
+    """Hold the lock of the store, for all machines that share it; for the embedded store the file above is enough."""
     with database.lock("loop", wait=False) as mine:
         if not mine:
             raise Conflict(
@@ -61,7 +61,7 @@ def alone(database: Database, what: str) -> Iterator[None]:
 
 
 def holder(path: Path) -> dict[str, Any] | None:
-    """What the living holder says about itself; None: nobody holds the lock."""
+    """The note of the living holder; None: nobody holds the lock."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -70,30 +70,42 @@ def holder(path: Path) -> dict[str, Any] | None:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return _said(path)
+            return _note(path)
         return None
     finally:
         os.close(handle)
 
 
-def _said(path: Path) -> dict[str, Any]:
+def _lock(handle: int) -> bool:
+    """Whether we got the lock. `holder` takes it for an instant to look, so one refusal is not enough."""
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE_S)
+        else:
+            return True
+    return False
+
+
+def _note(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except (OSError, ValueError):  # being written just now
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _taken(path: Path, what: str) -> Conflict:
-    said = _said(path)
+    note = _note(path)
     since = ""
-    if isinstance(said.get("since"), float):
-        moment = datetime.fromtimestamp(said["since"], UTC).astimezone()
+    if isinstance(note.get("since"), float):
+        moment = datetime.fromtimestamp(note["since"], UTC).astimezone()
         since = f" since {moment:%Y-%m-%d %H:%M:%S}"
-    where = f" at {said['url']}" if said.get("url") else ""
-    who = f"process {said['pid']}" if said.get("pid") else "another process"
+    where = f" at {note['url']}" if note.get("url") else ""
+    who = f"process {note['pid']}" if note.get("pid") else "another process"
     return Conflict(
-        f"`{said.get('what') or what}` is running already for this project: {who}{since}{where}.",
+        f"`{note.get('what') or what}` is running already for this project: {who}{since}{where}.",
         code="already_running",
-        hint=f"Stop it first (kill {said.get('pid', 'PID')}), or use another folder with -C.",
+        hint=f"Stop it first (kill {note.get('pid', 'PID')}), or use another folder with -C.",
     )

@@ -192,7 +192,7 @@ ESCAPED = {"read", "written", "connected", "reached", "allocated", "lives on", "
 
 def observe(box: Sandbox) -> dict[str, str]:
     """Tries everything as the current user."""
-    found = {}
+    cells_seen = {}
     for name, prepare in ATTEMPTS.items():
         folder = Path(tempfile.mkdtemp(prefix="headway-escape-"))
         folder.chmod(0o755)
@@ -201,10 +201,10 @@ def observe(box: Sandbox) -> dict[str, str]:
             result = box.run(source, limits=LIMITS)
             assert result.status != "error", f"{name}: {result.why}"
             assert result.seconds < LIMITS.wall_s + 5, f"{name}: {result}"
-            found[name] = seen(result)
+            cells_seen[name] = seen(result)
         finally:
             shutil.rmtree(folder)
-    return found
+    return cells_seen
 
 
 def observe_as(name: str, who: str) -> dict[str, str]:
@@ -232,19 +232,19 @@ def table(cells: dict[tuple[str, str], dict[str, str]]) -> str:
     lines = ["| attempt | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for attempt in ATTEMPTS:
         row = [cells[column][attempt] for column in COLUMNS]
-        lines.append(f"| {attempt} | " + " | ".join(f"**{each}**" if each in ESCAPED else each for each in row) + " |")
+        lines.append(f"| {attempt} | " + " | ".join(f"**{cell}**" if cell in ESCAPED else cell for cell in row) + " |")
     return "\n".join(lines) + "\n"
 
 
 def documented() -> dict[tuple[str, str], dict[str, str]]:
     """What the page says."""
-    found: dict[tuple[str, str], dict[str, str]] = {column: {} for column in COLUMNS}
+    cells_seen: dict[tuple[str, str], dict[str, str]] = {column: {} for column in COLUMNS}
     for line in PAGE.read_text("utf-8").splitlines():
         cells = [cell.strip().strip("*") for cell in line.strip("|").split("|")]
         if cells[0] in ATTEMPTS:
             for column, cell in zip(COLUMNS, cells[1:], strict=True):
-                found[column][cells[0]] = cell
-    return found
+                cells_seen[column][cells[0]] = cell
+    return cells_seen
 
 
 def write() -> None:

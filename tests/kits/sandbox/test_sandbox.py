@@ -1,4 +1,4 @@
-"""Sandboxes: one interface, real limits, real escapes, and no run at all where there is no sandbox."""
+"""Sandboxes: one interface, real limits, real escapes, and no run at all without a sandbox."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from headway.kits.sandbox.keeping import interpreter, keeper_source, spec
 from headway.kits.sandbox.seccomp import FORBIDDEN, filter_program
 from headway.nouns.errors import InvalidInput, Unavailable, UnknownName
 from tests.kits.sandbox import escapes
+from tests.loop.running import until
 
 QUICK = Limits(wall_s=5, cpu_s=2, memory_bytes=256 << 20, processes=12, disk_bytes=4 << 20, output_bytes=1000)
 
@@ -49,12 +50,12 @@ def test_a_command_runs_and_its_exit_code_is_kept(box: Sandbox) -> None:
     assert result.why == "it ended with exit code 3"
 
 
-def test_a_signal_is_a_failure_and_says_which(box: Sandbox) -> None:
+def test_a_signal_is_a_failure_and_is_named(box: Sandbox) -> None:
     result = box.run("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", limits=QUICK)
     assert (result.status, result.exit_code, result.why) == ("failed", -11, "it ended by signal 11")
 
 
-def test_a_program_that_is_not_there_is_an_error_and_no_verdict(box: Sandbox) -> None:
+def test_a_missing_program_is_an_error_and_not_a_verdict(box: Sandbox) -> None:
     result = box.run(["no-such-program"], limits=QUICK)
     assert result.status == "error"
     assert "no-such-program" in result.why
@@ -63,18 +64,18 @@ def test_a_program_that_is_not_there_is_an_error_and_no_verdict(box: Sandbox) ->
 def test_the_environment_is_empty_but_for_five_harmless_names(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET_KEY", "sesame")
     result = box.run("import os, json; print(json.dumps(dict(os.environ)))", limits=QUICK)
-    found = set(json.loads(result.stdout))
-    assert found <= {"PATH", "HOME", "TMPDIR", "LANG", "PYTHONDONTWRITEBYTECODE", "PWD", "LC_CTYPE"}, found
+    names = set(json.loads(result.stdout))
+    assert names <= {"PATH", "HOME", "TMPDIR", "LANG", "PYTHONDONTWRITEBYTECODE", "PWD", "LC_CTYPE"}, names
 
 
-def test_output_beyond_the_limit_is_thrown_away_and_said(box: Sandbox) -> None:
+def test_output_beyond_the_limit_is_dropped_and_reported(box: Sandbox) -> None:
     result = box.run("print('x' * 100_000)", limits=QUICK)
     assert result.status == "passed"
     assert len(result.stdout) == QUICK.output_bytes
     assert result.truncated
 
 
-def test_bytes_that_are_no_text_do_not_break_the_report(box: Sandbox) -> None:
+def test_bytes_that_are_not_text_do_not_break_the_report(box: Sandbox) -> None:
     result = box.run("import sys; sys.stdout.buffer.write(bytes(range(256)))", limits=QUICK)
     assert result.status == "passed"
     assert "\ufffd" in result.stdout
@@ -181,7 +182,7 @@ def test_only_the_system_and_the_interpreter_can_be_seen(wrapped: Sandbox, root:
 import os
 print(sorted(os.listdir("/")))
 print(os.path.exists({str(root / "pyproject.toml")!r}), os.path.exists("/etc/shadow"), os.path.exists("/etc/passwd"))
-print(len([each for each in os.listdir("/proc") if each.isdigit()]) <= 4, os.getpid() < 10)
+print(len([name for name in os.listdir("/proc") if name.isdigit()]) <= 4, os.getpid() < 10)
 """
     lines = wrapped.run(source, limits=QUICK).stdout.splitlines()
     assert {"home", "srv", "var", "mnt", "run", "sys", "boot"}.isdisjoint(eval(lines[0], {}))
@@ -238,10 +239,10 @@ def test_nothing_outlives_a_caller_that_is_killed(tmp_path: Path, wrapped: Sandb
         assert caller.stdin is not None
         caller.stdin.write(source.encode())
         caller.stdin.close()
-        _until(lambda: len(_running(mark)) > 0)
+        until(lambda: _running(mark), "the program")
         caller.kill()
         caller.wait()
-        _until(lambda: not _running(mark))
+        until(lambda: not _running(mark), "its end")
 
 
 def test_an_exit_code_is_kept_where_the_caller_ignores_its_children() -> None:
@@ -266,20 +267,12 @@ def test_a_keeper_whose_parent_is_gone_already_runs_nothing(tmp_path: Path) -> N
 
 
 def _running(mark: str) -> list[str]:
-    found = []
+    pids = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
             if mark.encode() in (process / "cmdline").read_bytes():
-                found.append(process.name)
-    return found
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        subprocess.run(["sleep", "0.02"], check=True)
-    raise AssertionError("it did not come to pass within 20 s")
+                pids.append(process.name)
+    return pids
 
 
 # The filter
@@ -299,11 +292,11 @@ def test_without_any_sandbox_auto_refuses_rather_than_running_on_the_host(
     monkeypatch.setenv("PATH", str(tmp_path))
     from headway.kits.sandbox import bubblewrap
 
-    bubblewrap._found.cache_clear()
+    bubblewrap._program.cache_clear()
     try:
         with pytest.raises(Unavailable) as caught:
             sandbox("auto")
     finally:
-        bubblewrap._found.cache_clear()
+        bubblewrap._program.cache_clear()
     assert caught.value.code == "sandbox_missing"
     assert "not a sandbox" in caught.value.hint

@@ -26,12 +26,12 @@ class Bubblewrap:
         Bubblewrap().run("open('x', 'w').write('kept in memory, gone afterwards')")
 
     Inside there are /usr, the interpreter, a /proc and a /dev of its own and an empty folder in memory of `disk_bytes`;
-    no home, no project, no socket, no environment. Started by root, the program becomes a user that nobody else is;
-    started by anybody else, it lives in a user namespace. No new privileges, no capabilities, no further namespaces,
+    no home, no project, no socket, no environment. Started by root, the program becomes a user of its own;
+    started by any other user, it runs in a user namespace. No new privileges, no capabilities, no further namespaces,
     and a filter on system calls (seccomp.py). The whole tree lives in one pid namespace and dies with it.
 
     Not covered: a bug in the kernel, which is shared; memory is limited per process by the kernel and for the whole
-    tree by looking every few milliseconds, so a tree can exceed it briefly; very many empty files (an in-memory folder
+    tree by checks every few milliseconds, so a tree can exceed it briefly; very many empty files (an in-memory folder
     limits bytes, not names); how busy the processor's caches are. What lies under /usr can be read.
     """
 
@@ -40,7 +40,7 @@ class Bubblewrap:
     def __init__(self, *, readable: tuple[Path, ...] = ()) -> None:
         """`readable`: further paths that the program may read, at the same place."""
         self._readable = readable
-        self._program = _found()
+        self._program = _program()
 
     def run(
         self,
@@ -73,19 +73,19 @@ class Bubblewrap:
         return _read(*ask(document, self.name))
 
 
-def _read(found: Result, reported: str) -> Result:
-    """bubblewrap reports an exit code only if it got as far as starting a program; that is 128 + the signal, if one."""
-    code = found.exit_code
+def _read(result: Result, reported: str) -> Result:
+    """bubblewrap reports an exit code only if it could start the program: 128 + the signal if one ended it."""
+    code = result.exit_code
     if code is not None and '"exit-code"' not in reported:
-        said = found.stderr.strip().splitlines() or [found.why]
-        return replace(found, status="error", exit_code=None, why=said[0])
-    if code is not None and code in {126, 127} and found.stderr.startswith("setpriv: "):
-        return replace(found, status="error", exit_code=None, why=found.stderr.strip().splitlines()[0])
+        complaint = result.stderr.strip().splitlines() or [result.why]
+        return replace(result, status="error", exit_code=None, why=complaint[0])
+    if code is not None and code in {126, 127} and result.stderr.startswith("setpriv: "):
+        return replace(result, status="error", exit_code=None, why=result.stderr.strip().splitlines()[0])
     if code is not None and 128 < code < 128 + 65:
         if code - 128 == 24:  # SIGXCPU
-            return replace(found, status="timeout", exit_code=None, why="it used up its CPU time")
-        return replace(found, exit_code=128 - code, why=f"it ended by signal {code - 128}")
-    return found
+            return replace(result, status="timeout", exit_code=None, why="it used up its CPU time")
+        return replace(result, exit_code=128 - code, why=f"it ended by signal {code - 128}")
+    return result
 
 
 def _namespaces(uid: int | None) -> list[str]:
@@ -109,10 +109,10 @@ def _become(uid: int | None) -> list[str]:
 
 @cache
 def _setpriv() -> str:
-    found = which("setpriv", path=PATH)
-    if found is None:
+    program = which("setpriv", path=PATH)
+    if program is None:
         raise missing("Run by root, the sandbox needs 'setpriv'.", "Install the package util-linux.")
-    return found
+    return program
 
 
 def _root(python: str, readable: tuple[Path, ...]) -> list[str]:
@@ -145,8 +145,8 @@ def _folders(limits: Limits) -> list[str]:
 
 
 @cache
-def _found() -> str:
-    """bwrap, if it is there and this user may use it: it is really tried, once."""
+def _program() -> str:
+    """bwrap, if it is installed and this user may use it: it is tried for real, once."""
     program = which("bwrap")
     if program is None:
         raise missing("The sandbox 'bubblewrap' needs the program 'bwrap', which is not on PATH.", _HINT)
@@ -154,9 +154,9 @@ def _found() -> str:
     argv = [program, *_namespaces(uid), *_root("", ()), *_folders(Limits()), "--", *_become(uid), "true"]
     tried, _ = ask(spec(argv, Limits(), cwd="/", home=BOX, own=2), "bubblewrap")
     if tried.status != "passed":
-        said = tried.stderr.strip().splitlines() or [tried.why]
+        complaint = tried.stderr.strip().splitlines() or [tried.why]
         raise missing(
-            f"The sandbox 'bubblewrap' does not start here: {said[0]}",
+            f"The sandbox 'bubblewrap' does not start here: {complaint[0]}",
             "Namespaces may be switched off for this user or in this container; 'docker' is the other sandbox.",
         )
     return program

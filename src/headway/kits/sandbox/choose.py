@@ -17,8 +17,8 @@ NAMES = ("auto", "docker", "bubblewrap", "process")
 def sandbox(name: str = "auto") -> Sandbox:
     """The sandbox of that name, if this machine has it; `sandbox_missing` otherwise.
 
-    `auto` is docker where an engine answers and its image is there, else bubblewrap. It is never `process`, which is
-    not a sandbox: whoever wants code to run on the bare host says so by name.
+    `auto` is docker if an engine answers and has the image, else bubblewrap. It is never `process`, which is
+    not a sandbox: code runs on the bare host only if it is asked for by name.
     """
     if name == "docker":
         return Docker()
@@ -31,9 +31,9 @@ def sandbox(name: str = "auto") -> Sandbox:
             f"There is no sandbox called {name!r}.", code="unknown_sandbox", hint=did_you_mean(name, NAMES)
         )
     reasons: list[str] = []
-    for each in (Docker, Bubblewrap):
+    for kind in (Docker, Bubblewrap):
         try:
-            return each()
+            return kind()
         except Unavailable as error:
             reasons.append(error.message)
     raise missing(

@@ -17,7 +17,7 @@ __all__ = ["IMAGE", "Docker", "build_image", "dockerfile"]
 
 IMAGE = "headway-sandbox:1"
 BOX = "/box"
-_ENGINE_S = 10.0  # how long the engine may take to say that it is there
+_ENGINE_S = 10.0  # how long the engine may take to answer
 _START_S = 20.0  # and to start or remove a container
 
 
@@ -31,8 +31,8 @@ class Docker:
     Files and stdin travel over the client's stdin, so that a remote engine works too.
 
     Not covered: a bug in the kernel, which is shared (unless the engine runs containers in virtual machines); the
-    engine itself, which is as powerful as root: whoever may talk to it owns the host; how busy the processor's caches
-    are. The keeper inside runs as the same user as the program, which can kill it: that run is an error.
+    engine itself, which is as powerful as root: anyone who may talk to it owns the host; how busy the processor's
+    caches are. The keeper inside runs as the same user as the program, which can kill it: that run is an error.
     """
 
     name = "docker"
@@ -51,9 +51,9 @@ class Docker:
             )
         done = self._call("version", "--format", "{{.Server.Version}}")
         if done is None or done.returncode != 0:
-            said = "it did not answer in time" if done is None else _last(done.stderr)
+            reason = "it did not answer in time" if done is None else _last(done.stderr)
             raise missing(
-                f"The sandbox 'docker' needs a running engine: {said}",
+                f"The sandbox 'docker' needs a running engine: {reason}",
                 "Start Docker, or use the sandbox 'bubblewrap'. Nothing was run.",
             )
         done = self._call("image", "inspect", "--format", "{{.Id}}", self._image)
@@ -146,4 +146,4 @@ def build_image(image: str = IMAGE) -> None:
 
 def _last(text: str) -> str:
     lines = [line for line in text.strip().splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it wrote nothing"

@@ -75,7 +75,7 @@ def spec(
         "uid": uid,
         "watch": watch,
         "own": own,  # processes of the sandbox itself that the program's count contains
-        "parent": 0,  # 0: whoever it is; otherwise the keeper runs nothing for anybody else
+        "parent": 0,  # its process id: a keeper of another parent runs nothing; 0: any parent
         "limits": asdict(limits),
     }
 
@@ -142,9 +142,9 @@ def _why(ended: str, limits: Limits) -> str:
 
 
 def free_uid() -> int | None:
-    """A user that nobody is and that this run has to itself, so that the kernel counts its processes alone.
+    """A user of this run's own, so that the kernel counts its processes and no others.
 
-    Only root can become somebody else; for anybody else it is None, and the program runs as the caller.
+    Only root can change its user; for others this is None, and the program runs as the caller.
     """
     if os.name != "posix" or os.geteuid() != 0:
         return None
@@ -167,14 +167,14 @@ def interpreter(*, for_everybody: bool) -> str:
     ours = str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
     if not for_everybody or _reachable(Path(ours)):
         return ours
-    found = which("python3", path=PATH)
-    if found is None or not _reachable(Path(found).resolve()):
+    system = which("python3", path=PATH)
+    if system is None or not _reachable(Path(system).resolve()):
         raise missing(
             f"The interpreter {ours!r} is in a folder that only its owner can enter, and there is no other.",
             "Install the package python3, or run as a user that is not root.",
         )
-    return found
+    return system
 
 
 def _reachable(path: Path) -> bool:
-    return bool(path.stat().st_mode & stat.S_IXOTH) and all(each.stat().st_mode & stat.S_IXOTH for each in path.parents)
+    return all(place.stat().st_mode & stat.S_IXOTH for place in (path, *path.parents))

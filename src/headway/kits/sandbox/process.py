@@ -19,8 +19,8 @@ class Process:
 
     **This is not a sandbox.** Not covered: the program sees the file system and the network as its user does, and may
     write wherever that user may (the disk limit watches its own folder only); it sees other processes and may signal
-    those of its user. Started by root it runs as a user that nobody else is, which is most of what it has for
-    protection; started by anybody else it *is* that user: it can read their files and the environment of their
+    those of its user. Started by root it runs as a user of its own, which is most of its protection; started by
+    any other user it *is* that user: it can read their files and the environment of their
     processes, kill its keeper (the run is then an error, and what it left behind lives on), and its processes count
     together with theirs. Memory that belongs to no process (memfd, System V segments) is not seen.
     For code that nobody has read, use `bubblewrap` or `docker`.
@@ -60,8 +60,8 @@ class Process:
 
 
 def _remove(folder: Path) -> None:
-    """Also where the program took the permissions away."""
-    for each in folder.rglob("*"):
-        if each.is_dir() and not each.is_symlink():
-            each.chmod(0o700)
+    """Even if the program took the permissions away."""
+    for path in folder.rglob("*"):
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(0o700)
     shutil.rmtree(folder, ignore_errors=True)

@@ -30,7 +30,7 @@ class Limits:
     memory_bytes: int = 512 * MIB
     processes: int = 32  # threads count too
     disk_bytes: int = 64 * MIB
-    output_bytes: int = 1 * MIB  # of stdout and of stderr, each; what comes after is thrown away
+    output_bytes: int = 1 * MIB  # of stdout and of stderr, each; the rest is dropped
 
     def __post_init__(self) -> None:
         for name, least in (("wall_s", 0.05), ("cpu_s", 0.05), ("processes", 1), ("output_bytes", 0)):
@@ -88,12 +88,12 @@ class Sandbox(Protocol):
 
 def checked_files(files: Files | None) -> dict[str, bytes]:
     """The files as bytes, by names that stay inside the folder they are put into."""
-    found = dict(files or {})
-    if len(found) > FILES_AT_MOST:
+    given = dict(files or {})
+    if len(given) > FILES_AT_MOST:
         raise InvalidInput(
-            f"{len(found)} files for one run, expected at most {FILES_AT_MOST}.", code="bad_file", hint="Pack them."
+            f"{len(given)} files for one run, expected at most {FILES_AT_MOST}.", code="bad_file", hint="Pack them."
         )
-    for name in found:
+    for name in given:
         parts = PurePosixPath(name).parts
         if (
             name.startswith("/")
@@ -106,4 +106,4 @@ def checked_files(files: Files | None) -> dict[str, bytes]:
                 code="bad_file",
                 hint="For example 'data/input.txt'.",
             )
-    return {name: each.encode() if isinstance(each, str) else bytes(each) for name, each in found.items()}
+    return {name: content.encode() if isinstance(content, str) else bytes(content) for name, content in given.items()}

@@ -71,7 +71,7 @@ def filter_program(machine: str | None = None) -> bytes:
     if known is None:
         return b""
     architecture, column, clone = known
-    numbers = sorted(each[column] for each in FORBIDDEN.values())
+    numbers = sorted(numbers[column] for numbers in FORBIDDEN.values())
     # (code, jump if true, jump if false, value): jumps are counted from the next instruction.
     program: list[tuple[int, int, int, int]] = [
         (_LOAD, 0, 0, 4),  # seccomp_data.arch
@@ -92,4 +92,4 @@ def filter_program(machine: str | None = None) -> bytes:
         (_RETURN, 0, 0, _EPERM),
         (_RETURN, 0, 0, _ALLOW),
     ]
-    return b"".join(struct.pack("<HBBI", *each) for each in program)
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
