@@ -169,3 +169,61 @@ def test_the_supervisor_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not loaded & {"numpy", "torch", "granian", "starlette", "httpx", "click", "rich", "anyio"}
+
+
+SUPERVISE = """
+import sys
+from pathlib import Path
+from headway.loop.supervisor import Supervisor
+
+def say(line):
+    print(line, flush=True)
+
+workers = {"once": "once", "again": "again"}
+sys.exit(Supervisor(Path(sys.argv[1]), say=say, port=0, watch=False, workers=workers).run())
+"""
+AGAIN = """
+import pathlib, sys, threading
+mark = pathlib.Path(sys.argv[1], "mark")
+if not mark.exists():
+    mark.touch()
+    sys.exit(3)
+print("is back", flush=True)
+threading.Event().wait()
+"""
+
+
+def test_workers_of_kits_run_beside_the_server_until_they_finish(tmp_path):
+    (tmp_path / "once.py").write_text("import sys; print(*sys.argv[1:], flush=True)", "utf-8")
+    (tmp_path / "again.py").write_text(AGAIN, "utf-8")
+    command, environ = [sys.executable, "-c", SUPERVISE, str(tmp_path)], {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as supervisor:
+        assert supervisor.stdout is not None
+        lines: list[str] = []
+        while not any("is back" in line for line in lines) or not any("--url" in line for line in lines):
+            lines.append(supervisor.stdout.readline())
+            assert lines[-1], f"it ended: {lines}"
+        supervisor.send_signal(signal.SIGTERM)
+        lines += supervisor.stdout.readlines()
+        assert supervisor.wait(timeout=60) == 0
+    said = "".join(lines)
+    assert len(re.findall(rf"^once   {re.escape(str(tmp_path))} --url http://127.0.0.1:\d+$", said, re.MULTILINE)) == 1
+    assert "The again ended (status 3); it starts again in 0.2 s." in said
+    assert "The once ended" not in said, "it has finished"
+
+
+def test_a_kit_that_cannot_say_whether_it_needs_its_worker_stops_nobody(tmp_path):
+    from headway.cli.up import needed_workers
+    from headway.nouns.kit import Catalogue, Kit, Worker
+    from headway.settings import load
+
+    workers = {
+        "good": Worker(module="good", needed="builtins:bool"),
+        "idle": Worker(module="idle", needed="operator:not_"),
+        "broken": Worker(module="broken", needed="no_such_module:needed"),
+    }
+    notes: list[str] = []
+    kits = Catalogue((Kit(name="odd", summary="Odd.", workers=workers),))
+    assert needed_workers(kits, load(tmp_path, {}), notes.append) == {"good": "good"}
+    (note,) = notes
+    assert note.startswith("The worker 'broken' of the kit 'odd' is not started: ModuleNotFoundError")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from headway.cli.verb import Session, verb
-from headway.nouns.kit import catalogue, load
+from headway.nouns.kit import Catalogue, catalogue, load
 
-__all__ = ["start", "up"]
+if TYPE_CHECKING:
+    from headway.settings import Settings
+
+__all__ = ["needed_workers", "start", "up"]
 
 
 @verb("up", "headway up", "headway up --demo --port 9000", extended=True)
@@ -26,11 +30,22 @@ def up(session: Session, host: str | None, port: int | None, workers: int | None
     from headway.settings import load as load_settings
 
     session.folder.mkdir(parents=True, exist_ok=True)
-    settings = load_settings(session.folder)  # what is wrong with headway.toml is said here, not in a child's log
-    needed = {
-        name: worker.module for name, worker in catalogue().all("workers").items() if load(worker.needed)(settings)
-    }
+    settings = load_settings(session.folder)  # an error in headway.toml is shown here, not in a child's log
+    needed = needed_workers(catalogue(), settings, session.out.note)
     return start(session, host=host, port=port, server_workers=workers, watch=not no_watch, workers=needed)
+
+
+def needed_workers(kits: Catalogue, settings: Settings, note: Callable[[str], None]) -> dict[str, str]:
+    """The modules of the workers that this project needs. A kit that cannot say so does not stop the others."""
+    needed = {}
+    for name, worker in kits.all("workers").items():
+        try:
+            if load(worker.needed)(settings):
+                needed[name] = worker.module
+        except Exception as error:  # noqa: BLE001 — a kit may raise anything
+            kit = kits.owner("workers", name).name
+            note(f"The worker {name!r} of the kit {kit!r} is not started: {type(error).__name__}: {error}")
+    return needed
 
 
 def start(
@@ -64,7 +79,7 @@ def start(
 
     def ready(url: str, link: str) -> None:
         session.out.document({"url": url, "folder": str(session.folder.resolve()), "demo": demo})
-        if as_json:  # whoever started it waits for the address: say it now
+        if as_json:  # the caller waits for the address: print it now
             session.out.finish()
             session.out.json = False  # that was the one document
         say(f"Headway is up at {url}, for the project in {session.folder.resolve()}")

@@ -64,7 +64,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """A process that `headway up` and `headway serve` keep running: `python -m module FOLDER`."""
+    """A process that `headway up` keeps running: `python -m module FOLDER --url URL`, with the server's address.
+
+    It ends with its parent. If it ends with status 0, it has finished; otherwise it is started again.
+    """
 
     module: str
     needed: str  # "module:function" (settings) → bool

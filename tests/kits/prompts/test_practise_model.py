@@ -268,11 +268,11 @@ def test_code_is_never_checked_without_a_sandbox(
     folder: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(folder))  # neither docker nor bwrap
-    bubblewrap._found.cache_clear()
+    bubblewrap._program.cache_clear()
     try:
         error = learned(folder, "--model", "small", code=1)["error"]
     finally:
-        bubblewrap._found.cache_clear()
+        bubblewrap._program.cache_clear()
     assert error["code"] == "sandbox_missing"
     assert "bubblewrap" in error["hint"]
     assert not server.asked, "the generated tasks have code among them"

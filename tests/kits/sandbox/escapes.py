@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headway.kits.sandbox import Limits, Result, Sandbox, sandbox
-from headway.kits.sandbox.keeping import interpreter
+from headway.kits.sandbox.launch import interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "explanation" / "sandbox.md"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headway.kits.sandbox import Limits, Sandbox, sandbox
-from headway.kits.sandbox.keeping import interpreter, keeper_source, spec
+from headway.kits.sandbox.launch import interpreter, keeper_source, spec
 from headway.kits.sandbox.seccomp import FORBIDDEN, filter_program
 from headway.nouns.errors import InvalidInput, Unavailable, UnknownName
 from tests.kits.sandbox import escapes

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from shutil import which
 
-from headway.kits.sandbox.keeping import PATH, ask, free_uid, interpreter, missing, spec
+from headway.kits.sandbox.launch import PATH, ask, free_uid, interpreter, missing, spec
 from headway.kits.sandbox.records import MIB, Command, Files, Limits, Result, checked_files
 from headway.kits.sandbox.seccomp import filter_program
 

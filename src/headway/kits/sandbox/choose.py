@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headway.kits.sandbox.bubblewrap import Bubblewrap
 from headway.kits.sandbox.docker import Docker
-from headway.kits.sandbox.keeping import missing
+from headway.kits.sandbox.launch import missing
 from headway.kits.sandbox.process import Process
 from headway.kits.sandbox.records import Sandbox
 from headway.nouns.errors import Unavailable, UnknownName, did_you_mean

@@ -10,7 +10,7 @@ from pathlib import Path
 from shutil import which
 
 from headway.client.process import run
-from headway.kits.sandbox.keeping import GRACE_S, keeper_source, missing, report_bytes, result, spec
+from headway.kits.sandbox.launch import GRACE_S, keeper_source, missing, report_bytes, result, spec
 from headway.kits.sandbox.records import Command, Files, Limits, Result, checked_files
 
 __all__ = ["IMAGE", "Docker", "build_image", "dockerfile"]

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from headway.kits.sandbox.keeping import ask, free_uid, interpreter, spec
+from headway.kits.sandbox.launch import ask, free_uid, interpreter, spec
 from headway.kits.sandbox.records import Command, Files, Limits, Result, checked_files
 
 __all__ = ["Process"]
