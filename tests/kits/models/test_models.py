@@ -23,7 +23,7 @@ from headway.kits.models.wheels import Wheel
 from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidInput, Unavailable, UnknownName
 from tests.kits.models import tiny
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from pathlib import Path
 from headway.kits.sandbox import Limits, Result, Sandbox, sandbox
 from headway.kits.sandbox.launch import interpreter
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "explanation" / "sandbox.md"
 NOBODY = 65534
 LIMITS = Limits(wall_s=3, cpu_s=0.5, memory_bytes=256 << 20, processes=12, disk_bytes=8 << 20, output_bytes=10_000)
