@@ -20,15 +20,17 @@ class Routes:
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self.endpoints = tuple(endpoints)
         self._plain: dict[str, dict[str, Endpoint]] = {}  # path, then method
-        self._patterns: list[tuple[str, re.Pattern[str], Endpoint]] = []
+        self._patterns: dict[int, list[tuple[str, re.Pattern[str], Endpoint]]] = {}  # by the number of slashes
         for endpoint in self.endpoints:
             if endpoint.pattern is not None:
-                self._patterns.append((endpoint.method, endpoint.pattern, endpoint))
+                same_length = self._patterns.setdefault(endpoint.path.count("/"), [])
+                same_length.append((endpoint.method, endpoint.pattern, endpoint))
             else:
                 methods = self._plain.setdefault(endpoint.path, {})
                 assert endpoint.method not in methods, f"{endpoint.method} {endpoint.path} is declared twice"
                 methods[endpoint.method] = endpoint
-        self._patterns.sort(key=lambda row: not row[2].hot)
+        for patterns in self._patterns.values():
+            patterns.sort(key=lambda row: not row[2].hot)
 
     def public(self, method: str, path: str) -> bool:
         """Whether this route answers without a key: the page's files, and the link that opens it."""
@@ -46,7 +48,7 @@ class Routes:
                 raise _method_not_allowed(methods)
             return endpoint, _NO_PARAMETERS
         allowed = set[str]()
-        for allowed_method, pattern, endpoint in self._patterns:
+        for allowed_method, pattern, endpoint in self._patterns.get(path.count("/"), ()):
             match = pattern.fullmatch(path)
             if match is None:
                 continue
