@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import headway
-from headway.loop.standing import Marks, due, standing
+from headway.loop.due import Marks, due
 from headway.nouns.errors import Conflict
 from headway.observe.jobs import Jobs, worker_there
 from tests.loop.conftest import ASK, AUTO, kinds, lying, play
@@ -252,7 +252,7 @@ def test_a_cycle_that_stopped_after_the_proof_goes_on_with_the_promotion(tmp_pat
         candidate = project.learn("route")
         assert project.prove(candidate).passed
     watch = watching(AUTO)
-    assert due(standing(watch.project, "route"), Marks()).act
+    assert due(watch.project.standing("route"), Marks()).act
     assert only(watch.look()).done.promoted == candidate
     assert kinds(watch.project).count("promote") == 1
     assert only(watch.look()).done is None or kinds(watch.project).count("promote") == 1
@@ -263,7 +263,7 @@ def test_evidence_against_an_earlier_current_policy_does_not_promote(tmp_path, w
     play(tmp_path, 1200)
     candidate = only(watch.look()).done.promoted
     watch.project.rollback("route")
-    found = standing(watch.project, "route")
+    found = watch.project.standing("route")
     assert found.candidate is None, "what was taken back is not promoted again"
     assert candidate not in [each.policy for each in watch.project.ledger.entries("route")[3:]]
 

@@ -14,11 +14,10 @@ from headway.nouns.records import Detail
 from headway.observe import details
 from headway.observe.copying import copy
 from headway.observe.database import open_database
-from headway.observe.erase import Doomed, erase, look
+from headway.observe.erase import DeletionFilter, erase, look
 from headway.observe.export import Wanted, export
 from headway.observe.query import Query
 from headway.project import Project
-from headway.project.erasing import retain
 from tests.observe.conftest import CONFIGS, lay, make
 
 ANSWER = bytes(range(256)) * 5
@@ -101,7 +100,7 @@ def test_deleting_a_decision_deletes_its_details_and_no_others(ground, by):
     gone, stays = ground.add(make(episode="e", at=1.0), make(at=2e9))
     for made in (gone, stays):
         ground.store.keep_details(made.id, "proxy", "answer", SECRET)
-    wanted = Doomed(**{by: {"decision": gone.id, "before": 1e9, "episode": "e"}[by]})
+    wanted = DeletionFilter(**{by: {"decision": gone.id, "before": 1e9, "episode": "e"}[by]})
     found = look(ground.database, wanted)
     with ground.database.transaction() as connection:
         assert erase(connection, wanted, found)["details"] == 1
@@ -113,7 +112,7 @@ def test_deleting_a_decision_deletes_its_details_and_no_others(ground, by):
 def test_a_deleted_detail_is_gone_from_the_disk(ground):
     (made,) = ground.add(make())
     ground.store.keep_details(made.id, "proxy", "answer", SECRET * 1000)
-    wanted = Doomed(decision=made.id)
+    wanted = DeletionFilter(decision=made.id)
     found = look(ground.database, wanted)
     with ground.database.transaction() as connection:
         erase(connection, wanted, found)
@@ -130,7 +129,7 @@ def test_retention_deletes_old_details(tmp_path, environ):
         now[0] += 2 * 86_400
         new = project.decide("route", "hello", ["a", "b"])
         project._store.keep_details(new.id, "proxy", "answer", SECRET)
-        done = retain(project)
+        done = project.retain()
         assert done is not None
         assert (done.decisions, done.details) == (1, 1)
         assert project.query.details(old.id, "proxy") == {}

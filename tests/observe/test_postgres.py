@@ -179,7 +179,7 @@ def test_a_password_is_used_and_never_shown(guarded, tmp_path, caplog):
     with headway.open(tmp_path, environ={"HEADWAY_STORE_URL": guarded}) as project:
         pick = project.decide("route", "x", ["a", "b"])
         assert project.query.decision(pick.id) == pick
-        shown = [repr(project.settings), str(project.status()), project.database.name, caplog.text]
+        shown = [repr(project.settings), repr(project.status()), project.database.name, caplog.text]
     errors = []
     for wrong in (guarded.replace("pa55", "pa66"), guarded.replace("/postgres?", "/nowhere?"), f"{guarded}&nonsense=1"):
         with pytest.raises(HeadwayError) as error:

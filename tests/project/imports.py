@@ -7,8 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from headway.project import Project
-from headway.project.importing import Imported
+from headway.project import ImportReport, Project
 
 INTERACTION = {"timestamp": "2026-05-22T10:32:01Z", "prompt": "Why?", "response": "Because.", "reward": 0.5}
 
@@ -18,7 +17,7 @@ def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def adds_up(report: Imported) -> bool:
+def adds_up(report: ImportReport) -> bool:
     parts = (report.stored, report.already, report.late, report.conflicts, report.rejected, report.skipped)
     return report.read == sum(parts) and report.records == sum(report.statuses.values()) == sum(report.sources.values())
 

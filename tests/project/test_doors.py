@@ -103,7 +103,7 @@ def test_a_recorded_decision_counts_like_any_other(project):
     assert (made.source, made.policy) == ("imported", "elsewhere@0")
     project.signal(made.id, reward=1.0)
     assert project.outcome(made.id).reward == 1.0
-    assert project.replay(made.id)["exact"] is None
+    assert project.replay(made.id).exact is None
 
 
 def test_a_decision_block_records_latency_and_failure(project):
@@ -126,7 +126,7 @@ def test_a_sticky_episode_keeps_its_first_action(opened):
     assert {each.draw_id for each in later} == {first.id}
     assert {each.propensity for each in later} == {first.propensity}
     assert [each.situation.step for each in later] == list(range(1, 9))
-    assert project.replay(later[3].id)["exact"]
+    assert project.replay(later[3].id).exact
     project.signal(later[2].id, reward=1.0)
     project.signal(later[5].id, reward=0.0)
     project.settle("route")
@@ -201,7 +201,7 @@ def test_online_learning_folds_settled_rows_into_snapshots(opened):
     served = project.decide("route", "x")
     assert served.policy == snapshot != first.policy
     assert served.state_seq > first.state_seq
-    assert project.replay(served.id)["exact"]
+    assert project.replay(served.id).exact
     assert project.ledger.current("route").kind == "snapshot"
     assert project.fold("route") is None, "nothing new settled"
     # A changed signal takes its old contribution back: the state equals one that never saw it.

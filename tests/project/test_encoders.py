@@ -51,7 +51,7 @@ def test_a_policy_learns_and_acts_with_an_endpoint(tmp_path: Path) -> None:
             pick = project.decide("route", "Integrate x^2 over x", ARMS)
             assert (pick.policy, pick.encoder) == (policy, header.encoder)
             told = project.replay(pick.id)
-            assert told["exact"] is True
+            assert told.exact is True
             assert len(server.asked) == calls, "known texts come from the project's own cache"
             project.decide("route", "A text that nobody has seen", ARMS)
             assert len(server.asked) == calls + 1
@@ -93,7 +93,7 @@ def test_a_policy_learned_with_minilm_understands_what_it_has_not_seen(
         pick = project.decide("route", "Show that the cube root of five is not a fraction", ARMS)
         chance = dict(zip((each.name for each in pick.candidates), pick.probabilities, strict=True))
         assert chance["large"] > chance["small"]
-        assert project.replay(pick.id)["exact"] is True
+        assert project.replay(pick.id).exact is True
 
 
 def test_the_server_decides_with_minilm_and_without_torch(learned: tuple[Path, str], model_cache: Path) -> None:

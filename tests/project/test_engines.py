@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.nouns.errors import HeadwayError
-from headway.observe.erase import Doomed
+from headway.observe.erase import DeletionFilter
 from headway.project import Project
 
 TOML = """
@@ -116,7 +116,7 @@ class Side:
             "episode": {"episode": f"{self.prefix}{'ef'[which % 2]}"},
             "before": {"before": self.now - 90.0},
         }[by]
-        gone = self.project.erase(Doomed(**wanted), rewrite=False)
+        gone = self.project.erase(DeletionFilter(**wanted), rewrite=False)
         return gone.decisions, gone.signals, gone.episodes, gone.outcomes
 
     def _wait(self, seconds: float) -> None:

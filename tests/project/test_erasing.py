@@ -17,9 +17,8 @@ from hypothesis import strategies as some
 
 from headway.kits.prompts import experiences
 from headway.nouns.errors import InvalidInput, UnknownName
-from headway.observe.erase import Doomed
-from headway.project import Project, erasing
-from headway.project.erasing import Erased
+from headway.observe.erase import DeletionFilter
+from headway.project import DeletionReport, Project
 
 Opened = Callable[..., Project]
 ARMS = ["small", "large"]
@@ -64,7 +63,7 @@ def test_one_decision_goes_with_all_that_hangs_on_it(opened: Opened) -> None:
     project = opened(TOML)
     ids = fill(project)
     before = table(project)
-    done = project.erase(Doomed(decision=ids[3]))
+    done = project.erase(DeletionFilter(decision=ids[3]))
     assert (done.decisions, done.signals, done.outcomes) == (1, 2, 1)
     del before[ids[3]]
     assert table(project) == before
@@ -76,7 +75,7 @@ def test_a_rater_goes_and_rewards_are_as_if_they_had_never_rated(opened: Opened)
     project = opened(TOML)
     ids = fill(project)
     table(project)
-    done = project.erase(Doomed(rater="bob"))
+    done = project.erase(DeletionFilter(rater="bob"))
     assert (done.decisions, done.signals, done.raters) == (0, 10, 1)
     assert table(project) == {each: ("rewarded", place / 10, 1.0) for place, each in enumerate(ids)}
     assert "bob" not in everything(project)
@@ -89,7 +88,7 @@ def test_a_decision_whose_only_rating_goes_is_pending_again(opened: Opened) -> N
     pick = project.decide("route", "alone", ARMS)
     project.signal(pick.id, reward=1.0, rater="bob")
     assert len(table(project)) == 1
-    project.erase(Doomed(rater="bob"))
+    project.erase(DeletionFilter(rater="bob"))
     assert table(project) == {}
     assert project.outcome(pick.id).status == "pending"
 
@@ -103,7 +102,7 @@ def test_what_is_older_goes(opened: Opened) -> None:
     young = fill(project, 5)
     project.signal("dec_0197c1f2a3b47000a1b2c3d4e5f60718", reward=1.0, early=True, at=middle - 5.0)
     table(project)
-    done = project.erase(Doomed(before=middle))
+    done = project.erase(DeletionFilter(before=middle))
     assert done.decisions == 10
     assert done.signals == 16
     assert set(table(project)) == set(young)
@@ -117,7 +116,7 @@ def test_steps_of_the_mutation_endpoints_go_by_their_age(opened: Opened) -> None
     )
     for now in (100.0, 200.0, 300.0):
         steps.add(step, now=now)
-    assert project.erase(Doomed(before=250.0)).experiences == 2
+    assert project.erase(DeletionFilter(before=250.0)).experiences == 2
     assert project.database.query("SELECT COUNT(*) FROM experiences") == [(1,)]
 
 
@@ -128,7 +127,7 @@ def test_an_episode_goes_with_its_signals_and_its_name_is_free_again(opened: Ope
             project.decide("route", f"{name} step {step}", ARMS, episode=name)
         project.signal(project.episode("route", name), reward=1.0)
     table(project)
-    done = project.erase(Doomed(episode="chat-7"))
+    done = project.erase(DeletionFilter(episode="chat-7"))
     assert (done.decisions, done.signals, done.episodes, done.outcomes) == (3, 1, 1, 1)
     assert "chat-7" not in everything(project)
     assert len(table(project)) == 1
@@ -141,7 +140,7 @@ def test_a_follower_goes_and_the_draw_settles_without_its_signal(opened: Opened)
     project.signal(first.id, reward=1.0)
     project.signal(second.id, reward=-1.0, rater="other")
     assert table(project)[first.id] == ("rewarded", 0.0, 1.0)
-    project.erase(Doomed(decision=second.id))
+    project.erase(DeletionFilter(decision=second.id))
     assert table(project) == {first.id: ("rewarded", 1.0, 1.0)}
 
 
@@ -150,7 +149,7 @@ def test_candidate_sets_go_with_their_last_decision_and_are_stored_anew_by_every
     described = [{"name": "ask Ann Lee", "phone": "secret"}, {"name": "ask nobody"}]
     pick = project.decide("route", "who?", described)
     other.decide("route", "who else?", described)  # both processes know the set's id by now
-    project.erase(Doomed(before=project.clock() + 10.0))
+    project.erase(DeletionFilter(before=project.clock() + 10.0))
     assert "Ann Lee" not in everything(project)
     for each in (project, other):
         again = each.decide("route", "and now?", described)
@@ -162,9 +161,9 @@ def test_a_rehearsal_counts_exactly_and_changes_nothing(opened: Opened) -> None:
     ids = fill(project)
     table(project)
     before = everything(project)
-    rehearsed = project.erase(Doomed(decision=ids[3]), dry_run=True)
+    rehearsed = project.erase(DeletionFilter(decision=ids[3]), dry_run=True)
     assert everything(project) == before
-    done = project.erase(Doomed(decision=ids[3]))
+    done = project.erase(DeletionFilter(decision=ids[3]))
     for name in (
         "decisions",
         "signals",
@@ -186,13 +185,13 @@ def test_bundles_that_were_learned_from_deleted_rows_are_listed(opened: Opened) 
     ids = play(project, 120)
     first = project.learn("route")
     later = play(project, 5, seed=9)
-    assert project.erase(Doomed(decision=later[-1]), dry_run=True).bundles == []
+    assert project.erase(DeletionFilter(decision=later[-1]), dry_run=True).bundles == ()
     from headway.observe.experience import part_of
 
     learned = next(each for each in ids if part_of(project.query.decision(each)) == "train")
     held_out = next(each for each in ids if part_of(project.query.decision(each)) == "prove")
-    assert project.erase(Doomed(decision=held_out), dry_run=True).bundles == []
-    assert project.erase(Doomed(decision=learned), dry_run=True).bundles == [first]
+    assert project.erase(DeletionFilter(decision=held_out), dry_run=True).bundles == ()
+    assert project.erase(DeletionFilter(decision=learned), dry_run=True).bundles == (first,)
 
 
 @pytest.mark.engines(slow="postgresql", why="it is about learning")
@@ -205,7 +204,7 @@ def test_an_online_policy_takes_back_exactly_what_it_had_learned_from_deleted_ro
     more = play(project, 20, seed=11)
     project.fold("route")
     before = project.servings.of(project.settings.task("route")).digest
-    done = project.erase(Doomed(decision=more[7]))
+    done = project.erase(DeletionFilter(decision=more[7]))
     assert done.snapshots["route"]
     after = project.servings.of(project.settings.task("route"))
     assert after.digest != before
@@ -222,7 +221,7 @@ def test_an_online_policy_takes_back_exactly_what_it_had_learned_from_deleted_ro
 def _rebuilt(project: Project, digest: str) -> dict[str, Any]:
     from headway.learn import online
     from headway.observe.experience import part_of
-    from headway.project.learning import encoder_spec
+    from headway.project import encoder_spec
 
     settings = project.settings.task("route")
     header, tensors = project.registry.load(digest, task="route")
@@ -254,7 +253,7 @@ def test_with_consensus_a_deleted_rater_is_as_if_they_had_never_rated(opened: Op
     for n in range(0, 30, 2):
         project.signal(ids[n], {"reward": 4.0}, rater="troll")
     assert table(project) != expected
-    project.erase(Doomed(rater="troll"))
+    project.erase(DeletionFilter(rater="troll"))
     assert table(project) == expected
 
 
@@ -268,12 +267,12 @@ def test_nothing_of_it_is_left_on_the_disk(tmp_path: Path, environ: dict[str, st
             pick = project.decide("route", text, [f"candidate-of-{n}", "other"], episode=f"episode-of-{n}")
             project.signal(pick.id, reward=1.0, rater=f"person-{n}", label=f"label-of-{n}")
         project.settle("route")
-        done = project.erase(Doomed(before=project.clock() + 1.0), rewrite=rewrite)
+        done = project.erase(DeletionFilter(before=project.clock() + 1.0), rewrite=rewrite)
         assert done.decisions == 200
         if not project.settings.store.embedded:
             assert "write-ahead log" in done.remains[0]  # said, because it is the server's
             return
-        assert done.remains == []
+        assert done.remains == ()
         for file in (each for each in (tmp_path / ".headway").rglob("*") if each.is_file()):
             content = file.read_bytes()
             for mark in (b"private-words", b"candidate-of", b"episode-of", b"person-", b"label-of"):
@@ -284,7 +283,7 @@ _KILLED = """
 import sys, time
 import headway
 from headway.observe import erase
-from headway.observe.erase import Doomed
+from headway.observe.erase import DeletionFilter
 project = headway.open(sys.argv[1])
 inner = erase.erase
 def traced(connection, wanted, found):
@@ -296,9 +295,9 @@ def traced(connection, wanted, found):
             return connection.execute(*args)
     return inner(Slow(), wanted, found)
 erase.erase = traced
-project.erase(Doomed(rater="bob"))
+project.erase(DeletionFilter(rater="bob"))
 print("done", flush=True)
-project.erase(Doomed(before=time.time() + 10))
+project.erase(DeletionFilter(before=time.time() + 10))
 print("done", flush=True)
 """
 
@@ -338,28 +337,32 @@ def test_how_long_things_are_kept_is_a_setting(opened: Opened) -> None:
     project = opened(TOML + "[store]\nkeep_days = 30\n")
     project.clock = clock
     fill(project, 4)
-    assert erasing.retain(project) is None
+    assert project.retain() is None
     clock.now += 31 * 86_400.0
     young = project.decide("route", "young", ARMS)
-    rehearsed = erasing.retain(project, dry_run=True)
+    rehearsed = project.retain(dry_run=True)
     assert rehearsed is not None
     assert rehearsed.decisions == 4
-    done = erasing.retain(project)
-    assert isinstance(done, Erased)
+    done = project.retain()
+    assert isinstance(done, DeletionReport)
     assert [each.id for each in project.query.latest("route", 10)] == [young.id]
-    assert erasing.retain(project) is None
+    assert project.retain() is None
 
 
 def test_what_is_unknown_is_said(opened: Opened) -> None:
     project = opened(TOML)
     fill(project, 2)
-    for wanted in (Doomed(rater="nobody"), Doomed(episode="none"), Doomed(decision="dec_" + "0" * 32)):
+    for wanted in (
+        DeletionFilter(rater="nobody"),
+        DeletionFilter(episode="none"),
+        DeletionFilter(decision="dec_" + "0" * 32),
+    ):
         with pytest.raises(UnknownName):
             project.erase(wanted)
     with pytest.raises(InvalidInput, match="expected one"):
-        Doomed()
+        DeletionFilter()
     with pytest.raises(InvalidInput, match="expected one"):
-        Doomed(rater="ann", episode="e")
+        DeletionFilter(rater="ann", episode="e")
 
 
 Step = tuple[str, int, str, float]
@@ -380,7 +383,7 @@ def test_any_sequence_ends_as_if_what_was_deleted_had_never_been(steps: list[Ste
     """Against a model in plain Python: live ratings by (decision, rater), a decision's reward is their mean."""
     project = opened(TOML)
     if rows := project.query.latest(None, 1):
-        project.erase(Doomed(before=rows[0].at + 1e6), rewrite=False)
+        project.erase(DeletionFilter(before=rows[0].at + 1e6), rewrite=False)
     ids: list[str] = []
     live: dict[str, dict[str, float]] = {}
     for what, place, rater, value in steps:
@@ -399,12 +402,12 @@ def test_any_sequence_ends_as_if_what_was_deleted_had_never_been(steps: list[Ste
             project.withdraw(which, "reward", rater=rater)
             del live[which][rater]
         elif what == "erase decision" and which in live:
-            project.erase(Doomed(decision=which), rewrite=False)
+            project.erase(DeletionFilter(decision=which), rewrite=False)
             del live[which]
         elif what == "erase rater" and project.database.query(
             "SELECT 1 FROM names WHERE kind = 'rater' AND name = ?", (rater,)
         ):
-            project.erase(Doomed(rater=rater), rewrite=False)
+            project.erase(DeletionFilter(rater=rater), rewrite=False)
             for given_ratings in live.values():
                 given_ratings.pop(rater, None)
     rewards = {name: reward for name, (status, reward, _) in table(project).items() if status == "rewarded"}

@@ -136,7 +136,7 @@ def test_every_decision_replays_exactly(opened):
     ids = play(project, n=60)
     project.promote(project.learn("route"))
     ids += play(project, n=20, seed=9)
-    assert all(project.replay(each)["exact"] for each in ids[::7])
+    assert all(project.replay(each).exact for each in ids[::7])
 
 
 @pytest.mark.parametrize(("value", "least", "most"), [(1e-6, 0.97, 1.0), (1e6, 0.3, 0.7)])
@@ -149,7 +149,7 @@ def test_thompsons_value_says_how_much_of_the_doubt_is_acted_on(opened, value, l
     project.promote(project.learn("route", model="linear"))
     pick = project.decide("route", "a question that nobody asked before")
     assert least <= max(pick.probabilities) <= most
-    assert project.replay(pick.id)["exact"]
+    assert project.replay(pick.id).exact
 
 
 def test_replay_says_what_is_gone(opened):
@@ -160,8 +160,8 @@ def test_replay_says_what_is_gone(opened):
     folder = project.home / "policies" / pick.policy_hash
     folder.rename(folder.with_name("moved"))
     found = project.replay(pick.id)
-    assert found["exact"] is None
-    assert pick.policy_hash[:12] in found["gone"]
+    assert found.exact is None
+    assert pick.policy_hash[:12] in found.gone
 
 
 def test_a_damaged_bundle_is_refused_and_the_current_policy_goes_on(opened):
@@ -195,7 +195,7 @@ def test_rules_decide_until_something_better_is_proven(opened):
     easy = project.decide("route", "x", state={"task_complexity_score": 0.1})
     hard = project.decide("route", "x", state={"task_complexity_score": 0.9})
     assert (easy.policy, easy.action, hard.action) == ("rules@0", "small", "large")
-    assert "rule 1" in project.explain(hard.id)["why"]
+    assert "rule 1" in project.explain(hard.id).why
 
 
 def test_headway_policy_off_returns_to_the_baseline_at_once(opened):
@@ -220,9 +220,9 @@ def test_the_ledger_tells_the_whole_story(learned):
 def test_status_counts_what_is_there(project):
     play(project, n=30)
     project.decide("route", "not rated", ARMS)
-    (task,) = project.status()["tasks"]
-    assert (task["decisions"], task["outcomes"]["rewarded"], task["outcomes"]["pending"]) == (31, 30, 1)
-    assert task["until_retrain"] == 20
+    (task,) = project.status().tasks
+    assert (task.decisions, task.outcomes["rewarded"], task.outcomes["pending"]) == (31, 30, 1)
+    assert task.until_retrain == 20
     assert rows(project) == 31
 
 
@@ -233,7 +233,7 @@ def test_a_canary_shares_the_traffic_with_exact_propensities(learned):
     assert {each.assigned for each in picks} == {"uniform@0", policy}
     assert all(each.policy == "uniform@0" and "canary 0.3" in each.exploration for each in picks)
     assert all(abs(sum(each.probabilities) - 1.0) < 1e-12 for each in picks)
-    assert all(learned.replay(each.id)["exact"] for each in picks[::9])
+    assert all(learned.replay(each.id).exact for each in picks[::9])
     learned.canary(policy, share=0.0)
     assert learned.decide("route", "x", ARMS).assigned == ""
     with pytest.raises(InvalidInput) as error:

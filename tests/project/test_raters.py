@@ -9,7 +9,7 @@ import pytest
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.records import Settled
-from headway.project import Project, rating
+from headway.project import Project
 from tests.opinions import opinion_on
 
 Opened = Callable[..., Project]
@@ -99,7 +99,7 @@ def test_a_measured_signal_beside_a_rated_one_is_left_alone(opened: Opened) -> N
     ids, _ = rate(project, 20)
     project.signal(ids[0], cost_usd=0.25)
     rows = settled(project)
-    agreed = rating.raters(project, "reply")["rating"]
+    agreed = project.raters("reply")["rating"]
     first = next(iter(rows.values()))
     assert first.reward == pytest.approx((agreed.items[first.decision.seq].mean - 3.0) / 2.0 - 0.25, abs=2e-3)
 
@@ -151,7 +151,7 @@ def test_questions_go_first_to_what_nobody_rated_and_where_raters_disagree(opene
     project = opened(TOML)
     ids, _ = rate(project, 40)
     unrated = [project.decide("reply", "new").id for _ in range(2)]
-    asked = rating.ask(project, "reply", count=42)
+    asked = project.questions("reply", count=42)
     assert {each.decision.id for each in asked[:2]} == set(unrated)
     assert "nobody has rated it" in asked[0].why
     assert asked[0].whom != "rater-0"
@@ -163,7 +163,7 @@ def test_questions_go_first_to_what_nobody_rated_and_where_raters_disagree(opene
 
 def test_a_question_about_a_signal_that_does_not_count_is_refused(opened: Opened) -> None:
     with pytest.raises(InvalidInput, match="does not count"):
-        rating.ask(opened(TOML), "reply", count=5, signal="ratings")
+        opened(TOML).questions("reply", count=5, signal="ratings")
 
 
 def test_the_consensus_is_another_reward_version(opened: Opened) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from headway.nouns.errors import InvalidSettings
-from headway.project import Project
-from headway.project.considering import Ask, consider_many
+from headway.project import Ask, Project, consider_many
 from tests.observe.test_redact import KEYS, TOKENS
 
 Opened = Callable[..., Project]
@@ -57,14 +56,14 @@ def test_no_byte_of_a_planted_secret_is_stored(opened: Opened, tmp_path: Path, s
     for name in [each for each in tmp_path.rglob("*") if each.is_file()]:
         assert secret.encode() not in name.read_bytes(), name
     for each in ids:
-        assert secret not in str(project.explain(each))
+        assert secret not in repr(project.explain(each))
 
 
 def test_replay_is_exact_on_what_was_redacted(opened: Opened) -> None:
     project = opened()
     for each in plant(project, SECRETS[0]):
         replayed = project.replay(each)
-        assert replayed["exact"] is True or "elsewhere" in replayed["gone"]
+        assert replayed.exact is True or "elsewhere" in replayed.gone
 
 
 def test_the_same_request_again_is_the_same_decision(opened: Opened) -> None:

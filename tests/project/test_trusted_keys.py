@@ -9,7 +9,7 @@ import pytest
 
 import headway
 from headway.loop.cycle import cycle
-from headway.loop.standing import Due, Marks
+from headway.loop.due import Due, Marks
 from headway.nouns.errors import GateRefused, UnknownName
 from headway.project import Project
 from tests.project.conftest import ARMS

@@ -12,8 +12,7 @@ import headway
 from headway.nouns.errors import Busy, Conflict, UnknownName
 from headway.nouns.ids import decision_id
 from headway.nouns.records import Decision
-from headway.project import Project
-from headway.project.considering import Ask
+from headway.project import Ask, Project
 from headway.serve.grouping import Answer, Grouping
 
 

@@ -237,7 +237,7 @@ def test_a_promotion_elsewhere_is_served_and_told_while_requests_run(tmp_path: P
             assert time.monotonic() < until, "the rollback is not served"
         swapped = project.query.decision(served[-1].json()["id"])
         assert swapped.policy_hash == project.registry.find(ref)
-        assert project.replay(swapped.id)["exact"] is True
+        assert project.replay(swapped.id).exact is True
     running.stop()
     assert running.process.returncode == 0
 

@@ -71,7 +71,7 @@ def test_grouped_decisions_replay_exactly(served: Callable[..., Running]) -> Non
     assert {status for status, _ in answers} == {201}
     with running.open() as project:
         for _, body in answers[::10]:
-            assert project.replay(body["id"])["exact"] is True
+            assert project.replay(body["id"]).exact is True
 
 
 def test_a_conflict_in_a_group_is_heard_by_its_own_client_alone(served: Callable[..., Running]) -> None:

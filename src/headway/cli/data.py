@@ -33,7 +33,7 @@ def stats(session: Session, task: str | None) -> None:
     """How many decisions, signals and outcomes there are, by source and action."""
     import msgspec
 
-    from headway.project.leaking import document
+    from headway.project import leaks_document
 
     found: dict[str, Any] = {}
     leaky: dict[str, Any] = {}
@@ -50,7 +50,7 @@ def stats(session: Session, task: str | None) -> None:
     session.out.document(
         {
             "tasks": {name: msgspec.to_builtins(counts) for name, counts in found.items()},
-            "leaks": {name: document(each) for name, each in leaky.items()},
+            "leaks": {name: leaks_document(each) for name, each in leaky.items()},
         }
     )
     if not found:

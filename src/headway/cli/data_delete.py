@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +12,7 @@ from headway.cli.verb import Session, quoted, verb
 from headway.nouns.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from headway.project.erasing import Erased
+    from headway.project import DeletionReport
 
 __all__ = ["delete", "retain"]
 
@@ -44,9 +43,9 @@ def delete(
     write-ahead log and free pages are emptied. Bundles that were learned from it are listed, and stay.
     """
     from headway.nouns.ids import parse_decision_id
-    from headway.observe.erase import Doomed
+    from headway.observe.erase import DeletionFilter
 
-    wanted = Doomed(
+    wanted = DeletionFilter(
         before=None if before is None else moment(before),
         episode=episode,
         rater=rater,
@@ -77,13 +76,13 @@ def delete(
 @click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
 def retain(session: Session, dry_run: bool) -> None:
     """Delete what is older than `keep_days` under [store] in headway.toml; `headway watch` does it by itself."""
-    from headway.project import erasing
+    from headway.project import DeletionReport
 
     with session.project() as project:
         days = project.settings.store.keep_days
-        done = erasing.retain(project, dry_run=dry_run)
+        done = project.retain(dry_run=dry_run)
     if done is None:
-        session.out.document(asdict(erasing.Erased(dry_run=dry_run)))
+        session.out.document(DeletionReport(dry_run=dry_run).document())
         session.out.line(f"Nothing is older than {days:g} days." if days else "Nothing is said about how long to keep.")
         session.next("headway data stats")
         return
@@ -91,7 +90,7 @@ def retain(session: Session, dry_run: bool) -> None:
     session.next("headway data retain" if dry_run else "headway data stats")
 
 
-def _confirmed(session: Session, found: Erased) -> None:
+def _confirmed(session: Session, found: DeletionReport) -> None:
     if not sys.stdin.isatty() or not session.out.terminal:
         raise InvalidInput(
             f"{_counts(found)} would be deleted for good.",
@@ -103,8 +102,8 @@ def _confirmed(session: Session, found: Erased) -> None:
         raise InvalidInput("Nothing was deleted.", code="not_confirmed")
 
 
-def _tell(session: Session, done: Erased) -> None:
-    session.out.document(asdict(done))
+def _tell(session: Session, done: DeletionReport) -> None:
+    session.out.document(done.document())
     session.out.line(f"{'Would delete' if done.dry_run else 'Deleted'} {_counts(done)}.")
     for task, policy in done.snapshots.items():
         session.out.line(f"{task} now {policy}: the online policy took back what it had learned from them.")
@@ -116,7 +115,7 @@ def _tell(session: Session, done: Erased) -> None:
         session.out.line(f"May still hold some of it: {each}.")
 
 
-def _counts(done: Erased) -> str:
+def _counts(done: DeletionReport) -> str:
     named = [
         (done.decisions, "decision"),
         (done.signals, "signal"),

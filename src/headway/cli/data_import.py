@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from headway.cli.output import number
 from headway.cli.verb import Session, pairs, quoted, task_argument, verb
 
 if TYPE_CHECKING:
-    from headway.project.importing import Imported
+    from headway.project import ImportReport
     from headway.prove.leaks import Leaks
 
 __all__ = ["import_", "leaks", "mine", "show_leaks", "transform"]
@@ -127,11 +128,11 @@ def leaks(session: Session, task: str, mined: bool) -> int:
 
     Exit status 1 if a field does. `headway learn` leaves such fields out by itself.
     """
-    from headway.project.leaking import document
+    from headway.project import leaks_document
 
     with session.project() as project:
         found = project.leaks(task, mined=mined)
-    session.out.document({"task": task, **document(found)})
+    session.out.document({"task": task, **leaks_document(found)})
     show_leaks(session, found)
     if found.found:
         session.next(f"headway learn {task}")
@@ -156,23 +157,21 @@ def leaks(session: Session, task: str, mined: bool) -> int:
 def transform(session: Session, task: str, out: Path, mined: bool, trust: tuple[str, ...], force: bool) -> None:
     """Write what `learn` reads: one JSON object per row, leaky fields left out, with its part of the split."""
     with session.project() as project, session.out.progress() as progress:
-        from headway.project.transforming import transform as write
-
-        found = write(project, task, out, mined=mined, trust=trust, overwrite=force, progress=progress)
-    session.out.document(found)
+        written = project.transform(task, out, mined=mined, trust=trust, overwrite=force, progress=progress)
+    session.out.document(written.document())
     session.out.line(
-        f"{out}  {found['rows']:,} rows: {', '.join(f'{n:,} {part}' for part, n in found['parts'].items())}."
+        f"{out}  {written.rows:,} rows: {', '.join(f'{n:,} {part}' for part, n in written.parts.items())}."
     )
-    for each in found["left_out"]:
-        session.out.note(f"left out: {each} gives the outcome away.")
+    for field in written.left_out:
+        session.out.note(f"left out: {field} gives the outcome away.")
     session.next(f"headway learn {task}")
 
 
 # -- what people read
 
 
-def _reported(session: Session, reports: list[Imported], counted: dict[str, frozenset[str]]) -> int:
-    session.out.document({"files": [_document(each) for each in reports]})
+def _reported(session: Session, reports: list[ImportReport], counted: dict[str, frozenset[str]]) -> int:
+    session.out.document({"files": [report.document() for report in reports]})
     dry = any(each.dry_run for each in reports)
     session.out.table(
         ("file", "format", "read", "would store" if dry else "stored", *_FATES, "with label", "without"),
@@ -205,7 +204,7 @@ _COUNTED = ("already", "late", "conflicts", "rejected", "skipped")
 _FATES = ("already there", "late", "conflicts", "rejected", "no decision")
 
 
-def _details(session: Session, report: Imported, counted: dict[str, frozenset[str]]) -> None:
+def _details(session: Session, report: ImportReport, counted: dict[str, frozenset[str]]) -> None:
     out = session.out
     if report.schemas:
         out.line(f"{report.file}: {', '.join(f'{count:,} {name}' for name, count in sorted(report.schemas.items()))}.")
@@ -229,14 +228,14 @@ def _details(session: Session, report: Imported, counted: dict[str, frozenset[st
                 f"The reward of {name!r} counts {', '.join(sorted(counted[name]))}; these rows carry {report.label}: "
                 f"declare reward = {{ {report.label} = 1.0 }} in headway.toml, then headway rewards rescore {name}."
             )
-    for why, count in report.why_skipped.most_common(_SHOWN):
+    for why, count in Counter(report.why_skipped).most_common(_SHOWN):
         out.line(f"no decision: {count:,} × {why}")
     for clash in report.clashes[:_SHOWN]:
         out.note(f"conflict: {report.file} line {clash.line}: {clash.message}")
     for problem in report.problems[:_SHOWN]:
         out.note(f"rejected: {report.file} line {problem.line}: {problem.message} {problem.cure}".rstrip())
     if report.ignored:
-        fields = ", ".join(f"{name} ({count:,})" for name, count in report.ignored.most_common(_SHOWN))
+        fields = ", ".join(f"{name} ({count:,})" for name, count in Counter(report.ignored).most_common(_SHOWN))
         more = f" and {len(report.ignored) - _SHOWN:,} more" if len(report.ignored) > _SHOWN else ""
         out.line(f"fields without a place: {fields}{more}")
     if report.leaks is not None:
@@ -265,22 +264,3 @@ def show_leaks(session: Session, found: Leaks) -> None:
             f"duplicates: {found.twins:,} rows kept for proving have a text that is trained on too "
             f"({found.exact_twins:,} letter by letter)."
         )
-
-
-def _document(report: Imported) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from headway.project.leaking import document
-
-    names = ("file", "format", "sha256", "label", "dry_run", "read", "stored", *_COUNTED, "labelled", "undated")
-    tables = ("statuses", "sources", "schemas", "why_skipped", "ignored")
-    return {
-        **{name: getattr(report, name) for name in names},
-        "tasks": list(report.tasks),
-        "unlabelled": report.records - report.labelled,
-        "unknown_propensity": report.unknown_propensity,
-        **{name: dict(sorted(getattr(report, name).items())) for name in tables},
-        "problems": [asdict(each) for each in report.problems],
-        "clashes": [asdict(each) for each in report.clashes],
-        "leaks": None if report.leaks is None else document(report.leaks),
-    }

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from headway.cli.output import number
 from headway.cli.verb import Session, verb
+
+if TYPE_CHECKING:
+    from headway.nouns.explanation import Explanation, Replay
+    from headway.nouns.records import Outcome
 
 __all__ = ["explain"]
 
@@ -32,13 +36,13 @@ def explain(session: Session, identifier: str, replay: bool, term: str | None) -
         return _print_term(session, term)
     with session.project() as project:
         if replay:
-            found = project.replay(identifier)
-            session.synthetic(project, project.query.decision(found["id"]).task)
-            return _replayed(session, found)
-        found = project.explain(identifier)
-    session.out.document(found)
-    _explained(session, found)
-    session.next(f"headway explain {found['id']} --replay")
+            replayed = project.replay(identifier)
+            session.synthetic(project, project.query.decision(replayed.id).task)
+            return _replayed(session, replayed)
+        explanation = project.explain(identifier)
+    session.out.document(explanation.document())
+    _explained(session, explanation)
+    session.next(f"headway explain {explanation.id} --replay")
     return 0
 
 
@@ -52,46 +56,46 @@ def _print_term(session: Session, name: str) -> int:
     return 0
 
 
-def _explained(session: Session, found: dict[str, Any]) -> None:
+def _explained(session: Session, explanation: Explanation) -> None:
     out = session.out
-    if found["source"] == "synthetic":
+    if explanation.source == "synthetic":
         out.note("synthetic: this decision comes from a sample world.")
     shown = {
-        "decision": found["id"],
-        "task": found["task"],
-        "at": found["at"],
-        "text": _short(found["text"]),
-        "state": ", ".join(f"{name}={number(value)}" for name, value in found["state"].items()),
-        "episode": "" if found["episode"] is None else f"{found['episode']}, step {found['step']}",
-        "role": found["role"],
-        "action": f"{found['action']}, {_chosen(found['propensity'])}",
-        "decided by": f"{found['policy']}: {found['why']}",
-        "exploration": found["exploration"],
-        "assigned to": found["assigned"],
-        "confidence": number(found.get("confidence")),
-        "outcome": _outcome(found),
+        "decision": explanation.id,
+        "task": explanation.task,
+        "at": explanation.at,
+        "text": _short(explanation.text),
+        "state": ", ".join(f"{name}={number(value)}" for name, value in explanation.state.items()),
+        "episode": "" if explanation.episode is None else f"{explanation.episode}, step {explanation.step}",
+        "role": explanation.role,
+        "action": f"{explanation.action}, {_chosen(explanation.propensity)}",
+        "decided by": f"{explanation.policy}: {explanation.why}",
+        "exploration": explanation.exploration,
+        "assigned to": explanation.assigned,
+        "confidence": number(explanation.confidence),
+        "outcome": _outcome(explanation.outcome),
     }
     out.fields({name: value for name, value in shown.items() if value not in ("", "–")})
     out.table(
         ("candidate", "probability", "predicted", "±"),
         [
-            (row["name"], number(row["probability"]), number(row.get("predicted")), number(row.get("std")))
-            for row in found["candidates"]
+            (candidate.name, number(candidate.probability), number(candidate.predicted), number(candidate.std))
+            for candidate in explanation.candidates
         ],
         right=("probability", "predicted", "±"),
     )
-    if found["signals"]:
+    if explanation.signals:
         out.table(
             ("signal", "value", "counts", "rater", "label"),
             [
                 (
-                    row["name"],
-                    "withdrawn" if row["value"] is None else number(row["value"]),
-                    number(found["parts"].get(row["name"])),
-                    row["rater"],
-                    row["label"],
+                    signal.name,
+                    "withdrawn" if signal.value is None else number(signal.value),
+                    number(explanation.parts.get(signal.name)),
+                    signal.rater,
+                    signal.label,
                 )
-                for row in found["signals"]
+                for signal in explanation.signals
             ],
             right=("value", "counts"),
         )
@@ -103,30 +107,31 @@ def _chosen(propensity: float | None) -> str:
     return f"chosen with probability {propensity:.4f}"
 
 
-def _outcome(found: dict[str, Any]) -> str:
-    outcome = found["outcome"]
-    clipped = ", clipped to the task's range" if outcome["clipped"] else ""
-    return f"{outcome['status']}, reward {number(outcome['reward'])}{clipped}"
+def _outcome(outcome: Outcome) -> str:
+    clipped = ", clipped to the task's range" if outcome.clipped else ""
+    return f"{outcome.status}, reward {number(outcome.reward)}{clipped}"
 
 
 def _short(text: str, limit: int = 300) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
-def _replayed(session: Session, found: dict[str, Any]) -> int:
-    session.out.document(found)
-    stored = found["stored"]
-    if found["exact"] is None:
-        session.out.line(f"It cannot be replayed: {found['gone']}.")
-        session.next(f"headway explain {found['id']}")
+def _replayed(session: Session, replay: Replay) -> int:
+    session.out.document(replay.document())
+    again = replay.replayed
+    if again is None:
+        session.out.line(f"It cannot be replayed: {replay.gone}.")
+        session.next(f"headway explain {replay.id}")
         return 3
-    again = found["replayed"]
-    same = "exactly the same" if found["exact"] else "NOT the same"
-    session.out.line(f"Replayed with {found['policy']} and seed {found['seed']}: {same}.")
+    same = "exactly the same" if replay.exact else "NOT the same"
+    session.out.line(f"Replayed with {replay.policy} and seed {replay.seed}: {same}.")
     session.out.table(
         ("", "action", "propensity"),
-        [(name, row["action"], f"{row['propensity']:.12g}") for name, row in (("stored", stored), ("again", again))],
+        [
+            (name, drawn.action, f"{drawn.propensity:.12g}")
+            for name, drawn in (("stored", replay.stored), ("again", again))
+        ],
         right=("propensity",),
     )
-    session.next(f"headway explain {found['id']}")
-    return 0 if found["exact"] else 1
+    session.next(f"headway explain {replay.id}")
+    return 0 if replay.exact else 1

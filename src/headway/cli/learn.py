@@ -60,6 +60,7 @@ def learn(
             ref = project.learn(task, family=family, seed=seed, progress=progress, trust=trust, mined=mined, **settings)
         taken = time.perf_counter() - begun
         header = project.registry.header(project.registry.find(ref))
+        step = project.next_step(task, ref)
         made_up = session.synthetic(project, task)
     count = sum(header.trained_on.get("sources", {}).values())
     session.out.document(
@@ -82,7 +83,7 @@ def learn(
     if values:
         session.out.line("On the rows kept for tuning (no evidence: `prove` has rows of its own):")
         session.out.table(("policy", "value"), [(name, number(value)) for name, value in values], right=("value",))
-    session.next(f"headway prove {task}")
+    session.next(step.command)
     return 0
 
 

@@ -31,10 +31,8 @@ def promote(
             raise click.UsageError("--canary needs no proof, so that --trust-key does not go with it.")
         _canary(session, task, policy, share, who)
         return
-    from headway.project.judging import live
-
     with session.project() as project:
-        before = live(project, project.settings.task(task)).ref  # by the ledger: its bundle may be gone
+        before = project.current(task).ref
         entry = project.promote(policy, task=task, who=who, trust_keys=trust)
         made_up = session.synthetic(project, task)
     session.out.document(
@@ -57,15 +55,16 @@ def promote(
 def _canary(session: Session, task: str, policy: str | None, share: float, who: str) -> None:
     with session.project() as project:
         entry = project.canary(policy, share=share, task=task, who=who)
+        step = project.next_step(task, entry.policy)
         made_up = session.synthetic(project, task)
     session.out.document({"task": task, "canary": entry.policy, "share": share, "why": entry.why, "synthetic": made_up})
     if share > 0:
         session.out.line(f"{entry.policy} now decides on {share:.0%} of {task}.", style="bold")
-        session.next(f"headway prove {task}")
+        session.next(step.command)
         session.undo(f"headway promote {task} --policy {entry.policy} --canary 0")
     else:
         session.out.line(f"{entry.policy} no longer decides on a share of {task}.")
-        session.next(f"headway prove {task}")
+        session.next(step.command)
 
 
 @verb("rollback", "headway rollback route", 'headway rollback route --to rules@0 --why "costs went up"')
@@ -78,10 +77,8 @@ def rollback(session: Session, task: str, to: str | None, why: str, who: str) ->
 
     Nothing is deleted: a rollback is one more row of the ledger. It needs no evidence.
     """
-    from headway.project.judging import live
-
     with session.project() as project:
-        before = live(project, project.settings.task(task)).ref  # by the ledger: its bundle may be gone
+        before = project.current(task).ref
         entry = project.rollback(task, to=to, why=why, who=who)
         made_up = session.synthetic(project, task)
     session.out.document(

@@ -67,23 +67,12 @@ def prove(
                 found = project.prove(policy, against=against, task=task, progress=progress, trust_keys=trust)
             assert found.evidence is not None
             name = found.evidence.task
+            step = project.next_step(name, found.evidence.candidate)
             made_up = session.synthetic(project, name)
         session.out.document({**verdicts.as_document(found), "synthetic": made_up})
         verdicts.show(session.out, found)
-        _next(session, found, against)
+        session.next(step.command)
     return NOT_PASSED if check and not found.passed else 0
-
-
-def _next(session: Session, found: Verdict, against: str) -> None:
-    evidence = found.evidence
-    assert evidence is not None
-    if found.passed and against == "current":
-        session.next(f"headway promote {evidence.task} --policy {evidence.candidate}")
-    elif found.state == "wait":
-        uplift = max(0.01, round(evidence.difference.value, 3))
-        session.next(f"headway plan {evidence.task} --uplift {uplift:g}")
-    else:
-        session.next(f"headway report {evidence.task}")
 
 
 def _from_file(path: Path, target: str | None, baseline: str | None) -> Verdict:

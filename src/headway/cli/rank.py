@@ -39,12 +39,12 @@ def rank(
         raise click.UsageError("Only one of CANDIDATES and --text can be read from standard input.")
     offers = read_candidates(candidates)
     with session.project() as project:
-        rows = project.rank(task, offers, read_text(text), state=typed_state(state), role=role, policy=policy)
+        ranking = project.rank(task, offers, read_text(text), state=typed_state(state), role=role, policy=policy)
         made_up = session.synthetic(project, task)
-    session.out.document({"task": task, "ranking": rows, "synthetic": made_up})
+    session.out.document({"task": task, "ranking": [row.document() for row in ranking], "synthetic": made_up})
     session.out.table(
         ("rank", "candidate", "predicted", "±"),
-        [(at, row["name"], number(row["predicted"]), number(row["std"])) for at, row in enumerate(rows, 1)],
+        [(place, row.name, number(row.predicted), number(row.std)) for place, row in enumerate(ranking, 1)],
         right=("rank", "predicted", "±"),
     )
     session.next(f"headway decide {task} {quoted(text) if text not in ('', '-') else '…'}")
@@ -88,8 +88,8 @@ def score(
     with session.project() as project:
         (row,) = project.rank(task, [offer], read_text(text), state=typed_state(state), role=role, policy=policy)
         made_up = session.synthetic(project, task)
-    session.out.document({"task": task, **row, "synthetic": made_up})
-    session.out.line(f"{number(row['predicted'])} ± {number(row['std'])}  {name}")
+    session.out.document({"task": task, **row.document(), "synthetic": made_up})
+    session.out.line(f"{number(row.predicted)} ± {number(row.std)}  {name}")
     session.next(f"headway rank {task}")
 
 

@@ -27,8 +27,6 @@ def report(session: Session, task: str, policy: str | None, html_file: Path | No
 
     It shows stored evidence and estimates nothing again: `headway prove` does.
     """
-    from headway.project.judging import gate_rules, stored_evidence
-    from headway.promote import gate
     from headway.prove import report as pages
 
     with session.project() as project:
@@ -39,8 +37,8 @@ def report(session: Session, task: str, policy: str | None, html_file: Path | No
             raise UnknownName(
                 f"Nothing was proven for {task!r} yet.", code="no_evidence", hint=f"Run: headway prove {task}"
             )
-        found = gate.verdict(stored_evidence(project, identifier), gate_rules(settings))
-        live = project.servings.of(settings).digest
+        found = project.verdict(identifier)
+        step = project.report(identifier).next
         made_up = session.synthetic(project, task)
     written = {}
     for kind, path, render in (("html", html_file, pages.html), ("markdown", markdown_file, pages.markdown)):
@@ -52,10 +50,8 @@ def report(session: Session, task: str, policy: str | None, html_file: Path | No
         session.out.line(pages.text(found).rstrip())
     for name in written.values():
         session.out.line(f"{name} written.")
-    evidence = found.evidence
-    assert evidence is not None
-    if found.passed and evidence.candidate_hash != live:
-        session.next(f"headway promote {task} --policy {evidence.candidate}")
+    if step.verb != "report":
+        session.next(step.command)
     elif not written:
         session.next(f"headway report {task} --html {quoted(f'{task}.html')}")
     else:

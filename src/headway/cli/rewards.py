@@ -39,7 +39,6 @@ def analyze(session: Session, task: str, plot: Path | None, by: str) -> None:
     rates the wrong way round.
     """
     from headway.observe.distribution import distribution
-    from headway.project.rating import raters
 
     with session.project() as project:
         settings = project.settings.task(task)
@@ -47,7 +46,7 @@ def analyze(session: Session, task: str, plot: Path | None, by: str) -> None:
         low, high = project.rewards(task).range
         version = project.rewards(task).version
         found = distribution(project.database, project.query, task, low=low, high=high)
-        compared = {name: each for name, each in raters(project, task).items() if each.compared}
+        compared = {name: each for name, each in project.raters(task).items() if each.compared}
         consensus = project.rewards(task).consensus
         made_up = session.synthetic(project, task)
     whole = found.whole
@@ -144,11 +143,10 @@ def ask(session: Session, task: str, count: int, name: str | None) -> None:
     By the uncertainty that a further rating takes away, times how undecided the policy was. The latest 10,000 decisions
     are looked at.
     """
-    from headway.project.rating import ask as questions
 
     with session.project() as project:
         project.settings.task(task)
-        found = questions(project, task, count=count, signal=name)
+        found = project.questions(task, count=count, signal=name)
         made_up = session.synthetic(project, task)
     session.out.document(
         {

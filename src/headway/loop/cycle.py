@@ -10,15 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headway.loop.standing import Due, Marks, Standing, standing
+from headway.loop.due import Due, Marks
 from headway.nouns.errors import Conflict, GateRefused
 from headway.nouns.protocols import Progress
-from headway.project.judging import gate_rules, stored_evidence
-from headway.promote import gate
+from headway.promote.next_step import next_step
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Verdict
+    from headway.nouns.status import NextStep
     from headway.project import Project
+    from headway.promote.standing import Standing
 
 __all__ = ["WHO", "Done", "cycle", "promising"]
 
@@ -37,10 +38,14 @@ class Done:
     proved: str = ""
     promoted: str = ""
     canary: str = ""
-    waits: bool = False  # a verdict that passed waits for a person
+    next: NextStep | None = None  # a verdict that passed waits for a person to do this
     verdict: Verdict | None = None
     notes: list[str] = field(default_factory=list)
     synthetic: int = 0
+
+    @property
+    def waits(self) -> bool:
+        return self.next is not None
 
     @property
     def summary(self) -> str:
@@ -58,8 +63,8 @@ class Done:
             parts.append(f"{self.promoted} decides now (undo: headway rollback {self.task})")
         if self.canary:
             parts.append(self.canary)
-        if self.waits:
-            parts.append(f"it waits for you: headway promote {self.task}")
+        if self.next is not None:
+            parts.append(f"it waits for you: {self.next.command}")
         return "; ".join([*parts, *self.notes]) or "nothing changed"
 
     def body(self) -> dict[str, Any]:
@@ -86,69 +91,69 @@ class Done:
 def cycle(project: Project, task: str, work: Due, marks: Marks, progress: Progress | None = None) -> Done:
     """Do what is due for a task, in the order of the loop."""
     done = Done(task=task, settled=project.settle(task), synthetic=project.query.count_source(task, "synthetic"))
-    found = standing(project, task)
+    standing = project.standing(task)
     if work.guard:
-        _guard(project, found, marks, done, progress)
-        found = standing(project, task)
+        _guard(project, standing, marks, done, progress)
+        standing = project.standing(task)
     if work.learn:
         done.learned = project.learn(task, progress=progress)
-        found = standing(project, task)
-    if work.prove and found.candidate is not None:
-        _prove(project, found, marks, done, progress)
-        found = standing(project, task)
-    _act(project, found, done)
+        standing = project.standing(task)
+    if work.prove and standing.candidate is not None:
+        _prove(project, standing, marks, done, progress)
+        standing = project.standing(task)
+    _act(project, standing, done)
     return done
 
 
-def _guard(project: Project, found: Standing, marks: Marks, done: Done, progress: Progress | None) -> None:
+def _guard(project: Project, standing: Standing, marks: Marks, done: Done, progress: Progress | None) -> None:
     if progress is not None:
         progress("guard", 0, None)
     entry = project.guard(done.task, who=WHO)
-    marks.guarded = found.settled
-    if found.canary is not None:
-        marks.proved[found.canary.policy_hash] = found.settled
+    marks.guarded = standing.settled
+    if standing.canary is not None:
+        marks.proved[standing.canary.policy_hash] = standing.settled
     if entry is None:
         return
     if entry.kind == "retire":
         done.rolled_back = f"the canary {entry.policy} ended, {entry.why}"
     else:
         done.rolled_back = f"rolled back to {entry.policy}, {entry.why}"
-    went = found.canary.policy_hash if found.canary is not None else found.current.digest
+    went = standing.canary.policy_hash if standing.canary is not None else standing.current.digest
     identifier = project.ledger.latest_evidence(done.task, went)
     assert identifier is not None, "a guard acts on evidence that it has stored"
-    done.verdict = gate.verdict(stored_evidence(project, identifier), gate_rules(found.settings))
-    done.proved = entry.policy if entry.kind == "retire" else found.current.ref
+    done.verdict = project.verdict(identifier)
+    done.proved = entry.policy if entry.kind == "retire" else standing.current.ref
 
 
-def _prove(project: Project, found: Standing, marks: Marks, done: Done, progress: Progress | None) -> None:
-    candidate = found.candidate
+def _prove(project: Project, standing: Standing, marks: Marks, done: Done, progress: Progress | None) -> None:
+    candidate = standing.candidate
     assert candidate is not None
-    guarded = marks.proved.get(candidate.policy_hash) == found.settled and found.verdict is not None
+    guarded = marks.proved.get(candidate.digest) == standing.settled and standing.verdict is not None
     if guarded:  # the guard has just looked at the same rows
-        done.verdict = found.verdict
+        done.verdict = standing.verdict
     else:
-        done.verdict = project.prove(candidate.policy, task=done.task, progress=progress)
-        marks.proved[candidate.policy_hash] = found.settled
-    done.proved = candidate.policy
+        done.verdict = project.prove(candidate.ref, task=done.task, progress=progress)
+        marks.proved[candidate.digest] = standing.settled
+    done.proved = candidate.ref
 
 
-def _act(project: Project, found: Standing, done: Done) -> None:
+def _act(project: Project, standing: Standing, done: Done) -> None:
     """What the verdict leads to: a promotion, a canary, or waiting."""
-    candidate, settings = found.candidate, found.settings
+    candidate = standing.candidate
     if candidate is None:
         return
-    if settings.promote == "auto" and (found.passed or settings.gate == "off"):
+    if standing.promote == "auto" and standing.admitted:
         try:
-            entry = project.promote(candidate.policy, because=found.verdict, task=done.task, who=WHO)
+            entry = project.promote(candidate.ref, because=standing.verdict, task=done.task, who=WHO)
         except (Conflict, GateRefused) as error:  # somebody else changed the ledger meanwhile: the next cycle sees it
             done.notes.append(f"not promoted: {error.message}")
             return
-        done.promoted, done.verdict, done.proved = entry.policy, found.verdict, candidate.policy
+        done.promoted, done.verdict, done.proved = entry.policy, standing.verdict, candidate.ref
         return
-    if found.waits:
-        done.waits, done.verdict, done.proved = True, found.verdict, candidate.policy
-    if settings.canary and found.verdict is not None and promising(found.verdict):
-        _start_canary(project, found, done)
+    if standing.waits:
+        done.next, done.verdict, done.proved = next_step(standing), standing.verdict, candidate.ref
+    if standing.canary_share and standing.verdict is not None and promising(standing.verdict):
+        _start_canary(project, standing, done)
 
 
 def promising(verdict: Verdict) -> bool:
@@ -162,13 +167,13 @@ def promising(verdict: Verdict) -> bool:
     return True
 
 
-def _start_canary(project: Project, found: Standing, done: Done) -> None:
-    candidate, canary = found.candidate, found.canary
+def _start_canary(project: Project, standing: Standing, done: Done) -> None:
+    candidate, canary = standing.candidate, standing.canary
     assert candidate is not None
     if canary is not None:
-        if canary.policy_hash == candidate.policy_hash:
+        if canary.policy_hash == candidate.digest:
             return
-        project.retire(canary.policy, task=done.task, why=f"{candidate.policy} takes its place", who=WHO)
-    share = found.settings.canary
-    project.canary(candidate.policy, share=share, task=done.task, who=WHO)
-    done.canary = f"{candidate.policy} decides on {share:.0%} of the traffic (canary)"
+        project.retire(canary.policy, task=done.task, why=f"{candidate.ref} takes its place", who=WHO)
+    share = standing.canary_share
+    project.canary(candidate.ref, share=share, task=done.task, who=WHO)
+    done.canary = f"{candidate.ref} decides on {share:.0%} of the traffic (canary)"

@@ -40,8 +40,8 @@ def _facts(number: int, done: Done, at: float, took_s: float) -> list[tuple[str,
         rows.append(("promoted", f"{done.promoted}; undo: headway rollback {done.task}"))
     if done.canary:
         rows.append(("canary", done.canary))
-    if done.waits:
-        rows.append(("waits for you", f"headway promote {done.task}"))
+    if done.next is not None:
+        rows.append(("waits for you", done.next.command))
     rows += [("note", each) for each in done.notes]
     if done.synthetic:
         rows.append(("synthetic data", f"{done.synthetic:,} decisions of this task are made up, not from users"))

@@ -26,15 +26,16 @@ from typing import Any, Self
 
 from headway.loop import pages
 from headway.loop.cycle import Done, cycle
+from headway.loop.due import Due, Marks, due
 from headway.loop.lock import alone, held
-from headway.loop.standing import Due, Marks, due, standing
 from headway.loop.when import Machine, machine, not_now
 from headway.nouns.errors import Conflict, HeadwayError
 from headway.nouns.kit import load
 from headway.nouns.protocols import Clock, Progress
 from headway.observe.jobs import Job, Jobs, at_work
 from headway.project import Project
-from headway.project.erasing import retain
+from headway.promote.next_step import next_step
+from headway.promote.standing import Standing
 
 __all__ = ["LOCK", "WORKER", "Looked", "Stopped", "Watch"]
 
@@ -161,10 +162,10 @@ class Watch:
                 return Looked(task=task, skipped=f"the last cycle failed; tried again in {wait:.0f} s")
             why_not = self._not_now()
             self.project.settle(task)
-            stands = standing(self.project, task)
-            work = due(stands, marks, may_train=not why_not)
+            standing = self.project.standing(task)
+            work = due(standing, marks, may_train=not why_not)
             if not work.why:
-                return Looked(task=task, skipped=self._nothing(stands.waits, why_not, task))
+                return Looked(task=task, skipped=_nothing_due(standing, why_not))
             marks.last = self._clock()
             done = self._cycle(task, work, marks)
         except Exception as error:  # noqa: BLE001 — whatever goes wrong with one task must not stop the others
@@ -198,11 +199,6 @@ class Watch:
         logger.error("cycle failed task=%s", task, exc_info=error)
         return Looked(task=task, error=f"failed: {type(error).__name__}: {error}")
 
-    def _nothing(self, waits: bool, why_not: str, task: str) -> str:
-        if waits:
-            return f"a proven candidate waits for you: headway promote {task}"
-        return f"not now: {why_not}" if why_not else "nothing is due"
-
     def _not_now(self) -> str:
         latest = self.project.query.latest(None, 1)
         return not_now(
@@ -235,7 +231,7 @@ class Watch:
             return
         self._retained = self._clock()
         try:
-            done = retain(self.project)
+            done = self.project.retain()
         except (HeadwayError, OSError) as error:
             logger.warning("what is too old was not deleted: %s", error)
             self._say(f"what is older than keep_days was not deleted: {error}")
@@ -349,6 +345,12 @@ class Watch:
             jobs.progress(job.seq, percent, 100, worker=WORKER, now=self._clock(), lease_s=_LEASE_S)
 
         return report
+
+
+def _nothing_due(standing: Standing, why_not: str) -> str:
+    if standing.waits:
+        return f"a proven candidate waits for you: {next_step(standing).command}"
+    return f"not now: {why_not}" if why_not else "nothing is due"
 
 
 def _error(error: BaseException) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Deleting: decisions by age, episode or id, and what one rater said; with everything that hangs on them.
 
-    wanted = Doomed(before=now - 90 * 86_400)        # or episode="chat-7", rater="ann", decision="dec_…"
-    found = look(database, wanted)                   # what would go; nothing is changed
+    wanted = DeletionFilter(before=now - 90 * 86_400)        # or episode="chat-7", rater="ann", decision="dec_…"
+    matched = look(database, wanted)                   # what would go; nothing is changed
     with database.transaction() as connection:
-        erase(connection, wanted, found)             # all of it or nothing
+        erase(connection, wanted, matched)             # all of it or nothing
 
 With a decision go its signals, outcomes, details, provenance and, where nothing else uses them, its candidate set, its
 episode with the signals on it, and its raters' names. Decisions that repeat a deleted draw stay, without an outcome.
@@ -26,7 +26,7 @@ from headway.nouns.records import Settled
 from headway.observe.database import Connection, Database
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, microseconds
 
-__all__ = ["ERASED", "Doomed", "Found", "erase", "look", "outcomes"]
+__all__ = ["ERASED", "DeletionFilter", "MatchedRows", "erase", "look", "outcomes"]
 
 ERASED = "erased"  # the mark, under task 0, that counts deletions: whoever caches ids looks at it
 _SOME = 500  # bound values per statement
@@ -34,7 +34,7 @@ _HARMLESS_JOBS = ("learn", "cycle")  # they hold names of tasks and policies, an
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doomed:
+class DeletionFilter:
     """What is to go: exactly one of the first four, in one task or in all."""
 
     before: float | None = None  # decisions made earlier than this
@@ -54,7 +54,7 @@ class Doomed:
 
 
 @dataclass(slots=True)
-class Found:
+class MatchedRows:
     """What a deletion takes away, counted; `survivors` are draws that stay and lose some of their signals."""
 
     decisions: int = 0
@@ -62,7 +62,7 @@ class Found:
     episodes: int = 0
     outcomes: int = 0
     experiences: int = 0
-    where: str = "1 = 0"  # of the doomed decisions
+    where: str = "1 = 0"  # of the matching decisions
     values: tuple[Any, ...] = ()
     rater_id: int = 0
     task_id: int = 0  # 0: all
@@ -74,59 +74,59 @@ class Found:
         return not (self.decisions or self.signals or self.experiences)
 
 
-def look(database: Database, wanted: Doomed) -> Found:
+def look(database: Database, wanted: DeletionFilter) -> MatchedRows:
     """What would go. Nothing is changed."""
     query = database.query
-    found = Found()
+    matched = MatchedRows()
     if wanted.task is not None:
-        found.task_id = _name_id(database, "task", wanted.task)
-        if not found.task_id:
+        matched.task_id = _name_id(database, "task", wanted.task)
+        if not matched.task_id:
             raise UnknownName(f"Nothing was recorded for the task {wanted.task!r}.", code="unknown_task")
     if wanted.rater is not None:
-        _look_for_rater(database, wanted.rater, found)
-        return found
-    found.where, found.values = _where(database, wanted)
-    if found.task_id:
-        found.where, found.values = f"({found.where}) AND task_id = ?", (*found.values, found.task_id)
-    doomed = f"FROM decisions WHERE {found.where}"
-    found.decisions = int(query(f"SELECT COUNT(*) {doomed}", found.values)[0][0])
-    found.signals = int(
-        query(f"SELECT COUNT(*) FROM signals WHERE subject IN (SELECT id {doomed})", found.values)[0][0]
+        _look_for_rater(database, wanted.rater, matched)
+        return matched
+    matched.where, matched.values = _where(database, wanted)
+    if matched.task_id:
+        matched.where, matched.values = f"({matched.where}) AND task_id = ?", (*matched.values, matched.task_id)
+    matching = f"FROM decisions WHERE {matched.where}"
+    matched.decisions = int(query(f"SELECT COUNT(*) {matching}", matched.values)[0][0])
+    matched.signals = int(
+        query(f"SELECT COUNT(*) FROM signals WHERE subject IN (SELECT id {matching})", matched.values)[0][0]
     ) + sum(
-        int(query(f"SELECT COUNT(*) FROM signals WHERE {sql}", values)[0][0]) for sql, values in _loose(wanted, found)
+        int(query(f"SELECT COUNT(*) FROM signals WHERE {sql}", values)[0][0]) for sql, values in _loose(wanted, matched)
     )
-    found.outcomes = int(
-        query(f"SELECT COUNT(*) FROM settled WHERE decision IN (SELECT seq {doomed})", found.values)[0][0]
+    matched.outcomes = int(
+        query(f"SELECT COUNT(*) FROM settled WHERE decision IN (SELECT seq {matching})", matched.values)[0][0]
     )
-    found.episodes = int(
+    matched.episodes = int(
         query(
-            f"SELECT COUNT(*) FROM (SELECT DISTINCT episode {doomed} AND episode IS NOT NULL) AS touched "
+            f"SELECT COUNT(*) FROM (SELECT DISTINCT episode {matching} AND episode IS NOT NULL) AS touched "
             f"WHERE NOT EXISTS (SELECT 1 FROM decisions o WHERE o.episode = touched.episode "
-            f"AND o.seq NOT IN (SELECT seq {doomed}))",
-            (*found.values, *found.values),
+            f"AND o.seq NOT IN (SELECT seq {matching}))",
+            (*matched.values, *matched.values),
         )[0][0]
     )
     if wanted.before is not None:
-        sql, values = _steps(wanted.before, found)
-        found.experiences = int(query(f"SELECT COUNT(*) FROM experiences WHERE {sql}", values)[0][0])
-    found.survivors = [
+        sql, values = _steps(wanted.before, matched)
+        matched.experiences = int(query(f"SELECT COUNT(*) FROM experiences WHERE {sql}", values)[0][0])
+    matched.survivors = [
         int(row[0])
         for row in query(
-            f"SELECT DISTINCT r.seq FROM decisions r WHERE r.draw IS NULL AND r.id IN (SELECT draw {doomed}) "
-            f"AND r.seq NOT IN (SELECT seq {doomed})",
-            (*found.values, *found.values),
+            f"SELECT DISTINCT r.seq FROM decisions r WHERE r.draw IS NULL AND r.id IN (SELECT draw {matching}) "
+            f"AND r.seq NOT IN (SELECT seq {matching})",
+            (*matched.values, *matched.values),
         )
     ]
-    found.tasks = [
+    matched.tasks = [
         row[0]
         for row in query(
-            f"SELECT name FROM names WHERE id IN (SELECT DISTINCT task_id {doomed}) ORDER BY name", found.values
+            f"SELECT name FROM names WHERE id IN (SELECT DISTINCT task_id {matching}) ORDER BY name", matched.values
         )
     ]
-    return found
+    return matched
 
 
-def _where(database: Database, wanted: Doomed) -> tuple[str, tuple[Any, ...]]:
+def _where(database: Database, wanted: DeletionFilter) -> tuple[str, tuple[Any, ...]]:
     if wanted.before is not None:
         return "at < ?", (microseconds(wanted.before),)
     if wanted.decision is not None:
@@ -148,9 +148,9 @@ def _where(database: Database, wanted: Doomed) -> tuple[str, tuple[Any, ...]]:
     return f"episode IN ({', '.join('?' * len(rows))})", tuple(bytes(row[0]) for row in rows)
 
 
-def _loose(wanted: Doomed, found: Found) -> list[tuple[str, tuple[Any, ...]]]:
+def _loose(wanted: DeletionFilter, matched: MatchedRows) -> list[tuple[str, tuple[Any, ...]]]:
     """Conditions on signals that go though their decision does not: early ones that nothing followed, an episode's."""
-    if wanted.before is not None and not found.task_id:
+    if wanted.before is not None and not matched.task_id:
         nobody = (
             "NOT EXISTS (SELECT 1 FROM decisions d WHERE d.id = signals.subject) "
             "AND NOT EXISTS (SELECT 1 FROM episodes e WHERE e.id = signals.subject)"
@@ -159,28 +159,30 @@ def _loose(wanted: Doomed, found: Found) -> list[tuple[str, tuple[Any, ...]]]:
     if wanted.episode is not None:
         if wanted.task is not None:
             return [("subject = ?", (id_bytes(episode_id(wanted.task, wanted.episode)),))]
-        return [(f"subject IN ({', '.join('?' * len(found.values))})", found.values)]
+        return [(f"subject IN ({', '.join('?' * len(matched.values))})", matched.values)]
     return []
 
 
-def _steps(before: float, found: Found) -> tuple[str, tuple[int, ...]]:
+def _steps(before: float, matched: MatchedRows) -> tuple[str, tuple[int, ...]]:
     """Steps that callers of the prompt-mutation endpoints took: they have an age, and nothing else to go by."""
-    if found.task_id:
-        return "at < ? AND task_id = ?", (microseconds(before), found.task_id)
+    if matched.task_id:
+        return "at < ? AND task_id = ?", (microseconds(before), matched.task_id)
     return "at < ?", (microseconds(before),)
 
 
-def _look_for_rater(database: Database, rater: str, found: Found) -> None:
+def _look_for_rater(database: Database, rater: str, matched: MatchedRows) -> None:
     query = database.query
-    found.rater_id = _name_id(database, "rater", rater)
-    if not found.rater_id:
+    matched.rater_id = _name_id(database, "rater", rater)
+    if not matched.rater_id:
         raise UnknownName(
             f"There is no rater {rater!r}.", code="unknown_rater", hint="`headway rewards analyze` lists them."
         )
-    found.signals = int(query(f"SELECT COUNT(*) FROM signals WHERE {_by_rater(found)}", _rater_values(found))[0][0])
-    said = f"SELECT subject FROM signals WHERE {_by_rater(found)}"
-    values = _rater_values(found)
-    found.survivors = [
+    matched.signals = int(
+        query(f"SELECT COUNT(*) FROM signals WHERE {_by_rater(matched)}", _rater_values(matched))[0][0]
+    )
+    said = f"SELECT subject FROM signals WHERE {_by_rater(matched)}"
+    values = _rater_values(matched)
+    matched.survivors = [
         int(row[0])
         for row in query(
             f"SELECT seq FROM decisions WHERE draw IS NULL AND id IN ({said}) UNION "
@@ -190,7 +192,7 @@ def _look_for_rater(database: Database, rater: str, found: Found) -> None:
         )
     ]
     tasks = set()
-    for some in _slices(found.survivors):
+    for some in _slices(matched.survivors):
         tasks |= {
             row[0]
             for row in query(
@@ -199,11 +201,11 @@ def _look_for_rater(database: Database, rater: str, found: Found) -> None:
                 some,
             )
         }
-    found.tasks = sorted(tasks)
+    matched.tasks = sorted(tasks)
 
 
-def _by_rater(found: Found) -> str:
-    if not found.task_id:
+def _by_rater(matched: MatchedRows) -> str:
+    if not matched.task_id:
         return "rater_id = ?"
     return (
         "rater_id = ? AND (subject IN (SELECT id FROM decisions WHERE task_id = ?) "
@@ -211,17 +213,17 @@ def _by_rater(found: Found) -> str:
     )
 
 
-def _rater_values(found: Found) -> tuple[int, ...]:
-    return (found.rater_id,) if not found.task_id else (found.rater_id, found.task_id, found.task_id)
+def _rater_values(matched: MatchedRows) -> tuple[int, ...]:
+    return (matched.rater_id,) if not matched.task_id else (matched.rater_id, matched.task_id, matched.task_id)
 
 
-def outcomes(database: Database, found: Found, task: str) -> Iterator[Settled]:
+def outcomes(database: Database, matched: MatchedRows, task: str) -> Iterator[Settled]:
     """Every row of the log of a task that goes, replaced ones too, in the log's order."""
     tables = DECISION_TABLES.replace("decisions d JOIN", "decisions d ON d.seq = s.decision JOIN", 1)
     columns = f"SELECT s.seq, s.reward, s.status, s.replaces, s.weight, {DECISION_COLUMNS} FROM settled s JOIN {tables}"
     task_id = _name_id(database, "task", task)
 
-    def told(rows: Sequence[Sequence[Any]]) -> Iterator[Settled]:
+    def settled_rows(rows: Sequence[Sequence[Any]]) -> Iterator[Settled]:
         for row in rows:
             yield Settled(
                 seq=row[0],
@@ -232,44 +234,56 @@ def outcomes(database: Database, found: Found, task: str) -> Iterator[Settled]:
                 decision=decision_from_row(row[5:]),
             )
 
-    inside = f"s.task_id = ? AND s.decision IN (SELECT seq FROM decisions WHERE {found.where})"
+    inside = f"s.task_id = ? AND s.decision IN (SELECT seq FROM decisions WHERE {matched.where})"
     for page in database.pages(
-        f"{columns} WHERE {inside} AND s.seq > ? ORDER BY s.seq LIMIT ?", (task_id, *found.values), after=0
+        f"{columns} WHERE {inside} AND s.seq > ? ORDER BY s.seq LIMIT ?", (task_id, *matched.values), after=0
     ):
-        yield from told(page)
-    for some in _slices(found.survivors):
+        yield from settled_rows(page)
+    for some in _slices(matched.survivors):
         marks = ", ".join("?" * len(some))
-        yield from told(
+        yield from settled_rows(
             database.query(
                 f"{columns} WHERE s.task_id = ? AND s.decision IN ({marks}) ORDER BY s.seq", (task_id, *some)
             )
         )
 
 
-def erase(connection: Connection, wanted: Doomed, found: Found) -> dict[str, int]:
-    """Delete what `look` found, inside the caller's transaction; counts of rows that went, by table."""
+def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) -> dict[str, int]:
+    """Delete what `look` matched, inside the caller's transaction; counts of rows that went, by table."""
     execute = connection.execute
-    doomed = f"FROM decisions WHERE {found.where}"
-    gone = {"settled": 0, "signals": 0}
-    _rewind(connection, found)
-    gone["settled"] += execute(f"DELETE FROM settled WHERE decision IN (SELECT seq {doomed})", found.values).rowcount
-    for some in _slices(found.survivors):
-        gone["settled"] += execute(
+    matching = f"FROM decisions WHERE {matched.where}"
+    deleted = {"settled": 0, "signals": 0}
+    _rewind(connection, matched)
+    deleted["settled"] += execute(
+        f"DELETE FROM settled WHERE decision IN (SELECT seq {matching})", matched.values
+    ).rowcount
+    for some in _slices(matched.survivors):
+        deleted["settled"] += execute(
             f"DELETE FROM settled WHERE decision IN ({', '.join('?' * len(some))})", some
         ).rowcount
-    gone["signals"] += execute(f"DELETE FROM signals WHERE subject IN (SELECT id {doomed})", found.values).rowcount
-    for sql, values in _loose(wanted, found):
-        gone["signals"] += execute(f"DELETE FROM signals WHERE {sql}", values).rowcount
-    if found.rater_id:
-        gone["signals"] += execute(f"DELETE FROM signals WHERE {_by_rater(found)}", _rater_values(found)).rowcount
-    gone["details"] = execute(f"DELETE FROM details WHERE decision IN (SELECT id {doomed})", found.values).rowcount
-    gone["imported"] = execute(f"DELETE FROM imported WHERE decision IN (SELECT id {doomed})", found.values).rowcount
-    sets = [row[0] for row in execute(f"SELECT DISTINCT candidate_set_id {doomed}", found.values)]
-    gone["decisions"] = execute(f"DELETE {doomed}", found.values).rowcount
+    deleted["signals"] += execute(
+        f"DELETE FROM signals WHERE subject IN (SELECT id {matching})", matched.values
+    ).rowcount
+    for sql, values in _loose(wanted, matched):
+        deleted["signals"] += execute(f"DELETE FROM signals WHERE {sql}", values).rowcount
+    if matched.rater_id:
+        deleted["signals"] += execute(
+            f"DELETE FROM signals WHERE {_by_rater(matched)}", _rater_values(matched)
+        ).rowcount
+    deleted["details"] = execute(
+        f"DELETE FROM details WHERE decision IN (SELECT id {matching})", matched.values
+    ).rowcount
+    deleted["imported"] = execute(
+        f"DELETE FROM imported WHERE decision IN (SELECT id {matching})", matched.values
+    ).rowcount
+    sets = [row[0] for row in execute(f"SELECT DISTINCT candidate_set_id {matching}", matched.values)]
+    deleted["decisions"] = execute(f"DELETE {matching}", matched.values).rowcount
     empty = "NOT EXISTS (SELECT 1 FROM decisions d WHERE d.episode = episodes.id)"
-    gone["signals"] += execute(f"DELETE FROM signals WHERE subject IN (SELECT id FROM episodes WHERE {empty})").rowcount
-    gone["episodes"] = execute(f"DELETE FROM episodes WHERE {empty}").rowcount
-    gone["candidate_sets"] = sum(
+    deleted["signals"] += execute(
+        f"DELETE FROM signals WHERE subject IN (SELECT id FROM episodes WHERE {empty})"
+    ).rowcount
+    deleted["episodes"] = execute(f"DELETE FROM episodes WHERE {empty}").rowcount
+    deleted["candidate_sets"] = sum(
         execute(
             f"DELETE FROM candidate_sets WHERE id IN ({', '.join('?' * len(some))}) "
             "AND id NOT IN (SELECT candidate_set_id FROM decisions)",
@@ -277,32 +291,32 @@ def erase(connection: Connection, wanted: Doomed, found: Found) -> dict[str, int
         ).rowcount
         for some in _slices(sets)
     )
-    gone["raters"] = execute(
+    deleted["raters"] = execute(
         "DELETE FROM names WHERE kind = 'rater' AND name <> '' AND id NOT IN (SELECT rater_id FROM signals)"
     ).rowcount
     execute("DELETE FROM imports WHERE id NOT IN (SELECT import_id FROM imported)")
     if wanted.before is not None:
         limit = microseconds(wanted.before)
-        sql, values = _steps(wanted.before, found)
-        gone["experiences"] = execute(f"DELETE FROM experiences WHERE {sql}", values).rowcount
-        gone["jobs"] = execute("DELETE FROM jobs WHERE ended IS NOT NULL AND at < ?", (limit,)).rowcount
+        sql, values = _steps(wanted.before, matched)
+        deleted["experiences"] = execute(f"DELETE FROM experiences WHERE {sql}", values).rowcount
+        deleted["jobs"] = execute("DELETE FROM jobs WHERE ended IS NOT NULL AND at < ?", (limit,)).rowcount
     else:
         marks = ", ".join("?" * len(_HARMLESS_JOBS))
         left = f"DELETE FROM jobs WHERE ended IS NOT NULL AND kind NOT IN ({marks})"
-        gone["jobs"] = execute(left, _HARMLESS_JOBS).rowcount
+        deleted["jobs"] = execute(left, _HARMLESS_JOBS).rowcount
     execute(
         "INSERT INTO marks (task_id, name, value) VALUES (0, ?, 1) "
         "ON CONFLICT (task_id, name) DO UPDATE SET value = marks.value + 1",
         (ERASED,),
     )
-    return gone
+    return deleted
 
 
-def _rewind(connection: Connection, found: Found) -> None:
+def _rewind(connection: Connection, matched: MatchedRows) -> None:
     """Put the settling marks before what the survivors still have, and let raters be compared again."""
     signals: dict[int, int] = {}
     draws: dict[int, int] = {}
-    for some in _slices(found.survivors):
+    for some in _slices(matched.survivors):
         marks = ", ".join("?" * len(some))
         for task, seq in connection.execute(
             f"SELECT task_id, MIN(seq) FROM decisions WHERE seq IN ({marks}) GROUP BY task_id", some

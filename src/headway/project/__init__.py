@@ -1,10 +1,99 @@
 """project — the facade: one method per verb; it wires the rooms, mints ids and reads the clock.
 
+Doors and kits import what they need from here, and from no module inside.
+
 Takes: what a caller says.   Gives: records, verdicts, reports.
 Never: does maths, speaks SQL, knows HTTP or a terminal.
 May import: settings, promote, learn, prove, decide, reward, worlds, observe, encode, client, nouns.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from headway.project.facade import Project
 
-__all__ = ["Project"]
+if TYPE_CHECKING:
+    from headway.project.considering import Ask, Considered, consider_many
+    from headway.project.data.erase import DeletionReport
+    from headway.project.data.import_file import ImportOptions, ImportReport
+    from headway.project.data.leaks import leaks_document
+    from headway.project.data.transform import TransformReport
+    from headway.project.inputs import Details, Offer, situation_of
+    from headway.project.inspect import JudgedEvidence
+    from headway.project.learn import encoder_spec
+    from headway.project.prove.examine import Examined, examine, logged
+    from headway.project.prove.rows import speaking
+    from headway.project.prove.subject import candidate_policy
+    from headway.project.publish import (
+        SPLIT,
+        Published,
+        add_bundle,
+        add_candidate,
+        publish_policy,
+        record_change,
+        versions,
+    )
+    from headway.project.recording import recorded
+    from headway.project.serving import baseline_ref
+
+__all__ = [
+    "SPLIT",
+    "Ask",
+    "Considered",
+    "DeletionReport",
+    "Details",
+    "Examined",
+    "ImportOptions",
+    "ImportReport",
+    "JudgedEvidence",
+    "Offer",
+    "Project",
+    "Published",
+    "TransformReport",
+    "add_bundle",
+    "add_candidate",
+    "baseline_ref",
+    "candidate_policy",
+    "consider_many",
+    "encoder_spec",
+    "examine",
+    "leaks_document",
+    "logged",
+    "publish_policy",
+    "record_change",
+    "recorded",
+    "situation_of",
+    "speaking",
+    "versions",
+]
+
+# Loaded on first use: a server that decides needs none of what learns, proves, imports or deletes.
+_WHERE = {
+    "considering": ("Ask", "Considered", "consider_many"),
+    "data.erase": ("DeletionReport",),
+    "data.import_file": ("ImportOptions", "ImportReport"),
+    "data.leaks": ("leaks_document",),
+    "data.transform": ("TransformReport",),
+    "inputs": ("Details", "Offer", "situation_of"),
+    "inspect": ("JudgedEvidence",),
+    "learn": ("encoder_spec",),
+    "prove.examine": ("Examined", "examine", "logged"),
+    "prove.rows": ("speaking",),
+    "prove.subject": ("candidate_policy",),
+    "publish": ("SPLIT", "Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),
+    "recording": ("recorded",),
+    "serving": ("baseline_ref",),
+}
+_MODULES = {name: module for module, names in _WHERE.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,10 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import quote
+from typing import Literal
 
 from headway.nouns.evidence import Diagnostic, Evidence, Rater, Verdict
 
-__all__ = ["ONE_KEY", "Rules", "resting_on", "verdict", "worse"]
+__all__ = [
+    "ONE_KEY",
+    "Admission",
+    "AdmissionState",
+    "Rules",
+    "admission",
+    "likely_uplift",
+    "resting_on",
+    "verdict",
+    "worse",
+]
+
+AdmissionState = Literal["admitted", "already_current", "unproven", "stale", "refused"]
 
 ONE_KEY = "one_key"
 
@@ -37,6 +50,48 @@ class Rules:
 
 
 _AT_LEAST = frozenset({"rows", "speaking_rows", "ess"})  # the others are "at most"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """Whether a candidate may become current now. `promote` obeys it and the next step advises by it.
+
+    admitted          the gate is off, or the evidence is fresh and its verdict is a pass
+    already_current   there is nothing to promote
+    unproven          there is no evidence
+    stale             the evidence is about another policy than the current one, or another definition of the reward
+    refused           the verdict on fresh evidence is wait, refused or worse
+    """
+
+    state: AdmissionState
+    verdict: Verdict | None = None  # on the latest evidence, fresh or not, under the present rules
+    fresh: bool = False  # whether that evidence is about the current policy and the present reward
+
+
+def admission(
+    *,
+    candidate_hash: str,
+    current_hash: str,
+    evidence: Evidence | None,
+    reward_version: str,
+    rules: Rules | None = None,
+    gate_on: bool = True,
+) -> Admission:
+    """Whether the gate lets a candidate through. Looks at nothing but its arguments."""
+    judged = None if evidence is None else verdict(evidence, rules)
+    fresh = evidence is not None and evidence.against_hash == current_hash and evidence.reward_version == reward_version
+    state: AdmissionState
+    if candidate_hash == current_hash:
+        state = "already_current"
+    elif not gate_on:
+        state = "admitted"
+    elif judged is None:
+        state = "unproven"
+    elif not fresh:
+        state = "stale"
+    else:
+        state = "admitted" if judged.passed else "refused"
+    return Admission(state=state, verdict=judged, fresh=fresh)
 
 
 def verdict(evidence: Evidence, rules: Rules | None = None) -> Verdict:
@@ -231,5 +286,10 @@ def _needed(evidence: Evidence) -> str:
     if evidence.needed == 0:
         return ""
     what = "comparisons" if evidence.kind == "preference" else "decisions"
-    plan = f"headway plan {evidence.task} --uplift 0.02"
+    plan = f"headway plan {evidence.task} --uplift {likely_uplift(evidence):g}"
     return f" Collect about {evidence.needed:,} more {what}; a canary needs fewer (`{plan}`)."
+
+
+def likely_uplift(evidence: Evidence) -> float:
+    """The uplift to plan a test for: what the evidence shows so far, and 0.01 at least."""
+    return max(0.01, round(evidence.difference.value, 3))

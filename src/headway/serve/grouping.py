@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from headway.nouns.errors import Busy, Conflict, HeadwayError
 from headway.nouns.records import Decision
-from headway.project import Project
-from headway.project.considering import Ask, Considered, consider_many
+from headway.project import Ask, Considered, Project, consider_many
 
 __all__ = ["Grouping"]
 

@@ -35,7 +35,7 @@ def test_an_actor_critic_goes_through_the_whole_loop(opened: Callable[..., Proje
     pick = project.decide("route", "Prove that sqrt(2) is irrational", ARMS)
     assert sum(pick.probabilities) == pytest.approx(1.0)
     told = project.replay(pick.id)
-    assert told["exact"] is True, told
-    assert project.explain(pick.id)["action"] == pick.action
+    assert told.exact is True, told
+    assert project.explain(pick.id).action == pick.action
     with pytest.raises(InvalidInput, match="does not predict"):
         project.rank("route", ARMS, "anything", policy=ref)

@@ -77,7 +77,7 @@ def test_each_attempts_propensity_is_exact_among_those_that_are_left(proxy: Call
         assert {one.name for one in each.candidates} == {"a", "b", "c", "d"} - set(tried[:place])
         assert running.outcome(each.id) == "failed"
     with running.open() as project:
-        assert all(project.replay(each.id)["exact"] for each in attempts)
+        assert all(project.replay(each.id).exact for each in attempts)
 
 
 def test_a_learned_distribution_is_conditional_too(proxy: Callable[..., Proxy]) -> None:

@@ -104,22 +104,22 @@ class Tools:
     ) -> dict[str, Any]:
         """Predict the reward of one candidate, with its uncertainty; nothing is logged."""
         (row,) = self._project.rank(task, [candidate], text, state=state)
-        return row
+        return row.document()
 
     @_spoken
     def rank(self, task: Task, candidates: Offers = None, text: Text = "", state: State = None) -> dict[str, Any]:
         """Put candidates in order of predicted reward; nothing is logged."""
-        return {"ranking": self._project.rank(task, candidates, text, state=state)}
+        return {"ranking": [row.document() for row in self._project.rank(task, candidates, text, state=state)]}
 
     @_spoken
     def explain(self, id: Identifier) -> dict[str, Any]:
         """Who made a decision, why, with which probabilities, and how it went."""
-        return self._project.explain(id)
+        return self._project.explain(id).document()
 
     @_spoken
     def status(self) -> dict[str, Any]:
         """Every task: who decides now, how much has come in, what waits."""
-        return {"tasks": self._project.status()["tasks"]}
+        return {"tasks": [task.document() for task in self._project.status().tasks]}
 
 
 def server(project: Project, *, signals: bool = True) -> MCPServer[Any]:

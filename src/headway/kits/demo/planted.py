@@ -9,11 +9,12 @@ of the traffic, and the loop has to end it.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.nouns.errors import Conflict
+from headway.nouns.protocols import Learned
+from headway.project import add_bundle, add_candidate
 from headway.settings import load
 
 if TYPE_CHECKING:
@@ -87,7 +88,6 @@ def plant(project: Project, task: str = "route") -> str:
     """Add a candidate that learned the opposite of what is true; returns its reference."""
     from headway.kits.demo.routing import two_arms
     from headway.project import Project as Scratch
-    from headway.promote.ledger import Entry
 
     with (
         tempfile.TemporaryDirectory(prefix="headway-demo-") as scratch,
@@ -101,18 +101,25 @@ def plant(project: Project, task: str = "route") -> str:
         other.submit_signals(rows).result()
         header, tensors = other.registry.load(other.registry.find(other.learn(task)), task=task)
         tensors = {name: each.copy() for name, each in tensors.items()}
-    header = replace(header, trained_on={**header.trained_on, "upto": 0, "planted": PLANTED})
-    ref = project.registry.add(header, tensors)
-    project.ledger.append(
-        Entry(
-            task=task,
-            kind="candidate",
-            policy=str(ref),
-            policy_hash=project.registry.find(str(ref)),
-            who="demo",
-            why=PLANTED,
-            detail={"upto": project.query.last_settled(task)},
-            at=project.clock(),
-        )
+    learned = Learned(
+        family=header.family,
+        tensors=tensors,
+        knobs=header.knobs,
+        metrics=header.metrics,
+        baselines=header.baselines,
+        trained_on={**header.trained_on, "planted": PLANTED},
+        extra=header.extra,
     )
-    return str(ref)
+    published = add_bundle(
+        project,
+        learned,
+        task=task,
+        kind=header.kind,
+        encoder=header.encoder,
+        seed=header.seed,
+        parts=header.trained_on["parts"],
+        split=header.split,
+    )
+    upto = project.query.last_settled(task)
+    add_candidate(project, published, why=PLANTED, detail={"upto": upto}, who="demo")
+    return published.ref

@@ -14,10 +14,10 @@ from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.protocols import Progress
 from headway.nouns.records import Candidate, Decision, Signal, Situation
-from headway.project.recording import recorded
+from headway.project import recorded
 
 if TYPE_CHECKING:
-    from headway.project.facade import Project
+    from headway.project import Project
 
 __all__ = ["WORLDS", "Synthesised", "synthesise"]
 

@@ -12,11 +12,10 @@ from headway.kits.offline import packs
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Verdict
 from headway.nouns.protocols import Progress
-from headway.project.judging import examine
-from headway.project.serving import baseline_ref
+from headway.project import baseline_ref, examine
 
 if TYPE_CHECKING:
-    from headway.project.facade import Project
+    from headway.project import Project
     from headway.prove.log import Log
     from headway.settings import TaskSettings
 

@@ -22,13 +22,12 @@ from headway.nouns.ids import decision_id
 from headway.nouns.protocols import Progress
 from headway.nouns.records import Candidate
 from headway.observe.redact import Redactor
-from headway.project.inputs import Details, situation_of
-from headway.project.recording import recorded
+from headway.project import Details, recorded, situation_of
 
 if TYPE_CHECKING:
     from headway.decide.acting import Pipeline
     from headway.kits.sandbox import Sandbox
-    from headway.project.facade import Project
+    from headway.project import Project
 
 __all__ = ["LiveTask", "Runner", "read_tasks", "summary"]
 

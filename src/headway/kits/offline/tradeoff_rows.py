@@ -9,7 +9,7 @@ from headway.nouns.errors import InvalidInput
 
 if TYPE_CHECKING:
     from headway.kits.offline.tradeoff import Tradeoff
-    from headway.project.facade import Project
+    from headway.project import Project
 
 __all__ = ["traded"]
 
@@ -24,8 +24,7 @@ def traded(
 
     from headway.encode.fitting import fit
     from headway.kits.offline.tradeoff import tradeoff
-    from headway.project.learning import encoder_spec
-    from headway.project.proving import speaking
+    from headway.project import encoder_spec, speaking
 
     settings = project.settings.task(task)
     project.settle(task)

@@ -8,29 +8,24 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.checkpoint import Header
 from headway.nouns.errors import Conflict, Damaged, UnknownName
-from headway.nouns.protocols import Progress
-from headway.project.learning import who_is_it
-from headway.promote.bundle import specs
-from headway.promote.ledger import Entry
+from headway.nouns.protocols import Learned, Progress
+from headway.project import publish_policy
 
 if TYPE_CHECKING:
     from headway.kits.practice.engine import Engine
     from headway.kits.practice.environments import Environments
     from headway.kits.practice.fit import Fitted, Practice
-    from headway.project.facade import Project
+    from headway.project import Project, Published
 
-__all__ = ["Keeper", "Practised", "note", "practise", "slug", "versions"]
+__all__ = ["Keeper", "Practised", "practise", "publish_practised", "slug"]
 
 _EVERY_S = 20.0
 _KINDS = {("categorical", True): "choice", ("categorical", False): "factored"}
@@ -98,28 +93,23 @@ def practise(
     final = fit.judged(make, fitted, episodes=episodes, seed=seed + 7_919)
     found = learned(fitted)
     kind = _KINDS.get((fitted.stage.actions.kind, len(fitted.stage.actions.sizes) == 1), "box")
-    header = Header(
+    published = publish_practised(
+        project,
+        replace(
+            found,
+            trained_on={**found.trained_on, "device": device},
+            metrics={**found.metrics, "mean_return": final.mean},
+        ),
         task=task or slug(world),
-        family=found.family,
         kind=kind,
         encoder=str(dict(found.extra["features"])["encoder"]),
-        knobs=found.knobs,
-        tensors=specs(found.tensors),
-        parameters=sum(int(each.size) for each in found.tensors.values()),
-        trained_on={**found.trained_on, "world": known, "device": device, "upto": 0, "parts": []},
-        split={},
-        metrics={**found.metrics, "mean_return": final.mean},
-        baselines=found.baselines,
-        seed=seed,
-        versions=versions(),
-        extra=found.extra,
-    )
-    ref = project.registry.add(header, found.tensors)
-    note(project, header, str(ref), known)
-    return Practised(
-        policy=str(ref),
         world=known,
-        task=header.task,
+        seed=seed,
+    )
+    return Practised(
+        policy=published.ref,
+        world=known,
+        task=published.header.task,
         steps=fitted.steps,
         seed=seed,
         device=device,
@@ -127,41 +117,26 @@ def practise(
         target=how.target,
         mean_return=final.mean,
         episodes=final.episodes,
-        curve=tuple((each.steps, each.mean) for each in fitted.curve),
+        curve=tuple((look.steps, look.mean) for look in fitted.curve),
         resumed_from=keeper.began,
     )
 
 
-def note(project: Project, header: Header, ref: str, world: str) -> None:
-    """A candidate's row in the ledger, where the project has such a task."""
-    try:
-        project.settings.task(header.task)
-    except UnknownName:
-        return
-    digest = project.registry.find(ref)
-    if project.ledger.state(header.task, digest) is None:
-        project.ledger.append(
-            Entry(
-                task=header.task,
-                kind="candidate",
-                policy=ref,
-                policy_hash=digest,
-                who=who_is_it(""),
-                why=f"practised {int(header.metrics['steps']):,} steps in {world}",
-                detail={"world": world, "seed": header.seed, "upto": 0},
-                at=project.clock(),
-            )
-        )
-
-
-def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in ("headway", "numpy", "safetensors", "gymnasium"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "unknown"
-    return found
+def publish_practised(
+    project: Project, learned: Learned, *, task: str, kind: str, encoder: str, world: str, seed: int
+) -> Published:
+    """Publish what was learned in a world; it is proven like any other candidate before it decides."""
+    return publish_policy(
+        project,
+        replace(learned, trained_on={**learned.trained_on, "world": world}),
+        task=task,
+        kind=kind,
+        encoder=encoder,
+        seed=seed,
+        packages=("gymnasium",),
+        why=f"practised {int(learned.metrics['steps']):,} steps in {world}",
+        detail={"world": world},
+    )
 
 
 def slug(world: str) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headway.kits.practice.practise import Keeper, Practised, note, slug, versions
+from headway.kits.practice.practise import Keeper, Practised, publish_practised, slug
 from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.answers import Remembered
 from headway.kits.prompts.corpus import Prompt, corpus
@@ -29,16 +29,14 @@ from headway.kits.prompts.world import MOST_STEPS, PromptsWorld
 from headway.kits.prompts.worth import Worth, in_order, interval, parted, ranked, steps_from, uniform, worth
 from headway.kits.reply.generators import answering
 from headway.kits.sandbox import Sandbox, sandbox
-from headway.nouns.checkpoint import Header
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.protocols import Progress
-from headway.project.learning import encoder_spec
-from headway.promote.bundle import specs
+from headway.project import encoder_spec
 
 if TYPE_CHECKING:
     from headway.kits.practice.fit import Fitted, Practice
     from headway.nouns.protocols import Encoder, Learned
-    from headway.project.facade import Project
+    from headway.project import Project, Published
 
 __all__ = ["GENERATED", "LEAST", "KeptApart", "practise_prompts"]
 
@@ -124,11 +122,11 @@ def practise_prompts(
         found = on_text(fitted, encoder, seen, arms=MUTATIONS)
         apart = _judged(found, encoder, practised, kept, outcomes, asked)
     apart = replace(apart, asked=answers.asked, recalled=answers.recalled, estimated=answers.estimated > 0)
-    ref, header = _stored(project, found, apart, encoder, name, seed, device, asked)
+    published = _published(project, found, apart, encoder, name, seed, device, asked)
     run = Practised(
-        policy=ref,
+        policy=published.ref,
         world="prompts",
-        task=header.task,
+        task=published.header.task,
         steps=fitted.steps,
         seed=seed,
         device=device,
@@ -252,7 +250,7 @@ def _judged(
     )
 
 
-def _stored(
+def _published(
     project: Project,
     found: Learned,
     apart: KeptApart,
@@ -261,24 +259,14 @@ def _stored(
     seed: int,
     device: str,
     asked: _Asked,
-) -> tuple[str, Header]:
+) -> Published:
     told = {"prompts": apart.practised, "source": "outcomes", "model": asked.model, "max_tokens": asked.max_tokens}
-    header = Header(
-        task=task,
-        family=found.family,
-        kind="choice",
-        encoder=encoder.version,
-        knobs=found.knobs,
-        tensors=specs(found.tensors),
-        parameters=sum(int(each.size) for each in found.tensors.values()),
-        trained_on={**found.trained_on, **told, "world": "prompts", "device": device, "upto": 0, "parts": []},
-        split={},
+    learned = replace(
+        found,
+        trained_on={**found.trained_on, **told, "device": device},
         metrics={**found.metrics, "mean_return": apart.greedy, "drawn_return": apart.drawn},
         baselines={"uniform": apart.uniform, "fixed": apart.fixed, "unchanged": apart.unchanged},
-        seed=seed,
-        versions=versions(),
-        extra=found.extra,
     )
-    ref = str(project.registry.add(header, found.tensors))
-    note(project, header, ref, "prompts")
-    return ref, header
+    return publish_practised(
+        project, learned, task=task, kind="choice", encoder=encoder.version, world="prompts", seed=seed
+    )

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headway.kits.practice.practise import note, versions
+from headway.kits.practice.practise import publish_practised
 from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.corpus import CLASSES
 from headway.kits.prompts.phrases import examples
 from headway.kits.prompts.synthetic import Chooser, Synthetic, synthetic
 from headway.kits.prompts.worth import interval
-from headway.nouns.checkpoint import Header
 from headway.nouns.protocols import Learned, Progress
 from headway.nouns.records import Candidate, Situation
-from headway.promote.bundle import specs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from headway.kits.practice.fit import Fitted, Practice
     from headway.kits.practice.policy import ActorCritic
     from headway.nouns.protocols import Encoder, Floats
-    from headway.project.facade import Project
+    from headway.project import Project
 
 __all__ = ["TASK", "MutationRun", "choosers", "learn_mutations", "store"]
 
@@ -165,23 +163,12 @@ def _uniform(truth: Synthetic) -> float:
 
 def store(project: Project, run: MutationRun, task: str = TASK) -> str:
     """A candidate of the task: what was practised in a world is proven like any other before it decides."""
-    found = run.learned
-    header = Header(
-        task=task,
-        family=found.family,
-        kind="choice",
-        encoder=run.encoder,
-        knobs=found.knobs,
-        tensors=specs(found.tensors),
-        parameters=sum(int(each.size) for each in found.tensors.values()),
-        trained_on={**found.trained_on, "world": "prompts", "upto": 0, "parts": []},
-        split={},
-        metrics={**found.metrics, "mean_return": run.value, "optimum": run.optimum},
+    learned = replace(
+        run.learned,
+        metrics={**run.learned.metrics, "mean_return": run.value, "optimum": run.optimum},
         baselines={"uniform": run.uniform, "fixed": run.fixed},
-        seed=run.seed,
-        versions=versions(),
-        extra=found.extra,
     )
-    ref = str(project.registry.add(header, found.tensors))
-    note(project, header, ref, "prompts")
-    return ref
+    published = publish_practised(
+        project, learned, task=task, kind="choice", encoder=run.encoder, world="prompts", seed=run.seed
+    )
+    return published.ref

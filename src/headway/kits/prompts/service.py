@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -25,11 +25,14 @@ from weakref import WeakKeyDictionary
 from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.experiences import Experiences, Step, wrong_width
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.promote.ledger import Entry
+from headway.nouns.protocols import Learned
+from headway.project import add_bundle, record_change
 
 if TYPE_CHECKING:
+    from headway.kits.practice.learner import Experiences as Arrays
     from headway.kits.practice.policy import ActorCritic
-    from headway.project.facade import Project
+    from headway.project import Project
+    from headway.promote.ledger import Entry
 
 __all__ = ["BUFFER", "LEAST", "TASK", "Embedded", "Selected", "service"]
 
@@ -179,17 +182,15 @@ class Embedded:
                 hint=f"Store at least {LEAST} steps and update first.",
             )
         name = name or _SAVED
-        self._project.ledger.append(
-            Entry(
-                task=TASK,
-                kind="candidate",
-                policy=entry.policy,
-                policy_hash=entry.policy_hash,
-                who=who,
-                why=f"saved as {name}",
-                detail={"name": name, "metrics": dict(entry.detail.get("metrics", {}))},
-                at=self._project.clock(),
-            )
+        record_change(
+            self._project,
+            TASK,
+            "candidate",
+            entry.policy,
+            entry.policy_hash,
+            who=who,
+            why=f"saved as {name}",
+            detail={"name": name, "metrics": dict(entry.detail.get("metrics", {}))},
         )
         return entry.policy
 
@@ -205,18 +206,16 @@ class Embedded:
             )
         self._read(found.policy_hash)  # damaged, or of another kind: said before anything changes
         now = self.current()
-        self._project.ledger.append(
-            Entry(
-                task=TASK,
-                kind="promote",
-                policy=found.policy,
-                policy_hash=found.policy_hash,
-                expects=now.policy_hash if now is not None else "",
-                who=who,
-                why=f"loaded {name}",
-                detail={"gate": "off", "upto": _upto(now), "loaded": name},
-                at=self._project.clock(),
-            )
+        record_change(
+            self._project,
+            TASK,
+            "promote",
+            found.policy,
+            found.policy_hash,
+            expects=now.policy_hash if now is not None else "",
+            who=who,
+            why=f"loaded {name}",
+            detail={"gate": "off", "upto": _upto(now), "loaded": name},
         )
         self._known.row = None
         return found.policy
@@ -225,13 +224,9 @@ class Embedded:
 
     def update(self, *, who: str = "") -> dict[str, Any]:
         """One PPO update from the steps that wait; the policy that acted is never changed."""
-        import numpy as np
-
         from headway.kits.practice.learner import PROMPTS, embedding_features, fresh
-        from headway.kits.practice.learner import Experiences as Rows
         from headway.kits.practice.learner import update as learn
         from headway.kits.practice.threads import one_thread
-        from headway.kits.prompts.service_bundle import bundled
 
         self._known.row = None
         entry, policy = self.current(), self.policy()
@@ -241,42 +236,74 @@ class Embedded:
             return {"message": "Not enough experiences"}
         if policy is None:
             policy = fresh(arms=MUTATIONS, features=embedding_features(len(steps[0].state)), seed=0)
-        rows = Rows(
-            state=np.array([each.state for each in steps], dtype=np.float64),
-            action=np.array([each.action for each in steps], dtype=np.int64),
-            reward=np.array([each.reward for each in steps]),
-            next_state=np.array([each.next_state for each in steps], dtype=np.float64),
-            done=np.array([each.done for each in steps], dtype=np.bool_),
-            log_prob=np.array([each.log_prob for each in steps]),
-            value=np.array([each.value for each in steps]),
-        )
         with one_thread():
-            new, metrics = learn(policy, rows, PROMPTS, seed=number)
+            new, metrics = learn(policy, _experience(steps), PROMPTS, seed=number)
         upto = steps[-1].seq
-        header, tensors = bundled(new, TASK, metrics, steps=len(steps), upto=upto, seed=number)
-        ref = str(self._project.registry.add(header, tensors))
-        digest = self._project.registry.find(ref)
+        published = add_bundle(
+            self._project,
+            _learned(new, metrics, len(steps)),
+            task=TASK,
+            kind="choice",
+            encoder="",
+            seed=number,
+            upto=upto,
+            packages=("gymnasium",),
+            uncounted="adam",
+        )
         told = {name: metrics[name] for name in _TOLD}
-        self._project.ledger.append(
-            Entry(
-                task=TASK,
-                kind="snapshot",
-                policy=ref,
-                policy_hash=digest,
-                expects=entry.policy_hash if entry is not None else "",
-                who=who,
-                why=f"update {number + 1} from {len(steps)} steps",
-                detail={"gate": "off", "upto": upto, "metrics": told, "steps": len(steps)},
-                at=self._project.clock(),
-            )
+        record_change(
+            self._project,
+            TASK,
+            "snapshot",
+            published.ref,
+            published.digest,
+            expects=entry.policy_hash if entry is not None else "",
+            who=who,
+            why=f"update {number + 1} from {len(steps)} steps",
+            detail={"gate": "off", "upto": upto, "metrics": told, "steps": len(steps)},
         )
         self.steps.forget(upto=upto)
         self._known.row = None
-        return {**told, "buffer_size": self.waiting(), "update_count": number + 1, "policy": ref}
+        return {**told, "buffer_size": self.waiting(), "update_count": number + 1, "policy": published.ref}
 
 
 _TOLD = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "learning_rate")
 _LARGEST = 3e38  # what a 32-bit float holds
+
+
+def _experience(steps: Sequence[Step]) -> Arrays:
+    """Steps as the arrays that an update learns from."""
+    import numpy as np
+
+    from headway.kits.practice import learner
+
+    return learner.Experiences(
+        state=np.array([step.state for step in steps], dtype=np.float64),
+        action=np.array([step.action for step in steps], dtype=np.int64),
+        reward=np.array([step.reward for step in steps]),
+        next_state=np.array([step.next_state for step in steps], dtype=np.float64),
+        done=np.array([step.done for step in steps], dtype=np.bool_),
+        log_prob=np.array([step.log_prob for step in steps]),
+        value=np.array([step.value for step in steps]),
+    )
+
+
+def _learned(policy: ActorCritic, metrics: Mapping[str, float], steps: int) -> Learned:
+    """What an update gives. The optimiser is among the tensors, so that the next update resumes it."""
+    extra = {
+        "arms": list(policy.arms.names),
+        "features": policy.features.to_json(),
+        "actions": policy.actions.to_json(),
+    }
+    return Learned(
+        family=policy.family,
+        tensors=dict(policy.tensors),
+        knobs=dict(policy.knobs),
+        metrics=dict(metrics),
+        baselines={},
+        trained_on={"steps": steps},
+        extra=extra,
+    )
 
 
 def _upto(entry: Entry | None) -> int:

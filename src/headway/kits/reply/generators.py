@@ -16,7 +16,7 @@ from headway.nouns.protocols import Completion, Delta, Generator, Prompt, Scored
 from headway.settings import load
 
 if TYPE_CHECKING:
-    from headway.project.facade import Project
+    from headway.project import Project
 
 __all__ = ["answering", "generator", "local"]
 

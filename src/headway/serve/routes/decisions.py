@@ -11,9 +11,7 @@ from msgspec import Meta
 from headway.nouns.errors import Conflict, HeadwayError, UnknownName
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import Decision, Outcome
-from headway.project import Project
-from headway.project.considering import Ask, Considered, consider_many
-from headway.project.inputs import Details
+from headway.project import Ask, Considered, Details, Project, consider_many
 from headway.serve.endpoint import SENT, Call, Sent, endpoint, strict
 from headway.serve.times import moment
 from headway.serve.wire import DecisionAnswer, DecisionBatch, DecisionRequest, DecisionsAnswer, Task, described
@@ -177,4 +175,4 @@ def explain(call: Call) -> dict[str, Any]:
     found = project.query.decision(parse_decision_id(call.params["decision"]))
     if found.key != call.key and "train" not in call.scopes:
         raise UnknownName(f"There is no decision {found.id!r}.", code="unknown_decision")
-    return project.explain(found.id)
+    return project.explain(found.id).document()

@@ -9,8 +9,6 @@ from msgspec import Meta
 
 from headway.nouns.errors import UnknownName
 from headway.observe.daily import by_day
-from headway.project.judging import gate_rules, stored_evidence
-from headway.promote import gate
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.times import moment
 from headway.serve.wire import Task
@@ -55,10 +53,9 @@ def evidences(call: Call) -> EvidencesAnswer:
 
 
 def _row(call: Call, identifier: str, task: str, digest: str, at: float) -> EvidenceRow:
-    project = call.server.project
-    found = stored_evidence(project, identifier)
-    known = task in project.settings.tasks or not project.settings.declared
-    rules = gate_rules(project.settings.task(task)) if known else None
+    verdict = call.server.project.verdict(identifier)
+    found = verdict.evidence
+    assert found is not None
     return EvidenceRow(
         id=identifier,
         task=task,
@@ -67,7 +64,7 @@ def _row(call: Call, identifier: str, task: str, digest: str, at: float) -> Evid
         candidate=found.candidate,
         against=found.against,
         n=found.n,
-        state=gate.verdict(found, rules).state,
+        state=verdict.state,
         value=found.difference.value,
         low=found.difference.low,
         high=found.difference.high,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from headway.observe.recent import Mean, Part
 from headway.observe.recent import recent as sum_up
-from headway.project.looking import judged
 from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.routes.tasks import NextStepAnswer
 from headway.serve.times import moment
 from headway.settings import TaskSettings
 
@@ -253,10 +253,10 @@ class VerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
     curve: list[tuple[int, float | None, float | None, float | None]]
     current: bool
     fresh: bool
+    next: NextStepAnswer
 
 
 @endpoint("GET", "/v1/evidence/{evidence}/verdict", gives=VerdictAnswer, errors=(404,), scope="train")
 def verdict(call: Call) -> VerdictAnswer:
     """What the gate says about an evidence under the present rules, in words."""
-    found: dict[str, Any] = judged(call.server.project, call.params["evidence"])
-    return msgspec.convert(found, VerdictAnswer)
+    return msgspec.convert(call.server.project.report(call.params["evidence"]).document(), VerdictAnswer)

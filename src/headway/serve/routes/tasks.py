@@ -8,12 +8,22 @@ import msgspec
 from msgspec import Meta
 
 from headway.nouns.errors import Unavailable, UnknownName, did_you_mean
+from headway.nouns.status import TaskStatus
 from headway.observe.jobs import Job, worker_there
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.times import moment
 from headway.serve.wire import matching
 
 START_WORKER = "Start one in the project's folder: headway watch"
+
+
+class NextStepAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The command that brings a task forward, why, and the evidence that this rests on."""
+
+    verb: str
+    command: str
+    why: str
+    evidence: str | None
 
 
 class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +42,8 @@ class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, int]
     until_retrain: int
     evidence: str | None
+    next: NextStepAnswer
+    kit_missing: str | None  # the family of the current policy, if no installed kit brings it: the rules decide
 
 
 class TasksAnswer(msgspec.Struct, frozen=True):
@@ -41,7 +53,7 @@ class TasksAnswer(msgspec.Struct, frozen=True):
 @endpoint("GET", "/v1/tasks", gives=TasksAnswer, scope="open")
 def tasks(call: Call) -> TasksAnswer:
     """Every task of the project."""
-    return TasksAnswer([_task(each) for each in call.server.project.status()["tasks"]])
+    return TasksAnswer([_task(status) for status in call.server.project.status().tasks])
 
 
 @endpoint("GET", "/v1/tasks/{task}", gives=TaskAnswer, errors=(404,), scope="open")
@@ -49,14 +61,16 @@ def task(call: Call) -> TaskAnswer:
     """One task."""
     project, name = call.server.project, call.params["task"]
     project.settings.task(name)
-    found = {each["task"]: each for each in project.status()["tasks"]}
-    if name not in found:
-        raise UnknownName(f"Nothing was decided for {name!r} yet.", code="unknown_task", hint=did_you_mean(name, found))
-    return _task(found[name])
+    status = project.status()
+    found = status.task(name)
+    if found is None:
+        known = [task.task for task in status.tasks]
+        raise UnknownName(f"Nothing was decided for {name!r} yet.", code="unknown_task", hint=did_you_mean(name, known))
+    return _task(found)
 
 
-def _task(row: dict[str, Any]) -> TaskAnswer:
-    return msgspec.convert({name: row[name] for name in TaskAnswer.__struct_fields__}, TaskAnswer)
+def _task(status: TaskStatus) -> TaskAnswer:
+    return msgspec.convert(status.document(), TaskAnswer)
 
 
 class JobAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,16 +10,16 @@ from headway.nouns.records import Decision, Settled
 from headway.observe.experience import part_of
 
 if TYPE_CHECKING:
-    from headway.project.facade import Project
+    from headway.project import Project
     from headway.prove.leaks import Leaks
 
-__all__ = ["check", "counted_labels", "document"]
+__all__ = ["check_leaks", "counted_labels", "leaks_document"]
 
-_MOST = 20_000  # rows that are read, in windows spread over all
+_MAX_ROWS = 20_000  # that are read, in windows spread over all
 _WINDOWS = 10
 
 
-def check(project: Project, task: str, *, parts: Sequence[str] = (), mined: bool = False) -> Leaks:
+def check_leaks(project: Project, task: str, *, parts: Sequence[str] = (), mined: bool = False) -> Leaks:
     """The leaks among the settled decisions of a task; `parts` narrows it to what a learner may read."""
     from headway.prove.leaks import Watch
 
@@ -48,21 +48,21 @@ def _taken(decision: Decision) -> Any:
 def _spread(project: Project, task: str) -> Iterator[Settled]:
     """All settled rows, or windows of them spread evenly where there are many."""
     last = project.query.last_settled(task)
-    if last <= _MOST:
+    if last <= _MAX_ROWS:
         yield from project.query.settled(task, upto=last, signals=True)
         return
-    size = _MOST // _WINDOWS
+    size = _MAX_ROWS // _WINDOWS
     for window in range(_WINDOWS):
         start = window * (last - size) // (_WINDOWS - 1)
         yield from project.query.settled(task, after=start, upto=start + size, signals=True)
 
 
-def document(leaks: Leaks) -> dict[str, Any]:
+def leaks_document(leaks: Leaks) -> dict[str, Any]:
     """The leaks as plain values, for --json and reports."""
     return {
         **{name: getattr(leaks, name) for name in _COUNTS},
         "fields": list(leaks.fields),
-        "found": [{**asdict(each), "message": each.message} for each in leaks.found],
+        "found": [{**asdict(leak), "message": leak.message} for leak in leaks.found],
     }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
@@ -22,21 +22,22 @@ from headway.observe.ingest.files import digest_of, kind_of
 from headway.observe.ingest.formats import VERSION, Format, Item, detect, read
 from headway.observe.ingest.keeping import BATCH, BATCH_BYTES, Clash, Keeper, Origin
 from headway.observe.ingest.records import Options, Problem, Record, Skipped
+from headway.project.data.leaks import leaks_document
 from headway.reward.presets import PRESETS
 
 if TYPE_CHECKING:
     from headway.observe.redact import Redactor
-    from headway.project.facade import Project
+    from headway.project import Project
     from headway.prove.leaks import Leaks, Watch
     from headway.reward.compose import Rewards
 
-__all__ = ["Imported", "Importing", "import_file"]
+__all__ = ["ImportOptions", "ImportReport", "import_file"]
 
 OnError = Literal["stop", "skip"]
 _LISTED = 100  # problems and conflicts that a report names; all are counted
 
 
-class Importing(TypedDict, total=False):
+class ImportOptions(TypedDict, total=False):
     """How to import."""
 
     format: str  # "auto", or one of the catalogue
@@ -48,8 +49,8 @@ class Importing(TypedDict, total=False):
     progress: Progress | None
 
 
-@dataclass(slots=True, kw_only=True)
-class Imported:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
     """What became of a file. `read` = stored + already + late + conflicts + rejected + skipped."""
 
     file: str
@@ -68,18 +69,64 @@ class Imported:
     labelled: int = 0  # records that carry the format's label
     undated: int = 0
     unknown_propensity: int = 0
-    statuses: Counter[str] = field(default_factory=Counter)  # of all records, by today's reward: they sum to them
-    sources: Counter[str] = field(default_factory=Counter)
-    schemas: Counter[str] = field(default_factory=Counter)
-    why_skipped: Counter[str] = field(default_factory=Counter)
-    ignored: Counter[str] = field(default_factory=Counter)  # fields that a record has no place for
-    problems: list[Problem] = field(default_factory=list)
-    clashes: list[Clash] = field(default_factory=list)
+    statuses: Mapping[str, int] = field(default_factory=dict)  # of all records, by today's reward: they sum to them
+    sources: Mapping[str, int] = field(default_factory=dict)
+    schemas: Mapping[str, int] = field(default_factory=dict)
+    why_skipped: Mapping[str, int] = field(default_factory=dict)
+    ignored: Mapping[str, int] = field(default_factory=dict)  # fields that a record has no place for
+    problems: tuple[Problem, ...] = ()
+    clashes: tuple[Clash, ...] = ()
     leaks: Leaks | None = None
 
     @property
     def records(self) -> int:
         return self.read - self.rejected - self.skipped
+
+    def document(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        counts = (
+            "file", "format", "sha256", "label", "dry_run", "read", "stored", "already", "late", "conflicts",
+            "rejected", "skipped", "labelled", "undated",
+        )  # fmt: skip
+        tables = ("statuses", "sources", "schemas", "why_skipped", "ignored")
+        return {
+            **{name: getattr(self, name) for name in counts},
+            "tasks": list(self.tasks),
+            "unlabelled": self.records - self.labelled,
+            "unknown_propensity": self.unknown_propensity,
+            **{name: dict(sorted(getattr(self, name).items())) for name in tables},
+            "problems": [asdict(problem) for problem in self.problems],
+            "clashes": [asdict(clash) for clash in self.clashes],
+            "leaks": None if self.leaks is None else leaks_document(self.leaks),
+        }
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What is counted while a file is read."""
+
+    read: int = 0
+    rejected: int = 0
+    skipped: int = 0
+    labelled: int = 0
+    undated: int = 0
+    unknown_propensity: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    sources: Counter[str] = field(default_factory=Counter)
+    schemas: Counter[str] = field(default_factory=Counter)
+    why_skipped: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+    problems: list[Problem] = field(default_factory=list)
+    tasks: set[str] = field(default_factory=set)
+
+    @property
+    def records(self) -> int:
+        return self.read - self.rejected - self.skipped
+
+    def reject(self, problem: Problem) -> None:
+        self.rejected += 1
+        if len(self.problems) < _LISTED:
+            self.problems.append(problem)
 
 
 def import_file(
@@ -93,15 +140,40 @@ def import_file(
     dry_run: bool = False,
     on_error: OnError = "stop",
     progress: Progress | None = None,
-) -> Imported:
-    found = _format(project, path, format, columns)
+) -> ImportReport:
+    """Check a file, store what is new in it, and report."""
+    known = _format(project, path, format, columns)
     digest = digest_of(path)
-    run = _Run(project, path, found, task, Options(columns=columns or {}, candidates=tuple(candidates), name=path.stem))
-    report = Imported(file=path.name, format=found.name, sha256=digest, label=found.label, dry_run=dry_run)
-    run.check(report, on_error, progress)
-    keeper = run.keeper(digest)
-    run.store(report, keeper, progress, write=not dry_run)
-    return report
+    options = Options(columns=columns or {}, candidates=tuple(candidates), name=path.stem)
+    run = _Run(project, path, known, task, options)
+    tally, leaks = run.check(progress, stop=on_error == "stop" and not dry_run)
+    fates, clashes = run.store(run.keeper(digest), tally.records, progress, write=not dry_run)
+    return ImportReport(
+        file=path.name,
+        format=known.name,
+        sha256=digest,
+        tasks=tuple(sorted(tally.tasks)),
+        label=known.label,
+        dry_run=dry_run,
+        read=tally.read,
+        stored=fates["new"],
+        already=fates["same"],
+        late=fates["late"],
+        conflicts=fates["conflict"],
+        rejected=tally.rejected,
+        skipped=tally.skipped,
+        labelled=tally.labelled,
+        undated=tally.undated,
+        unknown_propensity=tally.unknown_propensity,
+        statuses=tally.statuses,
+        sources=tally.sources,
+        schemas=tally.schemas,
+        why_skipped=tally.why_skipped,
+        ignored=tally.ignored,
+        problems=tuple(tally.problems),
+        clashes=tuple(clashes),
+        leaks=leaks,
+    )
 
 
 def _format(project: Project, path: Path, name: str, columns: Mapping[str, str] | None) -> Format:
@@ -143,49 +215,48 @@ class _Run:
         project = self._project
         return Keeper(project.database, project.query, project._store, origin)
 
-    def check(self, report: Imported, on_error: OnError, progress: Progress | None) -> None:
-        """Read everything once: count it, watch for leaks, and stop at the first bad line if that is the rule."""
+    def check(self, progress: Progress | None, *, stop: bool) -> tuple[_Tally, Leaks]:
+        """Read everything once: count it, and watch for leaks; with `stop`, a bad line is an error."""
         from headway.prove.leaks import Watch
 
-        watch = Watch()
-        first: Problem | None = None
-        tasks: set[str] = set()
+        watch, tally = Watch(), _Tally()
         for item in self._items():
-            report.read += 1
+            tally.read += 1
             if isinstance(item, Problem):
-                first = first or item
-                report.rejected += 1
-                if len(report.problems) < _LISTED:
-                    report.problems.append(item)
+                tally.reject(item)
             elif isinstance(item, Skipped):
-                report.skipped += 1
-                report.why_skipped[item.why] += 1
+                tally.skipped += 1
+                tally.why_skipped[item.why] += 1
             else:
-                tasks.add(self._task_of(item))
-                self._count(item, report, watch)
-            if progress is not None and report.read % 10_000 == 0:
-                progress("check", report.read, None)
-        if first is not None and on_error == "stop" and not report.dry_run:
-            error = first.error(report.file, "row" if kind_of(self._path) == "parquet" else "line")
-            more = f" {report.rejected - 1:,} more lines are wrong." if report.rejected > 1 else ""
-            error.message += f"{more} Nothing was stored."
-            error.args = (error.message,)
-            error.hint = f"{error.hint} `--on-error skip` imports the others and lists these.".strip()
-            raise error
-        report.tasks = tuple(sorted(tasks))
-        report.leaks = watch.leaks()
+                tally.tasks.add(self._task_of(item))
+                self._count(item, tally, watch)
+            if progress is not None and tally.read % 10_000 == 0:
+                progress("check", tally.read, None)
+        if tally.problems and stop:
+            raise self._bad_line(tally)
+        return tally, watch.leaks()
 
-    def store(self, report: Imported, keeper: Keeper, progress: Progress | None, *, write: bool) -> None:
-        done, fates = 0, Counter[str]()
+    def _bad_line(self, tally: _Tally) -> HeadwayError:
+        error = tally.problems[0].error(self._path.name, "row" if kind_of(self._path) == "parquet" else "line")
+        more = f" {tally.rejected - 1:,} more lines are wrong." if tally.rejected > 1 else ""
+        error.message += f"{more} Nothing was stored."
+        error.args = (error.message,)
+        error.hint = f"{error.hint} `--on-error skip` imports the others and lists these.".strip()
+        return error
+
+    def store(
+        self, keeper: Keeper, records: int, progress: Progress | None, *, write: bool
+    ) -> tuple[Counter[str], list[Clash]]:
+        """How many records had which fate, and the first clashes; without `write`, what would happen."""
+        done, fates, clashes = 0, Counter[str](), list[Clash]()
         for batch in _batches(item for item in self._items() if isinstance(item, Record)):
             kept = keeper.keep(batch) if write else keeper.look(batch)
             fates.update(kept.fates)
-            report.clashes += kept.clashes[: max(0, _LISTED - len(report.clashes))]
+            clashes += kept.clashes[: max(0, _LISTED - len(clashes))]
             done += len(batch)
             if progress is not None:
-                progress("import" if write else "compare", done, report.records)
-        report.stored, report.already = fates["new"], fates["same"]
-        report.late, report.conflicts = fates["late"], fates["conflict"]
+                progress("import" if write else "compare", done, records)
+        return fates, clashes
 
     # -- one record
 
@@ -209,10 +280,10 @@ class _Run:
         if item.state and (state := redact.state(item.state)) is not item.state:
             changed["state"] = state
         if (candidates := redact.candidates(item.candidates)) is not item.candidates:
-            names = [each.name for each in item.candidates]
+            names = [candidate.name for candidate in item.candidates]
             changed |= {"candidates": candidates, "action": candidates[names.index(item.action)].name}
-        if any(each.label for each in item.signals):
-            changed["signals"] = tuple(replace(each, label=redact(each.label)) for each in item.signals)
+        if any(signal.label for signal in item.signals):
+            changed["signals"] = tuple(replace(signal, label=redact(signal.label)) for signal in item.signals)
         if item.rest is not None:
             changed["rest"] = _kept(redact, item.rest)
         if self._forced and item.task:
@@ -225,8 +296,8 @@ class _Run:
         """Signals that the task's reward cannot take, and tasks that are not declared."""
         try:
             check = self._rule(self._task_of(item)).rewards.check
-            for told in item.signals:
-                check(told.name, told.value)
+            for signal in item.signals:
+                check(signal.name, signal.value)
         except HeadwayError as error:
             return Problem(item.line, "signals", error.message, error.hint)
         return None
@@ -235,32 +306,31 @@ class _Run:
         return self._forced or item.task or self._task
 
     def _rule(self, task: str) -> _Rule:
-        found = self._rewards.get(task)
-        if found is None:
+        rule = self._rewards.get(task)
+        if rule is None:
             reward = self._project.settings.task(task).reward
             rewards = self._project.rewards(task)
             by_function = isinstance(reward, str) and reward not in PRESETS
             counted = frozenset({self._format.label, *rewards.signals})
-            found = self._rewards[task] = _Rule(rewards, counted, by_function)
-        return found
+            rule = self._rewards[task] = _Rule(rewards, counted, by_function)
+        return rule
 
-    def _count(self, item: Record, report: Imported, watch: Watch) -> None:
+    def _count(self, item: Record, tally: _Tally, watch: Watch) -> None:
         task = self._task_of(item)
         rule = self._rule(task)
         labels = item.labels()
-        report.statuses[self._status(item, labels, rule)] += 1
-        report.sources[item.source] += 1
-        report.labelled += report.label in labels
-        report.undated += item.at is None
-        report.unknown_propensity += item.probabilities is None
+        tally.statuses[self._status(item, labels, rule)] += 1
+        tally.sources[item.source] += 1
+        tally.labelled += self._format.label in labels
+        tally.undated += item.at is None
+        tally.unknown_propensity += item.probabilities is None
         if item.schema:
-            report.schemas[item.schema] += 1
-        for name in item.ignored:
-            report.ignored[name] += 1
-        times = [each.at for each in item.signals if each.at is not None and each.name in rule.counted]
+            tally.schemas[item.schema] += 1
+        tally.ignored.update(item.ignored)
+        times = [signal.at for signal in item.signals if signal.at is not None and signal.name in rule.counted]
         watch.add(
             Situation(task=task, text=item.text, state=item.state),
-            next(each for each in item.candidates if each.name == item.action),
+            next(candidate for candidate in item.candidates if candidate.name == item.action),
             {name: value for name, value in labels.items() if name in rule.counted},
             part=part_of_group(task, item.episode, item.text, item.state),
             at=item.at,
@@ -298,9 +368,9 @@ def _kept(redact: Redactor, rest: str) -> str | None:
 def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
     batch: list[Record] = []
     details = 0
-    for each in records:
-        batch.append(each)
-        details += sum(len(detail.data) for detail in each.details)
+    for record in records:
+        batch.append(record)
+        details += sum(len(detail.data) for detail in record.details)
         if len(batch) == BATCH or details > BATCH_BYTES:
             yield batch
             batch, details = [], 0

@@ -1,4 +1,4 @@
-"""From settled decisions to the arrays that evidence is made of.
+"""The rows that may speak: from settled decisions to the arrays that evidence is made of.
 
 Both policies are asked again, as whole pipelines, about every row: what is proven is what would be served. A row may
 speak for a candidate only if the candidate was never trained on it: the `prove` part, and everything that settled after
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from headway.decide.acting import Pipeline
 from headway.nouns.protocols import Floats
-from headway.nouns.records import Settled, is_own
+from headway.nouns.records import Candidate, Decision, Settled, is_own
 from headway.observe.experience import part_of
 from headway.prove.log import CENSORED, FAILED, PENDING, REWARDED, Log
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headway.nouns.protocols import Encoder
     from headway.reward.compose import Rewards
 
-__all__ = ["chunks", "speaking", "unseen"]
+__all__ = ["chunks", "reward_without", "speaking", "unseen"]
 
 _CHUNK = 2000
 _CODES = {"rewarded": REWARDED, "failed": FAILED, "censored": CENSORED, "pending": PENDING}
@@ -87,48 +87,61 @@ def _chunk(
     first_row: int,
 ) -> Log:
     decisions = [row.decision for row in batch]
-    situations = [each.situation for each in decisions]
-    sets = [each.candidates for each in decisions]
-    seeds = [each.seed for each in decisions]
-    # Where each row's candidates stand among all arms: [row, candidate], −1 past the end of a shorter set.
-    width = max(len(each) for each in sets)
-    places = np.full((len(batch), width), -1)
-    for row, candidates in enumerate(sets):
-        places[row, : len(candidates)] = [column[each.name] for each in candidates]
-    logged = np.zeros((len(batch), width))
-    for row, each in enumerate(decisions):
-        logged[row, : len(each.probabilities)] = each.probabilities
+    situations = [decision.situation for decision in decisions]
+    sets = [decision.candidates for decision in decisions]
+    seeds = [decision.seed for decision in decisions]
+    places = _places(sets, column)
     raters, without = _rated(batch, rewards)
-    roles = np.array([each.role or "none" for each in situations], dtype=np.str_)
+    roles = np.array([situation.role or "none" for situation in situations], dtype=np.str_)
     return Log.of(
-        reward=[np.nan if row.reward is None else row.reward for row in batch],
-        action=[column[each.action] for each in decisions],
-        logged=_spread(logged, places, len(column)),
+        reward=_rewards(batch),
+        action=[column[decision.action] for decision in decisions],
+        logged=_spread(_logged(decisions, places.shape[1]), places, len(column)),
         target=_spread(target.distributions(situations, sets, seeds), places, len(column)),
         baseline=_spread(baseline.distributions(situations, sets, seeds), places, len(column)),
         features=features.vectors(situations, encoder),
         status=[_CODES[row.status] for row in batch],
         settled_seq=[row.seq for row in batch],
         arms=tuple(column),
-        segments={"role": roles} if segments and any(each.role for each in situations) else {},
-        keys=np.array([each.key or "local" for each in decisions], dtype=np.str_),
+        segments={"role": roles} if segments and any(situation.role for situation in situations) else {},
+        keys=np.array([decision.key or "local" for decision in decisions], dtype=np.str_),
         guards={name: [row.signals.get(name, np.nan) for row in batch] for name in guards},
-        sources=np.array([each.source for each in decisions], dtype=np.str_),
+        sources=np.array([decision.source for decision in decisions], dtype=np.str_),
         raters=raters,
         without=without,
         first_row=first_row,
     )
 
 
+def _places(sets: Sequence[Sequence[Candidate]], column: Mapping[str, int]) -> NDArray[np.int64]:
+    """Where the candidates of a row stand among all arms: [row, candidate], −1 past the end of a shorter set."""
+    places = np.full((len(sets), max(map(len, sets))), -1)
+    for row, candidates in enumerate(sets):
+        places[row, : len(candidates)] = [column[candidate.name] for candidate in candidates]
+    return places
+
+
+def _logged(decisions: Sequence[Decision], width: int) -> Floats:
+    """The probabilities that were acted from: [row, candidate]."""
+    logged = np.zeros((len(decisions), width))
+    for row, decision in enumerate(decisions):
+        logged[row, : len(decision.probabilities)] = decision.probabilities
+    return logged
+
+
+def _rewards(batch: Sequence[Settled]) -> Floats:
+    return np.array([np.nan if row.reward is None else row.reward for row in batch])
+
+
 def _rated(batch: Sequence[Settled], rewards: Rewards | None) -> tuple[dict[str, NDArray[np.bool_]], dict[str, Floats]]:
-    """Which rows each rater had a part in, and by each that is not the project itself: the rewards without it."""
+    """Which rows every rater had a part in, and for raters other than the project itself: the rewards without them."""
     raters: dict[str, NDArray[np.bool_]] = {}
     for place, row in enumerate(batch):
         for name in row.said:
             if name not in raters:
                 raters[name] = np.zeros(len(batch), dtype=np.bool_)
             raters[name][place] = True
-    reward = np.array([np.nan if row.reward is None else row.reward for row in batch])
+    reward = _rewards(batch)
     without: dict[str, Floats] = {}
     for name, rated in raters.items():
         if is_own(name):
@@ -136,18 +149,18 @@ def _rated(batch: Sequence[Settled], rewards: Rewards | None) -> tuple[dict[str,
         left = without[name] = np.where(rated, np.nan, reward)
         for place in np.flatnonzero(rated).tolist():
             if len(batch[place].said) > 1 and rewards is not None:
-                left[place] = _less(batch[place], name, rewards)
+                left[place] = reward_without(batch[place], name, rewards)
     return raters, without
 
 
-def _less(row: Settled, rater: str, rewards: Rewards) -> float:
+def reward_without(row: Settled, rater: str, rewards: Rewards) -> float:
     """The reward that the others' signals come to, averaged as `settle` does; NaN where they settle nothing."""
-    told: dict[str, list[float]] = {}
-    for name, said in row.said.items():
+    given: dict[str, list[float]] = {}
+    for name, signals in row.said.items():
         if name != rater:
-            for signal, value in said:
-                told.setdefault(signal, []).append(value)
-    values = {name: sum(sorted(some)) / len(some) for name, some in sorted(told.items())}
+            for signal, value in signals:
+                given.setdefault(signal, []).append(value)
+    values = {name: sum(sorted(numbers)) / len(numbers) for name, numbers in sorted(given.items())}
     reward = rewards.outcome(values, age_s=0.0, decision=row.decision).reward
     return np.nan if reward is None else reward
 

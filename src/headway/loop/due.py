@@ -1,0 +1,71 @@
+"""What is due for a task. Read from where it stands (`Project.standing`), so that a restart resumes.
+
+- **guard**: something acts that may be worse than what it replaced (a canary, or a promoted policy), and enough new
+  outcomes have come in since the last look.
+- **learn**: enough newly settled decisions (`Standing.learns`).
+- **prove**: the candidate has no verdict against the current policy, or one that waits while new outcomes came in.
+- **act**: the gate admits the candidate, and `promote = "auto"`.
+
+A verdict that passed and waits for a person stops the rest: nothing replaces it under their hands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headway.promote.standing import Standing
+
+__all__ = ["Due", "Marks", "due"]
+
+_LEAST = 25  # new outcomes between two looks at the same question, and …
+_SHARE = 10  # … a tenth of what there was: the number of looks grows with the logarithm of the data
+
+
+@dataclass(slots=True)
+class Marks:
+    """What the running loop remembers of a task; losing it costs one look more."""
+
+    guarded: int = -1  # settled decisions at the last guard
+    proved: dict[str, int] = field(default_factory=dict)  # policy hash → settled decisions at its last proof
+    failures: int = 0
+    not_before: float = 0.0
+    last: float = 0.0  # when its last cycle began
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """What a cycle would do."""
+
+    guard: bool = False
+    learn: bool = False
+    prove: bool = False
+    act: bool = False
+
+    @property
+    def why(self) -> str:
+        return ", ".join(name for name in ("guard", "learn", "prove", "act") if getattr(self, name))
+
+
+def due(standing: Standing, marks: Marks, *, may_train: bool = True) -> Due:
+    """What there is to do. Guarding and acting on a verdict need no permission; learning and proving do."""
+    promoted = standing.acting is not None and standing.acting.kind in ("promote", "snapshot")
+    guard = (standing.canary is not None or promoted) and enough(standing.settled, marks.guarded)
+    act = standing.promote == "auto" and standing.admitted
+    if not may_train or standing.waits or act:
+        return Due(guard=guard, act=act)
+    if standing.learns:
+        return Due(guard=guard, learn=True, prove=True)
+    return Due(guard=guard, prove=_proves(standing, marks.proved))
+
+
+def enough(now: int, then: int) -> bool:
+    """Whether so much is new that looking again may say something else; -1: it was never looked at."""
+    return then < 0 or now - then >= max(_LEAST, then // _SHARE)
+
+
+def _proves(standing: Standing, proved: Mapping[str, int]) -> bool:
+    if standing.candidate is None:
+        return False
+    return standing.verdict is None or enough(standing.settled, proved.get(standing.candidate.digest, -1))

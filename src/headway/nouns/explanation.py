@@ -1,0 +1,123 @@
+"""A decision taken apart, made again, or predicted: what `explain`, `replay` and `rank` return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from headway.nouns.records import Outcome, Signal, State
+
+__all__ = ["DrawnAction", "ExplainedCandidate", "Explanation", "Ranked", "Replay"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedCandidate:
+    """A candidate with its probability then, and what the policy predicts for it; None where that is not known."""
+
+    name: str
+    probability: float | None
+    predicted: float | None = None
+    std: float | None = None
+
+    def document(self) -> dict[str, Any]:
+        known = {"name": self.name, "probability": self.probability}
+        if self.predicted is not None:
+            known["predicted"] = self.predicted
+        if self.std is not None:
+            known["std"] = self.std
+        return known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Who made a decision, why, with which probabilities, and how it went."""
+
+    id: str
+    task: str
+    at: str
+    text: str
+    state: State
+    episode: str | None
+    step: int | None
+    role: str
+    policy: str
+    policy_hash: str
+    exploration: str
+    source: str
+    draw: str
+    assigned: str
+    action: str
+    propensity: float | None  # None: it was not recorded
+    candidates: tuple[ExplainedCandidate, ...]
+    signals: tuple[Signal, ...]
+    outcome: Outcome
+    parts: Mapping[str, float]  # what each signal adds to the reward
+    why: str
+    asked_again: bool  # whether the same policy could be asked again: otherwise `why` says what is gone
+    confidence: float | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Plain values, for JSON; `confidence` is there if the policy could be asked again."""
+        names = (
+            "id", "task", "at", "text", "state", "episode", "step", "role", "policy", "policy_hash", "exploration",
+            "source", "draw", "assigned", "action", "propensity",
+        )  # fmt: skip
+        known: dict[str, Any] = {name: getattr(self, name) for name in names}
+        outcome = self.outcome
+        known |= {
+            "state": dict(self.state),
+            "candidates": [candidate.document() for candidate in self.candidates],
+            "signals": [asdict(signal) for signal in self.signals],
+            "outcome": {"status": outcome.status, "reward": outcome.reward, "clipped": outcome.clipped},
+            "parts": dict(self.parts),
+            "why": self.why,
+        }
+        return {**known, "confidence": self.confidence} if self.asked_again else known
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.action} by {self.policy} ({self.why}); {self.outcome.status}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnAction:
+    """An action and the probability that it was chosen with."""
+
+    action: str
+    propensity: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """A decision beside the same question asked again. `exact`: bit for bit the same; None: something is gone."""
+
+    id: str
+    policy: str
+    policy_hash: str
+    seed: int
+    stored: DrawnAction
+    exact: bool | None
+    gone: str = ""
+    replayed: DrawnAction | None = None
+    why: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """Plain values, for JSON; `replayed` and `why` are there if it could be asked again."""
+        known = asdict(self)
+        if self.replayed is None:
+            del known["replayed"], known["why"]
+        return known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A candidate with its predicted reward, and how uncertain that is."""
+
+    name: str
+    predicted: float
+    std: float | None
+    features: Mapping[str, Any] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """Plain values, for JSON: the candidate's features beside the prediction."""
+        return {"name": self.name, "predicted": self.predicted, "std": self.std, **self.features}

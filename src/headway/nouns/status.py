@@ -1,0 +1,85 @@
+"""How a project stands: what `status` returns and what terminal, page and agents show of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+__all__ = ["NextStep", "ProjectStatus", "StepVerb", "StoreStatus", "TaskStatus"]
+
+StepVerb = Literal["doctor", "end_canary", "promote", "prove", "learn", "plan", "report", "log", "decide"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextStep:
+    """The command that brings a task forward, and the reason in one sentence."""
+
+    verb: StepVerb
+    command: str
+    why: str
+    evidence: str | None = None  # the id of the evidence that it rests on
+
+    def __str__(self) -> str:
+        return f"{self.command}  ({self.why})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStatus:
+    """One task: who is current, what waits, how much there is, and what to do next."""
+
+    task: str
+    kind: str
+    family: str
+    current: str
+    current_hash: str
+    canary: str | None
+    candidates: tuple[str, ...]
+    decisions: int
+    signals: int
+    outcomes: Mapping[str, int]
+    sources: Mapping[str, int]
+    until_retrain: int
+    evidence: str | None  # the id of the latest
+    next: NextStep
+    kit_missing: str | None = None  # the family of the current policy, if no kit brings it: the rules decide
+
+    def document(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {**asdict(self), "candidates": list(self.candidates)}
+
+    def __str__(self) -> str:
+        return f"{self.task}: {self.current}, {self.decisions:,} decisions. Next: {self.next.command}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStatus:
+    """Where the rows lie."""
+
+    engine: str
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectStatus:
+    """Every task of a project, and the most urgent next step of all."""
+
+    folder: str
+    store: StoreStatus
+    tasks: tuple[TaskStatus, ...]
+    next: NextStep
+
+    def task(self, name: str) -> TaskStatus | None:
+        return next((status for status in self.tasks if status.task == name), None)
+
+    def document(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "folder": self.folder,
+            "store": asdict(self.store),
+            "tasks": [status.document() for status in self.tasks],
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.tasks), f"Next: {self.next}"])

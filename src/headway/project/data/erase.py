@@ -1,0 +1,209 @@
+"""Deleting for good: rows, what online policies had learned from them, caches; and which bundles remember them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from headway.nouns.checkpoint import Header, PolicyRef
+from headway.nouns.errors import Conflict, Damaged, HeadwayError
+from headway.nouns.records import Settled
+from headway.observe import erase as rows
+from headway.observe.erase import DeletionFilter, MatchedRows
+from headway.observe.experience import part_of
+from headway.project.publish import SPLIT, add_bundle, new_entry
+from headway.promote.ledger import Entry
+
+if TYPE_CHECKING:
+    from headway.project import Project
+
+__all__ = ["DeletionReport", "erase", "retain"]
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionReport:
+    """What was deleted, and what may still hold some of it."""
+
+    decisions: int = 0
+    signals: int = 0
+    episodes: int = 0
+    outcomes: int = 0
+    candidate_sets: int = 0
+    raters: int = 0
+    jobs: int = 0
+    experiences: int = 0
+    details: int = 0  # what kits kept beside the decisions
+    tasks: tuple[str, ...] = ()
+    snapshots: Mapping[str, str] = field(default_factory=dict)  # online policies without what was deleted, by task
+    bundles: tuple[str, ...] = ()  # that were learned from deleted rows
+    remains: tuple[str, ...] = ()  # files that may still hold some of it
+    dry_run: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        lists = {name: list(getattr(self, name)) for name in ("tasks", "bundles", "remains")}
+        return {**asdict(self), **lists}
+
+
+class _RollBack(Exception):
+    """Ends a dry run: the transaction is rolled back."""
+
+
+def erase(project: Project, wanted: DeletionFilter, *, dry_run: bool = False, rewrite: bool = True) -> DeletionReport:
+    """Delete what is wanted, in one transaction; then settle again what lost signals, and clean the disk.
+
+    Nothing else settles meanwhile. If an online policy published a snapshot in between, it starts over.
+    `dry_run` does all of it and rolls back, so that its counts are exact. `rewrite` gives the space back to the disk.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _erase(project, wanted, dry_run, rewrite)
+        except Conflict:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _erase(project: Project, wanted: DeletionFilter, dry_run: bool, rewrite: bool) -> DeletionReport:
+    with project.lock():
+        matched = rows.look(project.database, wanted)
+        bundles = _bundles(project, matched)
+        snapshots = [] if dry_run else _snapshots(project, matched)
+        with suppress(_RollBack), project.database.transaction() as connection:
+            deleted = rows.erase(connection, wanted, matched)
+            for snapshot in snapshots:
+                project.ledger.write(connection, snapshot)
+            if dry_run:
+                raise _RollBack
+    report = DeletionReport(
+        decisions=deleted["decisions"],
+        signals=deleted["signals"],
+        episodes=deleted["episodes"],
+        outcomes=deleted["settled"],
+        candidate_sets=deleted["candidate_sets"],
+        raters=deleted["raters"],
+        jobs=deleted["jobs"],
+        experiences=deleted.get("experiences", 0),
+        details=deleted["details"],
+        tasks=tuple(matched.tasks),
+        snapshots={snapshot.task: snapshot.policy for snapshot in snapshots},
+        bundles=tuple(bundles),
+        dry_run=dry_run,
+    )
+    if dry_run:
+        return report
+    project.servings.forget_vectors()
+    for task in matched.tasks:
+        project.servings.forget(task)
+        with suppress(HeadwayError):  # recorded once, no longer declared: there is no reward to settle by
+            project.settle(task)
+    return replace(report, remains=tuple(project.database.purge(rewrite=rewrite)))
+
+
+def retain(project: Project, *, dry_run: bool = False) -> DeletionReport | None:
+    """Delete what is older than `[store] keep_days`; None where that is not set or nothing is that old."""
+    days = project.settings.store.keep_days
+    if not days:
+        return None
+    wanted = DeletionFilter(before=project.clock() - days * 86_400.0)
+    if rows.look(project.database, wanted).nothing:
+        return None
+    return erase(project, wanted, dry_run=dry_run, rewrite=False)
+
+
+# -- what was learned
+
+
+def _counted(header: Header, row: Settled) -> bool:
+    """Whether a bundle has read a row of the log."""
+    trained: Mapping[str, Any] = header.trained_on
+    if row.reward is None or row.seq > int(trained.get("upto", 0)):
+        return False
+    if row.seq > int(trained.get("folded_from", trained.get("upto", 0))):
+        return True  # folded in, whatever its part
+    if row.decision.source == "mined" and "mined" not in trained.get("sources", {}):
+        return False
+    return part_of(row.decision) in trained.get("first_parts", trained.get("parts", ()))
+
+
+def _bundles(project: Project, matched: MatchedRows) -> list[str]:
+    """References of the bundles that were learned from matched rows."""
+    headers: dict[str, dict[str, Header]] = {}
+    for digest in project.registry.digests():
+        with suppress(Damaged):
+            header = project.registry.header(digest)
+            headers.setdefault(header.task, {})[digest] = header
+    touched = []
+    for task in matched.tasks:
+        left = headers.get(task, {})
+        for row in rows.outcomes(project.database, matched, task) if left else ():
+            hit = [digest for digest, header in left.items() if _counted(header, row)]
+            touched += hit
+            for digest in hit:
+                del left[digest]
+            if not left:
+                break
+    return sorted(str(project.registry.ref(digest)) for digest in touched)
+
+
+def _snapshots(project: Project, matched: MatchedRows) -> list[Entry]:
+    entries = [_snapshot_without(project, task, matched) for task in matched.tasks]
+    return [entry for entry in entries if entry is not None]
+
+
+def _snapshot_without(project: Project, task: str, matched: MatchedRows) -> Entry | None:
+    """The snapshot of an online task's current policy without the matched rows; None where it has read none of them."""
+    from headway.project.learn import encoder_spec
+
+    if task not in project.settings.tasks and project.settings.declared:
+        return None
+    settings = project.settings.task(task)
+    serving = project.servings.of(settings)
+    if settings.online != "live" or PolicyRef.parse(serving.ref).built_in:
+        return None
+    header = project.registry.header(serving.digest)
+    encoder = project.servings.encoder(encoder_spec(project, settings))
+    teacher = project.catalogue.online_learner(header.family, encoder=encoder)
+    policy = project.servings.policy(task, project.servings.body(settings), serving.ref, serving.digest)
+    state = teacher.state_from(policy)
+    upto = int(header.trained_on["upto"])
+    read = [row for row in _standing_rows(project, matched, task, upto) if _counted(header, row)]
+    if not read:
+        return None
+    for row in read:
+        teacher.update(state, row, -1)
+    published = add_bundle(
+        project,
+        teacher.learned(state, dict(header.trained_on)),
+        task=task,
+        kind=settings.kind,
+        encoder=header.encoder,
+        seed=header.seed,
+        upto=upto,
+        parts=header.trained_on["parts"],
+        split=SPLIT,
+        parent=serving.digest,
+    )
+    return new_entry(
+        project,
+        task,
+        "snapshot",
+        published.ref,
+        published.digest,
+        expects=serving.digest,
+        why=f"took back {len(read):,} deleted rows",
+        detail={"upto": upto, "origin": header.trained_on.get("origin", serving.digest)},
+    )
+
+
+def _standing_rows(project: Project, matched: MatchedRows, task: str, upto: int) -> Iterator[Settled]:
+    """For every draw the row that stood when the log was at `upto`: the one that a fold up to there has counted."""
+    last: dict[int, Settled] = {}
+    for row in rows.outcomes(project.database, matched, task):
+        if row.seq <= upto:
+            last[row.decision.seq] = row
+    yield from last.values()

@@ -1,0 +1,119 @@
+"""What a learner reads, as a file: settled rows with their part of the split, leaky fields left out."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from headway.nouns.errors import Conflict
+from headway.nouns.protocols import Progress
+from headway.observe.rows import dumps
+from headway.project.learn import LEARNED_PARTS, Readable, readable
+
+if TYPE_CHECKING:
+    from headway.nouns.records import Settled
+    from headway.project import Project
+
+__all__ = ["TransformReport", "transform"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformReport:
+    """What was written: rows by part and by source, and the fields that were left out."""
+
+    task: str
+    file: str
+    rows: int
+    parts: Mapping[str, int]
+    sources: Mapping[str, int]
+    left_out: tuple[str, ...]
+    upto: int
+    reward_version: str
+
+    def document(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {**asdict(self), "left_out": list(self.left_out)}
+
+
+def transform(
+    project: Project,
+    task: str,
+    out: Path,
+    *,
+    mined: bool = False,
+    trust: Sequence[str] = (),
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> TransformReport:
+    """Write the train and tune parts of a task to `out`; the file appears whole or not at all."""
+    if out.exists() and not overwrite:
+        raise Conflict(
+            f"{str(out)!r} exists already.", code="file_exists", hint="Choose another name, or overwrite it (--force)."
+        )
+    project.settings.task(task)
+    source = readable(project, task, trust=trust, mined=mined)
+    parts: Counter[str] = Counter()
+    sources: Counter[str] = Counter()
+    with _whole_file(out) as file:
+        for part, row in _rewarded(source):
+            parts[part] += 1
+            sources[row.decision.source] += 1
+            file.write(f"{dumps(_row(row, part))}\n")
+            if progress is not None and parts.total() % 10_000 == 0:
+                progress("transform", parts.total(), None)
+    return TransformReport(
+        task=task,
+        file=str(out),
+        rows=parts.total(),
+        parts={part: parts[part] for part in LEARNED_PARTS},
+        sources=dict(sorted(sources.items())),
+        left_out=source.left_out,
+        upto=source.upto,
+        reward_version=project.rewards(task).version,
+    )
+
+
+def _rewarded(source: Readable) -> Iterator[tuple[str, Settled]]:
+    for part in LEARNED_PARTS:
+        for row in source.experience.part(part):
+            if row.reward is not None:
+                yield part, row
+
+
+@contextmanager
+def _whole_file(out: Path) -> Iterator[TextIO]:
+    """A file beside `out` that takes its name when everything is written."""
+    handle, name = tempfile.mkstemp(prefix=f".{out.name[:100]}-", dir=out.parent)
+    scratch = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(out)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _row(row: Settled, part: str) -> dict[str, Any]:
+    decision = row.decision
+    chosen = decision.candidates[decision.index]
+    return {
+        "id": decision.id,
+        "part": part,
+        "text": decision.situation.text,
+        "state": dict(decision.situation.state),
+        "role": decision.situation.role,
+        "action": {"name": chosen.name, **chosen.features},
+        "candidates": [candidate.name for candidate in decision.candidates],
+        "propensity": decision.propensity if decision.propensity_known else None,
+        "reward": row.reward,
+        "status": row.status,
+        "source": decision.source,
+    }

@@ -1,0 +1,370 @@
+"""Looking without changing anything: status, next step, explain, replay, rank, verdicts, raters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from headway.nouns.errors import HeadwayError, InvalidInput
+from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Ranked, Replay
+from headway.nouns.records import Decision, Situation
+from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatus
+from headway.observe.rows import loads
+from headway.project.inputs import Offer, checked_state, checked_text
+from headway.project.prove.subject import candidate_policy, current_policy, gate_rules, stored_evidence
+from headway.promote import gate
+from headway.promote.next_step import Activity, most_urgent
+from headway.promote.next_step import next_step as step_of
+from headway.promote.standing import CandidatePolicy, Standing
+
+if TYPE_CHECKING:
+    from headway.decide.acting import Acted
+    from headway.nouns.evidence import Evidence, Verdict
+    from headway.observe.query import Counts
+    from headway.project import Project
+    from headway.promote.ledger import Entry
+    from headway.prove.page import Page
+    from headway.reward.agree import Question
+    from headway.reward.raters import Agreed
+    from headway.settings import TaskSettings
+
+__all__ = [
+    "JudgedEvidence",
+    "explain",
+    "judge_evidence",
+    "next_step",
+    "questions_to_ask",
+    "rank",
+    "rater_agreement",
+    "replay",
+    "standing",
+    "status",
+    "verdict_on",
+]
+
+_LATEST = 10_000  # decisions that a question to a rater is chosen from
+
+
+# -- one decision
+
+
+def explain(project: Project, identifier: str) -> Explanation:
+    """Who made a decision, why, with which probabilities, and how it went."""
+    decision = project.query.decision(identifier)
+    project.settle(decision.task)
+    signals = project.query.signals(identifier)
+    values = {signal.name: signal.value for signal in signals if signal.value is not None}
+    again, gone = _asked_again(project, decision)
+    situation = decision.situation
+    return Explanation(
+        id=decision.id,
+        task=decision.task,
+        at=_time(decision.at),
+        text=situation.text,
+        state=situation.state,
+        episode=situation.episode,
+        step=situation.step,
+        role=situation.role,
+        policy=decision.policy,
+        policy_hash=decision.policy_hash,
+        exploration=decision.exploration,
+        source=decision.source,
+        draw=decision.draw_id or decision.id,
+        assigned=decision.assigned,
+        action=decision.action,
+        propensity=decision.propensity if decision.propensity_known else None,
+        candidates=_candidates(decision, again),
+        signals=tuple(signals),
+        outcome=project.query.outcome(decision),
+        parts=project.rewards(decision.task).parts(values),
+        why=f"not known any more: {gone}" if again is None else again.why,
+        asked_again=again is not None,
+        confidence=None if again is None else again.opinion.confidence,
+    )
+
+
+def _candidates(decision: Decision, again: Acted | None) -> tuple[ExplainedCandidate, ...]:
+    mean = None if again is None else again.opinion.mean
+    std = None if again is None else again.opinion.std
+    columns = zip_longest(
+        decision.candidates,
+        decision.probabilities,
+        () if mean is None else mean.tolist(),
+        () if std is None else std.tolist(),
+    )
+    return tuple(
+        ExplainedCandidate(name=candidate.name, probability=probability, predicted=predicted, std=spread)
+        for candidate, probability, predicted, spread in columns
+    )
+
+
+def replay(project: Project, identifier: str) -> Replay:
+    """The same question to the same policy with the same seed, beside what was stored."""
+    decision = project.query.decision(identifier)
+    again, gone = _asked_again(project, decision)
+    action, exact, replayed = "", None, None
+    if again is not None:
+        action = decision.candidates[again.index].name
+        exact = action == decision.action and tuple(again.probabilities.tolist()) == decision.probabilities
+        replayed = DrawnAction(action=action, propensity=float(again.probabilities[again.index]))
+    return Replay(
+        id=decision.id,
+        policy=decision.policy,
+        policy_hash=decision.policy_hash,
+        seed=decision.seed,
+        stored=DrawnAction(action=decision.action, propensity=decision.propensity),
+        exact=exact,
+        gone=gone,
+        replayed=replayed,
+        why="" if again is None else again.why,
+    )
+
+
+def _asked_again(project: Project, decision: Decision) -> tuple[Acted | None, str]:
+    """The same question to the same policy under the configuration of that time, or what of it is gone."""
+    if decision.exploration == "elsewhere":
+        known = "only its probabilities were" if decision.propensity_known else "not even its probabilities were"
+        return None, f"the decision was made elsewhere; {known} recorded"
+    source = decision
+    if decision.draw_id:
+        drawn = project.query.find(decision.draw_id)
+        if drawn is None:
+            return None, f"the draw {decision.draw_id} that it repeats was deleted"
+        source = drawn
+    body = loads(project.query.config(source.config_hash))
+    try:
+        pipeline = project.servings.pipeline(source.task, body, source.policy, source.policy_hash)
+        encoder = project.servings.encoder(body["encoder_spec"]).version
+        if encoder != body["encoder"]:
+            return None, f"the encoder {body['encoder']!r} was replaced by {encoder!r}"
+        return pipeline.act(source.situation, source.candidates, source.seed), ""
+    except HeadwayError as error:
+        return None, error.message
+
+
+def rank(
+    project: Project,
+    task: str,
+    candidates: Iterable[Offer] | None,
+    text: str,
+    *,
+    state: dict[str, Any] | None = None,
+    role: str = "",
+    policy: str | None = None,
+) -> list[Ranked]:
+    """Candidates in order of predicted reward; nothing is logged."""
+    settings = project.settings.task(task)
+    offered = project.offers.candidates(task, candidates, settings.actions)
+    situation = Situation(task=task, text=project.redact(checked_text(text)), state=checked_state(state), role=role)
+    ref, digest = project.servings.resolve(settings, policy or "current")
+    pipeline = project.servings.pipeline(task, project.servings.body(settings), ref, digest)
+    opinion = pipeline.act(situation, offered, 0).opinion
+    if opinion.mean is None:
+        raise InvalidInput(
+            f"{ref} does not predict rewards, so it cannot score or rank.",
+            code="no_prediction",
+            hint=f"Learn and promote a policy first: headway learn {task}",
+        )
+    std = opinion.std.tolist() if opinion.std is not None else [None] * len(offered)
+    ranked = [
+        Ranked(name=candidate.name, predicted=mean, std=spread, features=candidate.features)
+        for candidate, mean, spread in zip(offered, opinion.mean.tolist(), std, strict=True)
+    ]
+    return sorted(ranked, key=lambda candidate: -candidate.predicted)
+
+
+# -- a task, and all of them
+
+
+def status(project: Project) -> ProjectStatus:
+    """Every declared task: who is current, what waits, how much there is, what to do next."""
+    tasks: list[TaskStatus] = []
+    for name in project.tasks():
+        try:
+            settings = project.settings.task(name)
+        except HeadwayError:
+            continue  # recorded once, no longer declared: `data stats` still counts it
+        tasks.append(_task_status(project, settings))
+    database = project.database
+    return ProjectStatus(
+        folder=str(project.folder),
+        store=StoreStatus(engine=database.engine, name=database.name, bytes=database.size()),
+        tasks=tuple(tasks),
+        next=most_urgent(task.next for task in tasks),
+    )
+
+
+def _task_status(project: Project, settings: TaskSettings) -> TaskStatus:
+    name = settings.name
+    project.settle(name)
+    serving = project.servings.of(settings)
+    counts = project.query.counts(name)
+    ledger = project.ledger
+    stands = standing(project, name)
+    return TaskStatus(
+        task=name,
+        kind=settings.kind,
+        family=settings.family,
+        current=serving.ref,
+        current_hash=serving.digest,
+        canary=serving.canary or None,
+        candidates=tuple(
+            entry.policy for entry in ledger.challengers(name) if ledger.state(name, entry.policy_hash) != "current"
+        ),
+        decisions=counts.decisions,
+        signals=counts.signals,
+        outcomes=dict(counts.by_status),
+        sources=dict(counts.by_source),
+        until_retrain=stands.until_retrain,
+        evidence=ledger.latest_evidence(name),
+        next=step_of(stands, _activity(counts)),
+        kit_missing=stands.kit_missing,
+    )
+
+
+def next_step(project: Project, task: str, policy: str | None = None) -> NextStep:
+    """What to do next for a task, or with one policy of it."""
+    candidate = None if policy is None else candidate_policy(project, policy, task)
+    return step_of(standing(project, task, candidate), _activity(project.query.counts(task)))
+
+
+def _activity(counts: Counts) -> Activity:
+    return Activity(decisions=counts.decisions, signals=counts.signals, pending=counts.by_status.get("pending", 0))
+
+
+def standing(project: Project, task: str, candidate: CandidatePolicy | None = None) -> Standing:
+    """Where a task stands now, from ledger and store; about its newest candidate unless one is given."""
+    settings = project.settings.task(task)
+    heads = project.ledger.heads(task)
+    current = current_policy(project, settings, heads)
+    newest = heads.candidate
+    mark = int(newest.detail.get("upto", 0)) if newest is not None else 0
+    if candidate is not None:
+        candidate = replace(candidate, newest=newest is not None and newest.policy_hash == candidate.digest)
+    elif newest is not None and not _decided(project, newest, current.digest):
+        candidate = CandidatePolicy(task=task, ref=newest.policy, digest=newest.policy_hash)
+    return Standing(
+        task=task,
+        current=current,
+        acting=heads.current,
+        canary=heads.canary,
+        candidate=candidate,
+        admission=None if candidate is None else _admission(project, settings, candidate, current.digest),
+        settled=project.query.count_settled(task),
+        since=project.query.count_settled(task, after=mark),
+        retrain_after=settings.retrain_after,
+        gate=settings.gate,
+        promote=settings.promote,
+        canary_share=settings.canary,
+        has_actions=bool(settings.actions),
+    )
+
+
+def _decided(project: Project, newest: Entry, current_hash: str) -> bool:
+    """Whether the newest candidate is no longer one: it is current, or it was set aside."""
+    if newest.policy_hash == current_hash:
+        return True
+    return project.ledger.state(newest.task, newest.policy_hash) in ("current", "retired")
+
+
+def _admission(
+    project: Project, settings: TaskSettings, candidate: CandidatePolicy, current_hash: str
+) -> gate.Admission:
+    identifier = project.ledger.latest_evidence(settings.name, candidate.digest)
+    return gate.admission(
+        candidate_hash=candidate.digest,
+        current_hash=current_hash,
+        evidence=None if identifier is None else stored_evidence(project, identifier),
+        reward_version=project.rewards(settings.name).version,
+        rules=gate_rules(settings),
+        gate_on=settings.gate == "on",
+    )
+
+
+# -- evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedEvidence:
+    """A stored evidence as the gate judges it today, in words.
+
+    `current`: its candidate decides now. `fresh`: it is about the policy that is current now.
+    """
+
+    evidence: Evidence = field(repr=False)
+    page: Page = field(repr=False)
+    state: str
+    current: bool
+    fresh: bool
+    next: NextStep  # with this candidate
+
+    def document(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        import msgspec
+
+        names = ("id", "task", "candidate", "candidate_hash", "against", "against_hash", "n", "needed")
+        return {
+            **msgspec.to_builtins(self.page),
+            **{name: getattr(self.evidence, name) for name in names},
+            "difference": asdict(self.evidence.difference),
+            "bounds": self.evidence.bounds,
+            "estimated": bool(self.page.values),
+            "current": self.current,
+            "fresh": self.fresh,
+            "next": asdict(self.next),
+        }
+
+
+def judge_evidence(project: Project, identifier: str) -> JudgedEvidence:
+    """A stored evidence in words, and what to do about it."""
+    from headway.prove.page import page_of
+
+    evidence = stored_evidence(project, identifier)
+    settings = project.settings.task(evidence.task)
+    current = current_policy(project, settings)
+    verdict = gate.verdict(evidence, gate_rules(settings))
+    candidate = CandidatePolicy(task=evidence.task, ref=evidence.candidate, digest=evidence.candidate_hash)
+    return JudgedEvidence(
+        evidence=evidence,
+        page=page_of(verdict),
+        state=verdict.state,
+        current=evidence.candidate_hash == current.digest,
+        fresh=evidence.against_hash == current.digest,
+        next=step_of(standing(project, evidence.task, candidate)),
+    )
+
+
+def verdict_on(project: Project, evidence: str) -> Verdict:
+    """What the gate says about a stored evidence today; by the shipped rules where its task is no longer declared."""
+    stored = stored_evidence(project, evidence)
+    settings = project.settings
+    declared = stored.task in settings.tasks or not settings.declared
+    return gate.verdict(stored, gate_rules(settings.task(stored.task)) if declared else None)
+
+
+# -- raters
+
+
+def rater_agreement(project: Project, task: str) -> dict[str, Agreed[int]]:
+    """By signal that several people give: what they agree on, and how each rates. Works with `consensus` off too."""
+    from headway.observe.settle import given
+    from headway.reward.agree import by_signal
+
+    return by_signal(project.rewards(task), given(project.database, project.query, task, several=True))
+
+
+def questions_to_ask(project: Project, task: str, *, count: int, signal: str | None = None) -> list[Question]:
+    """Which of the latest decisions to ask a rater about next, the most informative first."""
+    from headway.observe.settle import given
+    from headway.reward.agree import questions
+
+    decisions = (decision for decision in project.query.latest(task, _LATEST) if not decision.draw_id)
+    ratings = given(project.database, project.query, task)
+    return questions(decisions, ratings, project.rewards(task), count=count, signal=signal)
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,201 @@
+"""Learning: a candidate from what has settled, or one more snapshot of a policy that learns online."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from headway.nouns.checkpoint import Header, PolicyRef
+from headway.nouns.errors import InvalidInput
+from headway.nouns.protocols import Learned, Progress
+from headway.nouns.records import Settled
+from headway.observe.experience import Recorded, part_of, without
+from headway.project.publish import SPLIT, add_bundle, publish_policy, record_change
+from headway.promote.prune import prune
+
+if TYPE_CHECKING:
+    from headway.project import Project
+    from headway.settings import TaskSettings
+
+__all__ = ["FOLDED_PARTS", "LEARNED_PARTS", "Readable", "due", "encoder_spec", "fold", "learn", "readable"]
+
+LEARNED_PARTS = ("train", "tune")
+FOLDED_PARTS = ("train", "tune", "prove")  # an online policy reads every row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readable:
+    """The settled rows that a learner may read: up to row `upto`, without the fields in `left_out`."""
+
+    experience: Recorded
+    upto: int
+    left_out: tuple[str, ...]
+
+
+def readable(project: Project, task: str, *, trust: Sequence[str], mined: bool) -> Readable:
+    """What `learn` reads of a task. Fields that give the outcome away are left out, but for those in `trust`."""
+    from headway.project.data.leaks import check_leaks
+
+    project.settle(task)
+    upto = project.query.last_settled(task)
+    leaky = check_leaks(project, task, parts=LEARNED_PARTS, mined=mined).fields
+    left_out = [field for field in leaky if field not in trust and field.removesuffix(":numbers") not in trust]
+    experience = Recorded(project.query, task, upto=upto, left_out=left_out, mined=mined)
+    return Readable(experience=experience, upto=upto, left_out=tuple(left_out))
+
+
+def learn(
+    project: Project,
+    task: str,
+    *,
+    family: str | None,
+    seed: int | None,
+    progress: Progress | None,
+    knobs: Mapping[str, Any],
+    trust: Sequence[str] = (),
+    mined: bool = False,
+) -> str:
+    """Learn a candidate and publish it; its reference. Rows with mined labels are read only if `mined` is set."""
+    settings = project.settings.task(task)
+    family = family or settings.family
+    encoder = project.servings.encoder(encoder_spec(project, settings))
+    teacher = project.catalogue.learner(family, encoder=encoder)
+    rows = readable(project, task, trust=trust, mined=mined)
+    seed = settings.seed if seed is None else seed
+    knobs = dict(knobs)
+    start = _start(project, settings, family, knobs.pop("resume", None))
+    learned = teacher.learn(rows.experience, {**_knobs(settings), **knobs}, seed, progress, **start.keywords)
+    learned = _with_choices(learned, rows.left_out, mined)
+    published = publish_policy(
+        project,
+        learned,
+        task=settings.name,
+        kind=settings.kind,
+        encoder=encoder.version,
+        seed=seed,
+        upto=rows.upto,
+        parts=LEARNED_PARTS,
+        split=SPLIT,
+        parent=start.digest,
+        why=f"learned from {sum(learned.trained_on.get('sources', {}).values()):,} decisions",
+    )
+    return published.ref
+
+
+def _with_choices(learned: Learned, left_out: Sequence[str], mined: bool) -> Learned:
+    """What the header says about how the rows were chosen."""
+    chosen: dict[str, Any] = {}
+    if left_out:
+        chosen["left_out"] = list(left_out)
+    if mined:
+        chosen["mined"] = True
+    return replace(learned, trained_on={**learned.trained_on, **chosen}) if chosen else learned
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Where learning starts: from nothing, or from a policy."""
+
+    digest: str | None
+    keywords: dict[str, Any]
+
+
+def _start(project: Project, settings: TaskSettings, family: str, resume: str | None) -> _Start:
+    if resume is None:
+        return _Start(None, {})
+    if not project.catalogue.family(family).resumable:
+        resumable = [name for name, row in project.catalogue.all("families").items() if row.resumable]
+        raise InvalidInput(
+            f"The family {family!r} cannot resume from {resume!r}.",
+            code="not_resumable",
+            hint=f"Omit `resume`, or use one of: {', '.join(resumable)}.",
+        )
+    ref, digest = project.servings.resolve(settings, resume)
+    policy = project.servings.policy(settings.name, project.servings.body(settings), ref, digest)
+    return _Start(digest, {"resume": policy})
+
+
+def due(project: Project, task: str) -> int:
+    """Newly settled decisions that are missing until the task is learned again."""
+    project.settle(task)
+    newest = project.ledger.last(task, "candidate")
+    mark = int(newest.detail.get("upto", 0)) if newest is not None else 0
+    return max(0, project.settings.task(task).retrain_after - project.query.count_settled(task, after=mark))
+
+
+def fold(project: Project, task: str) -> str | None:
+    """The current policy's state, with every row settled since its mark added and every replaced one taken away."""
+    settings = project.settings.task(task)
+    serving = project.servings.of(settings)
+    if PolicyRef.parse(serving.ref).built_in:
+        return None
+    project.settle(task)
+    header = project.registry.header(serving.digest)
+    encoder = project.servings.encoder(encoder_spec(project, settings))
+    teacher = project.catalogue.online_learner(header.family, encoder=encoder)
+    mark = int(header.trained_on["upto"])
+    policy = project.servings.policy(task, project.servings.body(settings), serving.ref, serving.digest)
+    state = teacher.state_from(policy)
+    last = mark
+    for row, sign in _changes(project, task, mark, header):
+        if sign:
+            teacher.update(state, row, sign)
+        last = max(last, row.seq)
+    if last == mark:
+        return None
+    trained = {
+        **header.trained_on,
+        "origin": header.trained_on.get("origin", serving.digest),
+        "first_parts": header.trained_on.get("first_parts", header.trained_on["parts"]),
+        "folded_from": header.trained_on.get("folded_from", mark),
+    }
+    published = add_bundle(
+        project,
+        teacher.learned(state, trained),
+        task=settings.name,
+        kind=settings.kind,
+        encoder=header.encoder,
+        seed=header.seed,
+        upto=last,
+        parts=FOLDED_PARTS,
+        split=SPLIT,
+        parent=serving.digest,
+    )
+    record_change(
+        project,
+        task,
+        "snapshot",
+        published.ref,
+        published.digest,
+        expects=serving.digest,
+        why=f"folded settled rows {mark + 1:,} to {last:,}",
+        detail={"upto": last, "origin": trained["origin"]},
+    )
+    prune(project.ledger, project.registry, task, now=project.clock())
+    return published.ref
+
+
+def _changes(project: Project, task: str, mark: int, header: Header) -> Iterator[tuple[Settled, int]]:
+    """Rows since the mark, each after the row that it replaces is taken back, if the state has read that one."""
+    first_parts = header.trained_on.get("first_parts", header.trained_on["parts"])
+    start = int(header.trained_on.get("folded_from", mark))
+    left_out, mined = header.trained_on.get("left_out", ()), header.trained_on.get("mined", False)
+    for row in project.query.settled(task, after=mark, corrections=True):
+        weak = row.decision.source == "mined" and not mined
+        if row.replaces is not None and not weak:
+            before = project.query.settled_row(row.replaces)
+            read = before.seq > start or part_of(before.decision) in first_parts
+            if read and before.reward is not None:
+                yield replace(without(before, left_out), seq=row.seq), -1
+        yield without(row, left_out), 0 if row.reward is None or weak else 1
+
+
+def encoder_spec(project: Project, settings: TaskSettings) -> Any:
+    """The encoder that a task's configuration names."""
+    return project.servings.body(settings)["encoder_spec"]
+
+
+def _knobs(settings: TaskSettings) -> dict[str, Any]:
+    """What the task's settings say to its learner. Exploration is the pipeline's: the policy itself is greedy."""
+    return {"costs": dict(settings.costs), "cost_weight": settings.cost_weight, "explore": "greedy"}

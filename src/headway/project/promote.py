@@ -1,0 +1,278 @@
+"""Changing who is live: promote on evidence, a canary on a share of the traffic, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import Conflict, GateRefused, InvalidInput
+from headway.nouns.evidence import Evidence, Verdict
+from headway.project.prove.examine import examine
+from headway.project.prove.subject import (
+    candidate_policy,
+    current_policy,
+    gate_rules,
+    known_raters,
+    stored_evidence,
+)
+from headway.project.publish import record_change
+from headway.project.serving import baseline_ref
+from headway.promote import gate
+from headway.promote.ledger import Entry, EntryKind
+
+if TYPE_CHECKING:
+    from headway.project import Project
+    from headway.promote.standing import CandidatePolicy, CurrentPolicy
+    from headway.settings import TaskSettings
+
+__all__ = ["canary", "guard", "promote", "retire", "rollback", "shadow"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reason:
+    """Why a promotion is allowed, for its row in the ledger."""
+
+    why: str
+    evidence_id: str | None = None
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+def promote(
+    project: Project,
+    policy: str | None,
+    *,
+    because: Verdict | None,
+    task: str | None,
+    who: str,
+    trust: Sequence[str] = (),
+) -> Entry:
+    """Make a candidate current if the gate admits it."""
+    trusted = known_raters(project, trust)
+    heads = None if task is None else project.ledger.heads(task)
+    candidate = candidate_policy(project, policy, task, heads)
+    settings = project.settings.task(candidate.task)
+    _verify(project, candidate)
+    heads = heads or project.ledger.heads(candidate.task)
+    current = current_policy(project, settings, heads)
+    reason = _admitted(project, settings, candidate, current, because, trusted)
+    return _become(
+        project,
+        settings,
+        "promote",
+        (candidate.ref, candidate.digest),
+        expects=current.expects,
+        who=who,
+        reason=reason,
+    )
+
+
+def _admitted(
+    project: Project,
+    settings: TaskSettings,
+    candidate: CandidatePolicy,
+    current: CurrentPolicy,
+    because: Verdict | None,
+    trusted: Sequence[str],
+) -> _Reason:
+    """The gate's word, as the reason of a promotion or as an error."""
+    evidence = _evidence(project, candidate, because) if settings.gate == "on" else None
+    rules = gate_rules(settings, trusted)
+    admission = gate.admission(
+        candidate_hash=candidate.digest,
+        current_hash=current.digest,
+        evidence=evidence,
+        reward_version=project.rewards(settings.name).version,
+        rules=rules,
+        gate_on=settings.gate == "on",
+    )
+    if admission.state != "admitted":
+        raise _refusal(admission, candidate, current)
+    if admission.verdict is None or evidence is None:
+        return _Reason(why="gate off")
+    why = str(admission.verdict)
+    resting = gate.resting_on(admission.verdict, rules.trusted)
+    if not resting:
+        return _Reason(why=why, evidence_id=evidence.id)
+    return _Reason(
+        why=f"{why} (trusting {', '.join(resting)})",
+        evidence_id=evidence.id,
+        detail={"trusted_keys": list(resting)},
+    )
+
+
+def _evidence(project: Project, candidate: CandidatePolicy, because: Verdict | None) -> Evidence | None:
+    """The evidence that a promotion names, or the latest about the candidate."""
+    given = because.evidence if because is not None else None
+    identifier = given.id if given is not None else project.ledger.latest_evidence(candidate.task, candidate.digest)
+    if identifier is None:
+        return None
+    evidence = stored_evidence(project, identifier)
+    if evidence.candidate_hash != candidate.digest:
+        raise InvalidInput(f"That evidence is about {evidence.candidate}, not {candidate.ref}.", code="wrong_evidence")
+    return evidence
+
+
+def _refusal(admission: gate.Admission, candidate: CandidatePolicy, current: CurrentPolicy) -> Conflict | GateRefused:
+    task, ref, verdict = candidate.task, candidate.ref, admission.verdict
+    if admission.state == "already_current":
+        return Conflict(f"{ref} is current already.", code="already_current", hint=f"Undo: headway rollback {task}")
+    if verdict is None or verdict.evidence is None:
+        return GateRefused(
+            f"There is no evidence for {ref} yet.",
+            reasons=("nothing was proven",),
+            hint=f"Prove it first: headway prove {task}",
+        )
+    if admission.state == "stale":
+        if verdict.evidence.against_hash != current.digest:
+            what = f"{ref} was proven against {verdict.evidence.against}; {current.ref} is current of {task!r} now."
+        else:
+            what = f"{ref} was proven under another definition of the reward of {task!r}."
+        return Conflict(what, code="stale_evidence", hint=f"Prove it again: headway prove {task}")
+    return GateRefused(" ".join(verdict.reasons), reasons=verdict.reasons, hint=verdict.hint.strip())
+
+
+def rollback(project: Project, task: str, *, to: str | None, why: str, who: str) -> Entry:
+    """Make the previous policy, or `to`, current again."""
+    settings = project.settings.task(task)
+    current = current_policy(project, settings)
+    ref, digest = _previous(project, settings) if to is None else project.servings.resolve(settings, to)
+    if digest == current.digest:
+        raise Conflict(
+            f"{ref} is current already; there is nothing to roll back to.",
+            code="already_current",
+            hint=f"`headway status` shows the ledger of {task!r}.",
+        )
+    _verify_bundle(project, task, ref, digest)
+    reason = _Reason(why=why or f"back from {current.ref}")
+    return _become(project, settings, "rollback", (ref, digest), expects=current.expects, who=who, reason=reason)
+
+
+def _previous(project: Project, settings: TaskSettings) -> tuple[str, str]:
+    """(reference, hash) of the policy before the current one: promoted, or the built-in baseline."""
+    previous = project.ledger.previous(settings.name)
+    if previous is not None:
+        return previous.policy, previous.policy_hash
+    body = project.servings.body(settings)
+    ref = baseline_ref(body)
+    return ref, project.servings.baseline_digest(ref, body)
+
+
+def _become(
+    project: Project,
+    settings: TaskSettings,
+    kind: EntryKind,
+    policy: tuple[str, str],
+    *,
+    expects: str,
+    who: str,
+    reason: _Reason,
+) -> Entry:
+    """The row that makes a policy current, refused if another one became current in between."""
+    ref, digest = policy
+    entry = record_change(
+        project,
+        settings.name,
+        kind,
+        ref,
+        digest,
+        expects=expects,
+        why=reason.why,
+        who=who,
+        evidence_id=reason.evidence_id,
+        detail=reason.detail,
+    )
+    if not project.settings.policy_override:
+        assert project.servings.of(settings).digest == digest, "what is served is what was promoted"
+    return entry
+
+
+def canary(project: Project, policy: str | None, *, share: float, task: str | None, who: str) -> Entry:
+    """Let a candidate decide on a share of the traffic; share 0 ends it."""
+    candidate = candidate_policy(project, policy, task)
+    settings = project.settings.task(candidate.task)
+    if not 0.0 <= share <= 0.5:
+        raise InvalidInput(
+            f"The canary's share is {share!r}, expected 0 to 0.5.",
+            code="bad_share",
+            hint="A fifth (0.2) is a good start; promote the policy when it is to take the rest.",
+        )
+    if settings.kind != "choice":
+        raise InvalidInput(f"A canary needs a choice task; {settings.name!r} is {settings.kind}.", code="bad_kind")
+    _verify(project, candidate)
+    return record_change(
+        project,
+        settings.name,
+        "canary",
+        candidate.ref,
+        candidate.digest,
+        expects=_expects(project, settings.name),
+        why=f"decides on {share:.0%} of the traffic",
+        who=who,
+        detail={"share": share},
+    )
+
+
+def shadow(project: Project, policy: str | None, *, task: str | None, who: str) -> Entry:
+    """Note that a candidate is compared without acting."""
+    candidate = candidate_policy(project, policy, task)
+    _verify(project, candidate)
+    return _aside(project, candidate, "shadow", why="compared without acting", who=who)
+
+
+def retire(project: Project, policy: str, *, task: str | None, why: str, who: str) -> Entry:
+    """Set a candidate aside."""
+    candidate = candidate_policy(project, policy, task)
+    current = current_policy(project, project.settings.task(candidate.task))
+    if candidate.digest == current.digest:
+        raise Conflict(
+            f"{candidate.ref} is current.",
+            code="already_current",
+            hint=f"Roll back first: headway rollback {candidate.task}",
+        )
+    return _aside(project, candidate, "retire", why=why or "set aside", who=who)
+
+
+def _aside(project: Project, candidate: CandidatePolicy, kind: EntryKind, *, why: str, who: str) -> Entry:
+    """A row that changes nothing about who is current."""
+    project.settings.task(candidate.task)
+    expects = _expects(project, candidate.task)
+    return record_change(
+        project, candidate.task, kind, candidate.ref, candidate.digest, expects=expects, why=why, who=who
+    )
+
+
+def guard(project: Project, task: str, *, who: str) -> Entry | None:
+    """End what is proven worse: the canary, or the current policy when the one before it is better."""
+    acting = project.ledger.canary(task)
+    if acting is not None:
+        verdict = examine(project, acting.policy, against="current", task=task).verdict
+        if verdict.state != "worse":
+            return None
+        why = f"automatic: {' '.join(verdict.reasons)}"
+        return retire(project, acting.policy, task=task, why=why, who=who)
+    current = project.ledger.current(task)
+    if current is None or current.kind == "rollback":
+        return None
+    before, _ = _previous(project, project.settings.task(task))
+    verdict = examine(project, current.policy, against=before, task=task).verdict
+    if verdict.state != "worse":
+        return None
+    return rollback(project, task, to=before, why=f"automatic: {' '.join(verdict.reasons)}", who=who)
+
+
+def _expects(project: Project, task: str) -> str:
+    """The policy that is current at this moment; empty before the first change."""
+    last = project.ledger.current(task)
+    return last.policy_hash if last else ""
+
+
+def _verify(project: Project, candidate: CandidatePolicy) -> None:
+    _verify_bundle(project, candidate.task, candidate.ref, candidate.digest)
+
+
+def _verify_bundle(project: Project, task: str, ref: str, digest: str) -> None:
+    """The bundle is whole, before anybody depends on it; a built-in policy has none."""
+    if not PolicyRef.parse(ref).built_in:
+        project.registry.load(digest, task=task)

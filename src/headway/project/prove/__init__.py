@@ -1,0 +1,1 @@
+"""Proving: whom a proof is about (`subject`), the rows that may speak (`rows`), the evidence (`examine`), the plan."""

@@ -1,0 +1,233 @@
+"""Evidence for a candidate, from the rows that it has never read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import InvalidInput
+from headway.nouns.evidence import Verdict
+from headway.nouns.protocols import Progress
+from headway.nouns.records import Settled
+from headway.project.learn import LEARNED_PARTS, encoder_spec
+from headway.project.prove.subject import (
+    candidate_policy,
+    challenger,
+    current_policy,
+    gate_rules,
+    known_raters,
+    registered_plan,
+)
+from headway.promote import gate
+
+if TYPE_CHECKING:
+    from headway.project import Project
+    from headway.promote.standing import CandidatePolicy
+    from headway.prove.about import About
+    from headway.prove.guards import GuardRule
+    from headway.prove.log import Log
+    from headway.settings import TaskSettings
+
+__all__ = ["Examined", "examine", "logged"]
+
+_PILOT = 2000  # rows that the features of the reward model are fitted on
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A verdict, with what it was computed with."""
+
+    verdict: Verdict
+    about: About
+    guards: tuple[GuardRule, ...]
+    rules: gate.Rules
+    left: Mapping[str, int]
+
+
+def examine(
+    project: Project,
+    policy: str | None,
+    *,
+    against: str,
+    task: str | None,
+    progress: Progress | None = None,
+    see: Callable[[Log], None] | None = None,
+    trust: Sequence[str] = (),
+) -> Examined:
+    """A verdict on a candidate, stored with its evidence; `see` is shown every chunk of rows."""
+    from headway.prove.evidence import from_log
+    from headway.prove.guards import GuardRule
+
+    candidate = candidate_policy(project, policy, task)
+    settings = project.settings.task(candidate.task)
+    trusted = known_raters(project, trust)
+    project.settle(settings.name)
+    other = _opponent(project, settings, candidate, against)
+    about = _about(project, settings, candidate, other, trusted)
+    guards = [
+        GuardRule(name=name, tolerance=guard.tolerance, better=guard.direction)
+        for name, guard in settings.guards.items()
+    ]
+    left: Counter[str] = Counter()
+    rows = logged(
+        project,
+        settings,
+        (candidate.ref, candidate.digest),
+        other,
+        after=about.plan.from_seq if about.plan else 0,
+        progress=progress,
+        left=left,
+    )
+    evidence = from_log(_shown(rows, see), about, guards=guards)
+    evidence = replace(evidence, counts={**evidence.counts, **left})
+    rules = gate_rules(settings)
+    project.ledger.keep_evidence(
+        evidence.id, settings.name, candidate.digest, msgspec.to_builtins(evidence), project.clock()
+    )
+    return Examined(gate.verdict(evidence, rules), about, tuple(guards), rules, dict(left))
+
+
+def _opponent(project: Project, settings: TaskSettings, candidate: CandidatePolicy, against: str) -> tuple[str, str]:
+    """(reference, hash) of the policy that the candidate is compared with."""
+    if against == "current":
+        current = current_policy(project, settings)
+        ref, digest = current.ref, current.digest
+    else:
+        ref, digest = project.servings.resolve(settings, against)
+    if digest == candidate.digest:
+        raise InvalidInput(
+            f"{candidate.ref} is compared with itself.",
+            code="same_policy",
+            hint=f"Learn a new candidate (headway learn {settings.name}) or name another policy with --against.",
+        )
+    return ref, digest
+
+
+def _about(
+    project: Project,
+    settings: TaskSettings,
+    candidate: CandidatePolicy,
+    other: tuple[str, str],
+    trusted: tuple[str, ...],
+) -> About:
+    """What the evidence says about itself."""
+    from headway.prove.about import About
+
+    task, (against, against_hash) = settings.name, other
+    return About(
+        task=task,
+        candidate=candidate.ref,
+        against=against,
+        candidate_hash=candidate.digest,
+        against_hash=against_hash,
+        plan=registered_plan(project, task),
+        challenger=challenger(project, task, candidate.digest),
+        margin=settings.margin,
+        reward_version=project.rewards(task).version,
+        seed=settings.seed,
+        command=f"headway prove {task} --policy {candidate.ref} --against {against}"
+        + "".join(f" --trust-key {quote(name)}" for name in trusted),
+        trusted=trusted,
+    )
+
+
+def _shown(rows: Iterator[Log], see: Callable[[Log], None] | None) -> Iterator[Log]:
+    for chunk in rows:
+        if see is not None:
+            see(chunk)
+        yield chunk
+
+
+def logged(
+    project: Project,
+    settings: TaskSettings,
+    candidate: tuple[str, str],
+    current: tuple[str, str],
+    *,
+    after: int = 0,
+    progress: Progress | None = None,
+    left: Counter[str] | None = None,
+) -> Iterator[Log]:
+    """The rows that may speak for the candidate, as chunks with both policies' probabilities.
+
+    `left` counts what may not: mined labels, and decisions whose propensity is not known.
+    """
+    from headway.encode.fitting import fit
+    from headway.observe.experience import without
+    from headway.project.prove.rows import chunks
+
+    task = settings.name
+    body = project.servings.body(settings)
+    target = project.servings.pipeline(task, body, *candidate)
+    baseline = project.servings.pipeline(task, body, *current)
+    encoder = project.servings.encoder(encoder_spec(project, settings))
+    trained = _trained_on(project, candidate)
+    rewards = project.rewards(task)
+
+    # Fields that the candidate was not trained on because they give the outcome away have no place in the reward model.
+    leaky = trained.get("left_out", ())
+    excluded: Counter[str] = Counter()
+    first = zip(_unread(project, settings, trained, excluded, after=after), range(_PILOT), strict=False)
+    pilot = [without(row, leaky).decision.situation for row, _ in first]
+    if not pilot:
+        if excluded:
+            raise _nothing_speaks(task, excluded)
+        return
+    counted = Counter[str]() if left is None else left
+    counted.clear()
+    signals, raters = bool(settings.guards), rewards.counting or True
+    made = chunks(
+        _unread(project, settings, trained, counted, after=after, signals=signals, raters=raters),
+        arms=project.query.arms(task),
+        target=target,
+        baseline=baseline,
+        features=fit(pilot, encoder),
+        encoder=encoder,
+        guards=tuple(settings.guards),
+        rewards=rewards,
+    )
+    done = 0
+    for chunk in made:
+        yield chunk
+        done += len(chunk)
+        if progress is not None:
+            progress("prove", done, None)
+
+
+def _trained_on(project: Project, candidate: tuple[str, str]) -> Mapping[str, Any]:
+    ref, digest = candidate
+    return {} if PolicyRef.parse(ref).built_in else project.registry.header(digest).trained_on
+
+
+def _unread(
+    project: Project,
+    settings: TaskSettings,
+    trained: Mapping[str, Any],
+    counted: Counter[str],
+    *,
+    after: int,
+    signals: bool = False,
+    raters: Any = False,
+) -> Iterator[Settled]:
+    """Settled rows that the candidate has never read and that evidence can rest on; `counted` gets the others."""
+    from headway.project.prove.rows import speaking, unseen
+
+    rows = project.query.settled(settings.name, after=after, signals=signals, raters=raters)
+    upto, parts = int(trained.get("upto", 0)), trained.get("parts", LEARNED_PARTS)
+    return speaking(unseen(rows, upto=upto, parts=parts, after=after), counted)
+
+
+def _nothing_speaks(task: str, counts: Mapping[str, int]) -> InvalidInput:
+    listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return InvalidInput(
+        f"No settled decision of {task!r} can be evidence: {listed}.",
+        code="propensity_unknown",
+        hint="A proof needs the probability that each decision was made with: let Headway decide, or import "
+        "it (--map propensity=COLUMN).",
+    )

@@ -1,0 +1,54 @@
+"""The plan of a test: how many decisions show an uplift of a given size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headway.nouns.errors import InvalidInput
+from headway.project.prove.examine import logged
+from headway.project.prove.subject import candidate_policy, challenger, current_policy
+from headway.project.publish import record_change
+
+if TYPE_CHECKING:
+    from headway.project import Project
+    from headway.prove.power import Planned
+
+__all__ = ["plan"]
+
+
+def plan(project: Project, task: str, *, uplift: float, power: float, register: bool, policy: str | None) -> Planned:
+    """How many decisions a test of this size needs; `register` fixes the horizon in the ledger beforehand."""
+    from headway.prove.power import plan as planned
+
+    candidate = candidate_policy(project, policy, task)
+    settings = project.settings.task(candidate.task)
+    project.settle(settings.name)
+    current = current_policy(project, settings)
+    if candidate.digest == current.digest:
+        raise InvalidInput(
+            f"{candidate.ref} is current already: there is nothing to test.",
+            code="same_policy",
+            hint=f"Learn a new candidate first: headway learn {settings.name}",
+        )
+    last = project.query.last_settled(settings.name)
+    result = planned(
+        logged(project, settings, (candidate.ref, candidate.digest), (current.ref, current.digest)),
+        uplift=uplift,
+        margin=settings.margin,
+        power=power,
+        challenger=challenger(project, settings.name, candidate.digest),
+        from_seq=last,
+    )
+    if register:
+        record_change(
+            project,
+            settings.name,
+            "plan",
+            candidate.ref,
+            candidate.digest,
+            why=f"test for an uplift of {uplift:+g} over {result.plan.horizon:,} decisions",
+            detail=msgspec.to_builtins(result.plan),
+        )
+    return result

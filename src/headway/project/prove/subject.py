@@ -1,0 +1,114 @@
+"""Whom a proof is about: the candidate, the current policy, stored evidence, and the rules it is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
+from headway.nouns.evidence import Evidence, Plan
+from headway.project.serving import baseline_ref
+from headway.promote import gate
+from headway.promote.standing import CandidatePolicy, CurrentPolicy
+
+if TYPE_CHECKING:
+    from headway.project import Project
+    from headway.promote.ledger import Heads
+    from headway.settings import TaskSettings
+
+__all__ = [
+    "candidate_policy",
+    "challenger",
+    "current_policy",
+    "gate_rules",
+    "known_raters",
+    "registered_plan",
+    "stored_evidence",
+]
+
+
+def current_policy(project: Project, settings: TaskSettings, heads: Heads | None = None) -> CurrentPolicy:
+    """Who is current by the ledger, or the built-in baseline before anything was promoted.
+
+    `heads` is how the ledger stands, if the caller has read it.
+    """
+    entry = project.ledger.current(settings.name) if heads is None else heads.current
+    if entry is not None:
+        return CurrentPolicy(ref=entry.policy, digest=entry.policy_hash, expects=entry.policy_hash)
+    body = project.servings.body(settings)
+    ref = baseline_ref(body)
+    return CurrentPolicy(ref=ref, digest=project.servings.baseline_digest(ref, body), expects="")
+
+
+def candidate_policy(
+    project: Project, policy: str | None, task: str | None, heads: Heads | None = None
+) -> CandidatePolicy:
+    """The policy that is named, or the newest candidate of the task."""
+    if policy is not None:
+        return _named(project, policy, task)
+    if task is None:
+        raise InvalidInput("Neither a policy nor a task is named.", code="task_missing", hint="Name one of them.")
+    project.settings.task(task)
+    newest = project.ledger.last(task, "candidate") if heads is None else heads.candidate
+    if newest is None:
+        raise UnknownName(
+            f"Nothing was learned for {task!r} yet.", code="no_candidate_policy", hint=f"Run: headway learn {task}"
+        )
+    return CandidatePolicy(task=task, ref=newest.policy, digest=newest.policy_hash)
+
+
+def _named(project: Project, policy: str, task: str | None) -> CandidatePolicy:
+    if PolicyRef.parse(policy).built_in:
+        if task is None:
+            raise InvalidInput(f"{policy} belongs to every task.", code="task_missing", hint="Name the task too.")
+        ref, digest = project.servings.resolve(project.settings.task(task), policy)
+        return CandidatePolicy(task=task, ref=ref, digest=digest, newest=False)
+    digest = project.registry.find(policy)
+    header = project.registry.header(digest)
+    if task is not None and header.task != task:
+        project.registry.load(digest, task=task)  # says which task it was learned for
+    return CandidatePolicy(task=header.task, ref=str(project.registry.ref(digest)), digest=digest, newest=False)
+
+
+def challenger(project: Project, task: str, digest: str) -> int:
+    """Which candidate since the last promotion this is, from 1."""
+    hashes = [entry.policy_hash for entry in project.ledger.challengers(task)]
+    return hashes.index(digest) + 1 if digest in hashes else len(hashes) + 1
+
+
+def stored_evidence(project: Project, identifier: str) -> Evidence:
+    """An evidence by its id."""
+    body = project.ledger.evidence(identifier)
+    if body is None:
+        raise UnknownName(
+            f"There is no evidence {identifier!r}.", code="unknown_evidence", hint="`headway prove` makes some."
+        )
+    return msgspec.convert(body, Evidence)
+
+
+def registered_plan(project: Project, task: str) -> Plan | None:
+    """The open registered test of a task."""
+    entry = project.ledger.plan(task)
+    return None if entry is None else msgspec.convert(entry.detail, Plan)
+
+
+def gate_rules(settings: TaskSettings, trust: Sequence[str] = ()) -> gate.Rules:
+    """What the gate asks of this task's candidates."""
+    return gate.Rules(margin=settings.margin, trusted=frozenset({*settings.trust_keys, *trust}))
+
+
+def known_raters(project: Project, trust: Sequence[str]) -> tuple[str, ...]:
+    """Names that are to be trusted, once per name; one that has rated nothing is a mistake."""
+    raters = project.query.names("rater") if trust else ()
+    for name in trust:
+        if name not in raters:
+            named = [rater for rater in raters if rater]
+            raise UnknownName(
+                f"Nobody called {name!r} has rated anything.",
+                code="unknown_rater",
+                hint=did_you_mean(name, named) or "`headway rewards analyze TASK` lists who has.",
+            )
+    return tuple(sorted(set(trust)))

@@ -1,0 +1,207 @@
+"""Publishing: the one place where a policy gets its header, its bundle and its row in the ledger.
+
+    published = publish_policy(project, learned, task="route", kind="choice", encoder=version, seed=7, why="…")
+    record_change(project, "route", "promote", published.ref, published.digest, why="…", expects=current.expects)
+
+A learner returns tensors and numbers; nothing but this file turns them into files. Every row of the ledger is made
+here too, by whoever changes who is live. Not covered: whether a change is allowed, which `promote` decides.
+"""
+
+from __future__ import annotations
+
+import getpass
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from headway.nouns.checkpoint import Header
+from headway.nouns.errors import UnknownName
+from headway.observe.experience import PARTS
+from headway.promote.bundle import specs
+from headway.promote.ledger import Entry, EntryKind
+
+if TYPE_CHECKING:
+    from headway.nouns.protocols import Learned
+    from headway.project import Project
+
+__all__ = [
+    "SPLIT",
+    "Published",
+    "add_bundle",
+    "add_candidate",
+    "new_entry",
+    "publish_policy",
+    "record_change",
+    "versions",
+    "who_is_it",
+]
+
+SPLIT: Mapping[str, Any] = {"by": "group", **{str(name): share for name, share in PARTS.items()}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A bundle in the registry, and how it is called."""
+
+    ref: str
+    digest: str
+    header: Header = field(repr=False)
+
+
+def publish_policy(
+    project: Project,
+    learned: Learned,
+    *,
+    task: str,
+    kind: str,
+    encoder: str,
+    seed: int,
+    why: str,
+    upto: int = 0,
+    parts: Sequence[str] = (),
+    split: Mapping[str, Any] | None = None,
+    packages: Sequence[str] = (),
+    parent: str | None = None,
+    detail: Mapping[str, Any] | None = None,
+) -> Published:
+    """Store what was learned and add it to the task's candidates.
+
+    `upto` and `parts` say which settled rows it has read: the others can prove it. A policy that was learned before has
+    the same hash, and gets no second row. For a task that the project does not declare, only the bundle is stored.
+    """
+    published = add_bundle(
+        project, learned, task=task, kind=kind, encoder=encoder, seed=seed, upto=upto, parts=parts, split=split,
+        packages=packages, parent=parent,
+    )  # fmt: skip
+    add_candidate(project, published, why=why, detail={"upto": upto, "seed": seed, **(detail or {})})
+    return published
+
+
+def add_bundle(
+    project: Project,
+    learned: Learned,
+    *,
+    task: str,
+    kind: str,
+    encoder: str,
+    seed: int,
+    upto: int = 0,
+    parts: Sequence[str] = (),
+    split: Mapping[str, Any] | None = None,
+    packages: Sequence[str] = (),
+    parent: str | None = None,
+    uncounted: str | None = None,
+) -> Published:
+    """Header and bundle alone: for a policy whose row in the ledger is another than a candidate's.
+
+    Tensors whose names start with `uncounted` are an optimiser's, and are not counted as parameters.
+    """
+    tensors = specs(learned.tensors)
+    header = Header(
+        task=task,
+        family=learned.family,
+        kind=kind,
+        encoder=encoder,
+        knobs=learned.knobs,
+        tensors=tensors,
+        parameters=sum(prod(spec.shape) for spec in tensors if not uncounted or not spec.name.startswith(uncounted)),
+        trained_on={**learned.trained_on, "upto": upto, "parts": list(parts)},
+        split=split or {},
+        metrics=learned.metrics,
+        baselines=learned.baselines,
+        seed=seed,
+        versions=versions(*packages),
+        parent=parent,
+        extra=learned.extra,
+    )
+    ref = str(project.registry.add(header, learned.tensors))
+    return Published(ref=ref, digest=project.registry.find(ref), header=header)
+
+
+def add_candidate(
+    project: Project, published: Published, *, why: str, detail: Mapping[str, Any], who: str = ""
+) -> Entry | None:
+    """The candidate's row in the ledger; None where the ledger knows it, or the project has no such task."""
+    task = published.header.task
+    try:
+        project.settings.task(task)
+    except UnknownName:
+        return None
+    if project.ledger.state(task, published.digest) is not None:
+        return None
+    return record_change(project, task, "candidate", published.ref, published.digest, why=why, who=who, detail=detail)
+
+
+def record_change(
+    project: Project,
+    task: str,
+    kind: EntryKind,
+    ref: str,
+    digest: str,
+    *,
+    why: str,
+    who: str = "",
+    expects: str = "",
+    evidence_id: str | None = None,
+    detail: Mapping[str, Any] | None = None,
+) -> Entry:
+    """Write one row of the ledger; the next decision looks at who is live again."""
+    entry = project.ledger.append(
+        new_entry(
+            project, task, kind, ref, digest, why=why, who=who, expects=expects, evidence_id=evidence_id, detail=detail
+        )
+    )
+    project.servings.forget(task)
+    return entry
+
+
+def new_entry(
+    project: Project,
+    task: str,
+    kind: EntryKind,
+    ref: str,
+    digest: str,
+    *,
+    why: str,
+    who: str = "",
+    expects: str = "",
+    evidence_id: str | None = None,
+    detail: Mapping[str, Any] | None = None,
+) -> Entry:
+    """The row itself, not written yet."""
+    return Entry(
+        task=task,
+        kind=kind,
+        policy=ref,
+        policy_hash=digest,
+        expects=expects,
+        who=who_is_it(who),
+        why=why,
+        evidence_id=evidence_id,
+        detail=dict(detail or {}),
+        at=project.clock(),
+    )
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """What a bundle was made with."""
+    known = {"python": platform.python_version()}
+    for package in ("headway", "numpy", "safetensors", *packages):
+        try:
+            known[package] = version(package)
+        except PackageNotFoundError:  # run from a source tree that was never installed
+            known[package] = "unknown"
+    return known
+
+
+def who_is_it(who: str) -> str:
+    """The name that a ledger row gets: the one given, or the user of this machine."""
+    if who:
+        return who
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without a user database
+        return "unknown"

@@ -1,0 +1,143 @@
+"""What to do next for a task: a pure function of where it stands, and the only one.
+
+Terminal, page, agents and hints show this. It asks the gate's own `admission`, so that it advises `promote` exactly
+where the gate lets the candidate through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headway.nouns.evidence import Evidence
+from headway.nouns.status import NextStep, StepVerb
+from headway.promote.gate import likely_uplift
+from headway.promote.standing import CandidatePolicy, Standing
+
+__all__ = ["FIRST_STEP", "Activity", "most_urgent", "next_step"]
+
+_EXAMPLE = '"Summarise this page"'
+FIRST_STEP = NextStep(
+    verb="decide",
+    command=f"headway decide route {_EXAMPLE} --candidates small,large",
+    why="Nothing is declared and nothing was decided yet.",
+)
+_URGENCY: dict[StepVerb, int] = {
+    "doctor": 0,
+    "end_canary": 1,
+    "promote": 1,
+    "prove": 1,
+    "learn": 2,
+    "plan": 3,
+    "report": 3,
+    "log": 4,
+    "decide": 5,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """How much has come in for a task."""
+
+    decisions: int
+    signals: int
+    pending: int = 0
+
+
+_BUSY = Activity(decisions=1, signals=1)  # where nobody counted
+
+
+def next_step(standing: Standing, activity: Activity = _BUSY) -> NextStep:
+    """The command that brings the task forward."""
+    if standing.kit_missing:
+        return NextStep(
+            verb="doctor",
+            command="headway doctor",
+            why=f"No installed kit brings the family {standing.kit_missing!r} of {standing.current.ref}: "
+            "the rules decide.",
+        )
+    if standing.candidate is not None and standing.admission is not None:
+        return _for_candidate(standing, standing.candidate)
+    return _for_data(standing, activity)
+
+
+def most_urgent(steps: Iterable[NextStep]) -> NextStep:
+    """The step to take first among those of several tasks; how to start where there is none."""
+    return min(steps, key=lambda step: _URGENCY[step.verb], default=FIRST_STEP)
+
+
+def _for_candidate(standing: Standing, candidate: CandidatePolicy) -> NextStep:
+    admission = standing.admission
+    assert admission is not None
+    task, ref, evidence = standing.task, candidate.ref, standing.evidence
+    named = "" if candidate.newest else f" --policy {ref}"
+    prove = f"headway prove {task}{named}"
+    match admission.state:
+        case "admitted":
+            return _step("promote", f"headway promote {task} --policy {ref}", _admitted(standing, ref), evidence)
+        case "unproven":
+            return _step("prove", prove, f"{ref} is not proven yet.")
+        case "stale":
+            return _step("prove", prove, _stale(standing, ref), evidence)
+        case "refused":
+            return _for_refused(standing, candidate, prove)
+        case "already_current":
+            return _step("report", f"headway report {task}{named}", f"{ref} is current.", evidence)
+
+
+def _admitted(standing: Standing, ref: str) -> str:
+    if standing.gate == "off":
+        return f"The gate is off: {ref} can decide without a proof."
+    return f"{ref} is proven better than {standing.current.ref}."
+
+
+def _stale(standing: Standing, ref: str) -> str:
+    evidence = standing.evidence
+    assert evidence is not None
+    if evidence.against_hash != standing.current.digest:
+        return f"{ref} was proven against {evidence.against}; {standing.current.ref} is current now."
+    return f"{ref} was proven under another definition of the reward."
+
+
+def _for_refused(standing: Standing, candidate: CandidatePolicy, prove: str) -> NextStep:
+    """The verdict on fresh evidence is wait, refused or worse."""
+    verdict, evidence = standing.verdict, standing.evidence
+    assert verdict is not None
+    assert evidence is not None
+    task, ref = standing.task, candidate.ref
+    acting = standing.canary is not None and standing.canary.policy_hash == candidate.digest
+    reason = " ".join(verdict.reasons)
+    if verdict.state == "worse" and acting:
+        return _step("end_canary", f"headway promote {task} --policy {ref} --canary 0", reason, evidence)
+    if standing.learns:
+        return _step("learn", f"headway learn {task}", f"{reason} Enough has settled for a new candidate.", evidence)
+    if verdict.state != "wait":
+        shown = "" if candidate.newest else f" --policy {ref}"
+        return _step("report", f"headway report {task}{shown}", reason, evidence)
+    if acting:
+        why = f"{ref} decides on a share of the traffic. {reason} Prove it again as outcomes come in."
+        return _step("prove", prove, why, evidence)
+    plan = f"headway plan {task} --uplift {likely_uplift(evidence):g}"
+    return _step("plan", plan if candidate.newest else f"{plan} --policy {ref}", reason, evidence)
+
+
+def _for_data(standing: Standing, activity: Activity) -> NextStep:
+    """No candidate: collect, or learn one."""
+    task = standing.task
+    decide = f"headway decide {task} {_EXAMPLE}{'' if standing.has_actions else ' --candidates small,large'}"
+    if not activity.decisions:
+        return _step("decide", decide, "Nothing was decided yet.")
+    if standing.learns:
+        return _step("learn", f"headway learn {task}", "Enough has settled to learn a new candidate.")
+    if not activity.signals:
+        return _step(
+            "log", f"headway data log {task}", "No decision has a signal yet; nothing can be learned without one."
+        )
+    missing = f"{standing.until_retrain:,} more settled decisions until a new candidate is learned."
+    if activity.pending:
+        return _step("log", f"headway data log {task}", f"{activity.pending:,} decisions wait for a signal; {missing}")
+    return _step("decide", decide, missing)
+
+
+def _step(verb: StepVerb, command: str, why: str, evidence: Evidence | None = None) -> NextStep:
+    return NextStep(verb=verb, command=command, why=why, evidence=None if evidence is None else evidence.id or None)
