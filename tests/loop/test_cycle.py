@@ -49,7 +49,9 @@ def test_a_proven_candidate_waits_where_the_task_says_ask(tmp_path, watching):
     assert not done.promoted
     play(tmp_path, 900, seed=9)
     again = only(watch.look())
-    assert again.skipped.endswith("headway promote route"), "nothing replaces it under the user's hands"
+    assert again.skipped.endswith(f"headway promote route --policy {done.proved}"), (
+        "nothing replaces it under the user's hands"
+    )
     assert kinds(watch.project) == ["candidate"]
     entry = watch.project.promote(task="route")
     assert entry.policy == done.learned, "the command that was named promotes what was shown"
