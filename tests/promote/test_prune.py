@@ -132,7 +132,7 @@ def test_a_policy_that_learns_online_keeps_a_bounded_number_of_bundles(tmp_path,
         kept = len(list(project.registry.digests()))
         assert kept <= 1 + KEPT + 1, "the promoted one, the newest snapshots, and what is younger than the grace"
         assert len(project.ledger.entries("route", "snapshot")) == KEPT + 4
-        assert project.replay(made[-1])["exact"] is True
+        assert project.replay(made[-1]).exact is True
         gone = project.replay(made[1])
         assert gone["exact"] is None
         assert "removed as an old one" in gone["gone"]
