@@ -4,7 +4,7 @@ Doors and kits import what they need from here, and from no module inside.
 
 Takes: what a caller says.   Gives: records, verdicts, reports.
 Never: does maths, speaks SQL, knows HTTP or a terminal.
-May import: settings, promote, learn, prove, decide, reward, worlds, observe, encode, client, nouns.
+May import: settings, promote, learn, prove, decide, reward, observe, encode, client, nouns.
 """
 
 from __future__ import annotations
