@@ -134,6 +134,6 @@ def test_a_policy_that_learns_online_keeps_a_bounded_number_of_bundles(tmp_path,
         assert len(project.ledger.entries("route", "snapshot")) == KEPT + 4
         assert project.replay(made[-1]).exact is True
         gone = project.replay(made[1])
-        assert gone["exact"] is None
-        assert "removed as an old one" in gone["gone"]
+        assert gone.exact is None
+        assert "removed as an old one" in gone.gone
         assert project.rollback("route").policy == "uniform@0"
