@@ -34,13 +34,13 @@ from _contract import ROOT, arguments, finish, say
 from headway.encode import encoder as encoder_of
 from headway.kits.practice.fit import Practice, practise
 from headway.kits.practice.threads import one_thread
+from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.corpus import Prompt, corpus
 from headway.kits.prompts.outcomes import TOKEN_COST, Outcomes
 from headway.kits.prompts.tasks import tasks
 from headway.kits.prompts.world import PromptsWorld, after, may
 from headway.kits.reply.generators import local
 from headway.kits.sandbox import sandbox
-from headway.nouns.spaces import MUTATIONS
 from headway.settings import cache_folder
 
 FOLDS, AT_ONCE = 9, 6

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -51,13 +51,13 @@ def _state(pid: int, task: str) -> str:
 
 
 class Up:
-    """A running `headway up`."""
+    """A running `headway up`, or another program that supervises the folder's project."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, program: Sequence[str] = ()) -> None:
         self.folder = folder
         self.output = b""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "headway", "-C", str(folder), "up", *arguments],
+            [sys.executable, *(program or ("-m", "headway", "-C", str(folder), "up", *arguments))],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
@@ -148,8 +148,8 @@ class Up:
 
 
 @contextmanager
-def up(folder: Path, *arguments: str) -> Iterator[Up]:
-    running = Up(folder, *arguments)
+def up(folder: Path, *arguments: str, program: Sequence[str] = ()) -> Iterator[Up]:
+    running = Up(folder, *arguments, program=program)
     try:
         yield running
     finally:

@@ -112,7 +112,7 @@ def test_old_pages_make_way(tmp_path, monkeypatch):
 
 def test_one_task_that_fails_does_not_stop_the_others(tmp_path, watching):
     watch = watching(
-        AUTO + '[tasks.early]\nactions = ["small", "large"]\nkind = "ranking"\nfamily = "ranker"\n'
+        AUTO + '[tasks.early]\nactions = ["small", "large"]\nencoder = "minilm"\n'
         '[tasks.late]\nactions = ["small", "large"]\n'
     )
     for task in ("early", "route", "late"):
@@ -123,14 +123,12 @@ def test_one_task_that_fails_does_not_stop_the_others(tmp_path, watching):
     assert looked["late"].done.learned
     failed = [job for job in cycles(watch.project) if job.state == "failed"]
     assert [job.body["task"] for job in failed] == ["early"]
-    assert failed[0].result["error"]["code"] == "family_missing"
+    assert failed[0].result["error"]["code"] == "model_missing"
 
 
 def test_a_failing_task_is_tried_again_later_and_later(tmp_path, watching):
     moment = [1_900_000_000.0]
-    watch = watching(
-        '[tasks.route]\nactions = ["small", "large"]\nkind = "ranking"\nfamily = "ranker"\n', clock=lambda: moment[0]
-    )
+    watch = watching('[tasks.route]\nactions = ["small", "large"]\nencoder = "minilm"\n', clock=lambda: moment[0])
     play(tmp_path, 60)
     waits = []
     for _ in range(9):

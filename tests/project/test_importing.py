@@ -195,7 +195,7 @@ def test_a_log_that_grows_adds_what_is_new_and_rates_what_was_unrated(project: P
 
 
 def test_a_signal_that_the_task_cannot_take_is_a_problem_of_its_line(tmp_path: Path) -> None:
-    (tmp_path / "headway.toml").write_text('[tasks.reply]\nkind = "reply"\nreward = { rating = "stars" }\n', "utf-8")
+    (tmp_path / "headway.toml").write_text('[tasks.reply]\nreward = { rating = "stars" }\n', "utf-8")
     with Project(tmp_path) as project:
         path = lines(tmp_path / "log.jsonl", [{**INTERACTION, "rating": 4}, {**INTERACTION, "rating": 9}])
         with pytest.raises(InvalidInput, match=r"log.jsonl line 2"):

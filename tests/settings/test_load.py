@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from headway import settings
 from headway.decide.baselines import baseline
 from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName
+from headway.nouns.kit import catalogue
 from headway.nouns.records import Candidate, Situation
 from headway.reward.signals import Term
 from tests.opinions import opinion_on
@@ -47,16 +48,6 @@ reward = { passed = 1.0, tokens = -0.0002 }
 kind = "ranking"
 reward = { composite_delta = 1.0 }
 retrain_after = 50
-
-[tasks.reply]
-kind = "reply"
-model = "smollm2"
-reward = { rating = "stars" }
-learner = "kto"
-
-[tasks.grow]
-kind = "factored"
-world = "morph"
 """
 
 
@@ -90,18 +81,12 @@ def test_a_directory_that_is_not_there_has_no_file(tmp_path: Path) -> None:
     assert settings.load(tmp_path / "plain", {}).file is None
 
 
-def test_the_complete_example_of_the_design_loads() -> None:
+def test_the_complete_example_loads() -> None:
     found = parse(COMPLETE)
     families = {name: task.family for name, task in found.tasks.items()}
-    assert families == {
-        "route": "bandit",
-        "mutate": "bandit",
-        "next-action": "ranker",
-        "reply": "language",
-        "grow": "recurrent",
-    }
-    assert found.task("mutate").actions == settings.MUTATIONS
-    assert found.task("reply").reward == {"rating": Term(transform="stars")}
+    assert families == {"route": "bandit", "mutate": "bandit", "next-action": "bandit"}
+    assert found.task("mutate").actions == catalogue().action_sets()["mutations"]
+    assert found.task("next-action").reward == {"composite_delta": Term()}
     assert found.upstream("large").key_env == "LARGE_API_KEY"
 
 

@@ -53,7 +53,7 @@ class Deciding:
         self.home = folder / ".headway"
         self.clock = clock
         self.settings: Settings = load(folder, environ)
-        self.catalogue: Catalogue = catalogue()
+        self.catalogue: Catalogue = catalogue(self.settings.kits)
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         store = self.settings.store
         self.database = open_database(self.home / "headway.db" if store.embedded else store.url, store.durability)

@@ -1,32 +1,26 @@
 """settings — what the user wrote down: headway.toml and HEADWAY_*, checked and frozen.
 
     from headway import settings
-    found = settings.load(Path("."))
-    found.task("route").actions
+    project = settings.load(Path("."))
+    project.task("route").actions
 
-Takes: a directory and an environment.   Gives: Settings, or an error that names file, key and cure.
-Never: writes a file, runs a user's code, lets an unknown key pass.
+Takes: a directory, an environment, the catalogue of kits.   Gives: Settings, or an error that names file, key and fix.
+Never: writes a file, runs the code of a kit that is not in use, lets an unknown key pass.
 May import: decide, reward, nouns.
 """
 
+from headway.settings.configuration import config, config_hash
+from headway.settings.environment import VARIABLES, cache_folder, project_directory
 from headway.settings.example import example
-from headway.settings.read import (
-    FILE,
-    KEYS,
-    VARIABLES,
-    cache_folder,
-    config,
-    config_hash,
-    load,
-    parse,
-    project_directory,
-)
+from headway.settings.file import FILE
+from headway.settings.kits import kits_in_use
+from headway.settings.read import KEYS, load, parse
 from headway.settings.schema import (
-    MUTATIONS,
     STATE,
     EncoderEndpoint,
     Explore,
     GuardSettings,
+    KitSettings,
     Role,
     RuleSettings,
     ServerSettings,
@@ -41,12 +35,12 @@ from headway.settings.schema import (
 __all__ = [
     "FILE",
     "KEYS",
-    "MUTATIONS",
     "STATE",
     "VARIABLES",
     "EncoderEndpoint",
     "Explore",
     "GuardSettings",
+    "KitSettings",
     "Role",
     "RuleSettings",
     "ServerSettings",
@@ -60,6 +54,7 @@ __all__ = [
     "config_hash",
     "example",
     "is_task_name",
+    "kits_in_use",
     "load",
     "parse",
     "project_directory",

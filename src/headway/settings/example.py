@@ -8,21 +8,21 @@ _EXAMPLE = """\
 # What Headway decides here. Every key: docs/reference/settings.md. `headway doctor` checks this file.
 
 [tasks.route]
-kind = "choice"                               # or "ranking", "reply", "factored"
+kind = "choice"                               # or "ranking"
 actions = ["small", "large"]                  # names of [upstreams.*], or any strings
 reward = { solved = 1.0, cost_usd = -20.0 }   # signal = weight; other signals are stored, not counted
-range = [-1, 1]                               # of the reward; a failed call counts as its low end
-# on_failure = -0.5                           # unless this says otherwise; "exclude" leaves it out
-# on_censored = "exclude"                     # what a decision is worth whose signals never came …
-# reward_after_s = 86400                      # … within a day
+range = [-1, 1]                               # of the reward; a failed call is worth the low end
+# on_failure = -0.5                           # what a failed call is worth instead; "exclude" omits it
+# on_censored = "exclude"                     # what a decision without signals is worth …
+# reward_after_s = 86400                      # … after one day
 rules = [{ when = "task_complexity_score > 0.8 or primary_failure_count >= 2", use = "large" }]
-fallback = "small"                            # where no rule holds
-promote = "ask"                               # or "auto": the gate's verdict acts by itself
+fallback = "small"                            # when no rule matches
+promote = "ask"                               # or "auto": promote as soon as the gate passes
 # trust_keys = ["judge"]                      # keys whose ratings alone may decide a verdict
 # family = "bandit"                           # how the policy learns; each kind has a default
 # encoder = "hashing"                         # or "wordllama", "minilm", { url = "…", model = "…" }
 # explore = { kind = "epsilon", value = 0.1 } # or "softmax", "squarecb", "thompson", "none"
-# floor = 0.02                                # this share of decisions stays uniform, after promotion too
+# floor = 0.02                                # share of uniform decisions, after promotion too
 # guards = { latency_s = { tolerance = 0.5 } }  # signals that a new policy must not make worse
 
 # [upstreams.small]
@@ -37,7 +37,7 @@ promote = "ask"                               # or "auto": the gate's verdict ac
 # price_out = 15.0
 
 # [server]
-# host = "127.0.0.1"                          # any other address asks for keys for everything
+# host = "127.0.0.1"                          # any other address requires keys for every request
 # port = 8765
 
 # [store]
@@ -45,11 +45,14 @@ promote = "ask"                               # or "auto": the gate's verdict ac
 # durability = "power"                        # or "process": faster, may lose the last writes in a power cut
 
 # [watch]
-# interval_s = 30                             # how often the background loop looks for work
-# window = "02:00-06:00"                      # train only then; leave out for any time
+# interval_s = 30                             # how often the background loop checks for work
+# window = "02:00-06:00"                      # train only at these times; omit for any time
+
+# [kits]
+# use = []                                    # installed kits that Headway may import
 """
 
 
 def example() -> str:
-    """A commented file that loads as it is; every commented setting loads too when its mark is removed."""
+    """A commented file that loads as it is; every commented-out setting loads too once it is uncommented."""
     return _EXAMPLE

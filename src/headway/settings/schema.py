@@ -17,19 +17,17 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did_you_mean
-from headway.nouns.spaces import MUTATIONS, Kind
 from headway.reward.compose import Combine, Rewards, Worth
 from headway.reward.signals import Term
 from headway.settings.strict import Setting, Url, Variable
 
 __all__ = [
-    "FAMILIES",
-    "MUTATIONS",
     "STATE",
     "EncoderEndpoint",
     "Exploration",
     "Explore",
     "GuardSettings",
+    "KitSettings",
     "Redaction",
     "Role",
     "RuleSettings",
@@ -45,16 +43,6 @@ __all__ = [
 Exploration = Literal["epsilon", "softmax", "squarecb", "thompson", "none"]
 Redaction = Literal["secrets", "email", "phone", "card"]
 
-# The first family of a kind is its default.
-FAMILIES: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
-    {
-        "choice": ("bandit", "outcome", "clone", "cql", "actor_critic"),
-        "ranking": ("ranker", "bandit"),
-        "reply": ("language",),
-        "factored": ("recurrent",),
-    }
-)
-
 # State that every rule may use without declaring it, beside what is read off the situation (text_length, role, step).
 STATE = ("task_complexity_score", "primary_failure_count")
 
@@ -66,7 +54,6 @@ _REWARD: Mapping[str, Term] = MappingProxyType({"reward": Term()})
 _ACTS = Setting(acts=True)
 _CHOICE = Setting(acts=True, kinds=("choice",))
 _SCORED = Setting(acts=True, kinds=("choice", "ranking"))
-_REPLY = ("reply",)
 _SHARE = Meta(ge=0, le=1)
 _POSITIVE = Meta(gt=0)
 _AMOUNT = Meta(ge=0)
@@ -121,7 +108,7 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Everything about one task."""
 
     name: Annotated[str, Setting(acts=True, inside=True)]
-    kind: Annotated[Kind, _ACTS] = "choice"
+    kind: Annotated[str, _ACTS] = "choice"
     actions: Annotated[tuple[str, ...], _SCORED] = ()  # empty: each decision brings its own
     family: Annotated[str, _ACTS] = "bandit"
     # how good was it
@@ -159,8 +146,6 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     trust_keys: tuple[str, ...] = ()  # raters that may decide a verdict alone
     guards: Mapping[str, GuardSettings] = _EMPTY
     world: Annotated[str, _ACTS] = ""
-    model: Annotated[str, Setting(acts=True, kinds=_REPLY)] = ""
-    learner: Annotated[str, Setting(kinds=_REPLY)] = ""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -249,6 +234,12 @@ class WatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_load: Annotated[float, _AMOUNT] = 0.0  # nor above this load average per core; 0: no limit
 
 
+class KitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which installed kits the project uses."""
+
+    use: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """headway.toml and HEADWAY_*, checked.
@@ -265,6 +256,8 @@ class Settings:
     server: ServerSettings = field(default_factory=ServerSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
+    kits: tuple[str, ...] = ()  # the installed kits in use, of [kits] and HEADWAY_KITS
+    kit_tables: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)  # tables that kits declare, as their structs
     declared: bool = False  # whether any task is: then an unknown one is an error
     policy_override: str | None = None  # HEADWAY_POLICY: "off", "current" or a policy reference
     cache: Path = Path(".headway/cache")  # HEADWAY_CACHE: where models and caches of this user are kept

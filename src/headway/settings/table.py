@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -86,6 +86,14 @@ class SettingsTable:
             f"{self._file}: {self.at(key)} is missing, expected {expected}.", code="settings_missing_key"
         )
 
+    def misplaced(self, key: str, kinds: Sequence[str], kind: str) -> InvalidSettings:
+        """A key that tasks of another kind have."""
+        right = " or ".join(map(quoted, kinds))
+        return InvalidSettings(
+            f"{self._file}: {self.at(key)} is for tasks with kind = {right}; this one has kind = {quoted(kind)}.",
+            code="settings_bad_value",
+        )
+
     # -- values, each by the type that it must have
 
     def number(self, key: str, *, low: float = -math.inf, high: float = math.inf, above: bool = False) -> float:
@@ -123,18 +131,18 @@ class SettingsTable:
         if not isinstance(value, str):
             raise self.error(keys, 'text in quotes, such as "name"', value)
         if not value.strip() or len(value) > 500 or any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
-            raise self.error(keys, "text that is not empty, at most 500 characters without control characters", value)
+            raise self.error(keys, "text of 1 to 500 characters, not all blank, without control characters", value)
         return value
 
-    def one_of(self, key: str, choices: Sequence[Choice]) -> Choice:
-        """One of some words."""
+    def one_of(self, key: str, choices: Sequence[Choice], otherwise: Callable[[], str] = str) -> Choice:
+        """One of some words. `otherwise` gives the hint for a word that is near none of them."""
         value = self.values[key]
         for choice in choices:
             if value == choice:
                 return choice
         listed = ", ".join(f'"{choice}"' for choice in choices)
         hint = did_you_mean(value, choices) if isinstance(value, str) else ""
-        raise self.error(key, f"one of {listed}", value, hint if hint.startswith("Did") else "")
+        raise self.error(key, f"one of {listed}", value, hint if hint.startswith("Did") else otherwise())
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of different texts."""
@@ -144,7 +152,7 @@ class SettingsTable:
         texts = tuple(self.text((key, str(place)), item) for place, item in enumerate(value))
         twice = next((text for text in texts if texts.count(text) > 1), None)
         if twice is not None:
-            raise self.error(key, f"different names, and {twice!r} stands there twice", value)
+            raise self.error(key, f"each name once, and {twice!r} is there twice", value)
         return texts
 
     def url(self, key: str) -> str:
@@ -158,7 +166,7 @@ class SettingsTable:
         except ValueError:
             raise self.error(key, _URL, None) from None
         if parts.scheme not in ("http", "https"):
-            raise self.error(key, f"{_URL}: only http and https are spoken", None)
+            raise self.error(key, f"{_URL}: only http and https are supported", None)
         if not host or any(letter.isspace() or ord(letter) < 32 for letter in value):
             raise self.error(key, _URL, None)
         if "@" in parts.netloc:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, get_args
 
 from headway.decide.conditions import BUILT_IN, parse
 from headway.nouns.errors import InvalidSettings, did_you_mean
-from headway.nouns.spaces import Kind
+from headway.nouns.kit import Catalogue
 from headway.reward.compose import Rewards, Worth, default_required
 from headway.reward.function import is_name
 from headway.reward.presets import PRESET_RANGE, PRESETS
 from headway.reward.signals import RESERVED, Term, term
+from headway.settings.kits import kit_hint
 from headway.settings.schema import (
-    FAMILIES,
-    MUTATIONS,
     EncoderEndpoint,
     Exploration,
     Explore,
@@ -28,11 +28,8 @@ from headway.settings.schema import (
 from headway.settings.strict import Special, fields_of, keys_of, read
 from headway.settings.table import SettingsTable, quoted
 
-__all__ = ["ENCODERS", "EXPLORATION_VALUES", "LEARNERS", "task"]
+__all__ = ["EXPLORATION_VALUES", "kind_of", "task"]
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
-ENCODERS = ("hashing", "wordllama", "minilm", "structure")
-LEARNERS = ("kto", "ppo")
 # The default of a value, and its bounds (above the first, up to the second).
 EXPLORATION_VALUES: Mapping[Exploration, tuple[float, float, float]] = MappingProxyType(
     {
@@ -42,18 +39,23 @@ EXPLORATION_VALUES: Mapping[Exploration, tuple[float, float, float]] = MappingPr
         "thompson": (1.0, 0.0, math.inf),  # the factor on deviations: smaller is greedier
     }
 )
+_ENDPOINT = "endpoint"  # the encoder that a table { url, model } asks for; not a name to write
 _Values = Mapping[str, Any]  # the keys that are read already
 
 
-def task(name: str, table: SettingsTable) -> TaskSettings:
-    """The task that a table declares."""
-    kind = _kind(table)
+def task(name: str, table: SettingsTable, catalogue: Catalogue) -> TaskSettings:
+    """The task that a table declares, with the kinds, families, encoders and action sets of a catalogue."""
+    kind = kind_of(table, catalogue)
     for key in fields_of(TaskSettings):
         if key.name in table and key.setting.kinds and kind not in key.setting.kinds:
-            right = " or ".join(map(quoted, key.setting.kinds))
-            expected = f"nothing: it is for kind = {right}, and this task is of kind {quoted(kind)}"
-            raise table.error(key.name, expected, None)
-    task = read(TaskSettings, table, _SPECIAL, name=name, kind=kind)
+            raise table.misplaced(key.name, key.setting.kinds, kind)
+    special: dict[str, Special] = {
+        **_SPECIAL,
+        "actions": partial(_actions, catalogue),
+        "family": partial(_family, catalogue),
+        "encoder": partial(_encoder, catalogue),
+    }
+    task = read(TaskSettings, table, special, name=name, kind=kind)
     _check_state(table, task)
     _check_actions(table, task)
     _check_conditions(table, task)
@@ -61,34 +63,40 @@ def task(name: str, table: SettingsTable) -> TaskSettings:
     return task
 
 
-# -- keys whose value depends on others, or that may be written in several ways
+# -- keys whose value depends on others or on the catalogue, or that may be written in several ways
 
 
-def _kind(table: SettingsTable) -> Kind:
-    return table.one_of("kind", KINDS) if "kind" in table else "choice"
+def kind_of(table: SettingsTable, catalogue: Catalogue) -> str:
+    """The kind of a task: one that some family decides."""
+    if "kind" not in table:
+        return "choice"
+    value = table.values["kind"]
+    kit = catalogue.kit_for_kind(value) if isinstance(value, str) and value not in catalogue.kinds() else ""
+    try:
+        return table.one_of("kind", catalogue.kinds(), partial(kit_hint, catalogue))
+    except InvalidSettings as error:
+        if not kit:
+            raise
+        hint = f"The kit {kit!r} would bring it; it is not part of this version."
+        raise InvalidSettings(error.message, code="kind_unavailable", hint=hint) from None
 
 
-def _family(table: SettingsTable, values: _Values) -> str:
-    families = FAMILIES[values["kind"]]
-    return table.one_of("family", families) if "family" in table else families[0]
+def _family(catalogue: Catalogue, table: SettingsTable, values: _Values) -> str:
+    families = catalogue.families(values["kind"])
+    return table.one_of("family", families, partial(kit_hint, catalogue)) if "family" in table else families[0]
 
 
-def _model(table: SettingsTable, values: _Values) -> str:
-    return table.text("model") if "model" in table else "smollm2" if values["kind"] == "reply" else ""
-
-
-def _learner(table: SettingsTable, values: _Values) -> str:
-    return table.one_of("learner", LEARNERS) if "learner" in table else "kto" if values["kind"] == "reply" else ""
-
-
-def _actions(table: SettingsTable, _: _Values) -> tuple[str, ...]:
+def _actions(catalogue: Catalogue, table: SettingsTable, _: _Values) -> tuple[str, ...]:
     if "actions" not in table:
         return ()
     value = table.values["actions"]
     if isinstance(value, str):
-        if value != "mutations":
-            raise table.error("actions", 'a list such as ["small", "large"], or "mutations"', value)
-        return MUTATIONS
+        sets = catalogue.action_sets()
+        if value not in sets:
+            expected = " or ".join(('a list such as ["small", "large"]', *map(quoted, sets)))
+            hint = did_you_mean(value, sets)
+            raise table.error("actions", expected, value, hint if hint.startswith("Did") else "")
+        return sets[value]
     actions = table.texts("actions")
     if not actions:
         raise table.error("actions", "at least one action", value)
@@ -110,7 +118,7 @@ def _reward(table: SettingsTable, _: _Values) -> Mapping[str, Term] | str:
     terms: dict[str, Term] = {}
     for name, weight in value.items():
         if name in RESERVED:
-            why = "on_failure says what a failed call is worth" if name == "failed" else "it is a gate, not a weight"
+            why = "on_failure sets what a failed call is worth" if name == "failed" else "it is a gate, not a weight"
             raise table.error(("reward", name), f"no weight: {why}", weight)
         try:
             terms[name] = term(weight)
@@ -125,7 +133,7 @@ def _required(table: SettingsTable, values: _Values) -> tuple[str, ...]:
     required = table.texts("required")
     for name in required:
         if name in RESERVED:
-            raise table.error("required", f"signals that come with every outcome, and not {name!r}")
+            raise table.error("required", f"signals that come with every outcome; {name!r} does not")
     return required
 
 
@@ -191,16 +199,21 @@ def _roles(table: SettingsTable, _: _Values) -> Mapping[str, Role]:
     return MappingProxyType(roles)
 
 
-def _encoder(table: SettingsTable, _: _Values) -> str | EncoderEndpoint:
+def _encoder(catalogue: Catalogue, table: SettingsTable, _: _Values) -> str | EncoderEndpoint:
     value = table.values.get("encoder", "hashing")
     if isinstance(value, Mapping):
         return read(EncoderEndpoint, table.inner(("encoder",), value, keys_of(EncoderEndpoint)))
+    names = tuple(name for name in catalogue.encoders() if name != _ENDPOINT)
     if isinstance(value, str) and "+" in value:
         parts = value.split("+")
-        if any(part not in ENCODERS or parts.count(part) > 1 for part in parts):
-            raise table.error("encoder", "different names joined by '+', such as \"minilm+structure\"", value)
+        if any(part not in names or parts.count(part) > 1 for part in parts):
+            raise table.error(
+                "encoder", "names of encoders joined by '+', each once, such as \"minilm+structure\"", value
+            )
         return value
-    return table.one_of("encoder", ENCODERS) if "encoder" in table else "hashing"
+    if "encoder" not in table:
+        return "hashing"
+    return table.one_of("encoder", names, partial(kit_hint, catalogue))
 
 
 def _explore(table: SettingsTable, _: _Values) -> Explore:
@@ -217,7 +230,7 @@ def _explore(table: SettingsTable, _: _Values) -> Explore:
     kind = row.one_of("kind", kinds)
     if kind not in EXPLORATION_VALUES:
         if "value" in row:
-            raise row.error("value", f"no value: {kind} has none to set")
+            raise row.error("value", f'no value: "{kind}" takes none')
         return Explore(kind, 0.0)
     default, low, high = EXPLORATION_VALUES[kind]
     return Explore(kind, row.number("value", low=low, high=high, above=True) if "value" in row else default)
@@ -246,8 +259,6 @@ def _guards(table: SettingsTable, _: _Values) -> Mapping[str, GuardSettings]:
 
 _SPECIAL: Mapping[str, Special] = MappingProxyType(
     {
-        "actions": _actions,
-        "family": _family,
         "reward": _reward,
         "required": _required,
         "range": _range,
@@ -255,12 +266,9 @@ _SPECIAL: Mapping[str, Special] = MappingProxyType(
         "on_censored": _on_censored,
         "rules": _rules,
         "roles": _roles,
-        "encoder": _encoder,
         "explore": _explore,
         "costs": _costs,
         "guards": _guards,
-        "model": _model,
-        "learner": _learner,
     }
 )
 
@@ -271,7 +279,7 @@ _SPECIAL: Mapping[str, Special] = MappingProxyType(
 def _check_state(table: SettingsTable, task: TaskSettings) -> None:
     for name in task.state:
         if not name.isidentifier() or name in BUILT_IN:
-            why = "is known already" if name in BUILT_IN else "is none"
+            why = "is built in" if name in BUILT_IN else "is not one"
             raise table.error("state", f"names of variables (letters, digits and '_'), and {name!r} {why}")
 
 

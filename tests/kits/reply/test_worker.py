@@ -302,11 +302,22 @@ def test_sigterm_ends_it_with_status_0(tmp_path: Path) -> None:
     assert not socket_of(tmp_path).exists()
 
 
+# As `headway up` does for a kit in use that brings a worker.
+SUPERVISE = """
+import sys
+from pathlib import Path
+from headway.loop.supervisor import Supervisor
+workers = {"worker": "headway.kits.reply.worker"}
+say = lambda line: print(line, flush=True)
+ready = lambda url, link: say(f"Headway is up at {url} {link}")
+sys.exit(Supervisor(Path(sys.argv[1]), say=say, ready=ready, port=0, watch=False, workers=workers).run())
+"""
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes through /proc")
-def test_up_brings_a_worker_where_a_task_needs_one_and_takes_it_along(tmp_path: Path, model: Path) -> None:
-    (tmp_path / "headway.toml").write_text(f'[tasks.reply]\nkind = "reply"\nmodel = "{model}"\n', "utf-8")
-    with up(tmp_path, "--port", "0", "--no-watch") as running:
-        running.ready()
+def test_a_supervisor_keeps_a_worker_running_and_takes_it_along(tmp_path: Path, model: Path) -> None:
+    with up(tmp_path, program=("-c", SUPERVISE, str(tmp_path))) as running:
+        running.wait_for("Headway is up")
         worker = Worker(tmp_path, model)
 
         def pid() -> int:

@@ -242,7 +242,7 @@ def _ours(connection: socket.socket) -> bool:
 
 def wanted(settings: Settings) -> bool:
     """Whether a task of these settings is answered by a local language model."""
-    return any(task.kind == "reply" or task.model for task in settings.tasks.values())
+    return any(task.kind == "reply" for task in settings.tasks.values())
 
 
 def main(arguments: list[str] | None = None) -> int:

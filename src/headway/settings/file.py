@@ -1,0 +1,61 @@
+"""The text of headway.toml: read from a folder and parsed, with errors that point at a line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from headway.nouns.errors import InvalidSettings
+
+__all__ = ["FILE", "text_of", "toml"]
+
+FILE = "headway.toml"
+_PLACE = re.compile(r" ?\(at (?:line (\d+), column (\d+)|end of document)\)\Z")
+
+
+def text_of(folder: Path) -> tuple[str, Path | None]:
+    """The text of a project's file, and the file; empty text and None where there is no file."""
+    file = folder / FILE
+    try:
+        content = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return "", None
+    except OSError as error:
+        raise InvalidSettings(
+            f"{file} cannot be read: {error.strerror}.",
+            code="settings_unreadable",
+            hint="Check what it is and who may read it.",
+        ) from None
+    try:
+        return content.decode("utf-8-sig"), file
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidSettings(
+            f"{file} is not UTF-8 text: byte {content[error.start]:#04x} in line {line}.",
+            code="settings_bad_toml",
+            hint="Save it as UTF-8.",
+        ) from None
+
+
+def toml(text: str, name: str) -> dict[str, Any]:
+    """The tables of a text; a syntax error gives line and column."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        place = _PLACE.search(message)
+        lines = text.split("\n")
+        line, column = len(lines), len(lines[-1]) + 1
+        if place is not None:
+            message = message[: place.start()]
+            if place[1]:
+                line, column = int(place[1]), int(place[2])
+    except RecursionError:
+        message, line, column = "Nested too deeply", 1, 1
+    raise InvalidSettings(
+        f"{name}:{line}:{column}: {message} (line {line}, column {column}).",
+        code="settings_bad_toml",
+        hint="Put text in quotes, lists in [ ] and inline tables in { }.",
+    )
