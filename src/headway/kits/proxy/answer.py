@@ -10,9 +10,9 @@ import time
 
 import msgspec
 
-from headway.kits.proxy.calls import Failed, Routing, opened, passed_on, request_id
+from headway.kits.proxy.calls import NoUpstreamAnswered, Routing, opened, passed_on, request_id
 from headway.kits.proxy.conversations import Asked, Body, Conversation, asked_of, body_of, plain
-from headway.kits.proxy.formats import Wire
+from headway.kits.proxy.formats import ApiFormat
 from headway.kits.proxy.relay import RATER, Relay
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamFailed, Upstreams, upstreams_of
 from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
@@ -26,21 +26,21 @@ __all__ = ["PREFIX", "answered", "routed_tasks"]
 PREFIX = "headway/"
 
 
-async def answered(call: Call, raw: bytes, wire: Wire, *, query: str = "") -> Reply | Stream:
+async def answered(call: Call, raw: bytes, wire: ApiFormat, *, query: str = "") -> Reply | Stream:
     """The answer, or the refusal in the format's own shape."""
     try:
         return await _answered(call, raw, wire, query)
     except (HeadwayError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         status, body, headers = problem(error)
         detail = msgspec.json.decode(body, type=ErrorBody).error
-        if isinstance(error, Failed):
+        if isinstance(error, NoUpstreamAnswered):
             headers["x-headway-decision"] = error.decision.id
-        if isinstance(error, Failed | UpstreamFailed) and error.retry_after:
+        if isinstance(error, NoUpstreamAnswered | UpstreamFailed) and error.retry_after:
             headers["retry-after"] = error.retry_after
         return Reply(body=wire.problem(status, detail), status=status, headers=headers)
 
 
-async def _answered(call: Call, raw: bytes, wire: Wire, query: str) -> Reply | Stream:
+async def _answered(call: Call, raw: bytes, wire: ApiFormat, query: str) -> Reply | Stream:
     body = body_of(raw)
     model = plain(body, "model")
     if not isinstance(model, str):
@@ -69,7 +69,7 @@ async def _answered(call: Call, raw: bytes, wire: Wire, query: str) -> Reply | S
 
 def _routing(
     call: Call,
-    wire: Wire,
+    wire: ApiFormat,
     upstreams: Upstreams,
     body: Body,
     asked: Asked,
@@ -126,7 +126,7 @@ def _continue(routing: Routing) -> None:
 
 async def _straight(
     call: Call,
-    wire: Wire,
+    wire: ApiFormat,
     upstreams: Upstreams,
     body: Body,
     conversation: Conversation,

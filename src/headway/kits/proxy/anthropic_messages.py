@@ -7,8 +7,8 @@ import re
 import msgspec
 
 from headway.kits.proxy.conversations import Body, Conversation, of_chat, plain
-from headway.kits.proxy.events import Event, event_bytes
-from headway.kits.proxy.formats import Given, Rewriting, Usage, Whole, count, fields_of, malformed, prepared, raw
+from headway.kits.proxy.events import StreamEvent, event_bytes
+from headway.kits.proxy.formats import Given, Rewriting, TokenUsage, Whole, count, fields_of, malformed, prepared, raw
 from headway.kits.proxy.openai_chat import error_kind, text_field
 from headway.kits.proxy.upstreams import UpstreamFailed
 from headway.serve.endpoint import Call
@@ -40,7 +40,7 @@ class Messages:
     def read(self, body: Body) -> Conversation:
         return of_chat(body, system="system")
 
-    def request(self, body: Body, upstream: Upstream, *, decided: bool) -> bytes:  # noqa: ARG002 — a Wire
+    def request(self, body: Body, upstream: Upstream, *, decided: bool) -> bytes:  # noqa: ARG002 — a ApiFormat
         return msgspec.json.encode(prepared(body, upstream, self.limits))
 
     def whole(self, upstream: str, body: bytes, given: Given) -> Whole:
@@ -51,7 +51,7 @@ class Messages:
         fields["id"], fields["headway"] = raw(given.id), raw(given.extras)
         return Whole(body=msgspec.json.encode(fields), usage=usage, upstream_id=named, model=model)
 
-    def rewriting(self, upstream: str, body: Body, given: Given) -> Rewriting:  # noqa: ARG002 — a Wire
+    def rewriting(self, upstream: str, body: Body, given: Given) -> Rewriting:  # noqa: ARG002 — a ApiFormat
         return MessageStream(upstream, given)
 
     def too_long(self, body: bytes) -> bool:
@@ -71,13 +71,13 @@ class MessageStream:
     """message_start … message_stop; the message itself stands in the first event."""
 
     def __init__(self, upstream: str, given: Given) -> None:
-        self.usage = Usage()
+        self.usage = TokenUsage()
         self.upstream_id = self.model = self.failed = ""
         self.begun = self.complete = self.finished = False
         self._upstream = upstream
         self._given = given
 
-    def rewrite(self, event: Event) -> bytes:
+    def rewrite(self, event: StreamEvent) -> bytes:
         if event.data is None:
             return event.raw
         fields = fields_of(self._upstream, event.data)
@@ -96,7 +96,7 @@ class MessageStream:
             self.complete = self.finished = True
         return event.raw
 
-    def _start(self, event: Event, fields: Body) -> bytes:
+    def _start(self, event: StreamEvent, fields: Body) -> bytes:
         if "message" not in fields:
             raise malformed(self._upstream)
         message = fields_of(self._upstream, bytes(fields["message"]))
@@ -106,21 +106,21 @@ class MessageStream:
         fields["message"] = msgspec.Raw(msgspec.json.encode(message))
         return event_bytes(event.name, msgspec.json.encode(fields))
 
-    def _add(self, usage: Usage) -> None:
+    def _add(self, usage: TokenUsage) -> None:
         """Later counts replace earlier ones: they are running totals."""
-        self.usage = Usage(
+        self.usage = TokenUsage(
             prompt=self.usage.prompt if usage.prompt is None else usage.prompt,
             completion=self.usage.completion if usage.completion is None else usage.completion,
         )
 
 
-def _usage(fields: Body) -> Usage:
+def _usage(fields: Body) -> TokenUsage:
     """Tokens read from a cache or written to one are tokens read."""
     found = plain(fields, "usage")
     if not isinstance(found, dict):
-        return Usage()
+        return TokenUsage()
     parts = [
         count(found.get(name)) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     ]
     read = None if parts[0] is None else sum(each or 0 for each in parts)
-    return Usage(prompt=read, completion=count(found.get("output_tokens")))
+    return TokenUsage(prompt=read, completion=count(found.get("output_tokens")))

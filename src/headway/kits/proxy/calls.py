@@ -1,4 +1,4 @@
-"""One request from the client's words to an answer: decide, call, try another upstream, write down how it went.
+"""One request from the client to its answer: decide, call, try another upstream, record how it went.
 
 Every attempt is a decision of its own. The first is drawn among all candidates; if its upstream fails, that decision is
 stored as failed, and the next one is drawn by the same policy among those that are left, with exactly the probability
@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from headway.kits.proxy.conversations import Asked, Body, Conversation, conversation_name
-from headway.kits.proxy.formats import Given, Usage, Wire
+from headway.kits.proxy.formats import ApiFormat, Given, TokenUsage
 from headway.kits.proxy.relay import Attempt, Relay
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamAnswer, UpstreamFailed, Upstreams
 from headway.nouns.errors import Conflict, HeadwayError
@@ -28,7 +28,7 @@ from headway.serve.errors import ErrorDetail
 from headway.serve.spans import traceparent_of
 from headway.settings import Upstream
 
-__all__ = ["Failed", "Routing", "opened", "passed_on", "request_id"]
+__all__ = ["NoUpstreamAnswered", "Routing", "opened", "passed_on", "request_id"]
 
 logger = logging.getLogger("headway.serve")
 MOST_ATTEMPTS = 3
@@ -39,7 +39,7 @@ class Routing:
     """A request whose upstream a task decides."""
 
     call: Call
-    wire: Wire
+    wire: ApiFormat
     upstreams: Upstreams
     body: Body
     asked: Asked
@@ -70,12 +70,12 @@ class Routing:
             try:
                 return await self._try(attempt, slot, failures)
             except UpstreamFailed as error:
-                await attempt.finish(Usage(), http_status=error.http_status, failed=error.code)
+                await attempt.finish(TokenUsage(), http_status=error.http_status, failed=error.code)
                 logger.warning("upstream=%s failed=%s status=%d", upstream.name, error.code, error.http_status)
                 failures.append((decision, error))
                 left.remove(decision.action)
                 if not left or len(failures) == MOST_ATTEMPTS:
-                    raise Failed(decision, error) from error
+                    raise NoUpstreamAnswered(decision, error) from error
 
     async def _decide(self, left: list[str], failures: int) -> Decision:
         project = self.call.server.project
@@ -138,13 +138,13 @@ class Routing:
         )
         try:
             if answer.status in AT_FAULT:
-                found = await answer.beginning(until)
-                if self.wire.too_long(found):
+                refusal = await answer.beginning(until)
+                if self.wire.too_long(refusal):
                     raise UpstreamFailed(
                         upstream.name, "upstream_too_small", "has too small a window", http_status=answer.status
                     )
-                await attempt.finish(Usage(), http_status=answer.status)
-                return passed_on(self.wire, answer, found, headers)
+                await attempt.finish(TokenUsage(), http_status=answer.status)
+                return passed_on(self.wire, answer, refusal, headers)
             if self.conversation.stream:
                 relay = Relay(
                     self.wire,
@@ -165,7 +165,7 @@ class Routing:
         return Reply(body=whole.body, headers=headers | request_id(answer))
 
 
-class Failed(HeadwayError):
+class NoUpstreamAnswered(HeadwayError):
     """Every upstream that was tried has failed; `decision` is the last attempt's."""
 
     def __init__(self, decision: Decision, error: UpstreamFailed) -> None:
@@ -177,7 +177,7 @@ class Failed(HeadwayError):
 
 async def opened(
     call: Call,
-    wire: Wire,
+    wire: ApiFormat,
     upstreams: Upstreams,
     upstream: Upstream,
     body: Body,
@@ -187,7 +187,7 @@ async def opened(
     until: float,
     decided: bool,
 ) -> UpstreamAnswer:
-    """The call itself. The client's own credentials are no part of it."""
+    """The call itself. The client's own credentials are not sent."""
     key = upstreams.settings.key(upstream.key_env) if upstream.key_env else ""
     return await upstreams.open(
         upstream,
@@ -199,7 +199,7 @@ async def opened(
     )
 
 
-def passed_on(wire: Wire, answer: UpstreamAnswer, body: bytes, headers: Mapping[str, str]) -> Reply:
+def passed_on(wire: ApiFormat, answer: UpstreamAnswer, body: bytes, headers: Mapping[str, str]) -> Reply:
     """An upstream's own refusal of the request, unchanged where it is JSON."""
     try:
         msgspec.json.decode(body)
@@ -210,14 +210,14 @@ def passed_on(wire: Wire, answer: UpstreamAnswer, body: bytes, headers: Mapping[
 
 
 def request_id(answer: UpstreamAnswer) -> dict[str, str]:
-    """The upstream's number for this request, which its support asks for."""
-    found = answer.headers.get("x-request-id") or answer.headers.get("request-id") or ""
-    usable = found.isascii() and found.isprintable() and 0 < len(found) <= 200
-    return {"x-request-id": found} if usable else {}
+    """The upstream's id of this request, which its support asks for."""
+    value = answer.headers.get("x-request-id") or answer.headers.get("request-id") or ""
+    usable = value.isascii() and value.isprintable() and 0 < len(value) <= 200
+    return {"x-request-id": value} if usable else {}
 
 
 def _extras(decision: Decision, failures: list[tuple[Decision, UpstreamFailed]]) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    extras: dict[str, Any] = {
         "decision": decision.id,
         "task": decision.task,
         "upstream": decision.action,
@@ -225,5 +225,7 @@ def _extras(decision: Decision, failures: list[tuple[Decision, UpstreamFailed]])
         "propensity": decision.propensity,
     }
     if failures:
-        found["failed"] = [{"decision": each.id, "upstream": each.action, "code": e.code} for each, e in failures]
-    return found
+        extras["failed"] = [
+            {"decision": failed.id, "upstream": failed.action, "code": error.code} for failed, error in failures
+        ]
+    return extras

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from headway.kits.proxy.upstreams import UpstreamFailed
 
-__all__ = ["Event", "EventReader", "event_bytes"]
+__all__ = ["EventReader", "StreamEvent", "event_bytes"]
 
 _END = re.compile(rb"\r?\n\r?\n|\r\r")
 _LINE = re.compile(rb"\r\n|\n|\r")
 
 
-class Event(NamedTuple):
+class StreamEvent(NamedTuple):
     """One event: its name (often none), its data, and its own bytes with the blank line."""
 
     name: bytes
@@ -36,11 +36,11 @@ class EventReader:
         self._rest = bytearray()
         self._seen = 0
 
-    def feed(self, piece: bytes) -> list[Event]:
+    def feed(self, piece: bytes) -> list[StreamEvent]:
         """The events that are complete with this piece."""
         rest = self._rest
         rest += piece
-        found: list[Event] = []
+        found: list[StreamEvent] = []
         start, look = 0, self._seen
         while (end := _END.search(rest, look)) is not None:
             found.append(_event(bytes(rest[start : end.end()])))
@@ -59,7 +59,7 @@ class EventReader:
             raise UpstreamFailed(self._upstream, "upstream_broken", "broke off in the middle of an event")
 
 
-def _event(raw: bytes) -> Event:
+def _event(raw: bytes) -> StreamEvent:
     name, data = b"", []
     for line in _LINE.split(raw):
         field, _, value = line.partition(b":")
@@ -67,7 +67,7 @@ def _event(raw: bytes) -> Event:
             data.append(value.removeprefix(b" "))
         elif field == b"event":
             name = value.removeprefix(b" ")
-    return Event(name, b"\n".join(data) if data else None, raw)
+    return StreamEvent(name, b"\n".join(data) if data else None, raw)
 
 
 def event_bytes(name: bytes, data: bytes) -> bytes:

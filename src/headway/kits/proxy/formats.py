@@ -1,7 +1,7 @@
-"""What the three wire formats have in common, and what each must say for itself.
+"""What the three wire formats have in common, and what each defines for itself.
 
-A `Wire` reads a request, prepares it for an upstream, and puts the decision's id into the answer; a `Rewriting` does
-the last part event by event. Values that are not ours keep the bytes they came as.
+An `ApiFormat` reads a request, prepares it for an upstream, and puts the decision's id into the answer; a `Rewriting`
+does the last part event by event. Values that are not ours keep the bytes they came as.
 """
 
 from __future__ import annotations
@@ -13,20 +13,31 @@ from typing import Any, Protocol
 import msgspec
 
 from headway.kits.proxy.conversations import Body, Conversation
-from headway.kits.proxy.events import Event
+from headway.kits.proxy.events import StreamEvent
 from headway.kits.proxy.upstreams import UpstreamFailed
 from headway.serve.endpoint import Call
 from headway.serve.errors import ErrorDetail
 from headway.settings import Upstream
 
-__all__ = ["Given", "Rewriting", "Usage", "Whole", "Wire", "count", "fields_of", "malformed", "prepared", "raw"]
+__all__ = [
+    "ApiFormat",
+    "Given",
+    "Rewriting",
+    "TokenUsage",
+    "Whole",
+    "count",
+    "fields_of",
+    "malformed",
+    "prepared",
+    "raw",
+]
 
 _decode_fields = msgspec.json.Decoder(Body).decode
 _MOST_TOKENS = 1_000_000_000
 
 
 @dataclass(slots=True, kw_only=True)
-class Usage:
+class TokenUsage:
     """Tokens as the upstream counted them; None where it did not say."""
 
     prompt: int | None = None
@@ -47,7 +58,7 @@ class Whole:
     """An answer that came at once."""
 
     body: bytes
-    usage: Usage
+    usage: TokenUsage
     upstream_id: str = ""
     model: str = ""
 
@@ -55,7 +66,7 @@ class Whole:
 class Rewriting(Protocol):
     """One streamed answer on its way to the client."""
 
-    usage: Usage
+    usage: TokenUsage
     upstream_id: str
     model: str
     begun: bool  # the first words have come
@@ -63,10 +74,10 @@ class Rewriting(Protocol):
     finished: bool  # the last event has come
     failed: str  # the code, where the upstream itself says that it failed
 
-    def rewrite(self, event: Event) -> bytes: ...
+    def rewrite(self, event: StreamEvent) -> bytes: ...
 
 
-class Wire(Protocol):
+class ApiFormat(Protocol):
     """One format. `name` is the operation's name in a span, `path` where it lies under an upstream's URL."""
 
     @property

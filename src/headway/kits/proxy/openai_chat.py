@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from headway.kits.proxy.conversations import Body, Conversation, of_chat, plain
-from headway.kits.proxy.events import Event, event_bytes
-from headway.kits.proxy.formats import Given, Rewriting, Usage, Whole, count, fields_of, malformed, prepared, raw
+from headway.kits.proxy.events import StreamEvent, event_bytes
+from headway.kits.proxy.formats import Given, Rewriting, TokenUsage, Whole, count, fields_of, malformed, prepared, raw
 from headway.kits.proxy.upstreams import UpstreamFailed
 from headway.serve.endpoint import Call
 from headway.serve.errors import ErrorDetail
@@ -28,7 +28,7 @@ class Chat:
     path = "/chat/completions"
     limits: tuple[str, ...] = ("max_completion_tokens", "max_tokens")
 
-    def headers(self, call: Call, key: str) -> list[tuple[str, str]]:  # noqa: ARG002 — a Wire
+    def headers(self, call: Call, key: str) -> list[tuple[str, str]]:  # noqa: ARG002 — a ApiFormat
         return [("authorization", f"Bearer {key}")] if key else []
 
     def read(self, body: Body) -> Conversation:
@@ -83,7 +83,7 @@ class ChatStream:
     """chat.completion.chunk events, ended by [DONE]."""
 
     def __init__(self, upstream: str, given: Given, *, hide_usage: bool) -> None:
-        self.usage = Usage()
+        self.usage = TokenUsage()
         self.upstream_id = self.model = self.failed = ""
         self.begun = self.complete = self.finished = False
         self._upstream = upstream
@@ -91,7 +91,7 @@ class ChatStream:
         self._extras: msgspec.Raw | None = raw(given.extras)
         self._hide_usage = hide_usage
 
-    def rewrite(self, event: Event) -> bytes:
+    def rewrite(self, event: StreamEvent) -> bytes:
         if event.data is None:
             return event.raw
         if event.data.strip() == b"[DONE]":
@@ -140,8 +140,8 @@ def _wants_usage(body: Body) -> bool:
     return isinstance(options, dict) and options.get("include_usage") is True
 
 
-def _usage(fields: Body) -> Usage:
+def _usage(fields: Body) -> TokenUsage:
     found = plain(fields, "usage")
     if not isinstance(found, dict):
-        return Usage()
-    return Usage(prompt=count(found.get("prompt_tokens")), completion=count(found.get("completion_tokens")))
+        return TokenUsage()
+    return TokenUsage(prompt=count(found.get("prompt_tokens")), completion=count(found.get("completion_tokens")))

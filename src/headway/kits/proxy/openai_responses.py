@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from headway.kits.proxy.conversations import Body, Conversation, of_input, plain
-from headway.kits.proxy.events import Event, event_bytes
-from headway.kits.proxy.formats import Given, Rewriting, Usage, Whole, count, fields_of, malformed, prepared, raw
+from headway.kits.proxy.events import StreamEvent, event_bytes
+from headway.kits.proxy.formats import Given, Rewriting, TokenUsage, Whole, count, fields_of, malformed, prepared, raw
 from headway.kits.proxy.openai_chat import Chat, error_body, text_field
 from headway.kits.proxy.upstreams import UpstreamFailed
 from headway.serve.errors import ErrorDetail
@@ -27,7 +27,7 @@ class Responses(Chat):
     def read(self, body: Body) -> Conversation:
         return of_input(body)
 
-    def request(self, body: Body, upstream: Upstream, *, decided: bool) -> bytes:  # noqa: ARG002 — a Wire
+    def request(self, body: Body, upstream: Upstream, *, decided: bool) -> bytes:  # noqa: ARG002 — a ApiFormat
         return msgspec.json.encode(prepared(body, upstream, self.limits))
 
     def whole(self, upstream: str, body: bytes, given: Given) -> Whole:
@@ -37,7 +37,7 @@ class Responses(Chat):
         named, model, usage = text_field(fields, "id"), text_field(fields, "model"), _usage(fields)
         return Whole(body=msgspec.json.encode(_ours(fields, given)), usage=usage, upstream_id=named, model=model)
 
-    def rewriting(self, upstream: str, body: Body, given: Given) -> Rewriting:  # noqa: ARG002 — a Wire
+    def rewriting(self, upstream: str, body: Body, given: Given) -> Rewriting:  # noqa: ARG002 — a ApiFormat
         return ResponseStream(upstream, given)
 
     def event_problem(self, detail: ErrorDetail) -> bytes:
@@ -49,13 +49,13 @@ class ResponseStream:
     """response.* events; those that carry the response have its id."""
 
     def __init__(self, upstream: str, given: Given) -> None:
-        self.usage = Usage()
+        self.usage = TokenUsage()
         self.upstream_id = self.model = self.failed = ""
         self.begun = self.complete = self.finished = False
         self._upstream = upstream
         self._given = given
 
-    def rewrite(self, event: Event) -> bytes:
+    def rewrite(self, event: StreamEvent) -> bytes:
         if event.data is None:
             return event.raw
         if event.data.strip() == b"[DONE]":
@@ -88,8 +88,8 @@ def _ours(fields: Body, given: Given) -> Body:
     return fields
 
 
-def _usage(fields: Body) -> Usage:
+def _usage(fields: Body) -> TokenUsage:
     found = plain(fields, "usage")
     if not isinstance(found, dict):
-        return Usage()
-    return Usage(prompt=count(found.get("input_tokens")), completion=count(found.get("output_tokens")))
+        return TokenUsage()
+    return TokenUsage(prompt=count(found.get("input_tokens")), completion=count(found.get("output_tokens")))

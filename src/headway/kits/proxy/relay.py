@@ -13,8 +13,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headway.kits.proxy.events import Event, EventReader
-from headway.kits.proxy.formats import Rewriting, Usage, Wire, malformed
+from headway.kits.proxy.events import EventReader, StreamEvent
+from headway.kits.proxy.formats import ApiFormat, Rewriting, TokenUsage, malformed
 from headway.kits.proxy.upstreams import STREAM_TIMES, Slot, UpstreamAnswer, UpstreamFailed
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.records import Decision
@@ -35,7 +35,7 @@ class Attempt:
     """One decision and the call that it led to."""
 
     call: Call
-    wire: Wire
+    wire: ApiFormat
     upstream: Upstream
     decision: Decision
     traceparent: str
@@ -52,7 +52,7 @@ class Attempt:
             self.span = spans.call(self.wire.provider, self.wire.name, self.upstream, self.decision, self.traceparent)
 
     async def finish(
-        self, usage: Usage, *, http_status: int = 0, failed: str = "", gone: bool = False, **answered: str
+        self, usage: TokenUsage, *, http_status: int = 0, failed: str = "", gone: bool = False, **answered: str
     ) -> None:
         """Stores the signals of this call, once; what cannot be stored is logged, and the answer goes out anyway."""
         if self.done:
@@ -81,7 +81,7 @@ class Attempt:
         }
         await self._store(measured, labels)
 
-    def _counted(self, usage: Usage) -> dict[str, float]:
+    def _counted(self, usage: TokenUsage) -> dict[str, float]:
         """Tokens and what they cost; a cost that is not known is left out, unless the upstream is free."""
         found: dict[str, float] = {}
         if usage.prompt is not None:
@@ -122,7 +122,7 @@ class Relay:
 
     def __init__(
         self,
-        wire: Wire,
+        wire: ApiFormat,
         answer: UpstreamAnswer,
         slot: Slot,
         attempt: Attempt | None,
@@ -182,7 +182,7 @@ class Relay:
             self._slot.free()
             await self._end(gone=True)
 
-    async def _events(self) -> list[Event]:
+    async def _events(self) -> list[StreamEvent]:
         """The next events, which may be none; comments do not put the time limit off."""
         finished = self._rewriting is not None and self._rewriting.finished
         try:
@@ -204,7 +204,7 @@ class Relay:
             self._due = time.monotonic() + self._answer.upstream.timeout_s
         return found
 
-    def _rewritten(self, events: list[Event]) -> bytes:
+    def _rewritten(self, events: list[StreamEvent]) -> bytes:
         if self._rewriting is None:
             return b"".join(each.raw for each in events)
         found = b"".join([self._rewriting.rewrite(each) for each in events])

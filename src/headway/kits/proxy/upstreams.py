@@ -80,7 +80,7 @@ class UpstreamAnswer:
 
 
 class Slot:
-    """A place among the calls that may run at once; free it once or more."""
+    """A place among the calls that may run at once; freeing it twice does no harm."""
 
     __slots__ = ("_upstreams",)
 
@@ -112,27 +112,27 @@ class Upstreams:
 
     def ready(self, name: str) -> bool:
         """Whether it is configured and its key is there."""
-        found = self.settings.upstreams.get(name)
-        if found is None:
+        upstream = self.settings.upstreams.get(name)
+        if upstream is None:
             return False
-        if not found.key_env or self.settings.keys.get(found.key_env):
+        if not upstream.key_env or self.settings.keys.get(upstream.key_env):
             return True
         if name not in self._warned:
             self._warned.add(name)
-            logger.warning("upstream=%s left out: %s is not set", name, found.key_env)
+            logger.warning("upstream=%s left out: %s is not set", name, upstream.key_env)
         return False
 
     def candidates(self, task: TaskSettings) -> tuple[str, ...]:
         """The task's actions that are upstreams; of a task that declares none, every upstream."""
         names: Iterable[str] = task.actions or sorted(self.settings.upstreams)
-        found = tuple(name for name in names if self.ready(name))
-        if not found:
+        ready = tuple(name for name in names if self.ready(name))
+        if not ready:
             raise Unavailable(
                 f"No action of the task {task.name!r} is an upstream that can be called.",
                 code="no_upstream",
                 hint="Declare [upstreams.NAME] with url and model in headway.toml, and set its key_env.",
             )
-        return found
+        return ready
 
     async def open(
         self,
@@ -183,9 +183,9 @@ _known: WeakKeyDictionary[Server, Upstreams] = WeakKeyDictionary()
 
 def upstreams_of(server: Server) -> Upstreams:
     """The upstreams of a server, made on first use."""
-    found = _known.get(server)
-    if found is None:
+    upstreams = _known.get(server)
+    if upstreams is None:
         settings = server.project.settings
-        found = _known[server] = Upstreams(settings, most_bytes=server.settings.max_batch_bytes)
-        server.metrics.gauge("upstream_calls", "Calls to upstreams that are running.", lambda: found.calls)
-    return found
+        upstreams = _known[server] = Upstreams(settings, most_bytes=server.settings.max_batch_bytes)
+        server.metrics.gauge("upstream_calls", "Calls to upstreams that are running.", lambda: upstreams.calls)
+    return upstreams
