@@ -1,0 +1,39 @@
+"""testing — the contracts that every family, world and format keeps, for the tests of kits.
+
+    from headway.nouns.kit import catalogue
+    from headway.testing import format_contract, learner_contract, world_contract
+
+    def test_the_family_keeps_the_contract():
+        learner_contract(catalogue(("acme",)), "acme", least=0.9)
+
+    def test_the_world_keeps_the_contract():
+        world_contract(world)                              # world(count=…) makes copies of it
+
+    def test_the_format_keeps_the_contract():
+        format_contract(FORMAT, [{"id": 1, "model": "small", "score": 0.5}])
+
+A contract raises AssertionError that says what was expected. The built-in kits are held to the same ones.
+
+Takes: what a kit brings.   Gives: nothing, or AssertionError.
+Never: is imported by anything but tests.
+May import: learn, decide, observe, encode, nouns.
+"""
+
+from headway.testing.formats import format_contract
+from headway.testing.identity import ARMS, CANDIDATES, WORLDS, Log, identity, row
+from headway.testing.policies import learner_contract, policy_contract, rebuilt
+from headway.testing.worlds import world_contract
+
+__all__ = [
+    "ARMS",
+    "CANDIDATES",
+    "WORLDS",
+    "Log",
+    "format_contract",
+    "identity",
+    "learner_contract",
+    "policy_contract",
+    "rebuilt",
+    "row",
+    "world_contract",
+]

@@ -1,0 +1,69 @@
+"""Every format of the built-in kits keeps the format contract; the contract notices what breaks it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headway.nouns.kit import catalogue
+from headway.observe.ingest import Format, Options, Problem
+from headway.testing import format_contract
+from tests.kits.formats.test_ingest_formats import CHAT, REVIEW, ROUND, event, routed, routing, step
+
+STEP = {"reward": 0.1, "done": False, "log_prob": math.log(0.4), "value": 0.2}
+ROWS: dict[str, list[dict[str, Any]]] = {
+    "headway": [
+        {
+            "id": "dec_0199aaaabbbb7ccc8ddd0123456789ab", "task": "route", "at": "2026-03-10T02:56:16Z", "text": "Why?",
+            "candidates": ["small", "large"], "probabilities": [0.25, 0.75], "action": "large", "propensity": 0.75,
+            "signals": [{"name": "solved", "value": 1.0, "at": "2026-03-10T02:56:20Z"}],
+        }
+    ],
+    "jfl-buffer": [ROUND, REVIEW],
+    "jfl-journal": [
+        {"v": 1, "ts": "2026-03-10T02:56:16Z", "session": "s", "type": "fix", "title": "Mend it", "status": "complete"}
+    ],
+    "jfl-events": [event("eval:scored", 1, baseline="0.85", composite="0.92", delta="0.07", improved="true")],
+    "sage-routing": [routing()],
+    "sage-journal": [routed("t", "f"), step("t", "f", 0.5)],
+    "interactions": [
+        {"timestamp": "2026-05-22T10:32:01Z", "prompt": "Why?", "response": "Because.", "reward": 0.5},
+    ],
+    "openai-chat": [CHAT],
+    "columns": [{"action": "a", "reward": 0.5, "propensity": 1.0}],
+    "mutations": [
+        {"state": [0.0, 1.0], "action": 3, "next_state": [1.0, 0.0], **STEP},
+        {"state": [1.0, 0.0], "action": 0, "next_state": [0.5, 0.5], **STEP, "done": True},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", catalogue().formats())
+def test_a_format_keeps_the_contract(name: str) -> None:
+    format_contract(catalogue().format(name), ROWS[name], among=catalogue().all_formats())
+
+
+def test_a_format_that_breaks_the_contract_is_noticed() -> None:
+    own = catalogue().format("jfl-buffer")
+
+    def silent(rows: Any, options: Options) -> Any:
+        return (item for item in own.read(rows, options) if not isinstance(item, Problem))
+
+    def twice(rows: Any, options: Options) -> Any:
+        return (replace(item, candidates=item.candidates * 2) for item in own.read(rows, options))
+
+    broken: dict[str, Format] = {
+        "does not know": replace(own, looks=lambda _: False),
+        "does not pass on": replace(own, read=silent),
+        "there twice": replace(own, read=twice),
+        "no decision": replace(own, read=lambda _rows, _options: iter(())),
+    }
+    for message, wrong in broken.items():
+        with pytest.raises(AssertionError, match=message):
+            format_contract(wrong, ROWS["jfl-buffer"])
+    taking = replace(own, name="greedy", priority=1, looks=lambda _: True)
+    with pytest.raises(AssertionError, match="for its own"):
+        format_contract(own, ROWS["jfl-buffer"], among=[taking])

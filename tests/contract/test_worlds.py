@@ -1,0 +1,55 @@
+"""Every world of the built-in kits keeps the world contract; the contract notices what breaks it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headway.kits.prompts.synthetic import synthetic
+from headway.nouns.kit import catalogue, load
+from headway.testing import world_contract
+
+NEEDS = {"cartpole": "gymnasium", "acrobot": "gymnasium", "lunarlander": "Box2D"}
+
+
+@pytest.mark.parametrize("name", catalogue().worlds())
+def test_a_world_keeps_the_contract(name: str) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is in the extra 'worlds'")
+    world_contract(load(catalogue().all("worlds")[name]))
+
+
+class Broken:
+    """The prompts world with one method that lies."""
+
+    def __init__(self, **lies: Any) -> None:
+        self._envs, self._lies = synthetic(count=4), lies
+
+    def __getattr__(self, name: str) -> Any:
+        return self._lies.get(name) or getattr(self._envs, name)
+
+    def reset(self, *, seed: int) -> Any:
+        return self._envs.reset(seed=self._lies.get("seed", seed))
+
+    def step(self, actions: Any) -> Any:
+        answer = list(self._envs.step(actions))
+        if "reward" in self._lies:
+            answer[1] = np.full(4, self._lies["reward"])
+        return tuple(answer)
+
+
+@pytest.mark.parametrize(
+    ("lies", "message"),
+    [
+        ({"num_envs": 5}, "gives 5 copies"),
+        ({"reward": float("nan")}, "not a finite number"),
+        ({"seed": 1}, "the seed changes nothing"),
+        ({"action_masks": lambda: np.zeros((4, 5), dtype=bool)}, "leaves no action"),
+    ],
+    ids=["copies", "reward", "seed", "masks"],
+)
+def test_a_world_that_breaks_the_contract_is_noticed(lies: dict[str, Any], message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        world_contract(lambda *, count: Broken(**lies) if count == 4 else synthetic(count=count))
