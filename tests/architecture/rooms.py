@@ -49,10 +49,32 @@ def imported(module: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            # `from headway import observe` imports the room observe, or a name of the root.
-            yield from ([f"headway.{a.name}" for a in node.names] if node.module == "headway" else [node.module])
+            # `from headway import observe` imports the room observe, `from headway.kits import models` the kit models.
+            inside = node.module in ("headway", "headway.kits")
+            yield from ([f"{node.module}.{alias.name}" for alias in node.names] if inside else [node.module])
+
+
+def kits() -> list[str]:
+    """The kits that are there: folders of src/headway/kits."""
+    return sorted(path.name for path in (SOURCE / "kits").iterdir() if (path / "__init__.py").is_file())
 
 
 def passport(room: str) -> list[str]:
-    """The lines of the room's docstring."""
+    """The lines of the docstring of a room ("observe") or a kit ("kits/offline")."""
     return (ast.get_docstring(tree(SOURCE / room / "__init__.py")) or "").splitlines()
+
+
+def may_import(room: str) -> set[str]:
+    """The rooms that a passport names."""
+    return set(re.findall(r"\w+", passport(room)[-1].removeprefix("May import:"))) - {"nothing"}
+
+
+def kits_imported(kit: str) -> dict[str, str]:
+    """The kits that a kit imports, with one place each."""
+    places: dict[str, str] = {}
+    for path in files(SOURCE / "kits" / kit):
+        for module in imported(tree(path)):
+            parts = module.split(".")
+            if parts[:2] == ["headway", "kits"] and len(parts) > 2 and parts[2] != kit:
+                places.setdefault(parts[2], f"{path.relative_to(ROOT)} imports {module}")
+    return places

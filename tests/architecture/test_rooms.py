@@ -11,26 +11,41 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.rooms import ROOT, SOURCE, below, files, imported, layers, passport, rooms, tree
+from tests.architecture.rooms import (
+    ROOT,
+    SOURCE,
+    below,
+    files,
+    imported,
+    kits,
+    layers,
+    may_import,
+    passport,
+    rooms,
+    tree,
+)
 
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 
 
-@pytest.mark.parametrize("room", rooms())
-def test_a_room_has_a_passport(room: str) -> None:
-    lines = passport(room)
+PASSPORTS = [*rooms(), *(f"kits/{kit}" for kit in kits())]
+
+
+@pytest.mark.parametrize("room", PASSPORTS)
+def test_a_room_or_kit_has_a_passport(room: str) -> None:
+    lines, name = passport(room), room.removeprefix("kits/")
     assert lines, f"{room}/__init__.py has no docstring"
-    assert re.match(rf"{room} — \w", lines[0]), f"the first line is {lines[0]!r}, expected '{room} — what it does'"
+    assert re.match(rf"{name} — \w", lines[0]), f"the first line is {lines[0]!r}, expected '{name} — what it does'"
     body = "\n".join(lines[1:])
     for word in ("Takes:", "Gives:", "Never:"):
         assert word in body, f"{room}'s passport does not say {word!r}"
     assert re.fullmatch(r"May import: [a-z, ]+\.", lines[-1]), f"the last line is {lines[-1]!r}"
 
 
-@pytest.mark.parametrize("room", rooms())
-def test_a_room_imports_only_what_its_passport_names(room: str) -> None:
-    named = set(re.findall(r"\w+", passport(room)[-1].removeprefix("May import:"))) - {"nothing"}
-    assert named <= below(room), f"the passport names {sorted(named - below(room))}, which are not below {room}"
+@pytest.mark.parametrize("room", PASSPORTS)
+def test_a_room_or_kit_imports_only_what_its_passport_names(room: str) -> None:
+    named, layer = may_import(room), room.partition("/")[0]
+    assert named <= below(layer), f"the passport names {sorted(named - below(layer))}, which are not below {layer}"
     known = set().union(*layers())
     for path in files(SOURCE / room):
         for module in imported(tree(path)):
@@ -40,7 +55,7 @@ def test_a_room_imports_only_what_its_passport_names(room: str) -> None:
             target = rest.partition(".")[0]
             where = f"{path.relative_to(ROOT)} imports {module}"
             assert target in known, f"{where}: a room cannot import the root of the package"
-            assert target == room or target in named, f"{where}, and {room}'s passport does not name it"
+            assert target == layer or target in named, f"{where}, and {room}'s passport does not name it"
 
 
 def test_nouns_import_the_standard_library_only() -> None:
@@ -71,10 +86,11 @@ def test_settings_alone_reads_the_environment() -> None:
             assert not used, f"{path.relative_to(ROOT)}:{node.lineno} reads the environment; settings does that"
 
 
-def test_the_map_names_every_room() -> None:
+def test_the_map_names_every_room_and_kit() -> None:
     rows = [line for line in (ROOT / "ARCHITECTURE.md").read_text("utf-8").splitlines() if line.startswith("| `")]
     named = {name for row in rows for name in re.findall(r"`(\w+)/?`", row.split("|")[1])}
     there = {*rooms(), *(path.stem for path in SOURCE.glob("[a-z]*.py"))}
+    there |= set(kits())
     assert there <= named, f"ARCHITECTURE.md does not name {sorted(there - named)}"
 
 
@@ -103,12 +119,17 @@ def test_the_import_contracts_are_kept() -> None:
         ("prove/stray.py", "import torch", "Training and cluster packages"),
         ("prove/stray.py", "import headway.learn", "Each room imports only rooms below it"),
         ("observe/stray.py", "import granian", "Web packages stay in serve"),
+        ("kits/stray.py", "import granian", "Web packages stay in serve"),
+        ("kits/stray.py", "import click", "Web packages stay in serve, the terminal's in cli"),
+        ("learn/stray.py", "import torch", "Training and cluster packages"),
+        ("cli/stray.py", "import headway.kits", "The core imports no kit"),
+        ("prove/stray.py", "import headway.testing", "Each room imports only rooms below it"),
     ],
 )
 def test_the_import_contracts_can_be_broken(tmp_path: Path, path: str, line: str, broken: str) -> None:
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     package = tmp_path / "src" / "headway"
-    for folder in (package, *(package / name for name in ("nouns", "observe", "prove", "learn"))):
+    for folder in (package, *(package / name for name in rooms())):
         folder.mkdir(parents=True)
         (folder / "__init__.py").write_text("", "utf-8")
     assert lint_imports(tmp_path).returncode == 0

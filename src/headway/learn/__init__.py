@@ -2,5 +2,5 @@
 
 Takes: Experience, knobs, a seed.   Gives: Learned: tensors, knobs, metrics, and the baselines beside them.
 Never: reads rows of the prove part, makes a file, opens a socket, reads a clock.
-May import: decide, encode, nouns, observe, reward, worlds.
+May import: decide, encode, nouns, observe, reward.
 """

@@ -92,7 +92,7 @@ class Kit:
     routes: tuple[str, ...] = ()  # modules with @endpoint functions
     commands: Mapping[str, Command] = field(default_factory=dict)  # "data synth" is a path
     options: Mapping[str, str] = field(default_factory=dict)  # command → hook that adds options to it
-    jobs: Mapping[str, str] = field(default_factory=dict)  # kind of job → function (project, job) that the loop runs
+    jobs: Mapping[str, str] = field(default_factory=dict)  # kind of job → function (project, worker, clock, say)
     workers: Mapping[str, Worker] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)  # tables of headway.toml: name → msgspec Struct
     checks: tuple[str, ...] = ()  # for doctor: function (settings) → findings

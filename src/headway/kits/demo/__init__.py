@@ -17,10 +17,16 @@ KIT = Kit(
         "escalation-priced": "headway.kits.demo.escalation:priced",
     },
     commands={
-        "data synth": Command("headway.kits.demo.commands.synth:synth", "Write synthetic history of a stated world."),
+        "data synth": Command(
+            "headway.kits.demo.commands.synth:synth",
+            "Write the log of a router in a synthetic world: decisions with exact propensities.",
+        ),
     },
     demos={
-        "route": Command("headway.kits.demo.commands.route:route", "Which model answers: learned, proven, promoted."),
+        "route": Command(
+            "headway.kits.demo.commands.route:route",
+            "Play the whole loop on synthetic routing traffic, from an empty folder.",
+        ),
     },
     options={"up": "headway.kits.demo.commands.up:UP"},
 )

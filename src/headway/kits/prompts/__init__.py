@@ -25,7 +25,7 @@ MUTATIONS = ("try-catch-style", "context-reduction", "expansion", "constraint-ad
 KIT = Kit(
     name="prompts",
     summary="Rewrite a prompt in one of five ways, and learn which way helps.",
-    needs=("practice", "sandbox", "models", "reply"),
+    needs=("practice", "sandbox", "reply"),
     worlds={"prompts": "headway.kits.prompts.synthetic:synthetic"},
     actions={"mutations": MUTATIONS},
     formats={"mutations": "headway.kits.prompts.formats:EXPERIENCES"},
@@ -39,6 +39,9 @@ KIT = Kit(
     options={"learn": "headway.kits.prompts.commands.learn:LEARN"},
     jobs={"update": "headway.kits.prompts.jobs:do_updates"},
     demos={
-        "mutate": Command("headway.kits.prompts.commands.demo:mutate", "Which mutation a prompt needs, learned."),
+        "mutate": Command(
+            "headway.kits.prompts.commands.demo:mutate",
+            "Practise rewriting prompts in a synthetic world, and compare the result with the optimum.",
+        ),
     },
 )

@@ -15,7 +15,7 @@ __all__ = ["synth"]
 @click.option("--seed", type=int, default=42, show_default=True, help="The same seed again adds nothing.")
 @click.option("--world", default="escalation", show_default=True, help="escalation, or escalation-priced.")
 def synth(session: Session, task: str, rows: int, seed: int, world: str) -> None:
-    """Write down what a router of a stated world decided: logged decisions with exact propensities.
+    """Write the log of a router in a synthetic world: decisions with exact propensities.
 
     The rows have the source `synthetic`, which every screen, export and evidence says. The task's reward must read the
     world's signals: reward = "reward_v1", or "reward_v2" for escalation-priced.

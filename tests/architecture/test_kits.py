@@ -1,0 +1,54 @@
+"""Kits import one another only as their passports say, and heavy packages only where they belong."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.kits import BUILT_IN, RESTING
+from headway.nouns.kit import Kit, load
+from tests.architecture.rooms import PYPROJECT, SOURCE, files, imported, kits, kits_imported, tree
+
+HEAVY = {"torch", "transformers", "peft", "accelerate", "ray", "sklearn", "pandas", "scipy"}
+
+
+def passport_of(name: str) -> Kit:
+    kit = load(f"headway.kits.{name}:KIT")
+    assert isinstance(kit, Kit)
+    return kit
+
+
+def needed(name: str) -> set[str]:
+    """The kits that a kit needs, and those that they need."""
+    needs = set(passport_of(name).needs)
+    return needs.union(*(needed(other) for other in needs))
+
+
+def test_every_folder_of_kits_is_built_in_or_resting() -> None:
+    assert sorted((*BUILT_IN, *RESTING)) == kits()
+
+
+def test_a_kit_comes_after_those_that_it_needs() -> None:
+    for place, name in enumerate(BUILT_IN):
+        assert set(passport_of(name).needs) <= {*BUILT_IN[:place], *RESTING}, f"{name} comes too early in BUILT_IN"
+
+
+@pytest.mark.parametrize("name", kits())
+def test_a_kit_imports_the_kits_that_it_needs_and_no_other(name: str) -> None:
+    places, allowed = kits_imported(name), needed(name)
+    assert name not in allowed, f"{name} needs itself"
+    for kit, where in places.items():
+        assert kit in allowed, f"{where}, and `needs` of {name} does not name {kit}"
+    unused = set(passport_of(name).needs) - places.keys()
+    assert not unused, f"{name} needs {sorted(unused)} and imports nothing of it"
+
+
+def test_a_heavy_package_is_imported_by_the_kits_that_the_contract_names() -> None:
+    contract = next(row for row in PYPROJECT["tool"]["importlinter"]["contracts"] if row.get("id") == "heavy")
+    named = {tuple(line.replace("headway.kits.", "").split(".** -> ")) for line in contract["ignore_imports"]}
+    used = {
+        (kit, package)
+        for kit in kits()
+        for path in files(SOURCE / "kits" / kit)
+        for package in {module.partition(".")[0] for module in imported(tree(path))} & HEAVY
+    }
+    assert used == named

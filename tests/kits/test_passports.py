@@ -1,0 +1,120 @@
+"""Every string of every passport leads to an object that fits its protocol."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import click
+import msgspec
+import pytest
+
+from headway.cli.verb import OptionHook
+from headway.nouns.kit import Catalogue, Command, Family, Kit, Worker, catalogue, load
+from headway.observe.ingest import Format
+from headway.serve.endpoint import endpoints_of
+
+KITS: list[Kit] = [*catalogue(), load("headway.kits.reply:KIT")]
+ONLINE = ("start", "state_from", "update", "snapshot", "learned")
+
+
+def takes(function: Callable[..., Any], *positional: str, **named: Any) -> None:
+    """The function can be called with these arguments, and needs no others."""
+    inspect.signature(function).bind(*positional, **named)
+
+
+def is_family(name: str, family: Family) -> None:
+    assert family.kinds, f"{name} decides no kind of task"
+    takes(load(family.policy), "knobs", "tensors", "extra", "encoder")
+    learner = load(family.learner)
+    takes(learner, "encoder")
+    more = {"resume": None} if family.resumable else {}
+    takes(learner.learn, "self", "experience", "knobs", "seed", "progress", **more)
+    assert ("resume" in inspect.signature(learner.learn).parameters) == family.resumable
+    for method in ONLINE:
+        assert hasattr(learner, method) or not family.online, f"the learner of {name} has no {method}"
+    if family.knobs:
+        knobs = load(family.knobs)
+        assert dataclasses.is_dataclass(knobs)
+        assert knobs.__dataclass_params__.frozen, f"the knobs of {name} can be changed"
+
+
+def is_command(path: str, command: Command) -> None:
+    target = load(command.target)
+    assert isinstance(target, click.Command)
+    assert target.name == path.rpartition(" ")[2]
+    assert (target.help or "").splitlines()[0] == command.summary
+    assert command.group in ("Start", "Loop", "More")
+
+
+def is_format(name: str, path: str) -> None:
+    form = load(path)
+    assert isinstance(form, Format)
+    assert form.name == name
+
+
+def is_hook(command: str, path: str) -> None:
+    hook = load(path)
+    assert isinstance(hook, OptionHook)
+    assert hook.options, f"the hook of {command} adds no option"
+    takes(hook.run, "session", "values")
+
+
+def is_worker(name: str, worker: Worker) -> None:
+    assert importlib.util.find_spec(worker.module) is not None, f"{name}: there is no module {worker.module}"
+    takes(load(worker.needed), "settings")
+
+
+def is_table(name: str, path: str) -> None:
+    struct = load(path)
+    assert issubclass(struct, msgspec.Struct)
+    assert struct.__struct_config__.frozen, f"[{name}] can be changed after it was read"
+
+
+CHECKS: dict[str, Callable[[str, Any], None]] = {
+    "families": is_family,
+    "encoders": lambda _, path: takes(load(path), models=None, keys={}),
+    "worlds": lambda _, path: takes(load(path), count=2),
+    "samples": lambda _, path: takes(load(path)),
+    "formats": is_format,
+    "exports": lambda _, path: takes(load(path), "file", "database", "left_out"),
+    "evidence": lambda _, path: load(path),
+    "actions": lambda name, names: names == tuple(dict.fromkeys(names)) or pytest.fail(f"{name} has a name twice"),
+    "commands": is_command,
+    "options": is_hook,
+    "jobs": lambda _, path: takes(load(path), "project", "worker", "clock", "say"),
+    "workers": is_worker,
+    "tables": is_table,
+    "errors": lambda _, when: when.endswith(".") or pytest.fail("an error code is explained by a sentence"),
+    "demos": is_command,
+}
+PLAIN = {"name", "summary", "api", "needs"}
+
+
+def test_every_field_of_a_passport_is_checked() -> None:
+    assert {field.name for field in dataclasses.fields(Kit)} == {*CHECKS, *PLAIN, "routes", "checks"}
+
+
+@pytest.mark.parametrize("kit", KITS, ids=lambda kit: kit.name)
+@pytest.mark.parametrize("what", CHECKS)
+def test_what_a_passport_names_fits_its_protocol(kit: Kit, what: str) -> None:
+    for name, value in getattr(kit, what).items():
+        CHECKS[what](name, value)
+
+
+@pytest.mark.parametrize("kit", KITS, ids=lambda kit: kit.name)
+def test_routes_and_checks_of_a_passport_are_there(kit: Kit) -> None:
+    for module in kit.routes:
+        assert endpoints_of((load(module),)), f"{module} declares no endpoint"
+    for path in kit.checks:
+        takes(load(path), "settings")
+    assert kit.summary.endswith(".")
+
+
+def test_all_built_in_kits_can_be_used() -> None:
+    known = catalogue()
+    assert isinstance(known, Catalogue)
+    assert known.broken == ()
