@@ -125,10 +125,10 @@ def test_retention_deletes_old_details(tmp_path, environ):
     now = [1_000_000.0]
     with Project(tmp_path, environ=environ, clock=lambda: now[0], seed=1) as project:
         old = project.decide("route", "hello", ["a", "b"])
-        project._store.keep_details(old.id, "proxy", "answer", SECRET)
+        project.store.keep_details(old.id, "proxy", "answer", SECRET)
         now[0] += 2 * 86_400
         new = project.decide("route", "hello", ["a", "b"])
-        project._store.keep_details(new.id, "proxy", "answer", SECRET)
+        project.store.keep_details(new.id, "proxy", "answer", SECRET)
         done = project.retain()
         assert done is not None
         assert (done.decisions, done.details) == (1, 1)
@@ -172,9 +172,9 @@ def exported(folder, name):
     """An export of two decisions, of which the first has details; (path, manifest, first, second)."""
     with Project(folder, environ={}, seed=1) as project:
         first, second = (project.decide("route", text, ["a", "b"]).id for text in ("one", "two"))
-        project._store.keep_details(first, "proxy", "answer", ANSWER)
-        project._store.keep_details(first, "proxy", "empty", b"")
-        project._store.keep_details(first, "demo", "note", b"text")
+        project.store.keep_details(first, "proxy", "answer", ANSWER)
+        project.store.keep_details(first, "proxy", "empty", b"")
+        project.store.keep_details(first, "demo", "note", b"text")
         path = folder / name
         kind = path.suffix[1:]
         manifest = export(project.database, project.query, path, Wanted(), now=1.0, format=kind)
@@ -197,7 +197,7 @@ def test_an_export_holds_details_and_an_import_brings_them_back(tmp_path, enviro
 def test_a_format_of_another_program_holds_no_details(tmp_path):
     with Project(tmp_path, environ={}, seed=1) as project:
         made = project.decide("route", "one", ["a", "b"])
-        project._store.keep_details(made.id, "proxy", "answer", ANSWER)
+        project.store.keep_details(made.id, "proxy", "answer", ANSWER)
         lines = []
         manifest = export(
             project.database,

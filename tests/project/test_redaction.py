@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headway.nouns.errors import InvalidSettings
-from headway.project import Ask, Project, consider_many
+from headway.project import Ask, Project
 from tests.observe.test_redact import KEYS, TOKENS
 
 Opened = Callable[..., Project]
@@ -42,7 +42,7 @@ def plant(project: Project, secret: str) -> list[str]:
     for each in (first, second, third):
         project.signal(each.id, reward=1.0, label=f"saw {secret}")
     asks = [Ask("route", f"{n} {secret}", ["small", "large"], {}) for n in range(3)]
-    stored = project.submit([each for each in consider_many(project, asks) if isinstance(each, tuple)]).result()
+    stored = project.submit([each for each in project.consider_many(asks) if isinstance(each, tuple)]).result()
     return [first.id, second.id, third.id, *(each.id for each in stored)]
 
 

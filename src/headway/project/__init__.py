@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from headway.project.facade import Project
 
 if TYPE_CHECKING:
-    from headway.project.considering import Ask, Considered, consider_many
     from headway.project.data.erase import DeletionReport
     from headway.project.data.import_file import ImportOptions, ImportReport
     from headway.project.data.leaks import leaks_document
     from headway.project.data.transform import TransformReport
+    from headway.project.decide import Ask, Considered
     from headway.project.inputs import Details, Offer, situation_of
     from headway.project.inspect import JudgedEvidence
     from headway.project.learn import encoder_spec
@@ -56,7 +56,6 @@ __all__ = [
     "add_candidate",
     "baseline_ref",
     "candidate_policy",
-    "consider_many",
     "encoder_spec",
     "examine",
     "leaks_document",
@@ -71,11 +70,11 @@ __all__ = [
 
 # Loaded on first use: a server that decides needs none of what learns, proves, imports or deletes.
 _WHERE = {
-    "considering": ("Ask", "Considered", "consider_many"),
     "data.erase": ("DeletionReport",),
     "data.import_file": ("ImportOptions", "ImportReport"),
     "data.leaks": ("leaks_document",),
     "data.transform": ("TransformReport",),
+    "decide": ("Ask", "Considered"),
     "inputs": ("Details", "Offer", "situation_of"),
     "inspect": ("JudgedEvidence",),
     "learn": ("encoder_spec",),

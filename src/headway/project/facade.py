@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from headway.nouns.evidence import Verdict
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.protocols import Progress
-from headway.project.deciding import Deciding
 from headway.project.inputs import Offer
+from headway.project.project import ProjectFolder
 from headway.promote.ledger import Entry
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Project"]
 
 
-class Project(Deciding):
+class Project(ProjectFolder):
     """One folder of experience, policies and evidence. Opened by `headway.open()`."""
 
     _folded_at = 0.0
@@ -292,7 +292,7 @@ class Project(Deciding):
         """Declared tasks and those that have decisions."""
         return sorted({*self.settings.tasks, *self.query.names("task")})
 
-    def _signalled(self, task: str) -> None:
+    def signalled(self, task: str) -> None:
         """In-process online learning: at most one snapshot a second."""
         if self.settings.task(task).online == "live" and time.monotonic() - self._folded_at >= 1.0:
             self._folded_at = time.monotonic()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from headway.nouns.errors import Busy, Conflict, HeadwayError
 from headway.nouns.records import Decision
-from headway.project import Ask, Considered, Project, consider_many
+from headway.project import Ask, Considered, Project
 
 __all__ = ["Grouping"]
 
@@ -58,7 +58,7 @@ class Grouping:
         self._due = False
         asked, self._waiting = self._waiting[:_MOST_TOGETHER], self._waiting[_MOST_TOGETHER:]
         batch: _Batch = []
-        for each, found in zip(asked, consider_many(self._project, [each.ask for each in asked]), strict=True):
+        for each, found in zip(asked, self._project.consider_many([each.ask for each in asked]), strict=True):
             if isinstance(found, HeadwayError):
                 self._fail(each, found)
             else:
@@ -110,7 +110,7 @@ class Grouping:
         if waiting.future.done():  # its client has gone
             return
         try:
-            waiting.answer(decision, decision.at == considered[0].at)
+            waiting.answer(decision, decision.at == considered.decision.at)
         except Exception as error:  # noqa: BLE001 — one that cannot be answered must not hold up the others
             waiting.future.set_exception(error)
         else:

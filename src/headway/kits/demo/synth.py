@@ -96,8 +96,8 @@ def synthesise(
                 Signal(subject=decision.id, name=name, value=value, rater=f"world:{world}", key="synth", at=now)
                 for name, value in values.items()
             ]
-        project._store.add(made, {made[0].config_hash: '{"encoder":""}'})
-        project._store.signal(told)
+        project.store.add(made, {made[0].config_hash: '{"encoder":""}'})
+        project.store.signal(told)
         if progress is not None:
             progress("synth", min(rows, start + _BATCH), rows)
     stored = project.query.count_source(task, "synthetic") - before

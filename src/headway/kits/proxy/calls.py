@@ -21,8 +21,9 @@ from headway.kits.proxy.conversations import Asked, Body, Conversation, conversa
 from headway.kits.proxy.formats import ApiFormat, Given, TokenUsage
 from headway.kits.proxy.relay import Attempt, Relay
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamAnswer, UpstreamFailed, Upstreams
-from headway.nouns.errors import Conflict, HeadwayError
+from headway.nouns.errors import HeadwayError
 from headway.nouns.records import Decision
+from headway.project import Ask, Details
 from headway.serve.endpoint import Call, Reply, Stream
 from headway.serve.errors import ErrorDetail
 from headway.serve.spans import traceparent_of
@@ -89,29 +90,12 @@ class Routing:
 
         text = self.conversation.shortened(project.redact)
 
-        def consider() -> Any:
-            return project.consider(
-                self.task,
-                text,
-                left,
-                state=state,
-                episode=episode,
-                role=self.asked.role,
-                key=self.call.key,
-            )
-
+        details: Details = {"state": state, "episode": episode, "role": self.asked.role, "key": self.call.key}
         if self.task in project.servings.slow:  # the vector is in the cache when it is considered
             await asyncio.to_thread(project.servings.prepare, project.settings.task(self.task), [text])
-        considered = consider()
-        if failures:  # drawn again inside its episode, whose earlier draw stands
-            considered = (*considered[:2], False)
-        try:
-            (stored,) = await asyncio.wrap_future(project.submit([considered]))
-        except Conflict as error:
-            if error.code != "draw_exists":
-                raise
-            # Another request opened the conversation first, or its upstream is gone: repeat the draw, or draw again.
-            (stored,) = await asyncio.wrap_future(project.submit([(*consider()[:2], False)]))
+        # After a failure it is drawn again inside its episode, whose earlier draw stands.
+        ask = Ask(self.task, text, left, details)
+        stored, _ = await asyncio.wrap_future(project.submit_ask(ask, opening=not failures))
         self.call.server.metrics.count("decisions", self.task)
         return stored
 

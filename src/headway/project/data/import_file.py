@@ -213,7 +213,7 @@ class _Run:
             at=self._now,
         )
         project = self._project
-        return Keeper(project.database, project.query, project._store, origin)
+        return Keeper(project.database, project.query, project.store, origin)
 
     def check(self, progress: Progress | None, *, stop: bool) -> tuple[_Tally, Leaks]:
         """Read everything once: count it, and watch for leaks; with `stop`, a bad line is an error."""

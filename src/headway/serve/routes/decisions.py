@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.errors import Conflict, HeadwayError, UnknownName
+from headway.nouns.errors import HeadwayError, UnknownName
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import Decision, Outcome
-from headway.project import Ask, Considered, Details, Project, consider_many
+from headway.project import Ask, Considered, Details
 from headway.serve.endpoint import SENT, Call, Sent, endpoint, strict
 from headway.serve.times import moment
 from headway.serve.wire import DecisionAnswer, DecisionBatch, DecisionRequest, DecisionsAnswer, Task, described
@@ -41,7 +41,7 @@ async def decide(call: Call, body: DecisionRequest) -> Sent:
     if body.episode is None:
         await call.server.grouping.add(ask, answer)
     else:
-        answer(*await _decided(project, ask))
+        answer(*await asyncio.wrap_future(project.submit_ask(ask)))
     call.server.metrics.count("decisions", body.task)
     return SENT
 
@@ -66,7 +66,7 @@ async def decide_many(call: Call, body: DecisionBatch) -> DecisionsAnswer:
         texts = [each.text for each in body.decisions if each.task == task]
         await asyncio.to_thread(project.servings.prepare, project.settings.task(task), texts)
     for place in range(0, len(asks), _TOGETHER):
-        for found in consider_many(project, asks[place : place + _TOGETHER]):
+        for found in project.consider_many(asks[place : place + _TOGETHER]):
             if isinstance(found, HeadwayError):
                 raise found
             considered.append(found)
@@ -91,20 +91,6 @@ def _ask(call: Call, body: DecisionRequest) -> Ask:
     if body.step is not None:
         details["step"] = body.step
     return Ask(body.task, body.text, described(body.candidates), details)
-
-
-async def _decided(project: Project, ask: Ask) -> tuple[Decision, bool]:
-    """A stored decision of an episode, and whether it is new."""
-    considered = project.consider(ask.task, ask.text, ask.candidates, **ask.details)
-    try:
-        (stored,) = await asyncio.wrap_future(project.submit([considered]))
-    except Conflict as error:
-        if error.code != "draw_exists":
-            raise
-        # Another request opened the sticky episode first: repeat its draw.
-        considered = project.consider(ask.task, ask.text, ask.candidates, **ask.details)
-        (stored,) = await asyncio.wrap_future(project.submit([considered]))
-    return stored, stored.at == considered[0].at
 
 
 def _answer(decision: Decision) -> DecisionAnswer:

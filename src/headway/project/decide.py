@@ -1,0 +1,276 @@
+"""Decide: from what a caller asks to a decision with its exact probability, durably logged.
+
+    decide(project, Ask("route", text, ["small", "large"], {}))      # the stored decision
+    consider(project, asks)                                          # one per ask, or what is wrong with that one
+    submit(project, considered)                                      # a future of the stored decisions
+
+Asks that share policy and candidates are scored in one call, whose rows equal single calls bit for bit: replay,
+propensities and evidence cannot tell the difference.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from headway.decide.acting import Draw, sticky
+from headway.nouns.errors import Conflict, HeadwayError
+from headway.nouns.ids import decision_id, parse_decision_id
+from headway.nouns.records import Candidate, Decision, Situation, Source
+from headway.project.inputs import Details, Offer, checked_source, situation_of
+from headway.project.recording import recorded
+
+if TYPE_CHECKING:
+    from headway.project.project import ProjectFolder
+    from headway.project.serving import Serving
+
+__all__ = ["Ask", "Considered", "consider", "decide", "one", "record", "source_of", "submit", "submit_ask"]
+
+_REMEMBERED = 20_000  # tasks of the latest decisions
+
+
+class Ask(NamedTuple):
+    """One question to a task's policy."""
+
+    task: str
+    text: str
+    candidates: Iterable[Offer] | None
+    details: Details
+
+
+class Considered(NamedTuple):
+    """A decision that is not stored yet."""
+
+    decision: Decision
+    serving: Serving
+    opening: bool  # whether it is the first of a sticky episode
+
+
+@dataclass(slots=True)
+class _Group:
+    """Asks that one policy scores together, because they offer the same candidates."""
+
+    serving: Serving
+    offered: tuple[Candidate, ...]
+    rows: list[tuple[int, Situation, int, bool]] = field(default_factory=list)  # place, situation, seed, opening
+
+
+def decide(project: ProjectFolder, ask: Ask) -> Decision:
+    """The stored decision."""
+    considered = one(project, ask)
+    try:
+        (stored,) = project.store.add(
+            [considered.decision],
+            {considered.serving.config_hash: considered.serving.config},
+            opening=[considered.opening],
+        )
+    except Conflict as error:
+        considered = _repeated(project, ask, error)
+        configs = {considered.serving.config_hash: considered.serving.config}
+        (stored,) = project.store.add([considered.decision], configs)
+    _remember(project, (stored,))
+    if project.listeners:
+        project.tell((stored,), ())
+    return stored
+
+
+def submit_ask(project: ProjectFolder, ask: Ask, *, opening: bool = True) -> Future[tuple[Decision, bool]]:
+    """`decide` for callers that must not block: the decision once it is durable, and whether it is new.
+
+    Without `opening` it draws inside its episode, whose earlier draw stands.
+    """
+    outcome: Future[tuple[Decision, bool]] = Future()
+    outcome.set_running_or_notify_cancel()  # a client that goes away cannot cancel what is being stored
+
+    def store(considered: Considered, conflict: Callable[[Conflict], Considered] | None) -> None:
+        def stored(done: Future[list[Decision]]) -> None:
+            try:
+                error = done.exception()
+                if isinstance(error, Conflict) and conflict is not None:
+                    store(conflict(error), None)
+                elif error is not None:
+                    outcome.set_exception(error)
+                else:
+                    decision = done.result()[0]
+                    outcome.set_result((decision, decision.at == considered.decision.at))
+            except BaseException as failed:  # noqa: BLE001 — handed to the caller that waits
+                outcome.set_exception(failed)
+
+        submit(project, [considered]).add_done_callback(stored)
+
+    considered = one(project, ask)
+    store(considered if opening else considered._replace(opening=False), lambda error: _repeated(project, ask, error))
+    return outcome
+
+
+def submit(project: ProjectFolder, considered: Iterable[Considered]) -> Future[list[Decision]]:
+    """Store considered decisions as one atomic batch; the future is done when they are durable."""
+    batch = list(considered)
+    decisions = [each.decision for each in batch]
+    _remember(project, decisions)
+    configs = {each.serving.config_hash: each.serving.config for each in batch}
+    storing = project.store.submit_decisions(decisions, configs, opening=[each.opening for each in batch])
+    project.tell_after(storing)
+    return storing
+
+
+def consider(project: ProjectFolder, asks: Sequence[Ask]) -> list[Considered | HeadwayError]:
+    """A considered decision per ask, or what is wrong with that one; nothing is stored."""
+    considered: list[Considered | HeadwayError | None] = [None] * len(asks)
+    groups: dict[tuple[int, int], _Group] = {}
+    noise = os.urandom(8 * len(asks))
+    for place, (task, text, candidates, details) in enumerate(asks):
+        try:
+            settings = project.settings.task(task)
+            offered = project.offers.candidates(task, candidates, settings.actions)
+            situation = situation_of(task, text, details, project.redact)
+            serving = project.servings.of(settings)
+            if (identifier := details.get("id")) is not None:
+                parse_decision_id(identifier)
+            first, opening = None, False
+            if settings.sticky and situation.episode is not None:
+                first = project.query.opening(task, situation.episode)
+                opening = first is None
+        except HeadwayError as error:
+            considered[place] = error
+            continue
+        if project.seeds is not None:
+            seed = project.seeds.next()
+        else:
+            seed = int.from_bytes(noise[8 * place : 8 * place + 8], "little")
+        if first is not None and any(candidate.name == first.action for candidate in offered):
+            seed, draw = first.seed, sticky(first, offered)
+            (decision,) = _decisions(project, serving, offered, [(situation, seed, draw, details)], first.id)
+            considered[place] = Considered(decision, serving, False)
+            continue
+        group = groups.get((id(serving), id(offered)))
+        if group is None:
+            group = groups[id(serving), id(offered)] = _Group(serving, offered)
+        group.rows.append((place, situation, seed, opening))
+    for group in groups.values():
+        _draw(project, group, asks, considered)
+    return [each for each in considered if each is not None]
+
+
+def _draw(
+    project: ProjectFolder, group: _Group, asks: Sequence[Ask], considered: list[Considered | HeadwayError | None]
+) -> None:
+    """Fill in the decisions of a group, or the error that all of them share."""
+    places, situations, seeds, openings = zip(*group.rows, strict=True)
+    serving, offered = group.serving, group.offered
+    try:
+        draws = serving.pipeline.draw(situations, offered, seeds)
+        details = [asks[place].details for place in places]
+        decisions = _decisions(project, serving, offered, [*zip(situations, seeds, draws, details, strict=True)])
+    except HeadwayError as error:
+        for place in places:
+            considered[place] = error
+        return
+    for place, decision, opening in zip(places, decisions, openings, strict=True):
+        considered[place] = Considered(decision, serving, opening)
+
+
+def _decisions(
+    project: ProjectFolder,
+    serving: Serving,
+    offered: tuple[Candidate, ...],
+    rows: Sequence[tuple[Situation, int, Draw, Details]],
+    draw_id: str = "",
+) -> list[Decision]:
+    """Draws as decisions with an id and a time; `draw_id` is the earlier decision that they repeat."""
+    now = round(project.clock() * 1e6) / 1e6  # as the store keeps it
+    noise = os.urandom(8 * len(rows))
+    decisions: list[Decision] = []
+    for row, (situation, seed, draw, details) in enumerate(rows):
+        identifier = details.get("id")
+        decisions.append(
+            Decision(
+                id=decision_id(now, noise[8 * row : 8 * row + 8])
+                if identifier is None
+                else parse_decision_id(identifier),
+                situation=situation,
+                candidates=offered,
+                probabilities=draw.probabilities,
+                action=offered[draw.chosen].name,
+                propensity=draw.probabilities[draw.chosen],
+                policy=serving.ref,
+                policy_hash=serving.digest,
+                config_hash=serving.config_hash,
+                encoder=serving.encoder,
+                exploration=draw.exploration,
+                seed=seed,
+                at=now,
+                source=project.source if "source" not in details else source_of(project, details),
+                draw_id=draw_id,
+                assigned="" if not draw.assigned else serving.canary if draw.assigned == "canary" else serving.ref,
+                state_seq=serving.state_seq,
+                key=details.get("key", ""),
+            )
+        )
+    return decisions
+
+
+def record(
+    project: ProjectFolder,
+    ask: Ask,
+    *,
+    action: str,
+    propensity: float | None,
+    probabilities: Iterable[float] | None,
+    policy: str,
+    at: float | None,
+) -> Decision:
+    """A decision that something else made, stored with the probability that it was made with."""
+    now, details = project.clock(), ask.details
+    identifier = details.get("id")
+    decision = recorded(
+        situation_of(ask.task, ask.text, details, project.redact),
+        project.offers.candidates(ask.task, ask.candidates, project.settings.task(ask.task).actions),
+        action=project.redact(action),
+        propensity=propensity,
+        probabilities=None if probabilities is None else tuple(probabilities),
+        policy=policy,
+        at=now if at is None else at,
+        id=decision_id(now) if identifier is None else parse_decision_id(identifier),
+        key=details.get("key", ""),
+        source=source_of(project, details, "imported"),
+    )
+    (stored,) = project.store.add([decision], {decision.config_hash: '{"encoder":""}'})
+    _remember(project, (stored,))
+    return stored
+
+
+def one(project: ProjectFolder, ask: Ask) -> Considered:
+    """The considered decision of one ask; what is wrong with it is raised."""
+    (considered,) = consider(project, (ask,))
+    if isinstance(considered, HeadwayError):
+        raise considered
+    return considered
+
+
+def source_of(project: ProjectFolder, details: Details, default: Source | None = None) -> Source:
+    """Where a decision comes from; in a synthetic store nothing can say that it is real."""
+    if project.settings.store.synthetic:
+        return "synthetic"
+    return checked_source(details.get("source") or default or project.source)
+
+
+def _repeated(project: ProjectFolder, ask: Ask, error: Conflict) -> Considered:
+    """What to store instead where another request opened the sticky episode first: its draw, or a new one if that
+    action is not on offer. Other conflicts are raised.
+    """
+    if error.code != "draw_exists":
+        raise error
+    return one(project, ask)._replace(opening=False)
+
+
+def _remember(project: ProjectFolder, decisions: Sequence[Decision]) -> None:
+    """Which task a decision belongs to, so that its first signals need not ask the store."""
+    known = project.recent_tasks
+    if len(known) > _REMEMBERED:
+        known.clear()
+    for decision in decisions:
+        known[decision.id] = decision.situation.task

@@ -1,0 +1,271 @@
+"""An open project folder: settings, store, policies; decide and signal. `Project` adds the other verbs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from headway.decide import explore
+from headway.nouns.errors import HeadwayError
+from headway.nouns.ids import episode_id, parse_decision_id
+from headway.nouns.kit import Catalogue, catalogue
+from headway.nouns.protocols import Clock
+from headway.nouns.records import Decision, Ending, Outcome, Signal, Source
+from headway.observe.database import open_database
+from headway.observe.query import Query
+from headway.observe.redact import Redactor
+from headway.observe.store import Store
+from headway.observe.writer import Writer
+from headway.project import decide, signal
+from headway.project.decide import Ask, Considered
+from headway.project.inputs import Details, Offer, Offers
+from headway.project.serving import Servings
+from headway.promote.ledger import Ledger
+from headway.promote.registry import Registry
+from headway.reward.compose import Rewards
+from headway.settings import Settings, load
+
+__all__ = ["Listener", "ProjectFolder"]
+
+Listener = Callable[[Sequence[Decision], Sequence[Signal]], None]  # hears what has become durable, in any thread
+
+
+class ProjectFolder:
+    """What a project needs to act. Safe from threads."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        environ: Mapping[str, str] | None = None,
+        clock: Clock = time.time,
+        seed: int | None = None,
+        source: Source = "real",
+    ) -> None:
+        self.folder = folder
+        self.home = folder / ".headway"
+        self.clock = clock
+        self.settings: Settings = load(folder, environ)
+        self.catalogue: Catalogue = catalogue(self.settings.kits)
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        store = self.settings.store
+        self.database = open_database(self.home / "headway.db" if store.embedded else store.url, store.durability)
+        self.query = Query(self.database)
+        self.registry = Registry(self.home / "policies")
+        self.ledger = Ledger(self.database, self.query)
+        self.servings = Servings(self.settings, self.registry, self.ledger, self.database, self.catalogue)
+        self.writer = Writer(self.database, self.settings.store.queue)
+        self.store = Store(self.database, self.writer, clock)
+        self.redact = Redactor(store.redact)
+        self.offers = Offers(self.redact)
+        self._rewards: dict[str, Rewards] = {}
+        self.recent_tasks: dict[str, str] = {}  # decision id → task, of the latest decisions
+        self.seeds = None if seed is None else explore.Seeds(seed)
+        self.source: Source = "synthetic" if self.settings.store.synthetic else source
+        self.listeners: list[Listener] = []
+
+    # -- decide
+
+    def decide(
+        self,
+        task: str,
+        text: str = "",
+        candidates: Iterable[Offer] | None = None,
+        **details: Unpack[Details],
+    ) -> Decision:
+        """Choose one of the candidates, log the choice with its exact probability, and return it.
+
+        The same `id` again returns the stored decision. In a sticky task the first decision of an episode draws and the
+        later ones repeat it.
+        """
+        return decide.decide(self, Ask(task, text, candidates, details))
+
+    def consider(
+        self,
+        task: str,
+        text: str = "",
+        candidates: Iterable[Offer] | None = None,
+        **details: Unpack[Details],
+    ) -> Considered:
+        """The decision that `decide` would store, not stored yet."""
+        return decide.one(self, Ask(task, text, candidates, details))
+
+    def consider_many(self, asks: Sequence[Ask]) -> list[Considered | HeadwayError]:
+        """A considered decision per ask, or what is wrong with that one: for servers that group what comes in."""
+        return decide.consider(self, asks)
+
+    def submit(self, considered: Iterable[Considered]) -> Future[list[Decision]]:
+        """Store considered decisions as one atomic batch; the future is done when they are durable."""
+        return decide.submit(self, considered)
+
+    def submit_ask(self, ask: Ask, *, opening: bool = True) -> Future[tuple[Decision, bool]]:
+        """`decide` for callers that must not block: the decision once it is durable, and whether it is new.
+
+        Without `opening` it draws inside its episode, whose earlier draw stands.
+        """
+        return decide.submit_ask(self, ask, opening=opening)
+
+    def record(
+        self,
+        task: str,
+        text: str = "",
+        candidates: Iterable[Offer] | None = None,
+        *,
+        action: str,
+        propensity: float | None = None,
+        probabilities: Iterable[float] | None = None,
+        policy: str = "elsewhere@0",
+        at: float | None = None,
+        **details: Unpack[Details],
+    ) -> Decision:
+        """Log a decision that something else made, with the probability that it was made with.
+
+        Give all `probabilities`, or the `propensity` of the action alone: the rest is then spread evenly.
+        """
+        ask = Ask(task, text, candidates, details)
+        return decide.record(
+            self, ask, action=action, propensity=propensity, probabilities=probabilities, policy=policy, at=at
+        )
+
+    @contextmanager
+    def decision(
+        self, task: str, text: str = "", candidates: Iterable[Offer] | None = None, **more: Any
+    ) -> Iterator[Decision]:
+        """`with project.decision(…) as pick:` records `latency_s`, and a raised exception as a failed outcome."""
+        started = time.perf_counter()
+        pick = self.decide(task, text, candidates, **more)
+        try:
+            yield pick
+        except BaseException as error:
+            self.signal(
+                pick.id, {"failed": 1.0, "latency_s": time.perf_counter() - started}, label=type(error).__name__
+            )
+            raise
+        self.signal(pick.id, {"latency_s": time.perf_counter() - started})
+
+    # -- signal
+
+    def signal(
+        self,
+        subject: str,
+        signals: Mapping[str, float] | None = None,
+        *,
+        rater: str = "",
+        key: str = "",
+        early: bool = False,
+        at: float | None = None,
+        label: str = "",
+        **named: float,
+    ) -> int:
+        """Say how a decision or an episode went; returns how many signals were new.
+
+        project.signal(pick.id, solved=1.0, cost_usd=0.004)
+        project.signal(pick.id, {"solved": 1.0}, rater="bob", key="retry-safe")
+        """
+        values = {**(signals or {}), **named}
+        rows = signal.checked(self, subject, values, rater=rater, key=key, at=at, label=label)
+        return signal.signal(self, rows, early=early)
+
+    def submit_signals(self, signals: list[Signal], *, early: bool = False) -> Future[Any]:
+        storing = self.store.submit_signals(signals, early=early)
+        self.tell_after(storing, signals)
+        return storing
+
+    def checked_signals(
+        self,
+        subject: str,
+        values: Mapping[str, float],
+        *,
+        rater: str = "",
+        key: str = "",
+        at: float | None = None,
+        label: str = "",
+    ) -> list[Signal]:
+        """Signals as rows, each value checked against the task's reward."""
+        return signal.checked(self, subject, values, rater=rater, key=key, at=at, label=label)
+
+    def withdraw(self, subject: str, name: str, *, rater: str = "", key: str = "") -> None:
+        """Take a signal back: it stops counting, exactly."""
+        signal.withdraw(self, subject, name, rater=rater, key=key)
+
+    def end_episode(self, task: str, episode: str, ending: Ending = "terminated", *, key: str | None = None) -> None:
+        """No decision of this episode comes any more. With `key`, only the episodes that it opened."""
+        self.store.end_episode(task, episode, ending, self.clock(), key=key)
+
+    def episode(self, task: str, episode: str) -> str:
+        """The id by which an episode takes signals."""
+        return episode_id(task, episode)
+
+    # -- rewards
+
+    def rewards(self, task: str) -> Rewards:
+        rewards = self._rewards.get(task)
+        if rewards is None:
+            rewards = self._rewards[task] = self.settings.rewards(task)
+        return rewards
+
+    def settle(self, task: str, *, again: bool = False) -> int:
+        """Settle what can be settled; returns how many outcomes were written."""
+        return signal.settle(self, task, again=again)
+
+    def rescore(self, task: str) -> int:
+        """Derive every reward again under today's definition; changes no stored signal. Returns how many changed."""
+        self._rewards.pop(task, None)
+        return self.settle(task, again=True)
+
+    def outcome(self, decision: str) -> Outcome:
+        stored = self.query.decision(parse_decision_id(decision))
+        self.settle(stored.task)
+        return self.query.outcome(stored)
+
+    # -- closing
+
+    def close(self) -> None:
+        """Commit what is queued and let go of the files."""
+        self.writer.close()
+        self.database.close()
+        self.servings.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """One settler, learner or folder at a time per store, over all processes and machines. Not re-entrant."""
+        with self.database.lock("project"):
+            yield
+
+    # -- what has become durable
+
+    @property
+    def queued(self) -> int:
+        """Writes that wait for the next commit."""
+        return len(self.writer)
+
+    def tell(self, decisions: Sequence[Decision], signals: Sequence[Signal]) -> None:
+        """Tell the listeners what has become durable."""
+        for listener in self.listeners:
+            listener(decisions, signals)
+
+    def tell_after(self, storing: Future[Any], signals: Sequence[Signal] | None = None) -> None:
+        """The same, once a write is done."""
+
+        def stored(done: Future[Any]) -> None:
+            if done.exception() is None:
+                self.tell(done.result() if signals is None else (), signals or ())
+
+        if self.listeners:
+            storing.add_done_callback(stored)
+
+    def signalled(self, task: str) -> None:
+        """Signals of a task have just become durable; `Project` lets online policies learn from them."""

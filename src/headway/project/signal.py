@@ -1,0 +1,102 @@
+"""Signal: how decisions and episodes went, checked against the task's reward, stored, and settled into outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headway.nouns.errors import InvalidInput
+from headway.nouns.ids import is_episode, parse_decision_id
+from headway.nouns.records import Outcome, Signal
+from headway.observe.settle import Agree
+from headway.observe.settle import settle as settle_task
+from headway.project.inputs import checked_name
+from headway.reward.compose import Rewards
+from headway.reward.signals import check
+
+if TYPE_CHECKING:
+    from headway.project.project import ProjectFolder
+
+__all__ = ["checked", "settle", "signal", "withdraw"]
+
+
+def signal(project: ProjectFolder, rows: list[Signal], *, early: bool) -> int:
+    """Store signals of one subject; how many were new."""
+    new = project.store.signal(rows, early=early)
+    project.tell((), rows)
+    task = project.recent_tasks.get(rows[0].subject)
+    if task is not None:
+        project.signalled(task)
+    return new
+
+
+def withdraw(project: ProjectFolder, subject: str, name: str, *, rater: str, key: str) -> None:
+    """Take a signal back."""
+    row = Signal(subject=_subject(subject), name=name, value=None, rater=rater, key=key, at=project.clock())
+    project.store.signal([row])
+
+
+def checked(
+    project: ProjectFolder,
+    subject: str,
+    values: Mapping[str, float],
+    *,
+    rater: str,
+    key: str,
+    at: float | None,
+    label: str,
+) -> list[Signal]:
+    """Signals as rows, each value checked against the task's reward."""
+    subject = _subject(subject)
+    if not values:
+        raise InvalidInput(
+            "There is no signal to store.", code="no_signal", hint="Name at least one: reward=1.0 or solved=1."
+        )
+    task = project.recent_tasks.get(subject) or project.query.task_of(subject)
+    rewards = project.rewards(task) if task else None
+    when = project.clock() if at is None else at
+    return [
+        Signal(
+            subject=subject,
+            name=checked_name("signal", name),
+            value=check(name, value) if rewards is None else rewards.check(name, value),
+            label=project.redact(label),
+            rater=rater,
+            key=key,
+            at=when,
+        )
+        for name, value in values.items()
+    ]
+
+
+def settle(project: ProjectFolder, task: str, *, again: bool) -> int:
+    """Settle what can be settled; how many outcomes were written."""
+    settings, rewards = project.settings.task(task), project.rewards(task)
+    needs_decision = isinstance(settings.reward, str)
+
+    def judge(seq: int, signals: Mapping[str, float], age_s: float) -> Outcome:
+        decision = project.query.by_seq(seq) if needs_decision and signals else None
+        return rewards.outcome(signals, age_s=age_s, decision=decision)
+
+    with project.lock():
+        return settle_task(
+            project.database,
+            project.query,
+            task,
+            judge=judge,
+            version=rewards.version,
+            now=project.clock(),
+            wait_s=settings.reward_after_s,
+            again=again,
+            agree=_agreement(rewards) if rewards.consensus else None,
+        )
+
+
+def _agreement(rewards: Rewards) -> Agree:
+    from headway.reward.agree import agreeing  # numpy, and only where a task asks for it
+
+    return lambda given: agreeing(rewards, given)
+
+
+def _subject(subject: str) -> str:
+    return subject if is_episode(subject) else parse_decision_id(subject)
