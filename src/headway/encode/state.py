@@ -118,7 +118,7 @@ class Features:
         raw: Floats = np.empty((len(situations), len(self._empty)))
         raw[:] = self._empty
         if self.text_width:
-            raw[:, 1 : 1 + self.text_width] = self._encode([each.text for each in situations], encoder)
+            raw[:, 1 : 1 + self.text_width] = self._encode(situations, encoder)
         if self.means:
             self._fill(raw[:, self._start : self._start + self.plain_width], situations)
         if self.categories:
@@ -163,15 +163,17 @@ class Features:
                 raw[start + places.get(found, len(values))] = 1.0
             start += len(values) + 1
 
-    def _encode(self, texts: list[str], encoder: Encoder | None) -> Floats:
+    def _encode(self, situations: Sequence[Situation], encoder: Encoder | None) -> Floats:
         if encoder is None or encoder.version != self.encoder:
             raise Damaged(
                 f"These features need the encoder {self.encoder!r}, not {getattr(encoder, 'version', None)!r}.",
                 code="encoder_mismatch",
                 hint="Set `encoder` of the task to the one that the policy was learned with, or learn again.",
             )
-        if any(MARK in each for each in texts):  # nothing is learned from where a secret stood
-            texts = [without(each) for each in texts]
+        texts: list[str] = []
+        for situation in situations:
+            text = situation.text
+            texts.append(without(text) if MARK in text else text)  # nothing is learned from where a secret stood
         return encoder.encode(texts)
 
     def _plain(self, situation: Situation) -> array[float]:

@@ -73,6 +73,13 @@ class CachedEncoder:
         self.width = encoder.width
 
     def encode(self, texts: Sequence[str]) -> Floats:
+        if len(texts) == 1:  # a single decision
+            name = key(self.version, texts[0])
+            vector = self._cache.get(name)
+            if vector is None or len(vector) != self.width:
+                vector = self._encoder.encode(texts)[0]
+                self._cache.put(name, vector)
+            return np.array(vector, ndmin=2)
         vectors = np.empty((len(texts), self.width))
         places: dict[str, list[int]] = {}
         for row, text in enumerate(texts):

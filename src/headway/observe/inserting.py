@@ -70,10 +70,11 @@ class Prepared(NamedTuple):
 
 
 def ready(decisions: Sequence[Decision]) -> list[Prepared]:
-    return [
-        Prepared(each, id_bytes(each.id), encode_candidates(each.candidates), dumps(each.situation.state))
-        for each in decisions
-    ]
+    prepared: list[Prepared] = []
+    for decision in decisions:
+        state = dumps(decision.situation.state) if decision.situation.state else "{}"
+        prepared.append(Prepared(decision, id_bytes(decision.id), encode_candidates(decision.candidates), state))
+    return prepared
 
 
 def row_of(

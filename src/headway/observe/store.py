@@ -113,12 +113,15 @@ class Store:
         details: Mapping[str, Sequence[Detail]],
     ) -> Callable[[Connection], tuple[list[Decision], dict[Any, int]]]:
         prepared = ready(decisions)
-        rows = [row for each in decisions if each.id in details for row in checked(each.id, details[each.id])]
+        rows: list[Any] = []
+        for each in decisions if details else ():
+            rows += checked(each.id, details.get(each.id, ()))
 
         def work(connection: Connection) -> tuple[list[Decision], dict[Any, int]]:
             intern = self._names.session(connection)
             stored = self._put_decisions(connection, intern, prepared, configs, opening)
-            insert_details(connection, rows)
+            if rows:
+                insert_details(connection, rows)
             return stored, intern.found
 
         return work
@@ -133,10 +136,10 @@ class Store:
     ) -> list[Decision]:
         if len(prepared) > 1 and all(each.decision.situation.episode is None for each in prepared):
             return self._insert_many(connection, intern, prepared, configs)
-        flags = opening or [False] * len(prepared)
-        return [
-            self._insert(connection, intern, each, configs, first) for each, first in zip(prepared, flags, strict=True)
-        ]
+        stored: list[Decision] = []
+        for place, each in enumerate(prepared):
+            stored.append(self._insert(connection, intern, each, configs, bool(opening) and opening[place]))
+        return stored
 
     def _insert(
         self,

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from headway.decide.acting import Draw, sticky
 from headway.nouns.errors import Conflict, HeadwayError
@@ -55,7 +55,7 @@ class _Group:
 
     serving: Serving
     offered: tuple[Candidate, ...]
-    rows: list[tuple[int, Situation, int, bool]] = field(default_factory=list)  # place, situation, seed, opening
+    rows: list[tuple[int, bool, Situation, int, Details]] = field(default_factory=list)  # place, opening, …, seed
 
 
 def decide(project: ProjectFolder, ask: Ask) -> Decision:
@@ -149,21 +149,18 @@ def consider(project: ProjectFolder, asks: Sequence[Ask]) -> list[Considered | H
         group = groups.get((id(serving), id(offered)))
         if group is None:
             group = groups[id(serving), id(offered)] = _Group(serving, offered)
-        group.rows.append((place, situation, seed, opening))
+        group.rows.append((place, opening, situation, seed, details))
     for group in groups.values():
-        _draw(project, group, asks, considered)
-    return [each for each in considered if each is not None]
+        _draw(project, group, considered)
+    return cast(list[Considered | HeadwayError], considered)  # every place is filled
 
 
-def _draw(
-    project: ProjectFolder, group: _Group, asks: Sequence[Ask], considered: list[Considered | HeadwayError | None]
-) -> None:
+def _draw(project: ProjectFolder, group: _Group, considered: list[Considered | HeadwayError | None]) -> None:
     """Fill in the decisions of a group, or the error that all of them share."""
-    places, situations, seeds, openings = zip(*group.rows, strict=True)
+    places, openings, situations, seeds, details = zip(*group.rows, strict=True)
     serving, offered = group.serving, group.offered
     try:
         draws = serving.pipeline.draw(situations, offered, seeds)
-        details = [asks[place].details for place in places]
         decisions = _decisions(project, serving, offered, [*zip(situations, seeds, draws, details, strict=True)])
     except HeadwayError as error:
         for place in places:
