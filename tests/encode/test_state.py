@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.encode import encoder
-from headway.encode.fitting import Tracker, fit
+from headway.encode.fit import Tracker, fit
 from headway.encode.state import GRID, LIMIT, Features
 from headway.nouns.errors import Damaged, InvalidInput
 from headway.nouns.protocols import Encoder, Floats

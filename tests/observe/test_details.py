@@ -12,9 +12,9 @@ from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.ids import decision_id
 from headway.nouns.records import Detail
 from headway.observe import details
-from headway.observe.copying import copy
+from headway.observe.copy_store import copy
 from headway.observe.database import open_database
-from headway.observe.erase import DeletionFilter, erase, look
+from headway.observe.erase import DeletionFilter, erase, plan_deletion
 from headway.observe.export import Wanted, export
 from headway.observe.query import Query
 from headway.project import Project
@@ -101,7 +101,7 @@ def test_deleting_a_decision_deletes_its_details_and_no_others(ground, by):
     for made in (gone, stays):
         ground.store.keep_details(made.id, "proxy", "answer", SECRET)
     wanted = DeletionFilter(**{by: {"decision": gone.id, "before": 1e9, "episode": "e"}[by]})
-    found = look(ground.database, wanted)
+    found = plan_deletion(ground.database, wanted)
     with ground.database.transaction() as connection:
         assert erase(connection, wanted, found)["details"] == 1
     assert ground.query.details(gone.id, "proxy") == {}
@@ -113,7 +113,7 @@ def test_a_deleted_detail_is_gone_from_the_disk(ground):
     (made,) = ground.add(make())
     ground.store.keep_details(made.id, "proxy", "answer", SECRET * 1000)
     wanted = DeletionFilter(decision=made.id)
-    found = look(ground.database, wanted)
+    found = plan_deletion(ground.database, wanted)
     with ground.database.transaction() as connection:
         erase(connection, wanted, found)
     ground.database.purge()
@@ -157,7 +157,7 @@ def test_details_are_copied_to_postgresql_and_back(tmp_path, postgres):
 
 @pytest.mark.engines("sqlite")
 def test_a_page_of_a_copy_ends_by_bytes_too(ground, tmp_path, monkeypatch):
-    monkeypatch.setattr("headway.observe.copying._PAGE_BYTES", 3000)
+    monkeypatch.setattr("headway.observe.copy_store._PAGE_BYTES", 3000)
     target = open_database(tmp_path / "target.db")
     for each in ground.add(*[make() for _ in range(6)]):
         ground.store.keep_details(each.id, "proxy", "answer", ANSWER)

@@ -6,7 +6,7 @@ from headway.observe.database import open_database
 from headway.observe.migrations import MIGRATIONS
 from headway.observe.query import Query
 from headway.promote.ledger import Ledger
-from tests.observe.test_copying import everything, fill
+from tests.observe.test_copy_store import everything, fill
 
 NEWEST = "0009_ledger_index_and_details"
 

@@ -87,7 +87,7 @@ def test_an_unknown_kind_is_an_error_with_the_nearest_one(opened: Opened) -> Non
 
 
 def test_the_encoder_does_not_see_the_marks(opened: Opened) -> None:
-    from headway.encode.fitting import fit
+    from headway.encode.fit import fit
     from headway.nouns.records import Situation
     from tests.families import encoder
 

@@ -27,7 +27,7 @@ def copy(session: Session, source: str, target: str) -> None:
     FROM and TO are a project folder (its SQLite file), an SQLite file, a postgresql:// URL, or the word `store`: what
     headway.toml or HEADWAY_STORE_URL names. A copy that was stopped goes on where it was; at the end both are compared.
     """
-    from headway.observe.copying import copy as write
+    from headway.observe.copy_store import copy as write
 
     with ExitStack() as stack:
         ends = [_open(session, place, create=place is target) for place in (source, target)]

@@ -21,7 +21,7 @@ import numpy as np
 
 from headway.decide.acting import explorer
 from headway.decide.exact import rounded
-from headway.encode.fitting import Tracker
+from headway.encode.fit import Tracker
 from headway.encode.state import Features
 from headway.learn import online
 from headway.learn.posterior import clusters_posterior, linear_posterior, pooled_mean

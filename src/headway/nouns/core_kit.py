@@ -21,5 +21,5 @@ CORE = Kit(
         "hashing": "headway.encode.hashing:make",
         "structure": "headway.encode.structure:make",
     },
-    formats={"headway": "headway.observe.ingest.own:OWN"},
+    formats={"headway": "headway.observe.ingest.headway_format:HEADWAY_FORMAT"},
 )

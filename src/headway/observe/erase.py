@@ -1,7 +1,7 @@
 """Deleting: decisions by age, episode or id, and what one rater said; with everything that hangs on them.
 
     wanted = DeletionFilter(before=now - 90 * 86_400)        # or episode="chat-7", rater="ann", decision="dec_…"
-    matched = look(database, wanted)                   # what would go; nothing is changed
+    matched = plan_deletion(database, wanted)                   # what would go; nothing is changed
     with database.transaction() as connection:
         erase(connection, wanted, matched)             # all of it or nothing
 
@@ -26,7 +26,7 @@ from headway.nouns.records import Settled
 from headway.observe.database import Connection, Database
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, microseconds
 
-__all__ = ["ERASED", "DeletionFilter", "MatchedRows", "erase", "look", "outcomes"]
+__all__ = ["ERASED", "DeletionFilter", "MatchedRows", "erase", "outcomes", "plan_deletion"]
 
 ERASED = "erased"  # the mark, under task 0, that counts deletions: whoever caches ids looks at it
 _SOME = 500  # bound values per statement
@@ -74,7 +74,7 @@ class MatchedRows:
         return not (self.decisions or self.signals or self.experiences)
 
 
-def look(database: Database, wanted: DeletionFilter) -> MatchedRows:
+def plan_deletion(database: Database, wanted: DeletionFilter) -> MatchedRows:
     """What would go. Nothing is changed."""
     query = database.query
     matched = MatchedRows()
@@ -249,7 +249,7 @@ def outcomes(database: Database, matched: MatchedRows, task: str) -> Iterator[Se
 
 
 def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) -> dict[str, int]:
-    """Delete what `look` matched, inside the caller's transaction; counts of rows that went, by table."""
+    """Delete the rows that `plan_deletion` matched, inside the caller's transaction; deleted rows by table."""
     execute = connection.execute
     matching = f"FROM decisions WHERE {matched.where}"
     deleted = {"settled": 0, "signals": 0}

@@ -11,12 +11,12 @@ from headway.nouns.ids import episode_id, id_bytes, id_text, is_episode
 from headway.nouns.records import SOURCES, Decision, Ending, Outcome, Settled, Signal, Source
 from headway.observe.database import Database
 from headway.observe.details import read as read_details
-from headway.observe.rated import Said, Told
+from headway.observe.rater_signals import RaterSignals, SignalsByRater
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, decode_candidates
 
 __all__ = ["Counts", "Query"]
 
-_NOTHING: Said = {}
+_NOTHING: SignalsByRater = {}
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 
 
@@ -184,12 +184,12 @@ class Query:
             f"JOIN {DECISION_TABLES.replace('decisions d JOIN', 'decisions d ON d.seq = s.decision JOIN', 1)} "
             f"WHERE s.task_id = ?{live} AND s.seq > ? ORDER BY s.seq LIMIT ?"
         )
-        told: Told | None = None
+        told: RaterSignals | None = None
         for page in self._database.pages(sql, (self.name_id("task", task),), after=after):
             values = self._values([row[6] for row in page]) if signals else {}
-            said: Sequence[Said] = ()
+            said: Sequence[SignalsByRater] = ()
             if raters is not False:
-                told = Told(self._database, None if raters is True else raters) if told is None else told
+                told = RaterSignals(self._database, None if raters is True else raters) if told is None else told
                 said = told.of([(row[6], row[7], row[8], STATUSES[row[2]]) for row in page])
             for place, row in enumerate(page):
                 if upto is not None and row[0] > upto:

@@ -15,7 +15,7 @@ from typing import Any
 
 from headway.nouns.records import Outcome
 from headway.observe.database import Connection, Database
-from headway.observe.early import expire
+from headway.observe.early_signals import expire
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, microseconds
 

@@ -15,8 +15,8 @@ from headway.observe.database import Connection, Database
 from headway.observe.details import checked
 from headway.observe.details import insert as insert_details
 from headway.observe.details import put as put_details
-from headway.observe.early import admit
-from headway.observe.inserting import (
+from headway.observe.early_signals import admit
+from headway.observe.insert import (
     INSERT,
     TOGETHER,
     Prepared,

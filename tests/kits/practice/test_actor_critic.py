@@ -202,7 +202,7 @@ def test_doubly_robust_rewards_are_unbiased_whatever_the_log_preferred() -> None
         reward = float(rng.random() < means[arm])
         situation = Situation(task="t", state={"x": float(rng.normal())})
         rows.append(row(number, situation, ARMS[arm], reward, propensity=float(shares[arm])))
-    from headway.encode.fitting import fit
+    from headway.encode.fit import fit
 
     features = fit(each.decision.situation for each in rows)
     log = gather(rows, features, None, list(ARMS), most=10_000, rng=rng)
@@ -239,7 +239,7 @@ def test_a_row_of_unknown_propensity_teaches_the_model_and_corrects_nothing() ->
         replace(each, decision=replace(each.decision, propensity=0.0)) if place % 2 else each
         for place, each in enumerate(rows)
     ]
-    from headway.encode.fitting import fit
+    from headway.encode.fit import fit
 
     features = fit(each.decision.situation for each in rows)
     log = gather(rows, features, None, list(ARMS), most=100, rng=np.random.default_rng(1))

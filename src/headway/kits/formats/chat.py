@@ -27,7 +27,7 @@ from headway.observe.ingest.fields import (
     text_of,
 )
 from headway.observe.ingest.formats import Format, by_line
-from headway.observe.ingest.records import Options, Record, Told
+from headway.observe.ingest.records import ImportedSignal, Options, Record
 
 __all__ = [
     "CHAT",
@@ -60,7 +60,7 @@ def read_interaction(line: int, row: dict[str, Any], _: Options) -> Record:
     at = moment(row, "timestamp", optional=True)
     prompt, answer = text_of(row, "prompt"), text_of(row, "response", optional=True)
     told = _signals(row, ("reward", "rating"), at)
-    failed = () if answer else (Told(name="failed", value=1.0, label="no response", at=at),)
+    failed = () if answer else (ImportedSignal(name="failed", value=1.0, label="no response", at=at),)
     candidate = reply(answer, name_of(row, "model", optional=True))
     return Record(
         line=line,
@@ -103,7 +103,7 @@ def read_chat(line: int, row: dict[str, Any], options: Options) -> Record:
         candidate = Candidate(model)
     told = [*_signals(row, _OUTCOMES, at), *_usage(answer, at)]
     if failed:
-        told.append(Told(name="failed", value=1.0, label=failed, at=at))
+        told.append(ImportedSignal(name="failed", value=1.0, label=failed, at=at))
     state: dict[str, Value] = {}
     heat = number(request, "temperature", optional=True)
     if heat is not None:
@@ -180,12 +180,12 @@ def _answer(row: dict[str, Any], response: dict[str, Any], answer: dict[str, Any
     return _content(message.get("content"), "response.choices[0].message.content"), ""
 
 
-def _signals(row: dict[str, Any], names: tuple[str, ...], at: float | None) -> tuple[Told, ...]:
+def _signals(row: dict[str, Any], names: tuple[str, ...], at: float | None) -> tuple[ImportedSignal, ...]:
     values = ((name, number(row, name, optional=True)) for name in names)
-    return tuple(Told(name=name, value=value, at=at) for name, value in values if value is not None)
+    return tuple(ImportedSignal(name=name, value=value, at=at) for name, value in values if value is not None)
 
 
-def _usage(answer: dict[str, Any], at: float | None) -> list[Told]:
+def _usage(answer: dict[str, Any], at: float | None) -> list[ImportedSignal]:
     usage = object_of(answer, "usage", optional=True)
     return list(_signals(usage, ("prompt_tokens", "completion_tokens"), at))
 

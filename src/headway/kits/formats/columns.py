@@ -21,7 +21,7 @@ from headway.nouns.errors import InvalidInput, did_you_mean
 from headway.nouns.records import SOURCES, Candidate, Source
 from headway.observe.ingest.fields import Wrong, checked_text, flat, integer, moment, name_of, number, shown
 from headway.observe.ingest.formats import Format
-from headway.observe.ingest.records import Options, Problem, Record, Row, Told
+from headway.observe.ingest.records import ImportedSignal, Options, Problem, Record, Row
 
 __all__ = ["COLUMNS", "ROLES", "read_columns"]
 
@@ -113,7 +113,7 @@ class _Plan:
         for name, ours in self._signals:
             value = self._number(row, ours)
             if value is not None:
-                signals.append(Told(name=name, value=value, at=at))
+                signals.append(ImportedSignal(name=name, value=value, at=at))
         return Record(
             line=line,
             origin=self._name(row, "id"),

@@ -17,7 +17,7 @@ from typing import Any
 from headway.nouns.records import Candidate, Value
 from headway.observe.ingest.fields import Wrong, fields_left, finite, flat, moment, name_of, object_of, text_of
 from headway.observe.ingest.formats import Format, by_line
-from headway.observe.ingest.records import Options, Record, Told
+from headway.observe.ingest.records import ImportedSignal, Options, Record
 
 __all__ = ["BUFFER", "LABEL", "TASK", "looks_like_buffer", "read_buffer", "signals_of", "taken"]
 
@@ -79,12 +79,12 @@ def taken(action: dict[str, Any], left: list[str]) -> Candidate:
 
 def signals_of(
     values: dict[str, Any], path: str, at: float | None, rater: str, left: list[str], *, words: bool = False
-) -> tuple[Told, ...]:
+) -> tuple[ImportedSignal, ...]:
     """Every number of an object as a signal; true and false are 1 and 0."""
     found = []
     for name, value in flat(values, path, left=left, words=words).items():
         if isinstance(value, (bool, int, float)):
-            found.append(Told(name=name, value=finite(f"{path}.{name}", value), rater=rater, at=at))
+            found.append(ImportedSignal(name=name, value=finite(f"{path}.{name}", value), rater=rater, at=at))
         else:
             left.append(f"{path}.{name}")
     return tuple(found)

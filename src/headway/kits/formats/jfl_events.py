@@ -17,7 +17,7 @@ from headway.kits.formats.jfl import LABEL, TASK, signals_of
 from headway.nouns.records import Candidate, Value
 from headway.observe.ingest.fields import Wrong, fields_left, flat, moment, name_of, number, object_of, text_of
 from headway.observe.ingest.formats import Format, by_line
-from headway.observe.ingest.records import Options, Problem, Record, Row, Skipped, Told
+from headway.observe.ingest.records import ImportedSignal, Options, Problem, Record, Row, Skipped
 
 __all__ = ["EVENTS", "JOURNAL", "looks_like_event", "looks_like_journal", "read_events", "read_journal"]
 
@@ -59,7 +59,7 @@ def read_journal(line: int, row: dict[str, Any], _: Options) -> Record | Skipped
     measured = number(row, "score_delta", optional=True, words=True)
     features: dict[str, Value] = {"type": _TYPES[kind], "description": title, "scope": scope}
     weak = measured if measured is not None else _BY_STATUS.get(status, _BY_TYPE.get(kind, _OTHER))
-    told = Told(name=LABEL, value=weak, rater=INFERRED if measured is None else MEASURED, at=at)
+    told = ImportedSignal(name=LABEL, value=weak, rater=INFERRED if measured is None else MEASURED, at=at)
     candidate = Candidate(title[:2000], features)
     return Record(
         line=line,
@@ -141,7 +141,7 @@ def _scored(line: int, row: dict[str, Any], kind: str, at: float) -> Record:
     if "delta" in data:
         delta = number(data, "delta", words=True)
         assert delta is not None
-        told += (Told(name=LABEL, value=delta, rater=MEASURED, at=at),)
+        told += (ImportedSignal(name=LABEL, value=delta, rater=MEASURED, at=at),)
     label = branch or f"PR {data.get('pr_number', '?')}"
     candidate = Candidate(label, {"type": "experiment", "description": label, "scope": "medium"})
     used = (*values, *known, "delta", "branch", "agent")
@@ -189,7 +189,7 @@ def _triggered(line: int, row: dict[str, Any], name: str, at: float) -> Record:
         role="flow-engine",
         at=at,
         source="mined",
-        signals=(Told(name=LABEL, value=-0.005, rater=INFERRED, at=at),),
+        signals=(ImportedSignal(name=LABEL, value=-0.005, rater=INFERRED, at=at),),
         schema="flow",
     )
 
@@ -197,7 +197,7 @@ def _triggered(line: int, row: dict[str, Any], name: str, at: float) -> Record:
 def _completed(flow: Record, well: bool, at: float) -> Record:
     from dataclasses import replace
 
-    told = Told(name=LABEL, value=0.005 if well else -0.005, rater=INFERRED, at=at)
+    told = ImportedSignal(name=LABEL, value=0.005 if well else -0.005, rater=INFERRED, at=at)
     return replace(flow, signals=(told,))
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from headway.nouns.records import Candidate, Source
 from headway.observe.ingest.fields import Wrong, fields_left, flag, flat, moment, name_of, number, object_of
 from headway.observe.ingest.formats import Format, by_line
-from headway.observe.ingest.records import Options, Problem, Record, Row, Skipped, Told
+from headway.observe.ingest.records import ImportedSignal, Options, Problem, Record, Row, Skipped
 
 __all__ = ["FIELDS", "JOURNAL", "ROUTING", "looks_like_journal", "looks_like_routing", "read_journal", "read_routing"]
 
@@ -67,8 +67,8 @@ def read_routing(line: int, row: dict[str, Any], _: Options) -> Record:
     at = moment(row, "timestamp", optional=True)
     reward = number(row, "reward", optional=True)
     version_of_reward = name_of(row, "reward_version", optional=True)
-    told: tuple[Told, ...] = (
-        () if reward is None else (Told(name="reward", value=reward, label=version_of_reward, at=at),)
+    told: tuple[ImportedSignal, ...] = (
+        () if reward is None else (ImportedSignal(name="reward", value=reward, label=version_of_reward, at=at),)
     )
     told += _terminal(row, at)
     state = {
@@ -189,7 +189,9 @@ def _step(line: int, row: dict[str, Any], session: str, task: str, agent: str) -
     if not chosen:
         raise Wrong("action.model_chosen", "action.model_chosen is empty, expected the name of a model.")
     at, reward = moment(row, "timestamp", optional=True), number(row, "reward", optional=True)
-    told: tuple[Told, ...] = () if reward is None else (Told(name="trajectory_reward", value=reward, at=at),)
+    told: tuple[ImportedSignal, ...] = (
+        () if reward is None else (ImportedSignal(name="trajectory_reward", value=reward, at=at),)
+    )
     told += _terminal(row, at)
     state, outcomes = _state(row, at, left)
     candidates = _models(_first(action, _PRIMARY), _first(action, _FALLBACK), chosen)
@@ -211,10 +213,10 @@ def _step(line: int, row: dict[str, Any], session: str, task: str, agent: str) -
     )
 
 
-def _terminal(row: dict[str, Any], at: float | None) -> tuple[Told, ...]:
+def _terminal(row: dict[str, Any], at: float | None) -> tuple[ImportedSignal, ...]:
     """Said by the last step of an agent, and others of the task may follow: no end of the episode, only a signal."""
     last = flag(row, "terminal")
-    return () if last is None else (Told(name="terminal", value=float(last), at=at),)
+    return () if last is None else (ImportedSignal(name="terminal", value=float(last), at=at),)
 
 
 def _joined(decision: Record, step: Record) -> Record:
@@ -229,16 +231,16 @@ def _joined(decision: Record, step: Record) -> Record:
     )
 
 
-def _state(row: dict[str, Any], at: float | None, left: list[str]) -> tuple[dict[str, Any], tuple[Told, ...]]:
+def _state(row: dict[str, Any], at: float | None, left: list[str]) -> tuple[dict[str, Any], tuple[ImportedSignal, ...]]:
     """What was known, and what only came out later although it stands in the state."""
     values = object_of(row, "state", optional=True)
     told = []
     passed = flag(values, "verification_passed")
     if passed is not None:
-        told.append(Told(name="verification_passed", value=float(passed), at=at))
+        told.append(ImportedSignal(name="verification_passed", value=float(passed), at=at))
     reason = values.get("failed_reason")
     if isinstance(reason, str) and reason:
-        told.append(Told(name="timeout", value=float("timeout" in reason.lower()), label=reason[:200], at=at))
+        told.append(ImportedSignal(name="timeout", value=float("timeout" in reason.lower()), label=reason[:200], at=at))
     known = {name: value for name, value in values.items() if name not in _OUTCOMES}
     return flat(known, "state", left=left), tuple(told)
 

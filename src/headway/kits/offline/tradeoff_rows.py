@@ -22,7 +22,7 @@ def traded(
     """The curve between a signal to have more of and one to have less of. Failed decisions have quality 0."""
     import numpy as np
 
-    from headway.encode.fitting import fit
+    from headway.encode.fit import fit
     from headway.kits.offline.tradeoff import tradeoff
     from headway.project import encoder_spec, speaking
 

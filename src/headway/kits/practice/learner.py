@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode.fitting import Tracker
+from headway.encode.fit import Tracker
 from headway.encode.state import Features
 from headway.kits.practice.climb import climb
 from headway.kits.practice.engine import NumpyEngine, shape_of

@@ -16,7 +16,7 @@ from typing import Any
 from headway.nouns.records import Candidate
 from headway.observe.ingest.fields import Wrong, fields_left, finite, flag, moment, name_of, number, shown
 from headway.observe.ingest.formats import Format
-from headway.observe.ingest.records import Options, Problem, Record, Row, Told
+from headway.observe.ingest.records import ImportedSignal, Options, Problem, Record, Row
 
 __all__ = ["EXPERIENCES", "MUTATIONS", "looks_like_experience", "read_experiences"]
 
@@ -79,7 +79,7 @@ def _record(line: int, row: dict[str, Any], state: list[float], episode: str, st
     action = _action(row)
     at = moment(row, "timestamp", optional=True)
     told = [
-        Told(name=name, value=value, at=at)
+        ImportedSignal(name=name, value=value, at=at)
         for name in ("reward", "value")
         if (value := number(row, name, optional=name == "value" or row.get("reward") is None)) is not None
     ]

@@ -9,13 +9,13 @@ from typing import Any
 from headway.nouns.errors import InvalidInput
 from headway.nouns.records import Candidate, Detail, Ending, Source, State
 
-__all__ = ["Options", "Problem", "Record", "Row", "Skipped", "Told"]
+__all__ = ["ImportedSignal", "Options", "Problem", "Record", "Row", "Skipped"]
 
 Row = tuple[int, dict[str, Any]]  # the line (or row) number, counted from 1, and the object that stands there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ImportedSignal:
     """One signal as the row tells it."""
 
     name: str
@@ -42,7 +42,7 @@ class Record:
     at: float | None = None
     probabilities: tuple[float, ...] | None = None
     source: Source = "imported"
-    signals: tuple[Told, ...] = ()
+    signals: tuple[ImportedSignal, ...] = ()
     ending: Ending | None = None  # the episode ends with this decision
     schema: str = ""  # which of a format's shapes it had
     ignored: tuple[str, ...] = ()  # fields that have no place in a record

@@ -70,7 +70,7 @@ def erase(project: Project, wanted: DeletionFilter, *, dry_run: bool = False, re
 
 def _erase(project: Project, wanted: DeletionFilter, dry_run: bool, rewrite: bool) -> DeletionReport:
     with project.lock():
-        matched = rows.look(project.database, wanted)
+        matched = rows.plan_deletion(project.database, wanted)
         bundles = _bundles(project, matched)
         snapshots = [] if dry_run else _snapshots(project, matched)
         with suppress(_RollBack), project.database.transaction() as connection:
@@ -110,7 +110,7 @@ def retain(project: Project, *, dry_run: bool = False) -> DeletionReport | None:
     if not days:
         return None
     wanted = DeletionFilter(before=project.clock() - days * 86_400.0)
-    if rows.look(project.database, wanted).nothing:
+    if rows.plan_deletion(project.database, wanted).nothing:
         return None
     return erase(project, wanted, dry_run=dry_run, rewrite=False)
 

@@ -20,8 +20,8 @@ from headway.nouns.records import Situation
 from headway.observe.experience import part_of_group
 from headway.observe.ingest.files import digest_of, kind_of
 from headway.observe.ingest.formats import VERSION, Format, Item, detect, read
-from headway.observe.ingest.keeping import BATCH, BATCH_BYTES, Clash, Keeper, Origin
 from headway.observe.ingest.records import Options, Problem, Record, Skipped
+from headway.observe.ingest.store_records import BATCH, BATCH_BYTES, Clash, Origin, RecordWriter
 from headway.project.data.leaks import leaks_document
 from headway.reward.presets import PRESETS
 
@@ -147,7 +147,7 @@ def import_file(
     options = Options(columns=columns or {}, candidates=tuple(candidates), name=path.stem)
     run = _Run(project, path, known, task, options)
     tally, leaks = run.check(progress, stop=on_error == "stop" and not dry_run)
-    fates, clashes = run.store(run.keeper(digest), tally.records, progress, write=not dry_run)
+    fates, clashes = run.store(run.writer(digest), tally.records, progress, write=not dry_run)
     return ImportReport(
         file=path.name,
         format=known.name,
@@ -203,7 +203,7 @@ class _Run:
         self._now = project.clock()
         self._synthetic = project.settings.store.synthetic  # nothing in a synthetic store can say that it is real
 
-    def keeper(self, digest: str) -> Keeper:
+    def writer(self, digest: str) -> RecordWriter:
         origin = Origin(
             file=self._path.name,
             sha256=digest,
@@ -213,7 +213,7 @@ class _Run:
             at=self._now,
         )
         project = self._project
-        return Keeper(project.database, project.query, project.store, origin)
+        return RecordWriter(project.database, project.query, project.store, origin)
 
     def check(self, progress: Progress | None, *, stop: bool) -> tuple[_Tally, Leaks]:
         """Read everything once: count it, and watch for leaks; with `stop`, a bad line is an error."""
@@ -245,14 +245,14 @@ class _Run:
         return error
 
     def store(
-        self, keeper: Keeper, records: int, progress: Progress | None, *, write: bool
+        self, writer: RecordWriter, records: int, progress: Progress | None, *, write: bool
     ) -> tuple[Counter[str], list[Clash]]:
         """How many records had which fate, and the first clashes; without `write`, what would happen."""
         done, fates, clashes = 0, Counter[str](), list[Clash]()
         for batch in _batches(item for item in self._items() if isinstance(item, Record)):
-            kept = keeper.keep(batch) if write else keeper.look(batch)
-            fates.update(kept.fates)
-            clashes += kept.clashes[: max(0, _LISTED - len(clashes))]
+            result = writer.write(batch) if write else writer.preview(batch)
+            fates.update(result.fates)
+            clashes += result.clashes[: max(0, _LISTED - len(clashes))]
             done += len(batch)
             if progress is not None:
                 progress("import" if write else "compare", done, records)

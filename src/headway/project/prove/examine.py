@@ -158,7 +158,7 @@ def logged(
 
     `left` counts what may not: mined labels, and decisions whose propensity is not known.
     """
-    from headway.encode.fitting import fit
+    from headway.encode.fit import fit
     from headway.observe.experience import without
     from headway.project.prove.rows import chunks
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.encode.fitting import Tracker
+from headway.encode.fit import Tracker
 from headway.kits.offline.clone.policy import EXPLORE, Clone
 from headway.kits.offline.gradient import Steps, train_clone, values
 from headway.kits.offline.transitions import Singles, Transitions, count, gather, look

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from headway.decide.acting import explorer
-from headway.encode.fitting import Tracker
+from headway.encode.fit import Tracker
 from headway.kits.offline.cql.policy import MOST_MEMBERS, QNetwork
 from headway.kits.offline.gradient import Steps, train_q, values
 from headway.kits.offline.transitions import Singles, Transitions, as_logged, count, gather, look

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from headway.decide.acting import explorer
-from headway.encode.fitting import Tracker
+from headway.encode.fit import Tracker
 from headway.kits.offline.outcome.logistic import Arm, covariances, fit, loss_of
 from headway.kits.offline.transitions import Transitions, as_logged, count, gather, look
 from headway.learn import logged

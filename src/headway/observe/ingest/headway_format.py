@@ -17,9 +17,9 @@ from headway.nouns.records import SOURCES, Candidate, Detail, Value
 from headway.observe.details import checked, from_text
 from headway.observe.ingest.fields import Wrong, fields_left, finite, flat, integer, moment, name_of, shown, text_of
 from headway.observe.ingest.formats import Format, by_line
-from headway.observe.ingest.records import Options, Record, Told
+from headway.observe.ingest.records import ImportedSignal, Options, Record
 
-__all__ = ["OWN", "looks_like_export", "read_export"]
+__all__ = ["HEADWAY_FORMAT", "looks_like_export", "read_export"]
 
 _USED = (
     "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",
@@ -148,11 +148,11 @@ def _probabilities(given: object, candidates: tuple[Candidate, ...], action: str
     return found
 
 
-def _signal(given: object, place: int) -> Told:
+def _signal(given: object, place: int) -> ImportedSignal:
     path = f"signals[{place}]"
     if not isinstance(given, dict):
         raise Wrong(path, f"{path} is {shown(given)}, expected an object.")
-    return Told(
+    return ImportedSignal(
         name=name_of(given, "name"),
         value=finite(f"{path}.value", given.get("value")),
         rater=name_of(given, "rater", optional=True),
@@ -162,7 +162,7 @@ def _signal(given: object, place: int) -> Told:
     )
 
 
-OWN = Format(
+HEADWAY_FORMAT = Format(
     name="headway",
     about="what `headway data export` writes",
     task="",

@@ -8,7 +8,7 @@ import pytest
 
 from headway.nouns.errors import Conflict, InvalidInput
 from headway.nouns.records import Outcome, Signal
-from headway.observe.copying import copy
+from headway.observe.copy_store import copy
 from headway.observe.database import Database, open_database
 from headway.observe.jobs import Jobs
 from headway.observe.keys import Keys

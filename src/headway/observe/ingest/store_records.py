@@ -24,7 +24,7 @@ from headway.observe.query import Query
 from headway.observe.rows import dumps, encode_candidates, microseconds, request_of
 from headway.observe.store import Hand, Store
 
-__all__ = ["BATCH", "BATCH_BYTES", "Clash", "Fate", "Keeper", "Kept", "Origin"]
+__all__ = ["BATCH", "BATCH_BYTES", "BatchResult", "Clash", "Fate", "Origin", "RecordWriter"]
 
 BATCH = 1000
 BATCH_BYTES = 16 << 20  # of details
@@ -55,7 +55,7 @@ class Clash:
 
 
 @dataclass(slots=True)
-class Kept:
+class BatchResult:
     """What became of a batch, record by record."""
 
     fates: list[Fate] = field(default_factory=list)
@@ -77,44 +77,44 @@ class _Known(NamedTuple):
     line: int
 
 
-class Keeper:
+class RecordWriter:
     """Stores the records of one file.
 
-    keeper = Keeper(database, query, store, origin)
-    keeper.keep(records)        # durable on return; Kept says what became of each
-    keeper.look(records)        # the same answer, nothing stored
+    writer = RecordWriter(database, query, store, origin)
+    writer.write(records)       # durable on return; the result says what became of each record
+    writer.preview(records)     # the same answer, nothing stored
     """
 
     def __init__(self, database: Database, query: Query, store: Store, origin: Origin) -> None:
         self._database, self._query, self._store, self._origin = database, query, store, origin
-        self._times = _Times()
+        self._repeats = _Repeats()
 
-    def keep(self, records: Sequence[Record]) -> Kept:
+    def write(self, records: Sequence[Record]) -> BatchResult:
         return self._decide(records, write=True)
 
-    def look(self, records: Sequence[Record]) -> Kept:
+    def preview(self, records: Sequence[Record]) -> BatchResult:
         return self._decide(records, write=False)
 
     # -- who is who
 
-    def _decide(self, records: Sequence[Record], *, write: bool) -> Kept:
+    def _decide(self, records: Sequence[Record], *, write: bool) -> BatchResult:
         keyed = [self._key(each) for each in records]
         known = self._known([each.id for each in keyed])
-        kept, fresh, late = Kept(), list[_Keyed](), list[_Keyed]()
+        result, fresh, late = BatchResult(), list[_Keyed](), list[_Keyed]()
         for each in keyed:
             before = known.get(each.id)
             fate: Fate = "new"
             if before is not None:
-                fate = self._compare(each, before, kept)
+                fate = self._compare(each, before, result)
             if fate == "new":
                 fresh.append(each)
                 known[each.id] = _Known(each.content, each.outcome, self._origin.file, each.record.line)
             elif fate == "late":
                 late.append(each)
-            kept.fates.append(fate)
+            result.fates.append(fate)
         if write:
-            self._write(keyed, fresh, late, kept)
-        return kept
+            self._write(keyed, fresh, late, result)
+        return result
 
     def _key(self, record: Record) -> _Keyed:
         said = [
@@ -122,12 +122,14 @@ class Keeper:
             encode_candidates(record.candidates)[1], record.probabilities, record.source,
         ]  # fmt: skip
         content = _hash(dumps(said).encode())
-        told = sorted((each.name, each.rater, each.key, each.value, each.label) for each in record.signals)
-        kept = sorted((each.kit, each.name, _hash(each.data).hex()) for each in record.details)
-        outcome = _hash(dumps([told, record.ending, kept] if kept else [told, record.ending]).encode())
+        signals = sorted(
+            (signal.name, signal.rater, signal.key, signal.value, signal.label) for signal in record.signals
+        )
+        details = sorted((detail.kit, detail.name, _hash(detail.data).hex()) for detail in record.details)
+        outcome = _hash(dumps([signals, record.ending, details] if details else [signals, record.ending]).encode())
         if record.id:
             return _Keyed(record, id_bytes(record.id), content, outcome, record.origin)
-        identity = f"id\0{record.origin}" if record.origin else f"row\0{content.hex()}\0{self._times.next(content)}"
+        identity = f"id\0{record.origin}" if record.origin else f"row\0{content.hex()}\0{self._repeats.next(content)}"
         task = record.task or self._origin.task
         raw = bytearray(
             hashlib.blake2b(
@@ -154,25 +156,25 @@ class Keeper:
                     found[bytes(raw)] = _Known(bytes(content), bytes(outcome), file, line)
         return found
 
-    def _compare(self, each: _Keyed, before: _Known, kept: Kept) -> Fate:
+    def _compare(self, each: _Keyed, before: _Known, result: BatchResult) -> Fate:
         record = each.record
         if before.content is None:  # it is here because it was decided here
             stored = self._query.decision(id_text(each.id))
             if request_of(stored) == request_of(self._decision(each)) and stored.action == record.action:
                 return "same"
-            kept.clashes.append(Clash(record.line, each.origin, f"{stored.id} was decided here, with other content."))
+            result.clashes.append(Clash(record.line, each.origin, f"{stored.id} was decided here, with other content."))
             return "conflict"
         where = f"{before.file} line {before.line}"
         if before.content != each.content:
             changed = self._changed(each)
             message = f"{_named(each)} is stored already, from {where}, with other content{changed}."
-            kept.clashes.append(Clash(record.line, each.origin, message))
+            result.clashes.append(Clash(record.line, each.origin, message))
             return "conflict"
         if before.outcome == each.outcome:
             return "same"
         other = self._contradicted(each)
         if other:
-            kept.clashes.append(
+            result.clashes.append(
                 Clash(record.line, each.origin, f"{_named(each)} from {where} was stored with {other}.")
             )
             return "conflict"
@@ -202,33 +204,35 @@ class Keeper:
             before = stored.get((told.name, told.rater))
             if before is not None and before.value != told.value:
                 return f"{told.name} = {before.value:g}, now it is {told.value:g}"
-        kept = {(detail.kit, detail.name): detail.data for detail in read_details(self._database, id_text(each.id))}
+        known = {(detail.kit, detail.name): detail.data for detail in read_details(self._database, id_text(each.id))}
         for detail in each.record.details:
-            if kept.get((detail.kit, detail.name), detail.data) != detail.data:
+            if known.get((detail.kit, detail.name), detail.data) != detail.data:
                 return f"other bytes as {detail.name!r} of the kit {detail.kit!r}"
         return ""
 
     # -- writing
 
-    def _write(self, keyed: Sequence[_Keyed], fresh: Sequence[_Keyed], late: Sequence[_Keyed], kept: Kept) -> None:
+    def _write(
+        self, keyed: Sequence[_Keyed], fresh: Sequence[_Keyed], late: Sequence[_Keyed], result: BatchResult
+    ) -> None:
         try:
             if fresh:
                 self._store.together(lambda hand: self._insert(hand, fresh))
         except Conflict:
             # One row does not fit (a step of an episode that is taken, an episode that has ended): find it.
             for each in fresh:
-                self._alone(each, keyed, kept)
+                self._alone(each, keyed, result)
         for each in late:
             self._store.together(lambda hand, each=each: self._add_late(hand, each))  # type: ignore[misc]
 
-    def _alone(self, each: _Keyed, keyed: Sequence[_Keyed], kept: Kept) -> None:
+    def _alone(self, each: _Keyed, keyed: Sequence[_Keyed], result: BatchResult) -> None:
         try:
             self._store.together(lambda hand: self._insert(hand, [each]))
         except HeadwayError as error:
             if not isinstance(error, Conflict):
                 raise
-            kept.fates[next(place for place, other in enumerate(keyed) if other is each)] = "conflict"
-            kept.clashes.append(Clash(each.record.line, each.origin, error.message))
+            result.fates[next(place for place, other in enumerate(keyed) if other is each)] = "conflict"
+            result.clashes.append(Clash(each.record.line, each.origin, error.message))
 
     def _insert(self, hand: Hand, fresh: Sequence[_Keyed]) -> None:
         decisions = [self._decision(each) for each in fresh]
@@ -350,7 +354,7 @@ def _hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-class _Times:
+class _Repeats:
     """How often a content was met before: 8 bytes per different one, so that a million rows cost 16 MB, not 100."""
 
     __slots__ = ("_again", "_count", "_slots")

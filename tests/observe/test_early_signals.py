@@ -11,8 +11,8 @@ import pytest
 from headway.nouns.errors import Busy
 from headway.nouns.ids import episode_id
 from headway.nouns.records import Decision, Signal
-from headway.observe import early
-from headway.observe.early import expire
+from headway.observe import early_signals
+from headway.observe.early_signals import expire
 from headway.observe.store import Store
 from tests.observe.conftest import CONFIGS, lay, make
 
@@ -62,7 +62,7 @@ def test_what_nobody_came_for_within_a_day_goes(scene: SimpleNamespace) -> None:
 
 
 def test_one_rater_cannot_lay_down_signals_without_end(scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early, "MOST", 3)
+    monkeypatch.setattr(early_signals, "MOST", 3)
     waiting = [make() for _ in range(3)]
     for each in waiting:
         give(scene, each.id)

@@ -1,6 +1,6 @@
 """Who gave the rewards: the raters behind a page of settled decisions, read with few queries.
 
-    told = Told(database, names)            # names of the signals that count; None: all
+    told = RaterSignals(database, names)            # names of the signals that count; None: all
     told.of([(id, task, episode, status), …])   # per row: rater → (signal, value)
 
 A reward comes from the decision's own signals, those of the decisions that repeat its draw, and those of its episode.
@@ -16,16 +16,16 @@ from headway.nouns.ids import episode_id, id_bytes
 from headway.nouns.records import Status
 from headway.observe.database import Database
 
-__all__ = ["Said", "Told"]
+__all__ = ["RaterSignals", "SignalsByRater"]
 
-Said = Mapping[str, Sequence[tuple[str, float]]]
-_NOBODY: Said = {}
+SignalsByRater = Mapping[str, Sequence[tuple[str, float]]]
+_NOBODY: SignalsByRater = {}
 _CHUNK = 1000
 _BY_SIGNALS = ("rewarded", "failed")
 _LIVE = "g.withdrawn_by IS NULL AND g.value IS NOT NULL"
 
 
-class Told:
+class RaterSignals:
     """The raters of rows of one task, for one reading of it."""
 
     def __init__(self, database: Database, names: Collection[str] | None = None) -> None:
@@ -33,16 +33,16 @@ class Told:
         rows = database.query("SELECT id, kind, name FROM names WHERE kind IN ('rater', 'signal')")
         self._names = {number: name for number, _, name in rows}
         raters = [name for _, kind, name in rows if kind == "rater"]
-        self._only: Said | None = {raters[0]: ()} if len(raters) == 1 else None
-        self._alone: dict[int, Said] = {number: {name: ()} for number, kind, name in rows if kind == "rater"}
+        self._only: SignalsByRater | None = {raters[0]: ()} if len(raters) == 1 else None
+        self._alone: dict[int, SignalsByRater] = {number: {name: ()} for number, kind, name in rows if kind == "rater"}
         counting = [number for number, kind, name in rows if kind == "signal" and (names is None or name in names)]
         self._counting = "" if names is None else f" AND g.name_id IN ({', '.join(map(str, counting)) or '0'})"
 
-    def of(self, rows: Sequence[tuple[bytes, str, str | None, Status]]) -> list[Said]:
+    def of(self, rows: Sequence[tuple[bytes, str, str | None, Status]]) -> list[SignalsByRater]:
         """For rows (id, task, episode, status): what each rater said; nothing where no signal settled it."""
         if self._only is not None:
             return [self._only if status in _BY_SIGNALS else _NOBODY for *_, status in rows]
-        found: dict[bytes, Said] = {}
+        found: dict[bytes, SignalsByRater] = {}
         for start in range(0, len(rows), _CHUNK):
             page = [row for row in rows[start : start + _CHUNK] if row[3] in _BY_SIGNALS]
             found |= self._apart([row[0] for row in page if row[2] is None])
@@ -51,9 +51,9 @@ class Told:
             )
         return [found.get(row[0], _NOBODY) if row[3] in _BY_SIGNALS else _NOBODY for row in rows]
 
-    def _apart(self, ids: Sequence[bytes]) -> dict[bytes, Said]:
+    def _apart(self, ids: Sequence[bytes]) -> dict[bytes, SignalsByRater]:
         """Decisions outside of episodes: one look says who rated alone, another what several said."""
-        found: dict[bytes, Said] = {}
+        found: dict[bytes, SignalsByRater] = {}
         several: list[bytes] = []
         if not ids:
             return found
@@ -71,7 +71,7 @@ class Told:
             found[subject] = self._said(told)
         return found
 
-    def _episodes(self, rows: Sequence[tuple[bytes, bytes]]) -> dict[bytes, Said]:
+    def _episodes(self, rows: Sequence[tuple[bytes, bytes]]) -> dict[bytes, SignalsByRater]:
         """Decisions (id, episode) that others may repeat: their own signals, the repeated ones' and the episode's."""
         ids = [row[0] for row in rows]
         given = self._told("g.subject", "signals g", ids)
@@ -96,7 +96,7 @@ class Told:
             given.setdefault(subject, []).append((rater, name, value))
         return given
 
-    def _said(self, told: Sequence[tuple[int, int, float]]) -> Said:
+    def _said(self, told: Sequence[tuple[int, int, float]]) -> SignalsByRater:
         first = told[0][0]
         if all(each[0] == first for each in told):
             return self._alone.get(first) or {self._name(first): ()}
