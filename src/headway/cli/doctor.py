@@ -18,7 +18,7 @@ from headway.nouns.kit import Catalogue, catalogue
 
 if TYPE_CHECKING:
     from headway.observe.database import Database
-    from headway.project import Project
+    from headway.project import Project, Serving
     from headway.settings import Settings
 
 __all__ = ["doctor"]
@@ -190,7 +190,20 @@ def _current(project: Project) -> Iterator[Finding]:
                 name=f"current of {task}", ok=False, found=error.message, cure=error.hint or f"headway rollback {task}"
             )
         else:
-            yield Finding(name=f"current of {task}", ok=True, found=f"{serving.ref} loads and can decide")
+            yield _deciding(project, task, serving)
+
+
+def _deciding(project: Project, task: str, serving: Serving) -> Finding:
+    name = f"current of {task}"
+    if not serving.kit_missing:
+        return Finding(name=name, ok=True, found=f"{serving.ref} loads and can decide")
+    current = project.current(task).ref
+    return Finding(
+        name=name,
+        ok=False,
+        found=f"kit_missing: no kit brings the family {serving.kit_missing!r} of {current}; {serving.ref} decides",
+        cure=f"Install the kit and name it in [kits] use, or run: headway rollback {task}",
+    )
 
 
 def _leaks(project: Project) -> Iterator[Finding]:

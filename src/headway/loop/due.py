@@ -50,6 +50,8 @@ class Due:
 
 def due(standing: Standing, marks: Marks, *, may_train: bool = True) -> Due:
     """What there is to do. Guarding and acting on a verdict need no permission; learning and proving do."""
+    if standing.kit_missing:
+        return Due()  # who is current cannot be asked: nothing can be compared with it
     promoted = standing.acting is not None and standing.acting.kind in ("promote", "snapshot")
     guard = (standing.canary is not None or promoted) and enough(standing.settled, marks.guarded)
     act = standing.promote == "auto" and standing.admitted

@@ -348,6 +348,8 @@ class Watch:
 
 
 def _nothing_due(standing: Standing, why_not: str) -> str:
+    if standing.kit_missing:
+        return f"kit_missing: {next_step(standing).why}"
     if standing.waits:
         return f"a proven candidate waits for you: {next_step(standing).command}"
     return f"not now: {why_not}" if why_not else "nothing is due"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         versions,
     )
     from headway.project.recording import recorded
-    from headway.project.serving import baseline_ref
+    from headway.project.serving import Serving, baseline_ref
 
 __all__ = [
     "SPLIT",
@@ -51,6 +51,7 @@ __all__ = [
     "Offer",
     "Project",
     "Published",
+    "Serving",
     "TransformReport",
     "add_bundle",
     "add_candidate",
@@ -83,7 +84,7 @@ _WHERE = {
     "prove.subject": ("candidate_policy",),
     "publish": ("SPLIT", "Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),
     "recording": ("recorded",),
-    "serving": ("baseline_ref",),
+    "serving": ("Serving", "baseline_ref"),
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 

@@ -260,6 +260,7 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         promote=settings.promote,
         canary_share=settings.canary,
         has_actions=bool(settings.actions),
+        kit_missing=project.servings.kit_missing(heads.current) or None,
     )
 
 

@@ -20,7 +20,7 @@ from headway.project.prove.subject import (
 from headway.project.publish import record_change
 from headway.project.serving import baseline_ref
 from headway.promote import gate
-from headway.promote.ledger import Entry, EntryKind
+from headway.promote.ledger import Entry, EntryKind, Heads
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -62,7 +62,7 @@ def promote(
         settings,
         "promote",
         (candidate.ref, candidate.digest),
-        expects=current.expects,
+        heads=heads,
         who=who,
         reason=reason,
     )
@@ -136,7 +136,8 @@ def _refusal(admission: gate.Admission, candidate: CandidatePolicy, current: Cur
 def rollback(project: Project, task: str, *, to: str | None, why: str, who: str) -> Entry:
     """Make the previous policy, or `to`, current again."""
     settings = project.settings.task(task)
-    current = current_policy(project, settings)
+    heads = project.ledger.heads(task)
+    current = current_policy(project, settings, heads)
     ref, digest = _previous(project, settings) if to is None else project.servings.resolve(settings, to)
     if digest == current.digest:
         raise Conflict(
@@ -146,7 +147,7 @@ def rollback(project: Project, task: str, *, to: str | None, why: str, who: str)
         )
     _verify_bundle(project, task, ref, digest)
     reason = _Reason(why=why or f"back from {current.ref}")
-    return _become(project, settings, "rollback", (ref, digest), expects=current.expects, who=who, reason=reason)
+    return _become(project, settings, "rollback", (ref, digest), heads=heads, who=who, reason=reason)
 
 
 def _previous(project: Project, settings: TaskSettings) -> tuple[str, str]:
@@ -165,11 +166,11 @@ def _become(
     kind: EntryKind,
     policy: tuple[str, str],
     *,
-    expects: str,
+    heads: Heads,
     who: str,
     reason: _Reason,
 ) -> Entry:
-    """The row that makes a policy current, refused if another one became current in between."""
+    """The row that makes a policy current, refused if another one became current since `heads` was read."""
     ref, digest = policy
     entry = record_change(
         project,
@@ -177,14 +178,14 @@ def _become(
         kind,
         ref,
         digest,
-        expects=expects,
+        expects=heads.expects,
         why=reason.why,
         who=who,
         evidence_id=reason.evidence_id,
         detail=reason.detail,
     )
-    if not project.settings.policy_override:
-        assert project.servings.of(settings).digest == digest, "what is served is what was promoted"
+    serving = project.servings.renew(settings, heads.after(entry))
+    assert project.settings.policy_override or serving.digest == digest, "what is served is what was promoted"
     return entry
 
 
@@ -273,6 +274,8 @@ def _verify(project: Project, candidate: CandidatePolicy) -> None:
 
 
 def _verify_bundle(project: Project, task: str, ref: str, digest: str) -> None:
-    """The bundle is whole, before anybody depends on it; a built-in policy has none."""
-    if not PolicyRef.parse(ref).built_in:
+    """A bundle is whole and a kit brings its family, before anybody depends on it; a built-in policy has none."""
+    parsed = PolicyRef.parse(ref)
+    if not parsed.built_in:
+        project.catalogue.family(parsed.family)
         project.registry.load(digest, task=task)

@@ -22,7 +22,7 @@ from headway.nouns.kit import Catalogue
 from headway.nouns.protocols import Encoder, Policy
 from headway.observe.database import Database
 from headway.observe.rows import dumps, loads
-from headway.promote.ledger import Ledger
+from headway.promote.ledger import Entry, Heads, Ledger
 from headway.promote.registry import Registry
 from headway.settings import Settings, TaskSettings, config
 
@@ -46,6 +46,7 @@ class Serving:
     canary: str = ""
     state_seq: int = 0
     ledger_seq: int = 0
+    kit_missing: str = ""  # the family of the current policy, if no kit brings it: the baseline decides
 
 
 def baseline_ref(config: Mapping[str, Any]) -> str:
@@ -93,7 +94,7 @@ class Servings:
 
     def _look(self, task: TaskSettings, known: tuple[float, Serving] | None, now: float) -> Serving:
         if known is None or known[1].ledger_seq != self._ledger.head(task.name):
-            known = (now, self._build(task))
+            known = (now, self._build(task, self._ledger.heads(task.name)))
         self._current[task.name] = (now, known[1])
         return known[1]
 
@@ -101,8 +102,14 @@ class Servings:
         """Look again at the next decision (after this process changed the ledger)."""
         self._current.pop(task, None)
 
-    def _build(self, task: TaskSettings) -> Serving:
-        heads = self._ledger.heads(task.name)
+    def renew(self, task: TaskSettings, heads: Heads) -> Serving:
+        """The serving by a view of the ledger that the caller has: after a change, without reading the ledger again."""
+        serving = self._build(task, heads)
+        self._current[task.name] = (time.monotonic(), serving)
+        return serving
+
+    def _build(self, task: TaskSettings, heads: Heads) -> Serving:
+        missing = ""
         body = self.body(task)
         override = self._settings.policy_override
         if override and override not in ("current", "off"):
@@ -111,9 +118,14 @@ class Servings:
             ref, digest = baseline_ref(body), ""
         else:
             entry = heads.current
-            ref, digest = (entry.policy, entry.policy_hash) if entry else (baseline_ref(body), "")
+            missing = self.kit_missing(entry)
+            ref, digest = baseline_ref(body), ""
+            if entry is not None and not missing:
+                ref, digest = entry.policy, entry.policy_hash
         digest = digest or self.baseline_digest(ref, body)
         canary = heads.canary if not override else None
+        if canary is not None and self._missing_family(canary.policy):
+            canary = None
         if canary is not None:
             body["canary"] = {
                 "ref": canary.policy,
@@ -131,7 +143,17 @@ class Servings:
             canary=canary.policy if canary else "",
             state_seq=self._state_seq(ref, digest),
             ledger_seq=heads.seq,
+            kit_missing=missing,
         )
+
+    def kit_missing(self, current: Entry | None) -> str:
+        """The family of the current policy, if no kit brings it."""
+        return "" if current is None else self._missing_family(current.policy)
+
+    def _missing_family(self, ref: str) -> str:
+        """The family of a policy if no kit brings it, any more or on this machine; empty where one does."""
+        parsed = PolicyRef.parse(ref)
+        return "" if parsed.built_in or parsed.family in self._catalogue.families() else parsed.family
 
     def _state_seq(self, ref: str, digest: str) -> int:
         if PolicyRef.parse(ref).built_in:
