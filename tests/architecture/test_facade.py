@@ -13,6 +13,7 @@ from tests.architecture.rooms import ROOT, SOURCE, files, tree
 
 DOORS = ("cli", "serve", "loop", "kits")
 FACADE = "headway.project"
+VERBS = {"project", "decide", "signal", "learn", "prove", "promote", "publish", "inspect", "data"}
 
 
 def imports_of_the_facade(path: Path) -> Iterator[tuple[int, str]]:
@@ -33,6 +34,10 @@ def test_doors_and_kits_import_the_facade_only(room: str) -> None:
         for line, name in imports_of_the_facade(path):
             where = f"{path.relative_to(ROOT)}:{line}"
             assert name in headway.project.__all__, f"{where} imports {name}; headway.project does not offer it"
+
+
+def test_the_facade_has_one_file_or_folder_per_verb() -> None:
+    assert {path.stem for path in (SOURCE / "project").glob("[a-z]*") if path.suffix in ("", ".py")} == VERBS
 
 
 def test_the_facade_offers_what_it_says() -> None:

@@ -12,15 +12,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headway.project.facade import Project
+from headway.project.project import Project
 
 if TYPE_CHECKING:
     from headway.project.data.erase import DeletionReport
     from headway.project.data.import_file import ImportOptions, ImportReport
     from headway.project.data.leaks import leaks_document
     from headway.project.data.transform import TransformReport
-    from headway.project.decide import Ask, Considered
-    from headway.project.inputs import Details, Offer, situation_of
+    from headway.project.decide.consider import Ask, Considered
+    from headway.project.decide.elsewhere import recorded
+    from headway.project.decide.inputs import Details, Offer, situation_of
+    from headway.project.decide.serving import Serving, baseline_ref
     from headway.project.inspect import JudgedEvidence
     from headway.project.learn import encoder_spec
     from headway.project.prove.examine import Examined, examine, logged
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
         record_change,
         versions,
     )
-    from headway.project.recording import recorded
-    from headway.project.serving import Serving, baseline_ref
 
 __all__ = [
     "SPLIT",
@@ -75,16 +75,16 @@ _WHERE = {
     "data.import_file": ("ImportOptions", "ImportReport"),
     "data.leaks": ("leaks_document",),
     "data.transform": ("TransformReport",),
-    "decide": ("Ask", "Considered"),
-    "inputs": ("Details", "Offer", "situation_of"),
+    "decide.consider": ("Ask", "Considered"),
+    "decide.inputs": ("Details", "Offer", "situation_of"),
     "inspect": ("JudgedEvidence",),
     "learn": ("encoder_spec",),
     "prove.examine": ("Examined", "examine", "logged"),
     "prove.rows": ("speaking",),
     "prove.subject": ("candidate_policy",),
     "publish": ("SPLIT", "Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),
-    "recording": ("recorded",),
-    "serving": ("Serving", "baseline_ref"),
+    "decide.elsewhere": ("recorded",),
+    "decide.serving": ("Serving", "baseline_ref"),
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 

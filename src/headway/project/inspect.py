@@ -13,7 +13,7 @@ from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanati
 from headway.nouns.records import Decision, Situation
 from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatus
 from headway.observe.rows import loads
-from headway.project.inputs import Offer, checked_state, checked_text
+from headway.project.decide.inputs import Offer, checked_state, checked_text
 from headway.project.prove.subject import candidate_policy, current_policy, gate_rules, stored_evidence
 from headway.promote import gate
 from headway.promote.next_step import Activity, most_urgent

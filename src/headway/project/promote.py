@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict, GateRefused, InvalidInput
 from headway.nouns.evidence import Evidence, Verdict
+from headway.project.decide.serving import baseline_ref
 from headway.project.prove.examine import examine
 from headway.project.prove.subject import (
     candidate_policy,
@@ -18,7 +19,6 @@ from headway.project.prove.subject import (
     stored_evidence,
 )
 from headway.project.publish import record_change
-from headway.project.serving import baseline_ref
 from headway.promote import gate
 from headway.promote.ledger import Entry, EntryKind, Heads
 

@@ -10,12 +10,12 @@ from headway.nouns.ids import is_episode, parse_decision_id
 from headway.nouns.records import Outcome, Signal
 from headway.observe.settle import Agree
 from headway.observe.settle import settle as settle_task
-from headway.project.inputs import checked_name
+from headway.project.decide.inputs import checked_name
 from headway.reward.compose import Rewards
 from headway.reward.signals import check
 
 if TYPE_CHECKING:
-    from headway.project.project import ProjectFolder
+    from headway.project.project.folder import ProjectFolder
 
 __all__ = ["checked", "settle", "signal", "withdraw"]
 

@@ -10,7 +10,7 @@ import msgspec
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.evidence import Evidence, Plan
-from headway.project.serving import baseline_ref
+from headway.project.decide.serving import baseline_ref
 from headway.promote import gate
 from headway.promote.standing import CandidatePolicy, CurrentPolicy
 

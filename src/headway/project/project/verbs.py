@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from headway.nouns.evidence import Verdict
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.protocols import Progress
-from headway.project.inputs import Offer
-from headway.project.project import ProjectFolder
+from headway.project.decide.inputs import Offer
+from headway.project.project.folder import ProjectFolder
 from headway.promote.ledger import Entry
 
 if TYPE_CHECKING:

@@ -20,12 +20,12 @@ from headway.decide.acting import Draw, sticky
 from headway.nouns.errors import Conflict, HeadwayError
 from headway.nouns.ids import decision_id, parse_decision_id
 from headway.nouns.records import Candidate, Decision, Situation, Source
-from headway.project.inputs import Details, Offer, checked_source, situation_of
-from headway.project.recording import recorded
+from headway.project.decide.elsewhere import recorded
+from headway.project.decide.inputs import Details, Offer, checked_source, situation_of
 
 if TYPE_CHECKING:
-    from headway.project.project import ProjectFolder
-    from headway.project.serving import Serving
+    from headway.project.decide.serving import Serving
+    from headway.project.project.folder import ProjectFolder
 
 __all__ = ["Ask", "Considered", "consider", "decide", "one", "record", "source_of", "submit", "submit_ask"]
 

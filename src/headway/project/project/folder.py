@@ -22,9 +22,9 @@ from headway.observe.redact import Redactor
 from headway.observe.store import Store
 from headway.observe.writer import Writer
 from headway.project import decide, signal
-from headway.project.decide import Ask, Considered
-from headway.project.inputs import Details, Offer, Offers
-from headway.project.serving import Servings
+from headway.project.decide.consider import Ask, Considered
+from headway.project.decide.inputs import Details, Offer, Offers
+from headway.project.decide.serving import Servings
 from headway.promote.ledger import Ledger
 from headway.promote.registry import Registry
 from headway.reward.compose import Rewards

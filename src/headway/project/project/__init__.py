@@ -1,0 +1,5 @@
+"""`Project`: an open folder that decides and takes signals (`folder`), with the verbs of the loop (`verbs`)."""
+
+from headway.project.project.verbs import Project
+
+__all__ = ["Project"]
