@@ -98,7 +98,7 @@ def test_a_table_needs_its_columns_explained(folder: Path, tmp_path: Path) -> No
     explained = headway("-C", folder, "data", "log", "--json").json["decisions"][0]
     assert explained["propensity"] is None
     text = headway("-C", folder, "explain", explained["id"]).out
-    assert "with which probability is not known" in text
+    assert "its probability is not known" in text
     assert headway("-C", folder, "explain", explained["id"], "--replay").code == 3
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.cli.output import Output, clean, number
+from headway.cli.format import clean, number
+from headway.cli.output import Output
 from headway.nouns.errors import GateRefused, InvalidInput
 
 

@@ -12,7 +12,7 @@ import click
 from headway.cli.data_copy import copy
 from headway.cli.data_delete import delete, retain
 from headway.cli.data_import import import_, leaks, mine, show_leaks, transform
-from headway.cli.output import number
+from headway.cli.format import number
 from headway.cli.times import moment
 from headway.cli.verb import Session, Verbs, task_argument, verb
 from headway.nouns.errors import UnknownName

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.output import number
+from headway.cli.format import number
 from headway.cli.verb import Session, pairs, quoted, task_argument, verb
 
 if TYPE_CHECKING:

@@ -1,19 +1,21 @@
-"""`headway explain`: one decision, taken apart; `--replay` makes it again; `--term` explains a word instead."""
+"""`headway explain`: one decision in detail; `--replay` makes it again; `--term` explains a word instead."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from headway.cli.output import number
+from headway.cli.format import number
+from headway.cli.glossary import Term, find_term
+from headway.cli.output import Output
+from headway.cli.show import Table, renders, text, value
 from headway.cli.verb import Session, verb
-
-if TYPE_CHECKING:
-    from headway.nouns.explanation import Explanation, Replay
-    from headway.nouns.records import Outcome
+from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay
+from headway.nouns.records import Outcome, Signal
 
 __all__ = ["explain"]
+
+DIFFERENT, GONE = 1, 3  # exit statuses of --replay
+_LONGEST_TEXT = 300
 
 
 @verb(
@@ -25,86 +27,78 @@ __all__ = ["explain"]
 @click.option("--replay", is_flag=True, help="Ask the same policy the same question again, and compare.")
 @click.option("--term", metavar="NAME", help="Print what a term means, from the glossary. Needs no project.")
 def explain(session: Session, identifier: str, replay: bool, term: str | None) -> int:
-    """Who made a decision, why, with which probabilities, and how it went.
+    """Show who made a decision, why, with which probabilities, and how it went.
 
-    With --replay the exit status is 1 if action or probabilities come out differently, 3 if something of the decision
-    is gone.
+    With --replay the exit status is 1 if the action or a probability differs, and 3 if something that the decision
+    needs no longer exists.
     """
     if bool(identifier) == (term is not None):
         raise click.UsageError("Name a decision (headway explain ID) or a term (headway explain --term NAME).")
     if term is not None:
-        return _print_term(session, term)
+        session.show(find_term(term))
+        return 0
     with session.project() as project:
         if replay:
             replayed = project.replay(identifier)
             session.synthetic(project, project.query.decision(replayed.id).task)
-            return _replayed(session, replayed)
+            session.show(replayed)
+            session.next(f"headway explain {replayed.id}")
+            return GONE if replayed.exact is None else 0 if replayed.exact else DIFFERENT
         explanation = project.explain(identifier)
-    session.out.document(explanation.document())
-    _explained(session, explanation)
+    session.show(explanation)
     session.next(f"headway explain {explanation.id} --replay")
     return 0
 
 
-def _print_term(session: Session, name: str) -> int:
-    from headway.cli.glossary import find_term
-
-    term = find_term(name)
-    session.out.document({"term": term.name, "short": term.short, "text": term.text})
-    session.out.line(f"{term.name} ({term.short})" if term.short else term.name)
-    session.out.line(term.text)
-    return 0
+@renders(Term, document=lambda term: {"term": term.name, "short": term.short, "text": term.text})
+def _term(out: Output, term: Term) -> None:
+    out.line(f"{term.name} ({term.short})" if term.short else term.name)
+    out.line(term.text)
 
 
-def _explained(session: Session, explanation: Explanation) -> None:
-    out = session.out
+_CANDIDATES = Table[ExplainedCandidate](
+    text("candidate", lambda candidate: candidate.name),
+    value("probability", lambda candidate: candidate.probability),
+    value("predicted", lambda candidate: candidate.predicted),
+    value("±", lambda candidate: candidate.std),
+)
+_SIGNALS = Table[tuple[Signal, float | None]](
+    text("signal", lambda row: row[0].name),
+    value("value", lambda row: "withdrawn" if row[0].value is None else row[0].value),
+    value("counts", lambda row: row[1]),
+    text("rater", lambda row: row[0].rater),
+    text("label", lambda row: row[0].label),
+)
+
+
+@renders(Explanation)
+def _explanation(out: Output, explanation: Explanation) -> None:
     if explanation.source == "synthetic":
         out.note("synthetic: this decision comes from a sample world.")
-    shown = {
+    fields = {
         "decision": explanation.id,
         "task": explanation.task,
         "at": explanation.at,
-        "text": _short(explanation.text),
-        "state": ", ".join(f"{name}={number(value)}" for name, value in explanation.state.items()),
+        "text": _shortened(explanation.text),
+        "state": ", ".join(f"{name}={number(item)}" for name, item in explanation.state.items()),
         "episode": "" if explanation.episode is None else f"{explanation.episode}, step {explanation.step}",
         "role": explanation.role,
         "action": f"{explanation.action}, {_chosen(explanation.propensity)}",
         "decided by": f"{explanation.policy}: {explanation.why}",
         "exploration": explanation.exploration,
         "assigned to": explanation.assigned,
-        "confidence": number(explanation.confidence),
+        "confidence": "" if explanation.confidence is None else number(explanation.confidence),
         "outcome": _outcome(explanation.outcome),
     }
-    out.fields({name: value for name, value in shown.items() if value not in ("", "–")})
-    out.table(
-        ("candidate", "probability", "predicted", "±"),
-        [
-            (candidate.name, number(candidate.probability), number(candidate.predicted), number(candidate.std))
-            for candidate in explanation.candidates
-        ],
-        right=("probability", "predicted", "±"),
-    )
-    if explanation.signals:
-        out.table(
-            ("signal", "value", "counts", "rater", "label"),
-            [
-                (
-                    signal.name,
-                    "withdrawn" if signal.value is None else number(signal.value),
-                    number(explanation.parts.get(signal.name)),
-                    signal.rater,
-                    signal.label,
-                )
-                for signal in explanation.signals
-            ],
-            right=("value", "counts"),
-        )
+    out.fields({name: written for name, written in fields.items() if written})
+    _CANDIDATES.print(out, explanation.candidates)
+    _SIGNALS.print(out, [(signal, explanation.parts.get(signal.name)) for signal in explanation.signals])
 
 
 def _chosen(propensity: float | None) -> str:
     if propensity is None:
-        return "chosen elsewhere; with which probability is not known"
-    return f"chosen with probability {propensity:.4f}"
+        return "chosen elsewhere; its probability is not known"
+    return f"chosen with probability {number(propensity, 4)}"
 
 
 def _outcome(outcome: Outcome) -> str:
@@ -112,26 +106,24 @@ def _outcome(outcome: Outcome) -> str:
     return f"{outcome.status}, reward {number(outcome.reward)}{clipped}"
 
 
-def _short(text: str, limit: int = 300) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+def _shortened(words: str) -> str:
+    if len(words) <= _LONGEST_TEXT:
+        return words
+    return f"{words[:_LONGEST_TEXT]}… ({len(words):,} characters)"
 
 
-def _replayed(session: Session, replay: Replay) -> int:
-    session.out.document(replay.document())
-    again = replay.replayed
-    if again is None:
-        session.out.line(f"It cannot be replayed: {replay.gone}.")
-        session.next(f"headway explain {replay.id}")
-        return 3
+_DRAWS = Table[tuple[str, DrawnAction]](
+    text("", lambda row: row[0]),
+    text("action", lambda row: row[1].action),
+    value("propensity", lambda row: f"{row[1].propensity:.12g}"),
+)
+
+
+@renders(Replay)
+def _replay(out: Output, replay: Replay) -> None:
+    if replay.replayed is None:
+        out.line(f"It cannot be replayed: {replay.gone}.")
+        return
     same = "exactly the same" if replay.exact else "NOT the same"
-    session.out.line(f"Replayed with {replay.policy} and seed {replay.seed}: {same}.")
-    session.out.table(
-        ("", "action", "propensity"),
-        [
-            (name, drawn.action, f"{drawn.propensity:.12g}")
-            for name, drawn in (("stored", replay.stored), ("again", again))
-        ],
-        right=("propensity",),
-    )
-    session.next(f"headway explain {replay.id}")
-    return 0 if replay.exact else 1
+    out.line(f"Replayed with {replay.policy} and seed {replay.seed}: {same}.")
+    _DRAWS.print(out, [("stored", replay.stored), ("again", replay.replayed)])

@@ -1,13 +1,15 @@
-"""`headway learn`: a candidate from what has settled."""
+"""`headway learn`: learn a candidate from settled decisions."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from headway.cli.output import number
+from headway.cli.output import Output
+from headway.cli.show import Table, renders, text, value
 from headway.cli.verb import Session, pairs, task_argument, typed, verb
 from headway.nouns.checkpoint import Header
 
@@ -24,8 +26,8 @@ NOT_DUE = 3
     "--set", "knobs", multiple=True, metavar="KNOB=VALUE", help="A knob of the family, for example ridge=3.0."
 )
 @click.option("--trust", multiple=True, metavar="FIELD", help="Use this field although it looks leaky.")
-@click.option("--mined", is_flag=True, help="Read rows with mined labels too; they are left out by default.")
-@click.option("--check", is_flag=True, help="Only say whether it would train: exit status 0 if it is due, 3 if not.")
+@click.option("--mined", is_flag=True, help="Read rows with mined labels too; they are omitted by default.")
+@click.option("--check", is_flag=True, help="Only report whether learning is due: exit status 0 if it is, 3 if not.")
 def learn(
     session: Session,
     task: str | None,
@@ -36,11 +38,10 @@ def learn(
     mined: bool,
     trust: tuple[str, ...],
 ) -> int:
-    """Learn a candidate policy from what has settled.
+    """Learn a candidate policy from settled decisions.
 
     The candidate decides nothing until it is proven and promoted.
     """
-    settings: dict[str, Any] = {name: typed(value) for name, value in pairs(knobs, "knob").items()}
     if task is None:
         raise click.UsageError(
             "Name a TASK (headway learn route) or a --world to practise in (headway learn --world cartpole)."
@@ -48,47 +49,91 @@ def learn(
     with session.project() as project:
         if check:
             missing = project.due(task)
-            session.out.document({"task": task, "due": missing == 0, "missing": missing})
+            session.show(LearningDue(task=task, due=missing == 0, missing=missing))
             if missing:
-                session.out.line(f"Not due: {missing:,} more settled decisions until {task!r} is learned again.")
                 return NOT_DUE
-            session.out.line(f"Due: {task!r} has enough new outcomes.")
             session.next(f"headway learn {task}")
             return 0
-        begun = time.perf_counter()
+        start = time.perf_counter()
         with session.out.progress() as progress:
-            ref = project.learn(task, family=family, seed=seed, progress=progress, trust=trust, mined=mined, **settings)
-        taken = time.perf_counter() - begun
+            ref = project.learn(
+                task, family=family, seed=seed, progress=progress, trust=trust, mined=mined, **_settings(knobs)
+            )
+        seconds = time.perf_counter() - start
         header = project.registry.header(project.registry.find(ref))
         step = project.next_step(task, ref)
-        made_up = session.synthetic(project, task)
-    count = sum(header.trained_on.get("sources", {}).values())
-    session.out.document(
-        {
-            "task": task,
-            "policy": ref,
-            "family": header.family,
-            "parameters": header.parameters,
-            "seed": header.seed,
-            "trained_on": dict(header.trained_on),
-            "metrics": dict(header.metrics),
-            "baselines": dict(header.baselines),
-            "synthetic": made_up,
-        }
-    )
-    session.out.line(f"{ref}  learned from {count:,} decisions in {taken:.1f} s, seed {header.seed}.", style="bold")
-    for each in header.trained_on.get("left_out", ()):
-        session.out.note(f"left out: {each} gives the outcome away (`headway data leaks {task}` shows how).")
-    values = values_of(ref, header)
-    if values:
-        session.out.line("On the rows kept for tuning (no evidence: `prove` has rows of its own):")
-        session.out.table(("policy", "value"), [(name, number(value)) for name, value in values], right=("value",))
+        synthetic = session.synthetic(project, task)
+    session.show(LearnedCandidate(task=task, policy=ref, header=header, seconds=seconds, synthetic=synthetic))
     session.next(step.command)
     return 0
 
 
+def _settings(knobs: tuple[str, ...]) -> dict[str, Any]:
+    return {name: typed(word) for name, word in pairs(knobs, "knob").items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningDue:
+    """Whether a task has enough new outcomes to be learned again."""
+
+    task: str
+    due: bool
+    missing: int
+
+
+@renders(LearningDue)
+def _due(out: Output, answer: LearningDue) -> None:
+    if answer.due:
+        out.line(f"Due: {answer.task!r} has enough new outcomes.")
+    else:
+        out.line(f"Not due: {answer.missing:,} more settled decisions until {answer.task!r} is learned again.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedCandidate:
+    """A candidate that was just learned."""
+
+    task: str
+    policy: str
+    header: Header
+    seconds: float
+    synthetic: int
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "policy": self.policy,
+            "family": self.header.family,
+            "parameters": self.header.parameters,
+            "seed": self.header.seed,
+            "trained_on": dict(self.header.trained_on),
+            "metrics": dict(self.header.metrics),
+            "baselines": dict(self.header.baselines),
+            "synthetic": self.synthetic,
+        }
+
+
+_VALUES = Table[tuple[str, float]](text("policy", lambda row: row[0]), value("value", lambda row: row[1]))
+
+
+@renders(LearnedCandidate)
+def _learned(out: Output, candidate: LearnedCandidate) -> None:
+    header = candidate.header
+    count = sum(header.trained_on.get("sources", {}).values())
+    out.line(
+        f"{candidate.policy}  learned from {count:,} decisions in {candidate.seconds:.1f} s, seed {header.seed}.",
+        style="bold",
+    )
+    for field in header.trained_on.get("left_out", ()):
+        out.note(f"left out: {field} gives the outcome away (see `headway data leaks {candidate.task}`).")
+    values = values_of(candidate.policy, header)
+    if values:
+        out.line("On the tuning rows (not evidence: `prove` uses other rows):")
+        _VALUES.print(out, values)
+
+
 def values_of(ref: str, header: Header) -> list[tuple[str, float]]:
-    """The learner's own estimate of its candidate, beside the baselines that it was measured with."""
+    """The learner's own estimate for its candidate, beside its baselines."""
     own = [(ref, header.metrics["tune_value"])] if "tune_value" in header.metrics else []
-    others = [(name.replace("_", " "), value) for name, value in header.baselines.items()]
-    return own + [(name, value) for name, value in others if not name.startswith("error ")]
+    others = [(name.replace("_", " "), estimate) for name, estimate in header.baselines.items()]
+    return own + [(name, estimate) for name, estimate in others if not name.startswith("error ")]

@@ -6,53 +6,28 @@
     out.next("headway prove route")
     out.document({"policy": "bandit@4f2a"})      # what --json prints instead, once, at the end
 
+Commands print records with `session.show(record)` (show.py), which uses these methods.
+
 On a terminal: tables, colour, progress bars. Elsewhere: plain lines without escape codes. With --json: one document on
-standard output and nothing else. Data is never trusted: control characters and escape sequences are taken out of it,
-and rich's markup is never parsed.
+standard output and nothing else. Control characters and escape sequences are removed from all text, and rich's markup
+is never parsed.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from headway.cli.format import clean
 from headway.nouns.errors import GateRefused, HeadwayError
 from headway.nouns.protocols import Progress
 
-__all__ = ["Output", "clean", "number", "signed"]
+__all__ = ["Output"]
 
-_SEQUENCES = re.compile(
-    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\|$)"  # OSC: titles, links, the clipboard
-    r"|\x1b[PX^_][^\x1b]*(?:\x1b\\|$)"  # DCS, SOS, PM, APC
-    r"|\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colour, cursor
-    r"|\x1b[ -/]*[0-~]"
-)
-# C0 but for tab and newline, DEL, C1, and the marks that turn the direction of text round.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _PLAIN_EVERY_S = 5.0
-
-
-def clean(text: object, *, one_line: bool = True) -> str:
-    """Text that cannot move a cursor, colour a screen or hide in one: only what it says is left."""
-    plain = _CONTROLS.sub("", _SEQUENCES.sub("", str(text)))
-    return " ".join(plain.split()) if one_line else plain
-
-
-def number(value: object, digits: int = 3) -> str:
-    """A number as people read it; a dash where there is none."""
-    if value is None or (isinstance(value, float) and value != value):
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.{digits}f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else clean(value)
-
-
-def signed(value: float, digits: int = 3) -> str:
-    return f"{value:+.{digits}f}"
 
 
 class Output:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headway.cli import verdict as verdicts
 from headway.cli.verb import Session, task_argument, verb
 from headway.nouns.errors import MissingExtra
 
@@ -24,12 +23,16 @@ NOT_PASSED = 3
 @click.option("--policy", metavar="REF", help="The candidate; the newest one by default.")
 @click.option("--against", metavar="REF", default="current", show_default=True, help="What it is compared with.")
 @click.option(
-    "--log", "log_file", type=click.Path(path_type=Path), metavar="FILE", help="A log from elsewhere instead."
+    "--log", "log_file", type=click.Path(path_type=Path), metavar="FILE", help="Use this log instead of the project's."
 )
 @click.option("--target", metavar="COLUMN", help="With --log: the candidate's probability of the logged action.")
-@click.option("--baseline", metavar="COLUMN", help="With --log: that of the policy to compare with.")
+@click.option("--baseline", metavar="COLUMN", help="With --log: the probability under the policy to compare with.")
 @click.option(
-    "--trust-key", "trust", multiple=True, metavar="NAME", help="This key's ratings alone may decide it; repeatable."
+    "--trust-key",
+    "trust",
+    multiple=True,
+    metavar="NAME",
+    help="Accept evidence that rests on this key's ratings alone; repeatable.",
 )
 @click.option("--check", is_flag=True, help="Exit status 3 unless the verdict is PASS.")
 def prove(
@@ -43,20 +46,17 @@ def prove(
     trust: tuple[str, ...],
     check: bool,
 ) -> int:
-    """Is the candidate better than what decides now?
+    """Is the candidate better than the current policy?
 
-    Estimated from logged decisions that learning never read; looking often does no harm. A log from elsewhere is a
+    Estimates use logged decisions that learning never read; proving often does not distort them. A --log FILE is a
     .parquet, .jsonl or .csv file with the columns reward, propensity and target_probability, and optionally
     baseline_probability.
     """
     if log_file is not None:
         if task is not None or policy is not None or against != "current" or trust:
-            raise click.UsageError(
-                "--log brings its own policies: TASK, --policy, --against and --trust-key do not go with it."
-            )
-        found = _from_file(log_file, target, baseline)
-        session.out.document(verdicts.as_document(found))
-        verdicts.show(session.out, found)
+            raise click.UsageError("--log brings its own policies: omit TASK, --policy, --against and --trust-key.")
+        verdict = _from_file(log_file, target, baseline)
+        session.show(verdict)
     else:
         if target is not None or baseline is not None:
             raise click.UsageError("--target and --baseline name columns of a --log FILE.")
@@ -64,15 +64,14 @@ def prove(
             raise click.UsageError("Name the TASK, a --policy, or a --log FILE.")
         with session.project() as project:
             with session.out.progress() as progress:
-                found = project.prove(policy, against=against, task=task, progress=progress, trust_keys=trust)
-            assert found.evidence is not None
-            name = found.evidence.task
-            step = project.next_step(name, found.evidence.candidate)
-            made_up = session.synthetic(project, name)
-        session.out.document({**verdicts.as_document(found), "synthetic": made_up})
-        verdicts.show(session.out, found)
+                verdict = project.prove(policy, against=against, task=task, progress=progress, trust_keys=trust)
+            assert verdict.evidence is not None
+            name = verdict.evidence.task
+            step = project.next_step(name, verdict.evidence.candidate)
+            synthetic = session.synthetic(project, name)
+        session.show(verdict, synthetic=synthetic)
         session.next(step.command)
-    return NOT_PASSED if check and not found.passed else 0
+    return NOT_PASSED if check and not verdict.passed else 0
 
 
 def _from_file(path: Path, target: str | None, baseline: str | None) -> Verdict:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from headway.cli.decide import read_text, situation_options, typed_state
-from headway.cli.output import number
+from headway.cli.format import number
 from headway.cli.verb import Session, quoted, task_argument, verb
 from headway.nouns.errors import InvalidInput
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
-from headway.cli import verdict as verdicts
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, quoted, task_argument, verb
+from headway.cli.verdict import verdict_document
 from headway.nouns.errors import UnknownName
+from headway.nouns.evidence import Verdict
 
 __all__ = ["report", "write_text"]
 
@@ -23,9 +29,9 @@ __all__ = ["report", "write_text"]
 )
 @click.option("--markdown", "markdown_file", type=click.Path(path_type=Path), metavar="FILE", help="Write Markdown.")
 def report(session: Session, task: str, policy: str | None, html_file: Path | None, markdown_file: Path | None) -> None:
-    """The latest verdict on a task, on one page.
+    """Show the latest verdict on a task, on one page.
 
-    It shows stored evidence and estimates nothing again: `headway prove` does.
+    The page shows stored evidence; `headway prove` computes new evidence.
     """
     from headway.prove import report as pages
 
@@ -37,19 +43,15 @@ def report(session: Session, task: str, policy: str | None, html_file: Path | No
             raise UnknownName(
                 f"Nothing was proven for {task!r} yet.", code="no_evidence", hint=f"Run: headway prove {task}"
             )
-        found = project.verdict(identifier)
+        verdict = project.verdict(identifier)
         step = project.report(identifier).next
-        made_up = session.synthetic(project, task)
+        synthetic = session.synthetic(project, task)
     written = {}
-    for kind, path, render in (("html", html_file, pages.html), ("markdown", markdown_file, pages.markdown)):
+    for kind, path, page in (("html", html_file, pages.html), ("markdown", markdown_file, pages.markdown)):
         if path is not None:
-            write_text(path, render(found))
+            write_text(path, page(verdict))
             written[kind] = str(path)
-    session.out.document({**verdicts.as_document(found), "written": written, "synthetic": made_up})
-    if not written:
-        session.out.line(pages.text(found).rstrip())
-    for name in written.values():
-        session.out.line(f"{name} written.")
+    session.show(VerdictPage(verdict=verdict, written=written, synthetic=synthetic))
     if step.verb != "report":
         session.next(step.command)
     elif not written:
@@ -58,8 +60,30 @@ def report(session: Session, task: str, policy: str | None, html_file: Path | No
         session.next("headway status")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictPage:
+    """A stored verdict, and the files it was written to; without files the page is printed."""
+
+    verdict: Verdict
+    written: Mapping[str, str]
+    synthetic: int
+
+    def document(self) -> dict[str, Any]:
+        return {**verdict_document(self.verdict), "written": dict(self.written), "synthetic": self.synthetic}
+
+
+@renders(VerdictPage)
+def _page(out: Output, page: VerdictPage) -> None:
+    from headway.prove import report as pages
+
+    if not page.written:
+        out.line(pages.text(page.verdict).rstrip())
+    for name in page.written.values():
+        out.line(f"{name} written.")
+
+
 def write_text(path: Path, text: str) -> None:
-    """The whole file or none of it."""
+    """Write a file whole, or not at all."""
     handle, scratch = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

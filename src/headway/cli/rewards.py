@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.output import number
+from headway.cli.format import number
 from headway.cli.verb import Session, Verbs, task_argument, verb
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from headway.cli.output import number
+from headway.cli.format import number
 from headway.cli.verb import Session, pairs, quoted, verb
 from headway.nouns.errors import InvalidInput
 from headway.nouns.ids import is_episode, parse_decision_id

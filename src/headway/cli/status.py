@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
+from headway.cli.output import Output
+from headway.cli.show import Column, Table, renders, text, value
 from headway.cli.verb import Session, verb
-from headway.nouns.status import TaskStatus
+from headway.nouns.status import ProjectStatus, TaskStatus
 
 __all__ = ["status"]
-
-_OUTCOMES = ("rewarded", "failed", "censored", "pending")
 
 
 @verb("status", "headway status", "headway -C demo status --json")
 def status(session: Session) -> None:
-    """Every task: who decides, what has come in, what to do next."""
+    """Show every task: who decides, what was recorded, what to do next."""
     with session.project() as project:
-        shown = project.status()
-        for task in shown.tasks:
+        current = project.status()
+        for task in current.tasks:
             session.synthetic(project, task.task)
-    session.out.document(shown.document())
-    if shown.store.engine == "postgresql":
-        session.out.line(f"The store is PostgreSQL: {shown.store.name}, {shown.store.bytes:,} bytes.")
-    if shown.tasks:
-        session.out.table(
-            ("task", "current", "canary", "decisions", *_OUTCOMES, "candidates"),
-            [_row(task) for task in shown.tasks],
-            right=("decisions", *_OUTCOMES),
-        )
-    for task in shown.tasks:
+    session.show(current)
+    session.next(current.next.command)
+
+
+def _outcome(name: str) -> Column[TaskStatus]:
+    return value(name, lambda task: task.outcomes.get(name, 0))
+
+
+_TASKS = Table[TaskStatus](
+    text("task", lambda task: task.task),
+    text("current", lambda task: task.current),
+    text("canary", lambda task: task.canary),
+    value("decisions", lambda task: task.decisions),
+    *(_outcome(name) for name in ("rewarded", "failed", "censored", "pending")),
+    text("candidates", lambda task: ", ".join(task.candidates) or None),
+)
+
+
+@renders(ProjectStatus)
+def _status(out: Output, current: ProjectStatus) -> None:
+    if current.store.engine == "postgresql":
+        out.line(f"The store is PostgreSQL: {current.store.name}, {current.store.bytes:,} bytes.")
+    _TASKS.print(out, current.tasks)
+    for task in current.tasks:
         if task.kit_missing:
-            session.out.note(f"kit_missing: {task.task}: {task.next.why}")
-    session.out.line(shown.next.why)
-    session.next(shown.next.command)
-
-
-def _row(task: TaskStatus) -> tuple[str, ...]:
-    return (
-        task.task,
-        task.current,
-        task.canary or "–",
-        f"{task.decisions:,}",
-        *(f"{task.outcomes.get(name, 0):,}" for name in _OUTCOMES),
-        ", ".join(task.candidates) or "–",
-    )
+            out.note(f"kit_missing: {task.task}: {task.next.why}")
+    out.line(current.next.why)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.output import Output
+from headway.cli.show import show
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.kit import Command as KitCommand
 from headway.nouns.kit import catalogue, load
@@ -71,8 +72,12 @@ class Session:
         with Project(self.folder) as project:
             yield project
 
+    def show(self, record: object, **more: Any) -> None:
+        """Print a record: its text, or its document with --json; `more` adds keys to the document."""
+        show(self.out, record, **more)
+
     def command(self, text: str) -> str:
-        """A command to suggest, for the project that this one spoke of."""
+        """A command to suggest, with -C where the project is not in the current folder."""
         if self.folder == Path():
             return text
         verb, space, rest = text.removeprefix("headway ").partition(" ")

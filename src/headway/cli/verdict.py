@@ -1,14 +1,16 @@
-"""Verdicts and evidence as people read them, and as documents. Shared by prove, report and demo."""
+"""How verdicts and evidence are printed. Used by prove, report and the kits that prove something."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from headway.cli.output import Output, signed
-from headway.nouns.evidence import Estimate, Evidence, Verdict
+from headway.cli.format import counts, interval, number, percent, signed
+from headway.cli.output import Output
+from headway.cli.show import Column, Table, renders, text, value
+from headway.nouns.evidence import Estimate, Evidence, Rater, Verdict
 
-__all__ = ["WORDS", "as_document", "show"]
+__all__ = ["WORDS", "verdict_document", "verdict_text"]
 
 WORDS: Mapping[str, tuple[str, str]] = {
     "pass": ("PASS", "bold green"),
@@ -18,7 +20,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def as_document(verdict: Verdict) -> dict[str, Any]:
+def verdict_document(verdict: Verdict) -> dict[str, Any]:
+    """The JSON object of a verdict."""
     import msgspec
 
     evidence = verdict.evidence
@@ -27,17 +30,18 @@ def as_document(verdict: Verdict) -> dict[str, Any]:
         "passed": verdict.passed,
         "reasons": list(verdict.reasons),
         "hint": verdict.hint.strip(),
-        "evidence": None if evidence is None else msgspec.to_builtins(evidence, enc_hook=_plain),
+        "evidence": None if evidence is None else msgspec.to_builtins(evidence, enc_hook=_python_number),
     }
 
 
-def _plain(value: Any) -> Any:
-    """A numpy scalar as Python's own."""
-    return value.item()
+def _python_number(scalar: Any) -> Any:
+    """A numpy scalar as Python's own number."""
+    return scalar.item()
 
 
-def show(out: Output, verdict: Verdict) -> None:
-    """The verdict, what it rests on, and what speaks against it."""
+@renders(Verdict, document=verdict_document)
+def verdict_text(out: Output, verdict: Verdict) -> None:
+    """The verdict, the numbers behind it, and what speaks against it."""
     word, style = WORDS[verdict.state]
     out.line(f"{word}: {_answer(verdict)}", style=style)
     evidence = verdict.evidence
@@ -48,9 +52,9 @@ def show(out: Output, verdict: Verdict) -> None:
     if verdict.hint.strip():
         out.line(f"- {verdict.hint.strip()}")
     if evidence is not None:
-        for each in evidence.diagnostics:
-            if not each.ok and not each.blocks:
-                out.note(f"- {each.name}: {each.message}. {each.cure}".rstrip())
+        for diagnostic in evidence.diagnostics:
+            if not diagnostic.ok and not diagnostic.blocks:
+                out.note(f"- {diagnostic.name}: {diagnostic.message}. {diagnostic.cure}".rstrip())
         for note in evidence.notes:
             out.note(f"- {note}")
 
@@ -59,43 +63,38 @@ def _answer(verdict: Verdict) -> str:
     evidence = verdict.evidence
     if evidence is None:
         return verdict.reasons[0] if verdict.reasons else ""
-    return f"{evidence.candidate} against {evidence.against}: {_interval(evidence.difference)}"
+    difference = evidence.difference
+    uplift = f"{signed(difference.value)} {interval(difference.low, difference.high)}"
+    return f"{evidence.candidate} against {evidence.against}: {uplift}"
 
 
-def _interval(estimate: Estimate) -> str:
-    return f"{signed(estimate.value)} [{signed(estimate.low)}, {signed(estimate.high)}]"
+_VALUES = Table[tuple[str, Estimate]](
+    text("policy", lambda row: row[0]),
+    value("value", lambda row: row[1].value),
+    value("from", lambda row: row[1].low),
+    value("to", lambda row: row[1].high),
+)
+_RATERS = Table[Rater](
+    text("rated by", lambda rater: rater.name or "this machine"),
+    value("decisions", lambda rater: rater.rows),
+    Column("share", lambda rater: percent(rater.share), right=True),
+    Column("uplift lost without it", lambda rater: percent(rater.uplift), right=True),
+)
 
 
 def _numbers(out: Output, evidence: Evidence) -> None:
     out.line(
-        f"{evidence.n:,} decisions, worth {evidence.difference.ess:,.0f} made by the policies compared; "
-        f"{evidence.difference.level:.0%} intervals; rule: {evidence.rule}."
+        f"{number(evidence.n)} decisions, effective sample size {evidence.difference.ess:,.0f}; "
+        f"{percent(evidence.difference.level)} intervals; rule: {evidence.rule}."
     )
-    names = {"candidate": evidence.candidate, "current": f"{evidence.against} (compared with)"}
-    names["behaviour"] = "what was logged"
-    if evidence.values:
-        out.table(
-            ("policy", "value", "from", "to"),
-            [
-                (names.get(name, name), f"{each.value:.3f}", f"{each.low:.3f}", f"{each.high:.3f}")
-                for name, each in evidence.values.items()
-            ],
-            right=("value", "from", "to"),
-        )
-    if any(each.name for each in evidence.raters):
-        out.table(
-            ("rated by", "decisions", "share", "uplift that goes without it"),
-            [
-                (
-                    each.name or "this machine",
-                    f"{each.rows:,}",
-                    f"{each.share:.0%}",
-                    "" if each.uplift is None else f"{each.uplift:.0%}",
-                )
-                for each in evidence.raters[:10]
-            ],
-            right=("decisions", "share", "uplift that goes without it"),
-        )
-    shares = {name: count for name, count in evidence.counts.items() if name in ("failed", "censored", "pending")}
-    if any(shares.values()):
-        out.line("Without a plain reward: " + ", ".join(f"{count:,} {name}" for name, count in shares.items()) + ".")
+    names = {
+        "candidate": evidence.candidate,
+        "current": f"{evidence.against} (compared with)",
+        "behaviour": "what was logged",
+    }
+    _VALUES.print(out, [(names.get(name, name), estimate) for name, estimate in evidence.values.items()])
+    if any(rater.name for rater in evidence.raters):
+        _RATERS.print(out, evidence.raters[:10])
+    unrewarded = {name: count for name, count in evidence.counts.items() if name in ("failed", "censored", "pending")}
+    if any(unrewarded.values()):
+        out.line(f"Without a plain reward: {counts(unrewarded)}.")

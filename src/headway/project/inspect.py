@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Ranked, Replay
 from headway.nouns.records import Decision, Situation
 from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatus
+from headway.nouns.times import rfc3339
 from headway.observe.rows import loads
 from headway.project.decide.inputs import Offer, checked_state, checked_text
 from headway.project.prove.subject import candidate_policy, current_policy, gate_rules, stored_evidence
@@ -62,7 +62,7 @@ def explain(project: Project, identifier: str) -> Explanation:
     return Explanation(
         id=decision.id,
         task=decision.task,
-        at=_time(decision.at),
+        at=rfc3339(decision.at),
         text=situation.text,
         state=situation.state,
         episode=situation.episode,
@@ -365,7 +365,3 @@ def questions_to_ask(project: Project, task: str, *, count: int, signal: str | N
     decisions = (decision for decision in project.query.latest(task, _LATEST) if not decision.draw_id)
     ratings = given(project.database, project.query, task)
     return questions(decisions, ratings, project.rewards(task), count=count, signal=signal)
-
-
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -18,8 +18,8 @@ from headway.kits.proxy.openai_chat import Chat
 from headway.kits.proxy.openai_responses import Responses
 from headway.kits.proxy.upstreams import upstreams_of
 from headway.nouns.errors import UnknownName, did_you_mean
+from headway.nouns.times import rfc3339
 from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
-from headway.serve.times import moment
 
 _CHAT, _RESPONSES = Chat(), Responses()
 _ERRORS = (404, 409, 502, 504)
@@ -82,7 +82,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     object: str = "model"
     type: str = "model"
     created: int = _SINCE
-    created_at: str = moment(_SINCE)
+    created_at: str = rfc3339(_SINCE)
     owned_by: str
     display_name: str
 

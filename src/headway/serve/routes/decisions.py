@@ -11,9 +11,9 @@ from msgspec import Meta
 from headway.nouns.errors import HeadwayError, UnknownName
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import Decision, Outcome
+from headway.nouns.times import rfc3339
 from headway.project import Ask, Considered, Details
 from headway.serve.endpoint import SENT, Call, Sent, endpoint, strict
-from headway.serve.times import moment
 from headway.serve.wire import DecisionAnswer, DecisionBatch, DecisionRequest, DecisionsAnswer, Task, described
 
 _TOGETHER = 50  # decisions of a batch that are considered in one go
@@ -141,7 +141,7 @@ def _row(each: Decision, outcome: Outcome) -> DecisionRow:
     return DecisionRow(
         id=each.id,
         task=each.task,
-        at=moment(each.at),
+        at=rfc3339(each.at),
         text=each.situation.text,
         action=each.action,
         propensity=each.propensity,

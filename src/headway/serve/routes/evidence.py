@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from headway.nouns.errors import UnknownName
+from headway.nouns.times import rfc3339
 from headway.observe.daily import by_day
 from headway.serve.endpoint import Call, endpoint, strict
-from headway.serve.times import moment
 from headway.serve.wire import Task
 
 
@@ -60,7 +60,7 @@ def _row(call: Call, identifier: str, task: str, digest: str, at: float) -> Evid
         id=identifier,
         task=task,
         policy_hash=digest,
-        at=moment(at),
+        at=rfc3339(at),
         candidate=found.candidate,
         against=found.against,
         n=found.n,
@@ -137,8 +137,8 @@ def _report(call: Call, task: str, days: int) -> ReportAnswer:
         outcomes=dict(counts.by_status),
         sources=dict(counts.by_source),
         actions=dict(counts.by_action),
-        first=None if counts.first_at is None else moment(counts.first_at),
-        last=None if counts.last_at is None else moment(counts.last_at),
+        first=None if counts.first_at is None else rfc3339(counts.first_at),
+        last=None if counts.last_at is None else rfc3339(counts.last_at),
         days=[
             Day(day=day, decisions=decisions, signals=signals, rewarded=rewarded, reward=reward)
             for day, decisions, signals, rewarded, reward in daily

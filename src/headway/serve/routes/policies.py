@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.times import rfc3339
 from headway.promote.ledger import Entry
 from headway.serve.endpoint import Call, endpoint, strict
-from headway.serve.times import moment
 from headway.serve.wire import Task
 
 Rater = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -69,7 +69,7 @@ def policies(call: Call) -> PoliciesAnswer:
         last = {row.policy_hash: row for row in call.server.project.ledger.entries(name)}
         found += [
             PolicyRow(
-                policy=last[digest].policy, policy_hash=digest, task=name, state=state, at=moment(last[digest].at)
+                policy=last[digest].policy, policy_hash=digest, task=name, state=state, at=rfc3339(last[digest].at)
             )
             for digest, state in states.items()
         ]
@@ -170,5 +170,5 @@ def _entry(row: Entry) -> EntryAnswer:
         why=row.why,
         evidence=row.evidence_id,
         detail=dict(row.detail),
-        at=moment(row.at),
+        at=rfc3339(row.at),
     )

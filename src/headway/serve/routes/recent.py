@@ -7,11 +7,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from headway.nouns.times import rfc3339
 from headway.observe.recent import Mean, Part
 from headway.observe.recent import recent as sum_up
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.routes.tasks import NextStepAnswer
-from headway.serve.times import moment
 from headway.settings import TaskSettings
 
 
@@ -171,7 +171,7 @@ def recent(call: Call) -> RecentAnswer:
         trend=[
             BucketAnswer(
                 upto=each.upto,
-                at=moment(each.at),
+                at=rfc3339(each.at),
                 policy=each.policy,
                 decisions=each.decisions,
                 explored=each.away / each.decisions,

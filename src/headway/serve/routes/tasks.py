@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from headway.nouns.errors import Unavailable, UnknownName, did_you_mean
 from headway.nouns.status import TaskStatus
+from headway.nouns.times import rfc3339
 from headway.observe.jobs import Job, worker_there
 from headway.serve.endpoint import Call, endpoint, strict
-from headway.serve.times import moment
 from headway.serve.wire import matching
 
 START_WORKER = "Start one in the project's folder: headway watch"
@@ -142,6 +142,6 @@ def _job(job: Job) -> JobAnswer:
         done=job.done,
         total=job.total,
         result=job.result,
-        at=moment(job.at),
-        ended=None if job.ended is None else moment(job.ended),
+        at=rfc3339(job.at),
+        ended=None if job.ended is None else rfc3339(job.ended),
     )

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import verdict as verdicts
 from headway.cli.demo import empty_folder
-from headway.cli.output import signed
+from headway.cli.format import signed
+from headway.cli.show import render
 from headway.cli.verb import Session, verb
+from headway.cli.verdict import verdict_document
 from headway.nouns.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def route(session: Session, out: Path | None, n: int, seed: int) -> int | None:
             proof = project.prove(policy, progress=progress)
         truth = true_values(project, world, policy, seed)
         say.line("3. prove")
-        verdicts.show(say, proof)
+        render(say, proof)
         promoted = proof.passed
         if promoted:
             project.promote(policy, because=proof)
@@ -103,7 +104,7 @@ def route(session: Session, out: Path | None, n: int, seed: int) -> int | None:
             "true_uplift": uplift,
             "inside_interval": inside,
             "plot": plot,
-            **verdicts.as_document(proof),
+            **verdict_document(proof),
         }
     )
     if promoted:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import verdict as verdicts
-from headway.cli.output import number, signed
+from headway.cli.format import number, signed
+from headway.cli.show import render
 from headway.cli.verb import Session, task_argument, verb
+from headway.cli.verdict import verdict_document
 
 if TYPE_CHECKING:
     from headway.kits.offline.compare import Compared
@@ -92,7 +93,7 @@ def compare(
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
     session.out.document(document)
-    verdicts.show(session.out, found.offline)
+    render(session.out, found.offline)
     if found.live is not None:
         _show_live(session, found)
     if pack is not None:
@@ -109,7 +110,7 @@ def _document(found: Compared, made_up: int) -> dict[str, Any]:
         "task": found.task,
         "policy": found.policy,
         "against": found.against,
-        "offline": verdicts.as_document(found.offline),
+        "offline": verdict_document(found.offline),
         "live": found.live,
         "manifest": found.manifest,
         "pack": found.pack or None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.demo import empty_folder
-from headway.cli.output import signed
+from headway.cli.format import signed
 from headway.cli.picture import BLUE, GREEN, GREY, INK, ORANGE, figure_class
 from headway.cli.verb import Session, verb
 from headway.nouns.errors import InvalidInput, MissingExtra

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.output import number, signed
+from headway.cli.format import number, signed
 from headway.cli.verb import OptionHook, Session, quoted
 from headway.kits.practice.commands import practice_values, show
 

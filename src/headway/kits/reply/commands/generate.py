@@ -107,7 +107,7 @@ def _generator(session: Session, model: str, device: str) -> Generator:
 
 
 def _streamed(session: Session, generator: Generator, prompt: Prompt) -> Completion:
-    from headway.cli.output import clean
+    from headway.cli.format import clean
 
     last: Any = None
     for delta in generator.stream(prompt):

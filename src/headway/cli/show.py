@@ -1,0 +1,133 @@
+"""How a record is printed: as JSON from its fields, as text by the renderer of its type.
+
+    @renders(Promotion)
+    def _promotion(out: Output, promotion: Promotion) -> None:
+        out.line(f"{promotion.task} now {promotion.current} (was {promotion.was}).")
+
+    session.show(promotion)              # the text, or with --json the document
+    session.show(verdict, synthetic=12)  # the document gets one more key
+
+A renderer stands beside the command that shows the record; a table declares its columns once:
+
+    TASKS = Table(text("task", lambda task: task.task), value("decisions", lambda task: task.decisions))
+    TASKS.print(out, status.tasks)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Generic, TypeVar
+
+from headway.cli.format import NONE, number
+from headway.cli.output import Output
+from headway.nouns.evidence import Verdict
+
+__all__ = ["Column", "Table", "document_of", "render", "renders", "show", "text", "value"]
+
+Record = TypeVar("Record")
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The two forms of a record type."""
+
+    text: Callable[[Output, Any], None]
+    document: Callable[[Any], Mapping[str, Any]] | None
+
+
+_FORMS: dict[type, _Form] = {}
+_SHARED = {Verdict: "headway.cli.verdict"}  # shown by several commands: the renderer is imported on first use
+
+
+def renders(
+    kind: type[Record], *, document: Callable[[Record], Mapping[str, Any]] | None = None
+) -> Callable[[Callable[[Output, Record], None]], Callable[[Output, Record], None]]:
+    """Declares how records of this type are written as text, and as JSON where that differs from their fields."""
+
+    def declare(write: Callable[[Output, Record], None]) -> Callable[[Output, Record], None]:
+        assert kind not in _FORMS, f"{kind.__name__} has a renderer already"
+        _FORMS[kind] = _Form(write, document)
+        return write
+
+    return declare
+
+
+def show(out: Output, record: object, **more: Any) -> None:
+    """Print a record: its text, or its document with --json; `more` adds keys to the document."""
+    if out.json:
+        out.document({**document_of(record), **more})
+    else:
+        render(out, record)
+
+
+def render(out: Output, record: object) -> None:
+    """The text of a record."""
+    form = _form(record)
+    assert form is not None, f"{type(record).__name__} has no renderer"
+    form.text(out, record)
+
+
+def document_of(record: Any) -> dict[str, Any]:
+    """The JSON object of a record: by its renderer's rule, its own `document()`, or its fields."""
+    import msgspec
+
+    form = _form(record)
+    if form is not None and form.document is not None:
+        return dict(form.document(record))
+    if hasattr(record, "document"):
+        return dict(record.document())
+    plain: dict[str, Any] = msgspec.to_builtins(record, enc_hook=_plain)
+    return plain
+
+
+def _form(record: object) -> _Form | None:
+    kind = type(record)
+    if kind in _SHARED:
+        import_module(_SHARED[kind])
+    return _FORMS.get(kind)
+
+
+def _plain(item: Any) -> Any:
+    """A numpy scalar as Python's own number, a path as text."""
+    return item.item() if hasattr(item, "item") else str(item)
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """A heading, and the cell of a row."""
+
+    name: str
+    cell: Callable[[Row], object]
+    right: bool = False
+
+
+def text(name: str, cell: Callable[[Row], object]) -> Column[Row]:
+    """A column of text; a dash for None."""
+
+    def written(row: Row) -> object:
+        item = cell(row)
+        return NONE if item is None else item
+
+    return Column(name, written)
+
+
+def value(name: str, cell: Callable[[Row], object], digits: int = 3) -> Column[Row]:
+    """A column of numbers, aligned to the right."""
+    return Column(name, lambda row: number(cell(row), digits), right=True)
+
+
+class Table(Generic[Row]):
+    """The columns of one kind of row."""
+
+    def __init__(self, *columns: Column[Row]) -> None:
+        self._columns = columns
+
+    def print(self, out: Output, rows: Iterable[Row]) -> None:
+        """Print the rows; nothing where there are none."""
+        cells = [[column.cell(row) for column in self._columns] for row in rows]
+        if cells:
+            right = [column.name for column in self._columns if column.right]
+            out.table([column.name for column in self._columns], cells, right=right)
