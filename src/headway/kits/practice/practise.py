@@ -7,6 +7,7 @@ policy: it cannot be served, and it may be deleted at any time.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import time
@@ -70,7 +71,7 @@ def practise(
     from headway.kits.practice import fit
     from headway.kits.practice.environments import ENVIRONMENTS, copies, identify
     from headway.kits.practice.learner import learned
-    from headway.kits.practice.presets import engine_on, preset
+    from headway.kits.practice.presets import engine_on
 
     if task is not None:
         project.settings.task(task)  # a name that is not there says so before anything is learned
@@ -80,12 +81,7 @@ def practise(
     def make(count: int) -> Environments:
         return copies(project.catalogue, world, count=count, **(settings or {}))
 
-    base = preset(known)
-    base = replace(
-        base, steps=steps or base.steps, target=base.target if target is None else target if target == target else None
-    )
-    base = replace(base, evaluate_every=max(2048, base.steps // 40))
-    how = fit.settings_of(knobs, base)
+    how = _how(known, steps, target, knobs)
     build = engine_on(device)
     keeper = Keeper(project.home / "work" / f"{slug(world)}-{seed}", known, seed, how, device)
     fitted = keeper.practise(make, build, progress=progress, resume=resume)
@@ -120,6 +116,18 @@ def practise(
         curve=tuple((look.steps, look.mean) for look in fitted.curve),
         resumed_from=keeper.began,
     )
+
+
+def _how(world: str, steps: int | None, target: float | None, knobs: Mapping[str, Any]) -> Practice:
+    """How to practise in a world: its preset, changed by what the caller asks for. A target of NaN means none."""
+    from headway.kits.practice import fit
+    from headway.kits.practice.presets import preset
+
+    base = preset(world)
+    if target is not None:
+        base = replace(base, target=None if math.isnan(target) else target)
+    steps = steps or base.steps
+    return fit.settings_of(knobs, replace(base, steps=steps, evaluate_every=max(2048, steps // 40)))
 
 
 def publish_practised(

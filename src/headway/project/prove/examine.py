@@ -14,7 +14,7 @@ from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Verdict
 from headway.nouns.protocols import Progress
-from headway.nouns.records import Settled
+from headway.nouns.records import Settled, Situation
 from headway.project.learn import LEARNED_PARTS, encoder_spec
 from headway.project.prove.subject import (
     candidate_policy,
@@ -159,7 +159,6 @@ def logged(
     `left` counts what may not: mined labels, and decisions whose propensity is not known.
     """
     from headway.encode.fit import fit
-    from headway.observe.experience import without
     from headway.project.prove.rows import chunks
 
     task = settings.name
@@ -170,14 +169,8 @@ def logged(
     trained = _trained_on(project, candidate)
     rewards = project.rewards(task)
 
-    # Fields that the candidate was not trained on because they give the outcome away have no place in the reward model.
-    leaky = trained.get("left_out", ())
-    excluded: Counter[str] = Counter()
-    first = zip(_unread(project, settings, trained, excluded, after=after), range(_PILOT), strict=False)
-    pilot = [without(row, leaky).decision.situation for row, _ in first]
+    pilot = _pilot(project, settings, trained, after)
     if not pilot:
-        if excluded:
-            raise _nothing_speaks(task, excluded)
         return
     counted = Counter[str]() if left is None else left
     counted.clear()
@@ -198,6 +191,21 @@ def logged(
         done += len(chunk)
         if progress is not None:
             progress("prove", done, None)
+
+
+def _pilot(project: Project, settings: TaskSettings, trained: Mapping[str, Any], after: int) -> list[Situation]:
+    """Situations that the features of the reward model are fitted on; none: nothing has settled that may speak.
+
+    Fields that the candidate was not trained on because they give the outcome away have no place in that model.
+    """
+    from headway.observe.experience import without
+
+    excluded: Counter[str] = Counter()
+    rows = zip(_unread(project, settings, trained, excluded, after=after), range(_PILOT), strict=False)
+    pilot = [without(row, trained.get("left_out", ())).decision.situation for row, _ in rows]
+    if excluded and not pilot:
+        raise _nothing_speaks(settings.name, excluded)
+    return pilot
 
 
 def _trained_on(project: Project, candidate: tuple[str, str]) -> Mapping[str, Any]:
