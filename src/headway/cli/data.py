@@ -13,10 +13,11 @@ from headway.cli.data_copy import copy
 from headway.cli.data_delete import delete, retain
 from headway.cli.data_import import import_, leaks, mine, show_leaks, transform
 from headway.cli.format import number
+from headway.cli.in_use import known
 from headway.cli.times import moment
 from headway.cli.verb import Session, Verbs, task_argument, verb
 from headway.nouns.errors import UnknownName
-from headway.nouns.kit import catalogue, load
+from headway.nouns.kit import load
 from headway.nouns.records import SOURCES
 
 __all__ = ["data"]
@@ -146,7 +147,7 @@ def log(session: Session, task: str | None, count: int) -> None:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["jsonl", "parquet", "csv", *catalogue().all("exports")]),
+    type=click.Choice(["jsonl", "parquet", "csv", *known().all("exports")]),
     help="By the file's name by default.",
 )
 @click.option("--task", "tasks", multiple=True, metavar="TASK", help="Only this task; repeat for several.")
@@ -177,7 +178,7 @@ def export(
 
     wanted = Wanted(tasks=tasks, since=_time(since), until=_time(until), role=role, source=source)
     kind = kind or {".parquet": "parquet", ".csv": "csv"}.get(out.suffix, "jsonl")
-    exports = catalogue().all("exports")
+    exports = known(session.folder).all("exports")
     writer = load(exports[kind]) if kind in exports else None
     with session.project() as project:
         for task in tasks:

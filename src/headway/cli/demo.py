@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from headway.cli.verb import Session, Verbs
+from headway.cli.in_use import known
+from headway.cli.verb import Session, Verbs, command_at
 from headway.nouns.errors import Conflict
-from headway.nouns.kit import catalogue, load
 
 __all__ = ["demo", "empty_folder"]
 
@@ -19,14 +19,10 @@ class Demos(Verbs):
     """The demos of all kits; without a name, `route`."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        return sorted(catalogue().all("demos"), key=lambda name: (name != _DEFAULT, name))
+        return sorted(known().all("demos"), key=lambda name: (name != _DEFAULT, name))
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = catalogue().all("demos").get(cmd_name)
-        if entry is None:
-            return None
-        command: click.Command = load(entry.target)
-        return command
+        return command_at("demos", cmd_name)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
@@ -35,7 +31,7 @@ class Demos(Verbs):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Demos"):
-            entries = catalogue().all("demos")
+            entries = known().all("demos")
             formatter.write_dl([(name, entries[name].summary) for name in self.list_commands(ctx)])
 
 

@@ -11,10 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headway.cli.in_use import known
 from headway.cli.verb import Session, verb
 from headway.nouns.errors import HeadwayError
 from headway.nouns.finding import Finding
-from headway.nouns.kit import Catalogue, catalogue
+from headway.nouns.kit import Catalogue
 
 if TYPE_CHECKING:
     from headway.observe.database import Database
@@ -33,6 +34,7 @@ EXTRAS = {  # extra → a module that it brings, and what for
     "wordllama": ("wordllama", "the wordllama encoder"),
 }
 LEAST_FREE = 1 << 30
+_CURE = "Repair or uninstall the kit, or take it out of [kits] use."
 SQLITE = (3, 35, 0)  # RETURNING
 
 
@@ -74,7 +76,7 @@ def _checks(folder: Path) -> Iterator[Finding]:
         found=sqlite3.sqlite_version,
         cure="Headway needs SQLite 3.35 or newer; it comes with Python.",
     )
-    known = catalogue()
+    kits = known(folder)
     settings, check = _settings(folder)
     yield check
     yield from _disk(folder)
@@ -86,10 +88,9 @@ def _checks(folder: Path) -> Iterator[Finding]:
         if settings is not None:
             yield from _project(folder)
     if settings is not None:
-        yield from _encoders(settings)
-        for check in known.all_checks():
-            yield from check(settings)
-    yield from _kits(known)
+        yield from _encoders(settings, kits)
+        yield from _kit_checks(settings, kits)
+    yield from _kits(kits)
     yield from _extras()
 
 
@@ -218,7 +219,7 @@ def _leaks(project: Project) -> Iterator[Finding]:
             yield Finding(name=f"leaks of {task}", ok=None, found=f"{what[:280]}: left out when learning")
 
 
-def _encoders(settings: Settings) -> Iterator[Finding]:
+def _encoders(settings: Settings, kits: Catalogue) -> Iterator[Finding]:
     """Encoders that need a model, a package or a key: loaded as they will be at the first decision that reads text."""
     from dataclasses import asdict, is_dataclass
 
@@ -229,7 +230,7 @@ def _encoders(settings: Settings) -> Iterator[Finding]:
             continue
         spec = asdict(task.encoder) if is_dataclass(task.encoder) else task.encoder
         try:
-            found = encoder(spec, find=catalogue().encoder, models=settings.cache, keys=settings.keys)
+            found = encoder(spec, find=kits.encoder, models=settings.cache, keys=settings.keys)
             getattr(found, "load", bool)()
         except HeadwayError as error:
             yield Finding(name=f"encoder of {name}", ok=False, found=error.message, cure=error.hint)
@@ -237,14 +238,28 @@ def _encoders(settings: Settings) -> Iterator[Finding]:
             yield Finding(name=f"encoder of {name}", ok=True, found=f"{found.version} can be used")
 
 
-def _kits(known: Catalogue) -> Iterator[Finding]:
-    for kit in known.broken:
-        yield Finding(
-            name=f"kit {kit.name}",
-            ok=False,
-            found=kit.reason,
-            cure=f"Repair or uninstall it, or take {kit.name!r} out of [kits] use.",
-        )
+def _kit_checks(settings: Settings, kits: Catalogue) -> Iterator[Finding]:
+    """What kits check; one whose check fails to run is named and stops no other."""
+    paths = [(kit, path) for kit in kits for path in kit.checks]
+    for kit, check in kits.usable(paths):
+        try:
+            yield from check(settings)
+        except Exception as error:
+            if kit.built_in:
+                raise
+            yield Finding(name=f"check of {kit.name}", ok=False, found=f"{type(error).__name__}: {error}", cure=_CURE)
+
+
+def _kits(kits: Catalogue) -> Iterator[Finding]:
+    from headway.serve.kit_routes import kit_problems
+
+    for broken in kits.broken:
+        yield Finding(name=f"kit {broken.name}", ok=False, found=broken.reason, cure=_CURE)
+    for kit in kits:
+        if not kit.built_in:
+            problems = kit_problems(kit)
+            found = "; ".join(problems) or "everything that it names can be loaded"
+            yield Finding(name=f"kit {kit.name}", ok=not problems, found=found[:300], cure=_CURE)
 
 
 def _extras() -> Iterator[Finding]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from headway.cli.in_use import known
 from headway.cli.verb import Session, verb
-from headway.nouns.kit import Kit, catalogue, installed
+from headway.nouns.kit import Kit, installed
 
 __all__ = ["kits"]
 
@@ -17,23 +18,28 @@ def kits(session: Session) -> int:
     Built-in kits are always in use. An installed one is imported only if `[kits] use` in headway.toml or HEADWAY_KITS
     names it. Exit status 1 if a kit cannot be used.
     """
-    known = catalogue()
-    used = {kit.name for kit in known} | {kit.name for kit in known.broken}
-    waiting = sorted(name for name in installed() if name not in used)
+    from headway.serve.kit_routes import kit_problems
+
+    in_use = known(session.folder)
+    problems = {kit.name: "; ".join(kit_problems(kit)) for kit in in_use if not kit.built_in}
+    broken = [(kit.name, kit.reason) for kit in in_use.broken]
+    broken += [(name, problem) for name, problem in problems.items() if problem]
+    names = {kit.name for kit in in_use} | {kit.name for kit in in_use.broken}
+    waiting = sorted(name for name in installed() if name not in names)
     session.out.document(
         {
-            "kits": [_document(kit) for kit in known],
-            "broken": [{"name": kit.name, "reason": kit.reason} for kit in known.broken],
+            "kits": [_document(kit) for kit in in_use],
+            "broken": [{"name": name, "reason": reason} for name, reason in broken],
             "installed_not_in_use": waiting,
         }
     )
-    session.out.table(("kit", "from", "brings"), [(kit.name, _origin(kit), kit.summary) for kit in known])
+    session.out.table(("kit", "from", "brings"), [(kit.name, _origin(kit), kit.summary) for kit in in_use])
     for name in waiting:
         session.out.line(f'{name}: installed, not in use. To use it: [kits] use = ["{name}"] in headway.toml.')
-    for broken in known.broken:
-        session.out.line(f"{broken.name}: {broken.reason}", style="bold red")
-    session.next("headway doctor" if known.broken else "headway status")
-    return 1 if known.broken else 0
+    for name, reason in broken:
+        session.out.line(f"{name}: {reason}", style="bold red")
+    session.next("headway doctor" if broken else "headway status")
+    return 1 if broken else 0
 
 
 def _origin(kit: Kit) -> str:

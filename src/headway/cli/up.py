@@ -31,7 +31,7 @@ def up(session: Session, host: str | None, port: int | None, workers: int | None
 
     session.folder.mkdir(parents=True, exist_ok=True)
     settings = load_settings(session.folder)  # an error in headway.toml is shown here, not in a child's log
-    needed = needed_workers(catalogue(), settings, session.out.note)
+    needed = needed_workers(catalogue(settings.kits), settings, session.out.note)
     return start(session, host=host, port=port, server_workers=workers, watch=not no_watch, workers=needed)
 
 

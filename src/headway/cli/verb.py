@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import show
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.kit import Command as KitCommand
-from headway.nouns.kit import catalogue, load
+from headway.nouns.kit import load
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -31,6 +31,7 @@ __all__ = [
     "Session",
     "Verb",
     "Verbs",
+    "command_at",
     "hooks",
     "json_option",
     "pairs",
@@ -124,23 +125,39 @@ class Verbs(click.Group):
         return sorted([*super().list_commands(ctx), *self._kits()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = self._kits().get(cmd_name)
-        if entry is None:
-            return super().get_command(ctx, cmd_name)
-        command: click.Command = load(entry.target)
-        return command
+        own = super().get_command(ctx, cmd_name)
+        return command_at("commands", f"{self.name} {cmd_name}") if own is None else own
 
-    def _kits(self) -> dict[str, KitCommand]:
+    def _kits(self) -> list[str]:
         """What kits add below this command: "data synth" is `synth` below `data`."""
         prefix = f"{self.name} "
-        entries = catalogue().all("commands")
-        return {path.removeprefix(prefix): entry for path, entry in entries.items() if path.startswith(prefix)}
+        return [path.removeprefix(prefix) for path in known().all("commands") if path.startswith(prefix)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         unknown_command(self, ctx, args)
         return super().resolve_command(ctx, args)
+
+
+def command_at(what: str, path: str) -> click.Command | None:
+    """The command that some kit brings under this path, or None; one that cannot be loaded says why."""
+    kits = known()
+    entry = kits.all(what).get(path)
+    if entry is None:
+        return None
+    kit = kits.owner(what, path)
+    try:
+        command: click.Command = load(entry.target)
+    except (Exception, SystemExit) as error:
+        if kit.built_in:
+            raise
+        raise UnknownName(
+            f"The command {path!r} of the kit {kit.name!r} cannot be loaded: {type(error).__name__}: {error}.",
+            code="kit_broken",
+            hint=f"Repair or uninstall the kit, or take {kit.name!r} out of [kits] use.",
+        ) from error
+    return command
 
 
 def unknown_command(group: click.Group, ctx: click.Context, args: Sequence[str]) -> None:
@@ -171,8 +188,14 @@ class OptionHook:
 
 def hooks(name: str) -> list[OptionHook]:
     """The hooks of a command: those of kits that need others come first."""
-    paths = [kit.options[name] for kit in catalogue() if name in kit.options]
-    return [load(path) for path in reversed(paths)]
+    kits, taken, usable = known(), set[str](), list[OptionHook]()
+    paths = [(kit, kit.options[name]) for kit in kits if name in kit.options]
+    for kit, hook in kits.usable(paths):
+        words = {word for option in getattr(hook, "options", ()) for word in option.opts}
+        if kit.built_in or (isinstance(hook, OptionHook) and not words & taken):
+            usable.append(hook)
+            taken |= words
+    return list(reversed(usable))
 
 
 def verb(

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from headway.nouns.kit import Family, Kit
+from headway.nouns.kit import Command, Family, Kit
 
 __all__ = ["CORE"]
+
+
+def _command(target: str, summary: str, group: str = "More") -> Command:
+    module, _, name = target.partition(":")
+    return Command(f"headway.cli.{module}:{name or module}", summary, group)
+
 
 CORE = Kit(
     name="core",
@@ -22,4 +28,30 @@ CORE = Kit(
         "structure": "headway.encode.structure:make",
     },
     formats={"headway": "headway.observe.ingest.headway_format:HEADWAY_FORMAT"},
+    # The lines stand here so that --help imports no command; a test compares them with the commands.
+    commands={
+        "up": _command("up", "Start everything: the server, the loop that learns, and the page.", "Start"),
+        "demo": _command("demo", "Play the whole loop on synthetic traffic, from an empty folder.", "Start"),
+        "init": _command("init", "Start a project: headway.toml and .headway/ in a folder.", "Start"),
+        "status": _command("status", "Show every task: who decides, what was recorded, what to do next.", "Start"),
+        "doctor": _command("doctor", "Check that everything here is as it should be.", "Start"),
+        "decide": _command("decide", "Choose one of the candidates and log the choice with its probability.", "Loop"),
+        "score": _command("rank:score", "Predict the reward of one candidate; nothing is logged.", "Loop"),
+        "rank": _command("rank", "Put candidates in order of predicted reward; nothing is logged.", "Loop"),
+        "signal": _command("signal", "Say how a decision or an episode went.", "Loop"),
+        "learn": _command("learn", "Learn a candidate policy from settled decisions.", "Loop"),
+        "prove": _command("prove", "Is the candidate better than the current policy?", "Loop"),
+        "promote": _command("promote", "Make a proven candidate decide.", "Loop"),
+        "rollback": _command("promote:rollback", "Make the previous policy decide again.", "Loop"),
+        "explain": _command("explain", "Show who made a decision, why, with which probabilities, and how it went."),
+        "plan": _command("plan", "How many decisions a proof needs, before they are collected."),
+        "report": _command("report", "Show the latest verdict on a task, on one page."),
+        "data": _command("data", "Count, list, export and import what was recorded."),
+        "rewards": _command("rewards", "Look at rewards, and derive them again after a change."),
+        "keys": _command("keys", "Make, replace and revoke the keys that callers of the server need."),
+        "serve": _command("serve", "Answer decisions and signals over HTTP, each durably logged."),
+        "watch": _command("watch", "Learn, prove, and promote or wait, whenever enough has come in."),
+        "kits": _command("kits", "What rides on the loop here: kits, what each brings, and what is wrong with one."),
+        "completion": _command("completion", "The script that teaches your shell to complete headway."),
+    },
 )

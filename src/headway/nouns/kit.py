@@ -12,7 +12,9 @@ cannot be loaded, or that claims a name another kit has, is set aside with its r
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -39,6 +41,7 @@ __all__ = [
 
 API = 1  # of passports: a kit written for another number is refused
 GROUP = "headway.kits"
+logger = logging.getLogger("headway.kits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +116,12 @@ class BrokenKit:
     reason: str
 
 
-_NAMED = (
-    "families", "encoders", "worlds", "samples", "formats", "exports", "evidence", "actions",
-    "commands", "jobs", "workers", "tables", "errors", "demos",
-)  # fmt: skip
+# What a passport names, and the type of each value. Names are unique over all kits, except for options.
+_NAMED: Mapping[str, type] = {
+    "families": Family, "encoders": str, "worlds": str, "samples": str, "formats": str, "exports": str,
+    "evidence": str, "actions": tuple, "commands": Command, "options": str, "jobs": str, "workers": Worker,
+    "tables": str, "errors": str, "demos": Command,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,16 @@ class Catalogue:
         if name not in known:
             raise UnknownName(f"There is no {called} {name!r}.", code=code, hint=did_you_mean(name, known))
         return known[name]
+
+    def usable(self, paths: Iterable[tuple[Kit, str]]) -> Iterator[tuple[Kit, Any]]:
+        """What lies at these paths of kits. What an installed kit cannot load is logged and left out."""
+        for kit, path in paths:
+            try:
+                yield kit, load(path)
+            except (Exception, SystemExit) as error:
+                if kit.built_in:
+                    raise
+                logger.warning("kit=%s path=%s left out: %s: %s", kit.name, path, type(error).__name__, error)
 
     # -- families and kinds
 
@@ -202,10 +217,6 @@ class Catalogue:
         """The function that makes an encoder of this name."""
         return load(self.look_up("encoders", name, called="encoder", code="encoder_missing"))
 
-    def all_checks(self) -> list[Any]:
-        """The doctor's checks of every kit: functions (settings) → findings."""
-        return [load(path) for kit in self.kits for path in kit.checks]
-
     def worlds(self) -> tuple[str, ...]:
         return tuple(self.all("worlds"))
 
@@ -214,8 +225,9 @@ class Catalogue:
         return load(self.look_up("formats", name, called="format", code="unknown_format"))
 
     def all_formats(self) -> list[Any]:
-        """Every format, loaded."""
-        return [load(path) for path in self.all("formats").values()]
+        """Every format, loaded; without those of an installed kit that cannot be loaded."""
+        paths = [(kit, path) for kit in self.kits for path in kit.formats.values()]
+        return [form for _, form in self.usable(paths)]
 
     def formats(self) -> tuple[str, ...]:
         return tuple(self.all("formats"))
@@ -247,7 +259,22 @@ def installed() -> dict[str, Callable[[], Any]]:
     """Kits that installed packages offer, name → how to import the passport. Nothing of theirs runs here."""
     from importlib.metadata import entry_points
 
-    return {point.name: point.load for point in entry_points(group=GROUP)}
+    offered: dict[str, Callable[[], Any]] = {}
+    places: dict[str, str] = {}
+    for point in entry_points(group=GROUP):
+        if places.setdefault(point.name, point.value) == point.value:
+            offered[point.name] = point.load
+        else:
+            offered[point.name] = partial(_offered_twice, point.name, (places[point.name], point.value))
+    return offered
+
+
+def _offered_twice(name: str, places: tuple[str, str]) -> None:
+    raise UnknownName(
+        f"Two installed packages offer a kit {name!r}: {places[0]} and {places[1]}.",
+        code="kit_offered_twice",
+        hint="Uninstall one of them.",
+    )
 
 
 @lru_cache(maxsize=16)
@@ -261,7 +288,7 @@ def catalogue(use: tuple[str, ...] = ()) -> Catalogue:
         _add(kits, broken, name, partial(load, f"{GROUP}.{name}:KIT"))
     if use:
         offered = installed()
-        for name in use:
+        for name in _in_order(use, offered):
             if name in offered:
                 _add(kits, broken, name, offered[name])
             elif all(kit.name != name for kit in kits):
@@ -270,14 +297,30 @@ def catalogue(use: tuple[str, ...] = ()) -> Catalogue:
     return Catalogue(tuple(kits), tuple(broken))
 
 
+def _in_order(use: Sequence[str], offered: Mapping[str, Callable[[], Any]]) -> list[str]:
+    """The names, each after those that it needs."""
+    ordered: dict[str, None] = {}
+
+    def add(name: str, above: tuple[str, ...]) -> None:
+        if name in ordered or name in above or name not in use:
+            return
+        with suppress(Exception, SystemExit):  # `_add` reads it again, and keeps the reason
+            for need in offered[name]().needs:
+                add(need, (*above, name))
+        ordered[name] = None
+
+    for name in use:
+        add(name, ())
+    return list(ordered)
+
+
 def _add(kits: list[Kit], broken: list[BrokenKit], name: str, read: Callable[[], Any]) -> None:
     """Add the kit, or the reason why it cannot be used."""
     try:
         kit = read()
-    except Exception as error:  # noqa: BLE001 — a kit may raise anything while it is imported
-        broken.append(BrokenKit(name, f"it cannot be imported: {type(error).__name__}: {error}"))
-        return
-    reason = _unusable(kit, name, kits)
+        reason = _unusable(kit, name, kits)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 — a kit may raise anything while it is imported
+        reason = f"it cannot be imported: {type(error).__name__}: {error}"
     if reason:
         broken.append(BrokenKit(name, reason))
     else:
@@ -291,13 +334,17 @@ def _unusable(kit: Any, name: str, kits: Sequence[Kit]) -> str:
         return f"its passport says {kit.name!r}, its entry point {name!r}"
     if kit.api != API:
         return f"it was written for version {kit.api} of the kit interface; this is version {API}"
+    for what, kind in _NAMED.items():
+        for key, value in getattr(kit, what).items():
+            if not isinstance(key, str) or not isinstance(value, kind):
+                return f"its {what} name {key!r} with {type(value).__name__}, expected {kind.__name__}"
     missing = [need for need in kit.needs if need not in {other.name for other in kits} and not _resting(need)]
     if missing:
         return f"it needs the kit {missing[0]!r}, which is not in use"
     for other in kits:
         if other.name == kit.name:
             return f"there is a kit {name!r} already"
-        for what in _NAMED:
+        for what in _NAMED.keys() - {"options"}:
             twice = sorted(set(getattr(kit, what)) & set(getattr(other, what)))
             if twice:
                 return f"its {what} claim {twice[0]!r}, which the kit {other.name!r} brings"

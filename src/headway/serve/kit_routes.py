@@ -1,20 +1,22 @@
 """Endpoints that kits bring.
 
 A built-in kit's routes are part of the API. Another kit's lie under /v1/kits/NAME/, state a scope of their own, and
-carry the kit's name in operation ids, so that they can neither hide a route of ours nor harm the document. A module
-that breaks these rules, or that cannot be imported, is left out and logged; the server starts without it.
+carry the kit's name in operation ids and schemas, so that they can neither hide a route of ours nor harm the document.
+A route that breaks these rules, or a module that cannot be imported, is left out and logged; the server starts without.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 
-from headway.nouns.kit import Catalogue, Kit, load
-from headway.serve import openapi
+from headway.nouns.kit import Catalogue, Command, Family, Kit, Worker, load
 from headway.serve.endpoint import Endpoint, endpoints_of
+from headway.serve.openapi import document
+from headway.serve.routing import Routes
 
-__all__ = ["kit_endpoints"]
+__all__ = ["kit_endpoints", "kit_problems", "route_problems"]
 
 logger = logging.getLogger("headway.serve")
 
@@ -23,42 +25,87 @@ def kit_endpoints(catalogue: Catalogue) -> list[Endpoint]:
     """The endpoints of every kit in use."""
     endpoints: list[Endpoint] = []
     for kit in catalogue:
-        for module in kit.routes:
-            if kit.built_in:
-                endpoints += endpoints_of((load(module),))
-            else:
-                endpoints += _guest_endpoints(kit, module)
-    return endpoints
-
-
-def _guest_endpoints(kit: Kit, module: str) -> list[Endpoint]:
-    """The endpoints of an installed kit, or none of that module where one breaks the rules."""
-    try:
-        offered = endpoints_of((load(module),))
-    except Exception as error:  # noqa: BLE001 — a guest may raise anything while it is imported
-        logger.warning("kit=%s routes=%s left out: %s: %s", kit.name, module, type(error).__name__, error)
-        return []
-    endpoints: list[Endpoint] = []
-    for endpoint in offered:
-        reason = _refused(kit, endpoint, endpoints)
-        if reason:
-            logger.warning("kit=%s route=%s left out: %s", kit.name, endpoint.path, reason)
+        if kit.built_in:
+            endpoints += endpoints_of(load(module) for module in kit.routes)
             continue
-        endpoints.append(replace(endpoint, kit=kit.name))
+        offered, problems = _installed_endpoints(kit)
+        endpoints += offered
+        for problem in problems:
+            logger.warning("kit=%s left out: %s", kit.name, problem)
     return endpoints
+
+
+def route_problems(kit: Kit) -> list[str]:
+    """Why the server leaves out a route of an installed kit."""
+    return [] if kit.built_in else _installed_endpoints(kit)[1]
+
+
+def kit_problems(kit: Kit) -> list[str]:
+    """Everything that a passport names and that cannot be loaded, and the routes that the server leaves out."""
+    problems = []
+    for path in dict.fromkeys(_paths(kit)):
+        try:
+            load(path)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 — a kit may raise anything while it is imported
+            problems.append(f"{path} cannot be loaded: {type(error).__name__}: {error}")
+    return [*problems, *route_problems(kit)]
+
+
+def _installed_endpoints(kit: Kit) -> tuple[list[Endpoint], list[str]]:
+    """The endpoints of an installed kit, and why others of it are left out."""
+    endpoints: list[Endpoint] = []
+    problems: list[str] = []
+    for module in kit.routes:
+        try:
+            offered = endpoints_of((load(module),))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 — a kit may raise anything while it is imported
+            problems.append(f"{module} cannot be imported: {type(error).__name__}: {error}")
+            continue
+        for endpoint in (replace(route, kit=kit.name, hot=False) for route in offered):
+            reason = _refused(kit, endpoint, endpoints)
+            if reason:
+                problems.append(f"{endpoint.method} {endpoint.path}: {reason}")
+            else:
+                endpoints.append(endpoint)
+    return endpoints, problems
 
 
 def _refused(kit: Kit, endpoint: Endpoint, others: list[Endpoint]) -> str:
-    """Why an installed kit's endpoint is left out; "" where it is not."""
     prefix = f"/v1/kits/{kit.name}/"
     if not endpoint.path.startswith(prefix):
         return f"its path does not begin with {prefix}"
     if endpoint.scope == "open" or endpoint.public:
         return "it states no scope"
+    if any(other.name == endpoint.name for other in others):
+        return f"two routes are called {endpoint.run.__name__}"
     if any((endpoint.method, endpoint.path) == (other.method, other.path) for other in others):
         return "it is declared twice"
     try:
-        openapi.document([endpoint], "")
+        Routes([*others, endpoint])
+        document([*others, endpoint], "")
     except Exception as error:  # noqa: BLE001 — msgspec names what it cannot describe in several ways
         return f"its types cannot be described: {error}"
     return ""
+
+
+def _paths(kit: Kit) -> Iterator[str]:
+    """Every "module:object" string of a passport except for its routes."""
+    for what in ("encoders", "worlds", "samples", "formats", "exports", "evidence", "options", "jobs", "tables"):
+        yield from getattr(kit, what).values()
+    yield from kit.checks
+    for family in kit.families.values():
+        yield from _strings(family)
+    for command in (*kit.commands.values(), *kit.demos.values()):
+        yield from _strings(command)
+    for worker in kit.workers.values():
+        yield from _strings(worker)
+
+
+def _strings(entry: Family | Command | Worker) -> Iterator[str]:
+    match entry:
+        case Family():
+            yield from (path for path in (entry.policy, entry.learner, entry.knobs) if path)
+        case Command():
+            yield entry.target
+        case Worker():
+            yield entry.needed

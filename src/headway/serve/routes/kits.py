@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from headway.serve.endpoint import Call, endpoint
+from headway.serve.kit_routes import route_problems
 
 __all__ = ["KitAnswer", "KitsAnswer", "kits"]
 
 
 class KitAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One kit, and the names of what it brings. `problem`: why it cannot be used."""
+    """One kit, and the names of what it brings. `problem`: why it, or a route of it, cannot be used."""
 
     name: str
     summary: str
@@ -36,6 +37,7 @@ def kits(call: Call) -> KitsAnswer:
             name=kit.name,
             summary=kit.summary,
             built_in=kit.built_in,
+            problem="; ".join(route_problems(kit)),
             families=list(kit.families),
             worlds=list(kit.worlds),
             encoders=list(kit.encoders),

@@ -1,0 +1,73 @@
+"""The kits of the folder that a command line works in.
+
+    known()                          # the catalogue: built-in kits, and those that the folder or HEADWAY_KITS names
+    with working_in(arguments): …    # what `headway` does around every command line
+
+Commands are looked up before click has read -C, so that is read here. Settings are imported only if the folder or the
+environment names a kit: --help stays light. Settings that cannot be read bring no kit here; the command says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+import click
+
+from headway.nouns.errors import HeadwayError
+from headway.nouns.kit import Catalogue, catalogue
+
+__all__ = ["known", "working_in"]
+
+_FILE = "headway.toml"
+_HERE = Path()
+_folder: ContextVar[Path] = ContextVar("folder", default=_HERE)
+# Only asked whether it is set: the settings alone read what it says.
+_NAMED = click.Option(["--kits"], envvar="HEADWAY_KITS", expose_value=False)
+
+
+@contextmanager
+def working_in(arguments: Sequence[str]) -> Iterator[None]:
+    """Look up kits in the folder that these words name with -C or --project, else here."""
+    token = _folder.set(_named_folder(arguments))
+    try:
+        yield
+    finally:
+        _folder.reset(token)
+
+
+def known(folder: Path | None = None) -> Catalogue:
+    """The catalogue of a folder; by default of the one that this command line works in."""
+    where = _folder.get() if folder is None else folder
+    if not _names_kits(where):
+        return catalogue()
+    from headway.settings import kits_in_use
+
+    try:
+        return catalogue(kits_in_use(where))
+    except HeadwayError:
+        return catalogue()
+
+
+def _names_kits(folder: Path) -> bool:
+    if _NAMED.resolve_envvar_value(click.Context(click.Command("headway"))):
+        return True
+    try:
+        return b"kits" in (folder / _FILE).read_bytes()
+    except OSError:
+        return False
+
+
+def _named_folder(arguments: Sequence[str]) -> Path:
+    for place, word in enumerate(arguments):
+        if word == "--":
+            break
+        if word in ("-C", "--project"):
+            return Path(*arguments[place + 1 : place + 2])
+        if word.startswith("--project="):
+            return Path(word.removeprefix("--project="))
+        if word.startswith("-C"):
+            return Path(word.removeprefix("-C"))
+    return _HERE
