@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from headway.nouns.kit import Command, Family, Kit
 
-__all__ = ["CORE"]
+__all__ = ["CORE", "TABLES"]
+
+# Tables of headway.toml that the core reads; a kit cannot bring one of these.
+TABLES = ("tasks", "upstreams", "server", "store", "watch", "kits")
 
 
 def _command(target: str, summary: str, group: str = "More") -> Command:

@@ -338,6 +338,9 @@ def _unusable(kit: Any, name: str, kits: Sequence[Kit]) -> str:
         for key, value in getattr(kit, what).items():
             if not isinstance(key, str) or not isinstance(value, kind):
                 return f"its {what} name {key!r} with {type(value).__name__}, expected {kind.__name__}"
+    reserved = sorted(set(kit.tables) & set(load("headway.nouns.core_kit:TABLES")))
+    if reserved:
+        return f"its tables claim {reserved[0]!r}, a table of Headway itself"
     missing = [need for need in kit.needs if need not in {other.name for other in kits} and not _resting(need)]
     if missing:
         return f"it needs the kit {missing[0]!r}, which is not in use"

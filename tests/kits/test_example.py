@@ -1,0 +1,106 @@
+"""The package of examples/kit: installed, held to the contracts, used, and gone again when it is uninstalled."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.rooms import ROOT
+from tests.cli.terminal import process, ran
+from tests.serve.conftest import Running, served
+
+__all__ = ["served"]
+
+KIT = ROOT / "examples" / "kit"
+CONTRACTS = """
+from headway.nouns.kit import catalogue, load
+from headway.testing import learner_contract, world_contract
+
+known = catalogue(("tally",))
+learner_contract(known, "tally", world="category", least=0.99)
+world_contract(load(known.all("worlds")["colours"]))
+"""
+TOML = """
+[kits]
+use = ["tally"]
+
+[tasks.paint]
+actions = ["blue", "green"]
+state = ["colour"]
+rules = [{ when = "colour == 'green'", use = "green" }]
+fallback = "blue"
+"""
+PLAY = """
+import random, headway
+from headway.project.publish import record_change
+rng = random.Random(7)
+with headway.open() as project:
+    for _ in range(120):
+        colour = rng.choice(["blue", "green"])
+        choice = project.decide("paint", state={"colour": colour})
+        project.signal(choice.id, reward=float(choice.action == colour))
+    ref = project.learn("paint", family="tally")
+    record_change(project, "paint", "promote", ref, project.registry.find(ref), why="a test")
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pip put the built package."""
+    folder = tmp_path_factory.mktemp("site")
+    source = tmp_path_factory.mktemp("source") / "kit"
+    shutil.copytree(KIT, source)  # a build leaves files behind
+    words = ["install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", str(folder)]
+    environ = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    subprocess.run([sys.executable, "-m", "pip", *words, str(source)], check=True, capture_output=True, env=environ)
+    return folder
+
+
+def test_the_example_is_small() -> None:
+    lines = sum(len(path.read_text("utf-8").splitlines()) for path in KIT.rglob("*") if path.suffix in (".py", ".toml"))
+    assert lines < 200
+
+
+def test_the_example_keeps_the_contracts(site: Path) -> None:
+    done = ran([sys.executable, "-c", CONTRACTS], cwd=site, PYTHONPATH=str(site))
+    assert done.code == 0, done.err
+
+
+def test_the_example_is_used_and_disappears(site: Path, tmp_path: Path, served: Callable[..., Running]) -> None:
+    (tmp_path / "headway.toml").write_text(TOML, "utf-8")
+    with_kit = {"PYTHONPATH": str(site)}
+    done = ran([sys.executable, "-c", PLAY], cwd=tmp_path, **with_kit)
+    assert done.code == 0, done.err
+    means = process("tally", "paint", "--json", cwd=tmp_path, **with_kit).json["means"]
+    assert set(means) == {"blue", "green"}
+    rows = {row["name"]: row for row in process("kits", "--json", cwd=tmp_path, **with_kit).json["kits"]}
+    assert rows["tally"]["families"] == ["tally"]
+    assert process("doctor", "--json", cwd=tmp_path, **with_kit).json["ok"]
+
+    running = served(env={**os.environ, **with_kit})
+    assert running.client.get("/v1/kits/tally/paint").json() == {"means": means}
+    assert "/v1/kits/tally/{task}" in running.client.get("/openapi.json").json()["paths"]
+    answer = running.client.post("/v1/decisions", json={"task": "paint", "state": {"colour": "green"}}).json()
+    assert answer["policy"].startswith("tally@")
+    running.stop()
+
+    # Uninstalled: nothing is left of it on the path.
+    running = served()
+    assert running.client.get("/v1/kits/tally/paint").status_code == 404
+    answer = running.client.post("/v1/decisions", json={"task": "paint", "state": {"colour": "green"}})
+    assert (answer.status_code, answer.json()["policy"]) == (201, "rules@0")
+    running.stop()
+    assert process("tally", "paint", cwd=tmp_path).code == 2
+    status = process("status", "--json", cwd=tmp_path)
+    assert status.json["tasks"][0]["kit_missing"] == "tally"
+    assert "kit_missing" in process("status", cwd=tmp_path).out
+    checks = {row["name"]: row for row in process("doctor", "--json", cwd=tmp_path).json["checks"]}
+    assert checks["kit tally"]["ok"] is False
+    assert checks["current of paint"]["ok"] is False
+    assert "kit_missing" in checks["current of paint"]["found"]
