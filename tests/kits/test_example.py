@@ -41,9 +41,9 @@ import random, headway
 from headway.project.publish import record_change
 rng = random.Random(7)
 with headway.open() as project:
-    for _ in range(120):
+    for number in range(120):
         colour = rng.choice(["blue", "green"])
-        choice = project.decide("paint", state={"colour": colour})
+        choice = project.decide("paint", f"item {number}", state={"colour": colour})
         project.signal(choice.id, reward=float(choice.action == colour))
     ref = project.learn("paint", family="tally")
     record_change(project, "paint", "promote", ref, project.registry.find(ref), why="a test")

@@ -9,17 +9,17 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import headway
+from headway.nouns.kit import load
 
 __all__ = ["commit", "version_line"]
 
-PACKAGE = Path(headway.__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def version_line(package: Path = PACKAGE) -> str:
     """One line: "headway 0.1.0 (commit 0bf527f)"."""
     known = commit(package)
-    return f"headway {headway.__version__}" + (f" (commit {known})" if known else "")
+    return f"headway {load('headway:__version__')}" + (f" (commit {known})" if known else "")
 
 
 def commit(package: Path = PACKAGE) -> str:
