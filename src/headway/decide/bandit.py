@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from headway.decide import explore
 from headway.decide.acting import Explorer
 from headway.decide.arms import Arms
-from headway.decide.confidence import confidences, two_best
+from headway.decide.confidence import beats, confidences, two_best
 from headway.decide.exact import rounded
 from headway.decide.posteriors import Clusters, Linear, Posterior
 from headway.decide.prices import Prices
@@ -108,8 +108,9 @@ class Bandit:
         if len(scores) == 1:
             return np.ones(1)
         best, second = two_best(scores)
-        pair = [best, second] if columns is None else [int(columns[best]), int(columns[second])]
-        return confidences(np.array([[scores[best], scores[second]]]), self.model.std(x, pair))
+        pair = (best, second) if columns is None else (int(columns[best]), int(columns[second]))
+        one, other = self.model.std_pair(x, pair)
+        return np.array([beats(scores[best] - scores[second], one, other)])
 
 
 def read(

@@ -9,7 +9,7 @@ import numpy as np
 
 from headway.nouns.protocols import Floats
 
-__all__ = ["confidences", "two_best"]
+__all__ = ["beats", "confidences", "two_best"]
 
 _ROOT_HALF = math.sqrt(0.5)
 
@@ -23,6 +23,11 @@ def two_best(mean: Sequence[float]) -> tuple[int, int]:
     return best, second
 
 
+def beats(gap: float, one: float, other: float) -> float:
+    """P(N(gap, one² + other²) > 0)."""
+    return 0.5 + 0.5 * math.erf(gap / math.sqrt(max(one * one + other * other, 1e-300)) * _ROOT_HALF)
+
+
 def confidences(mean: Floats, std: Floats) -> Floats:
     """[row]: P(best beats second), both taken as independent normals; 1 where there is only one candidate."""
     rows, count = mean.shape
@@ -31,9 +36,7 @@ def confidences(mean: Floats, std: Floats) -> Floats:
     if rows == 1:  # one row is quicker in python's own numbers
         scores, spreads = mean[0].tolist(), std[0].tolist()
         top, next_best = two_best(scores)
-        variance = spreads[top] * spreads[top] + spreads[next_best] * spreads[next_best]
-        gap = (scores[top] - scores[next_best]) / math.sqrt(max(variance, 1e-300))
-        return np.array([0.5 + 0.5 * math.erf(gap * _ROOT_HALF)])
+        return np.array([beats(scores[top] - scores[next_best], spreads[top], spreads[next_best])])
     index = np.arange(rows)
     best = mean.argmax(axis=1)
     rest = mean.copy()

@@ -33,6 +33,10 @@ class Posterior(Protocol):
         """[row, arm]: standard deviations."""
         ...
 
+    def std_pair(self, x: Floats, arms: tuple[int, int]) -> tuple[float, float]:
+        """The standard deviations of two arms for a single row: the same bits as `std`."""
+        ...
+
 
 class Linear:
     """Weights [arm + 1, width] and covariances [arm + 1, width, width]; the last one is the unknown arm.
@@ -73,6 +77,10 @@ class Linear:
         variance *= self.noise
         return np.sqrt(variance, out=variance)
 
+    def std_pair(self, x: Floats, arms: tuple[int, int]) -> tuple[float, float]:
+        one, other = self.std(x, arms)[0].tolist()
+        return one, other
+
 
 class Clusters:
     """Centroids [cluster, width] and posterior means and deviations [cluster, arm + 1]; the last is the unknown arm."""
@@ -100,3 +108,7 @@ class Clusters:
     def std(self, x: Floats, arms: Sequence[int]) -> Floats:
         chosen: Floats = self.stds[self.nearest(x)[:, None], np.array(arms, dtype=np.int64)[None, :]]
         return chosen
+
+    def std_pair(self, x: Floats, arms: tuple[int, int]) -> tuple[float, float]:
+        deviations = self.stds[int(self.nearest(x)[0])]
+        return float(deviations[arms[0]]), float(deviations[arms[1]])

@@ -284,17 +284,16 @@ class _LiveLinear(Linear):
         known = self._sides.pop(arm, None) if self._x is x else None
         return self.covariance[arm].dot(x[0]) if known is None else known
 
-    def std(self, x: Floats, arms: Sequence[int]) -> Floats:
-        if len(x) != 1 or len(arms) > 2:  # of one row, the two best are asked for
-            return super().std(x, arms)
+    def std_pair(self, x: Floats, arms: tuple[int, int]) -> tuple[float, float]:
         if self._x is not x:
             self._x, self._sides = x, {}
         row, noise = x[0], float(self.noise[0])
-        deviations = []
-        for arm in arms:
-            side = self._sides[arm] = self.covariance[arm].dot(row)
-            deviations.append(math.sqrt(max(float(row.dot(side)), 1e-18) * noise))
-        return np.array([deviations])
+        one = self._sides[arms[0]] = self.covariance[arms[0]].dot(row)
+        other = self._sides[arms[1]] = self.covariance[arms[1]].dot(row)
+        return (
+            math.sqrt(max(float(row.dot(one)), 1e-18) * noise),
+            math.sqrt(max(float(row.dot(other)), 1e-18) * noise),
+        )
 
 
 class _View(Bandit):
