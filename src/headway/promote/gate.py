@@ -99,8 +99,8 @@ def verdict(evidence: Evidence, rules: Rules | None = None) -> Verdict:
     rules = rules or Rules()
     evidence, deciding = _keys(evidence, rules)
     stale = _stale(evidence, rules)
-    blocked = [each for each in evidence.diagnostics if _blocks(each, rules)]
-    failed = [each for each in evidence.guards if not each.ok] if rules.guards else []
+    blocked = [check for check in evidence.diagnostics if _blocks(check, rules)]
+    failed = [guard for guard in evidence.guards if not guard.ok] if rules.guards else []
     if stale:
         return Verdict(
             state="refused", reasons=(stale,), hint="Prove again under the present rules.", evidence=evidence
@@ -108,7 +108,7 @@ def verdict(evidence: Evidence, rules: Rules | None = None) -> Verdict:
     if blocked:
         return Verdict(
             state="refused",
-            reasons=tuple(f"{each.name}: {each.message}." for each in blocked),
+            reasons=tuple(f"{check.name}: {check.message}." for check in blocked),
             hint=_cures(blocked) + _needed(evidence),
             evidence=evidence,
         )
@@ -122,7 +122,7 @@ def verdict(evidence: Evidence, rules: Rules | None = None) -> Verdict:
     if failed:
         return Verdict(
             state="refused",
-            reasons=tuple(f"Guard {each.name} got worse: {each.message}." for each in failed),
+            reasons=tuple(f"Guard {guard.name} got worse: {guard.message}." for guard in failed),
             hint="Learn again with this metric in the reward, or raise its tolerance knowingly.",
             evidence=evidence,
         )
@@ -149,16 +149,16 @@ def worse(evidence: Evidence) -> bool:
     Applies the rule's other side without the margin. Overlap checks still count: a log that cannot carry a promotion
     cannot carry a rollback either, except that guards do not matter here.
     """
-    blocked = any(each.blocks and not each.ok for each in evidence.diagnostics)
+    blocked = any(check.blocks and not check.ok for check in evidence.diagnostics)
     return not blocked and evidence.statistic_worse > evidence.threshold
 
 
-def resting_on(found: Verdict, trusted: Iterable[str]) -> tuple[str, ...]:
+def resting_on(judged: Verdict, trusted: Iterable[str]) -> tuple[str, ...]:
     """The trusted keys without which a verdict would not have passed; for the ledger."""
-    if found.evidence is None or not found.passed:
+    if judged.evidence is None or not judged.passed:
         return ()
-    allowed = {*trusted, *found.evidence.trusted}
-    return tuple(name for name in found.evidence.deciding() if name in allowed)
+    allowed = {*trusted, *judged.evidence.trusted}
+    return tuple(name for name in judged.evidence.deciding() if name in allowed)
 
 
 def _keys(evidence: Evidence, rules: Rules) -> tuple[Evidence, tuple[str, ...]]:
@@ -166,12 +166,12 @@ def _keys(evidence: Evidence, rules: Rules) -> tuple[Evidence, tuple[str, ...]]:
 
     Only a pass can be decided so: what is proven worse may always make way, as anybody may roll back.
     """
-    named = [each for each in evidence.raters if not each.own]
+    named = [rater for rater in evidence.raters if not rater.own]
     if not named:
         return evidence, ()
     deciding = evidence.deciding()
     allowed = rules.trusted | frozenset(evidence.trusted)
-    bad = [each for each in named if each.name in deciding and each.name not in allowed]
+    bad = [rater for rater in named if rater.name in deciding and rater.name not in allowed]
     check = Diagnostic(
         name=ONE_KEY,
         value=float(len(bad)),
@@ -181,19 +181,19 @@ def _keys(evidence: Evidence, rules: Rules) -> tuple[Evidence, tuple[str, ...]]:
         message=_decided(evidence, bad) if bad else _shared(named, deciding),
         cure=_untrusted(evidence, bad) if bad else "",
     )
-    others = tuple(each for each in evidence.diagnostics if each.name != ONE_KEY)
-    return replace(evidence, diagnostics=(*others, check)), tuple(each for each in deciding if each in allowed)
+    others = tuple(diagnostic for diagnostic in evidence.diagnostics if diagnostic.name != ONE_KEY)
+    return replace(evidence, diagnostics=(*others, check)), tuple(name for name in deciding if name in allowed)
 
 
 def _decided(evidence: Evidence, bad: Sequence[Rater]) -> str:
-    each = bad[0]
-    gave = f"the key {each.name!r} rated {each.share:.0%} of {evidence.n:,} decisions"
-    if each.others == 0:
+    rater = bad[0]
+    gave = f"the key {rater.name!r} rated {rater.share:.0%} of {evidence.n:,} decisions"
+    if rater.others == 0:
         what = "and nobody else rated any"
-    elif each.statistic <= 0.0 < evidence.statistic:
-        what = f"and without what it said {evidence.candidate} is no better ({each.others:,} decisions)"
+    elif rater.statistic <= 0.0 < evidence.statistic:
+        what = f"and without what it said {evidence.candidate} is no better ({rater.others:,} decisions)"
     else:
-        what = f"and without what it said {evidence.candidate} is not proven better ({each.others:,} decisions)"
+        what = f"and without what it said {evidence.candidate} is not proven better ({rater.others:,} decisions)"
     more = f"; so it is with {', '.join(repr(other.name) for other in bad[1:])}" if len(bad) > 1 else ""
     return f"{gave}, {what}{more}"
 
@@ -207,8 +207,8 @@ def _shared(named: Sequence[Rater], deciding: Sequence[str]) -> str:
 
 
 def _untrusted(evidence: Evidence, bad: Sequence[Rater]) -> str:
-    trust = " ".join(f"--trust-key {quote(each.name)}" for each in bad)
-    names = ", ".join(f'"{each.name}"' for each in bad)
+    trust = " ".join(f"--trust-key {quote(rater.name)}" for rater in bad)
+    names = ", ".join(f'"{rater.name}"' for rater in bad)
     return (
         f"Look at what it rated (`headway rewards analyze {evidence.task}`). Let others rate too and collect more, "
         "so that it is proven without any one of them; or delete what it said (`headway data delete --rater "
@@ -277,7 +277,7 @@ def _e(logarithm: float) -> str:
 
 
 def _cures(blocked: list[Diagnostic]) -> str:
-    return " ".join(list(dict.fromkeys(each.cure for each in blocked if each.cure))[:2])
+    return " ".join(list(dict.fromkeys(check.cure for check in blocked if check.cure))[:2])
 
 
 def _needed(evidence: Evidence) -> str:

@@ -25,7 +25,7 @@ def recorded(
     source: Source,
 ) -> Decision:
     """The decision as a record; an impossible action or probability is an InvalidInput and nothing is stored."""
-    names = [each.name for each in candidates]
+    names = [candidate.name for candidate in candidates]
     if action not in names:
         raise UnknownName(
             f"{action!r} is not among the candidates.", code="unknown_action", hint=did_you_mean(action, names)
@@ -70,9 +70,9 @@ def _check(probabilities: tuple[float, ...], index: int, propensity: float | Non
         raise InvalidInput(
             f"There are {len(probabilities)} probabilities for {count} candidates.", code="bad_propensity"
         )
-    for each in probabilities:
-        if not isinstance(each, (int, float)) or not math.isfinite(each) or not 0.0 <= each <= 1.0:
-            raise InvalidInput(f"A probability is {each!r}, expected 0 to 1.", code="bad_propensity")
+    for value in probabilities:
+        if not isinstance(value, (int, float)) or not math.isfinite(value) or not 0.0 <= value <= 1.0:
+            raise InvalidInput(f"A probability is {value!r}, expected 0 to 1.", code="bad_propensity")
     if abs(math.fsum(probabilities) - 1.0) > 1e-6:
         raise InvalidInput(
             f"The probabilities sum to {math.fsum(probabilities)!r}, expected 1.",

@@ -91,8 +91,8 @@ def _checked(task: str, offers: Sequence[Offer], declared: Sequence[str]) -> tup
             f"{len(offers):,} candidates are more than the {_MOST_CANDIDATES:,} that one decision may have.",
             code="too_many_candidates",
         )
-    found = tuple(_candidate(each) for each in offers)
-    names = [each.name for each in found]
+    candidates = tuple(_candidate(offer) for offer in offers)
+    names = [candidate.name for candidate in candidates]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidInput(f"The candidate {twice!r} is offered twice.", code="duplicate_candidate")
@@ -103,7 +103,7 @@ def _checked(task: str, offers: Sequence[Offer], declared: Sequence[str]) -> tup
                 code="unknown_action",
                 hint=did_you_mean(name, declared),
             )
-    return found
+    return candidates
 
 
 def _candidate(offer: Offer) -> Candidate:
@@ -152,7 +152,7 @@ def _value(name: str, value: Any) -> Value:
     if isinstance(value, (int, float)):
         return _finite(name, value)
     if isinstance(value, Sequence) and len(value) <= 10_000:
-        return [_finite(name, each) for each in value]
+        return [_finite(name, number) for number in value]
     if hasattr(value, "tolist"):  # a numpy scalar or array
         return _value(name, value.tolist())
     raise InvalidInput(

@@ -67,7 +67,7 @@ class Servings:
         self._catalogue = catalogue
         self._encoders: dict[str, Encoder] = {}
         # Tasks whose texts take milliseconds or a call to encode: see `prepare`.
-        self.slow = frozenset(each.name for each in settings.tasks.values() if each.encoder not in _QUICK)
+        self.slow = frozenset(task.name for task in settings.tasks.values() if task.encoder not in _QUICK)
         self.watched = False  # a server that calls `refresh` itself: decisions never wait for a bundle to load
         self._current: dict[str, tuple[float, Serving]] = {}
 
@@ -164,10 +164,10 @@ class Servings:
 
     def body(self, task: TaskSettings) -> dict[str, Any]:
         """The acting configuration of a task as it stands, without a canary. Loads no policy: one may be damaged."""
-        found: dict[str, Any] = loads(config(task))
-        found["encoder_spec"] = found["encoder"]
-        found["encoder"] = self.encoder(found["encoder"]).version if task.encoder else ""
-        return found
+        body: dict[str, Any] = loads(config(task))
+        body["encoder_spec"] = body["encoder"]
+        body["encoder"] = self.encoder(body["encoder"]).version if task.encoder else ""
+        return body
 
     def resolve(self, task: TaskSettings, ref: str) -> tuple[str, str]:
         """A reference as (ref, content hash); "current" is who is live."""
@@ -204,8 +204,8 @@ class Servings:
     def policy(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Policy:
         """A policy by its content hash: built in, or from its verified bundle."""
         if PolicyRef.parse(ref).built_in:
-            found = self.baseline_digest(ref, body)
-            if digest and digest != found:
+            present = self.baseline_digest(ref, body)
+            if digest and digest != present:
                 raise Conflict(
                     f"{ref} is not what it was: its rules have changed since.",
                     code="policy_changed",
@@ -243,8 +243,8 @@ class Servings:
 
     def close(self) -> None:
         """Let go of files and connections that encoders hold."""
-        for each in self._encoders.values():
-            close = getattr(each, "close", None)
+        for opened in self._encoders.values():
+            close = getattr(opened, "close", None)
             if close is not None:
                 close()
 
@@ -252,8 +252,8 @@ class Servings:
         """Drop every vector that was kept of a text, on disk too. They come back as texts are asked about again."""
         self.close()
         self._encoders.clear()
-        for each in (self._settings.directory / ".headway").glob("vectors.db*"):
-            each.unlink(missing_ok=True)
+        for path in (self._settings.directory / ".headway").glob("vectors.db*"):
+            path.unlink(missing_ok=True)
 
     def baseline_digest(self, ref: str, body: Mapping[str, Any]) -> str:
         """A built-in policy's content is its definition."""
@@ -275,8 +275,8 @@ def rules_policy(body: Mapping[str, Any]) -> Policy:
     default: dict[str, str] = {}
     for role, row in body["roles"].items():
         default[role] = row["primary"]
-        rules += [{"role": role, "when": each, "use": row["fallback"]} for each in row["triggers"]]
-    rules += [dict(each) for each in body["rules"]]
+        rules += [{"role": role, "when": condition, "use": row["fallback"]} for condition in row["triggers"]]
+    rules += [dict(rule) for rule in body["rules"]]
     if body["fallback"] or body["actions"]:
         default[""] = body["fallback"] or body["actions"][0]
     return baseline("rules@0", rules=rules, default=default, actions=body["actions"] or None)
