@@ -19,11 +19,13 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from headway.cli.format import clean
 from headway.nouns.errors import GateRefused, HeadwayError
-from headway.nouns.protocols import Progress
+
+if TYPE_CHECKING:
+    from headway.nouns.protocols import Progress
 
 __all__ = ["Output"]
 

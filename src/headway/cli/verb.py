@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -174,8 +173,7 @@ def write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) ->
     formatter.write_paragraph()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptionHook:
+class OptionHook(NamedTuple):
     """Options that a kit adds to a command of the core.
 
     `run` gets all values of the command line and takes its own out of them. It returns an exit status where it did the

@@ -12,13 +12,11 @@ cannot be loaded, or that claims a name another kit has, is set aside with its r
 from __future__ import annotations
 
 import importlib
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headway.nouns.errors import UnknownName, did_you_mean
 
@@ -41,11 +39,11 @@ __all__ = [
 
 API = 1  # of passports: a kit written for another number is refused
 GROUP = "headway.kits"
-logger = logging.getLogger("headway.kits")
+# Records here are named tuples: every --help reads them, and they are the quickest to declare.
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class Family(NamedTuple):
     """One way to build and learn a policy. The first family of a kind is that kind's default."""
 
     kinds: tuple[str, ...]
@@ -56,8 +54,7 @@ class Family:
     resumable: bool = False  # its `learn` takes `resume`: a policy to continue from
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A terminal command: "module:object" of a click command, and its line in --help."""
 
     target: str
@@ -65,8 +62,7 @@ class Command:
     group: str = "More"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worker:
+class Worker(NamedTuple):
     """A process that `headway up` keeps running: `python -m module FOLDER --url URL`, with the server's address.
 
     It ends with its parent. If it ends with status 0, it has finished; otherwise it is started again.
@@ -76,31 +72,30 @@ class Worker:
     needed: str  # "module:function" (settings) → bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kit:
+class Kit(NamedTuple):
     """A kit's passport. Names are unique over all kits; paths are "module:object"."""
 
     name: str
     summary: str
     api: int = API
     needs: tuple[str, ...] = ()  # the kits that it imports: the only place where that is written
-    families: Mapping[str, Family] = field(default_factory=dict)
-    encoders: Mapping[str, str] = field(default_factory=dict)  # name → function (models, keys, **settings) → Encoder
-    worlds: Mapping[str, str] = field(default_factory=dict)  # name → function (count=…, **settings) → Environments
-    samples: Mapping[str, str] = field(default_factory=dict)  # synthetic traffic: name → function () → world
-    formats: Mapping[str, str] = field(default_factory=dict)  # importers: name → Format; tried by their priority
-    exports: Mapping[str, str] = field(default_factory=dict)  # name → function that writes another program's format
-    evidence: Mapping[str, str] = field(default_factory=dict)  # kinds of evidence beside the core's
-    actions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # named sets of actions: actions = "mutations"
+    families: Mapping[str, Family] = _NOTHING
+    encoders: Mapping[str, str] = _NOTHING  # name → function (models, keys, **settings) → Encoder
+    worlds: Mapping[str, str] = _NOTHING  # name → function (count=…, **settings) → Environments
+    samples: Mapping[str, str] = _NOTHING  # synthetic traffic: name → function () → world
+    formats: Mapping[str, str] = _NOTHING  # importers: name → Format; tried by their priority
+    exports: Mapping[str, str] = _NOTHING  # name → function that writes another program's format
+    evidence: Mapping[str, str] = _NOTHING  # kinds of evidence beside the core's
+    actions: Mapping[str, tuple[str, ...]] = _NOTHING  # named sets of actions: actions = "mutations"
     routes: tuple[str, ...] = ()  # modules with @endpoint functions
-    commands: Mapping[str, Command] = field(default_factory=dict)  # "data synth" is a path
-    options: Mapping[str, str] = field(default_factory=dict)  # command → hook that adds options to it
-    jobs: Mapping[str, str] = field(default_factory=dict)  # kind of job → function (project, worker, clock, say)
-    workers: Mapping[str, Worker] = field(default_factory=dict)
-    tables: Mapping[str, str] = field(default_factory=dict)  # tables of headway.toml: name → msgspec Struct
+    commands: Mapping[str, Command] = _NOTHING  # "data synth" is a path
+    options: Mapping[str, str] = _NOTHING  # command → hook that adds options to it
+    jobs: Mapping[str, str] = _NOTHING  # kind of job → function (project, worker, clock, say)
+    workers: Mapping[str, Worker] = _NOTHING
+    tables: Mapping[str, str] = _NOTHING  # tables of headway.toml: name → msgspec Struct
     checks: tuple[str, ...] = ()  # for doctor: function (settings) → findings
-    errors: Mapping[str, str] = field(default_factory=dict)  # error code → when it is raised
-    demos: Mapping[str, Command] = field(default_factory=dict)  # what `headway demo NAME` plays
+    errors: Mapping[str, str] = _NOTHING  # error code → when it is raised
+    demos: Mapping[str, Command] = _NOTHING  # what `headway demo NAME` plays
 
     @property
     def built_in(self) -> bool:
@@ -108,8 +103,7 @@ class Kit:
         return self.name == "core" or self.name in load(f"{GROUP}:BUILT_IN")
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenKit:
+class BrokenKit(NamedTuple):
     """A kit that is there and cannot be used, and why."""
 
     name: str
@@ -124,13 +118,14 @@ _NAMED: Mapping[str, type] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
 class Catalogue:
     """The kits of this process, and what they bring, by name. Immutable."""
 
-    kits: tuple[Kit, ...]
-    broken: tuple[BrokenKit, ...] = ()
-    _merged: dict[str, Mapping[str, Any]] = field(default_factory=dict, compare=False, repr=False)
+    __slots__ = ("_merged", "broken", "kits")
+
+    def __init__(self, kits: tuple[Kit, ...], broken: tuple[BrokenKit, ...] = ()) -> None:
+        self.kits, self.broken = kits, broken
+        self._merged: dict[str, Mapping[str, Any]] = {}
 
     def __iter__(self) -> Iterator[Kit]:
         return iter(self.kits)
@@ -162,6 +157,9 @@ class Catalogue:
             except (Exception, SystemExit) as error:
                 if kit.built_in:
                     raise
+                import logging
+
+                logger = logging.getLogger("headway.kits")
                 logger.warning("kit=%s path=%s left out: %s: %s", kit.name, path, type(error).__name__, error)
 
     # -- families and kinds
