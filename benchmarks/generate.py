@@ -42,7 +42,7 @@ def main() -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from headway.kits.reply.language import Batch, LanguageModel
+    from headway.kits.reply.language import RunningBatch, LanguageModel
     from headway.nouns.protocols import Prompt
 
     if asked.device == "cpu":
@@ -63,7 +63,7 @@ def main() -> None:
             torch.cuda.synchronize()
 
     def ours(ids: Any, tokens: int) -> float:
-        batch = Batch(model)
+        batch = RunningBatch(model)
         for row in ids.tolist():
             batch.add(model.request(Prompt(tokens=tuple(row), max_tokens=tokens, temperature=0)))
         wait()

@@ -57,8 +57,8 @@ def test_an_agent_decides_signals_and_looks(tmp_path: Path) -> None:
         assert made["action"] in ("small", "large")
         assert made["signals"] == ["reward"]
         assert await told(client, "signal", id=made["id"], signals={"reward": 1.0}) == {"new": 1}
-        seen = await told(client, "explain", id=made["id"])
-        assert (seen["text"], seen["outcome"]["reward"]) == ("Fix the build", 1.0)
+        report = await told(client, "explain", id=made["id"])
+        assert (report["text"], report["outcome"]["reward"]) == ("Fix the build", 1.0)
         (task,) = (await told(client, "status"))["tasks"]
         assert (task["task"], task["decisions"]) == ("route", 1)
         assert "bad_id" in await refused(client, "explain", id="nonsense")

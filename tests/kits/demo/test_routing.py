@@ -12,7 +12,17 @@ import pytest
 
 import headway
 from headway.encode.hashing import HashingEncoder
-from headway.kits.demo.routing import GRADES, LARGE, SMALL, Arm, Ask, RoutingWorld, two_arms, value, wide
+from headway.kits.demo.routing import (
+    GRADES,
+    LARGE,
+    SMALL,
+    RoutingArm,
+    RoutingPrompt,
+    RoutingWorld,
+    two_arms,
+    value,
+    wide,
+)
 from headway.kits.demo.words import KINDS, REQUIREMENTS, SETTING
 from headway.nouns.errors import InvalidInput, UnknownName
 from headway.nouns.kit import catalogue, load
@@ -123,7 +133,7 @@ def test_a_policy_must_give_probabilities() -> None:
         value([], always("small"))
 
 
-def ridge_value(asks: list[Ask], fresh: list[Ask], seed: int) -> float:
+def ridge_value(asks: list[RoutingPrompt], fresh: list[RoutingPrompt], seed: int) -> float:
     """The true value of a linear model per arm, fitted to uniformly explored outcomes of hashed words."""
     encoder = HashingEncoder(128)
     words = encoder.encode([ask.text for ask in asks])
@@ -170,7 +180,7 @@ def test_a_world_needs_different_arms_with_possible_costs() -> None:
     with pytest.raises(InvalidInput, match="different names"):
         RoutingWorld(())
     with pytest.raises(InvalidInput, match="cost lies outside"):
-        RoutingWorld((Arm(name="gold", skill=1, slope=1, cost=2),))
+        RoutingWorld((RoutingArm(name="gold", skill=1, slope=1, cost=2),))
 
 
 def test_worlds_go_by_name() -> None:

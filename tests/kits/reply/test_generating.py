@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from headway.kits.reply.language import Batch, LanguageModel, Request
+from headway.kits.reply.language import LanguageModel, Request, RunningBatch
 from headway.nouns.protocols import Completion, Prompt, Turn
 
 TEXTS = ["a", "The quick brown fox", "0123456789" * 5, "Grüße", "xyz" * 13]
@@ -97,7 +97,7 @@ def test_a_row_of_a_batch_is_the_same_prompt_alone(model: LanguageModel) -> None
 
 def test_rows_may_join_a_batch_that_runs(llama: LanguageModel) -> None:
     prompts = [Prompt(text=each, max_tokens=25 - 4 * at, seed=at) for at, each in enumerate(TEXTS)]
-    batch, requests, done = Batch(llama), [llama.request(each) for each in prompts], {}
+    batch, requests, done = RunningBatch(llama), [llama.request(each) for each in prompts], {}
     waiting = list(requests)
     for step in range(200):
         if waiting and step % 3 == 0:
@@ -113,7 +113,7 @@ def test_rows_may_join_a_batch_that_runs(llama: LanguageModel) -> None:
 def test_a_prompt_may_be_read_in_pieces(model: LanguageModel) -> None:
     prompts = [Prompt(text=each, max_tokens=9, seed=at) for at, each in enumerate(TEXTS)]
     whole = model.generate(prompts)
-    batch, requests, done = Batch(model, piece=16), [model.request(each) for each in prompts], {}
+    batch, requests, done = RunningBatch(model, piece=16), [model.request(each) for each in prompts], {}
     for each in requests:
         batch.add(each)
     while batch.busy:
@@ -126,7 +126,7 @@ def test_a_prompt_may_be_read_in_pieces(model: LanguageModel) -> None:
 
 def test_few_rows_at_a_time_give_the_same(llama: LanguageModel) -> None:
     prompts = [Prompt(text=each, max_tokens=9, seed=at) for at, each in enumerate(TEXTS)]
-    batch, requests, done, most = Batch(llama, most_rows=2), [llama.request(each) for each in prompts], {}, 0
+    batch, requests, done, most = RunningBatch(llama, most_rows=2), [llama.request(each) for each in prompts], {}, 0
     for each in requests:
         batch.add(each)
     while batch.busy:
@@ -141,7 +141,7 @@ def test_few_rows_at_a_time_give_the_same(llama: LanguageModel) -> None:
 
 def test_a_cancelled_row_leaves_and_the_others_do_not_notice(llama: LanguageModel) -> None:
     prompts = [Prompt(text=each, max_tokens=20, seed=at) for at, each in enumerate(TEXTS)]
-    batch, requests, done = Batch(llama), [llama.request(each) for each in prompts], {}
+    batch, requests, done = RunningBatch(llama), [llama.request(each) for each in prompts], {}
     for each in requests:
         batch.add(each)
     for step in range(100):
@@ -158,7 +158,7 @@ def test_a_cancelled_row_leaves_and_the_others_do_not_notice(llama: LanguageMode
 
 def test_everything_may_be_cancelled_at_any_time(llama: LanguageModel) -> None:
     for moment in range(4):
-        batch = Batch(llama, piece=8)
+        batch = RunningBatch(llama, piece=8)
         requests = [llama.request(Prompt(text=each, max_tokens=5)) for each in TEXTS]
         for each in requests:
             batch.add(each)
@@ -216,7 +216,7 @@ def test_equal_prompts_are_read_once(llama: LanguageModel, monkeypatch: pytest.M
 
 
 def test_room_is_kept_within_bounds(llama: LanguageModel) -> None:
-    batch = Batch(llama)
+    batch = RunningBatch(llama)
     requests = [Request(Prompt(tokens=(1, 2), max_tokens=100), (1, 2)) for _ in range(3)]
     assert batch._fits(requests)
     room = 102 * llama.bytes_per_token

@@ -10,7 +10,7 @@ import hypothesis.strategies as some
 import pytest
 import torch
 
-from headway.kits.reply.sampling import Draw, noise, pick
+from headway.kits.reply.sampling import TokenDraw, noise, pick
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.06, 0.04]])) + 3.0
 
@@ -30,7 +30,7 @@ def acting(temperature: float, top_p: float) -> list[float]:
 def test_tokens_come_as_often_as_they_should(temperature: float, top_p: float) -> None:
     expected = acting(temperature, top_p)
     n = 4000
-    drawn = pick(LOGITS.expand(n, -1), [Draw(temperature, top_p, at, 0) for at in range(n)])
+    drawn = pick(LOGITS.expand(n, -1), [TokenDraw(temperature, top_p, at, 0) for at in range(n)])
     counts = Counter(each.token for each in drawn)
     for token, share in enumerate(expected):
         # six standard deviations: a false alarm once in 1e9
@@ -42,7 +42,7 @@ def test_tokens_come_as_often_as_they_should(temperature: float, top_p: float) -
 
 
 def test_greedy_takes_the_best_with_certainty() -> None:
-    (found,) = pick(LOGITS, [Draw(0, 1, 7, 0)])
+    (found,) = pick(LOGITS, [TokenDraw(0, 1, 7, 0)])
     assert (found.token, found.logprob_acting) == (0, 0.0)
     assert found.logprob_model == pytest.approx(math.log(0.5), abs=1e-6)
 
@@ -51,7 +51,7 @@ def test_greedy_takes_the_best_with_certainty() -> None:
 def test_a_token_of_no_probability_is_never_drawn(temperature: float, top_p: float, seed: int) -> None:
     logits = torch.randn(1, 600, generator=torch.Generator().manual_seed(seed % 1000)) * 5
     logits[:, ::2] = -torch.inf
-    (found,) = pick(logits, [Draw(temperature, top_p, seed, 3)])
+    (found,) = pick(logits, [TokenDraw(temperature, top_p, seed, 3)])
     assert found.token % 2 == 1
     assert -1000 < found.logprob_acting <= 0
     assert math.isfinite(found.logprob_model)
@@ -60,14 +60,14 @@ def test_a_token_of_no_probability_is_never_drawn(temperature: float, top_p: flo
 def test_a_flat_distribution_sorts_the_whole_vocabulary() -> None:
     logits = torch.zeros(1, 5000)
     logits[0, 4999] = 0.01
-    drawn = pick(logits.expand(500, -1), [Draw(1.0, 0.9, at, 1) for at in range(500)])
+    drawn = pick(logits.expand(500, -1), [TokenDraw(1.0, 0.9, at, 1) for at in range(500)])
     assert {round(each.logprob_acting, 2) for each in drawn} <= {round(-math.log(4500), 2), -8.4}
 
 
 def test_rows_are_drawn_alone() -> None:
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(12, 300, generator=generator)
-    draws = [Draw((0, 1, 0.7)[at % 3], (1, 0.8)[at % 2], at, 5) for at in range(12)]
+    draws = [TokenDraw((0, 1, 0.7)[at % 3], (1, 0.8)[at % 2], at, 5) for at in range(12)]
     together = pick(logits, draws)
     for at, each in enumerate(together):
         (alone,) = pick(logits[at : at + 1], [draws[at]])
@@ -77,7 +77,7 @@ def test_rows_are_drawn_alone() -> None:
 
 def test_a_rounding_error_hardly_ever_changes_a_draw() -> None:
     logits = torch.zeros(2000, 5000)  # flat: from the cumulative distribution most draws would move
-    draws = [Draw(1.0, 1.0, at, 0) for at in range(2000)]
+    draws = [TokenDraw(1.0, 1.0, at, 0) for at in range(2000)]
     moved = logits + 1e-5 * torch.randn(logits.shape, generator=torch.Generator().manual_seed(0))
     changed = sum(one.token != other.token for one, other in zip(pick(logits, draws), pick(moved, draws), strict=True))
     assert changed <= 3
@@ -85,7 +85,7 @@ def test_a_rounding_error_hardly_ever_changes_a_draw() -> None:
 
 def test_noise_is_gumbels_and_differs_by_seed_step_and_token() -> None:
     ids = torch.arange(2000).expand(40, -1)
-    found = noise([Draw(1, 1, at // 8, at % 8) for at in range(40)], ids).double()
+    found = noise([TokenDraw(1, 1, at // 8, at % 8) for at in range(40)], ids).double()
     assert len(set(found.flatten().tolist())) > 79_000
     n = found.numel()
     # mean γ, variance π²/6; six standard deviations of each, with the variance's own from the fourth moment
@@ -97,7 +97,7 @@ def test_noise_is_gumbels_and_differs_by_seed_step_and_token() -> None:
 
 
 def test_noise_is_the_same_for_a_token_wherever_it_stands() -> None:
-    draws = [Draw(1, 1, 5, 9)]
+    draws = [TokenDraw(1, 1, 5, 9)]
     whole = noise(draws, torch.arange(1000)[None])
     some_ids = torch.tensor([[999, 0, 17]])
     assert noise(draws, some_ids).tolist() == whole[:, some_ids[0]].tolist()

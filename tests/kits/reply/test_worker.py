@@ -21,10 +21,10 @@ import hypothesis
 import hypothesis.strategies as some
 import pytest
 
-from headway.kits.reply.client import AsyncWorker, Worker
+from headway.kits.reply.client import AsyncLanguageWorker, LanguageWorker
 from headway.kits.reply.language import LanguageModel
 from headway.kits.reply.wire import Generate, frame, socket_of
-from headway.kits.reply.worker import Work
+from headway.kits.reply.worker import WorkerServer
 from headway.nouns.errors import Conflict, InvalidInput, Unavailable, UnknownName
 from headway.nouns.protocols import Prompt, Turn
 from tests.kits.reply.tiny import make
@@ -46,10 +46,10 @@ def here(model: Path) -> LanguageModel:
 
 
 @contextlib.contextmanager
-def working(folder: Path, **settings: Any) -> Iterator[Work]:
+def working(folder: Path, **settings: Any) -> Iterator[WorkerServer]:
     """A worker in a thread of this process."""
     folder.mkdir(exist_ok=True, parents=True)
-    work = Work(folder, device="cpu", environ={}, **settings)
+    work = WorkerServer(folder, device="cpu", environ={}, **settings)
     failed: list[BaseException] = []
 
     def run() -> None:
@@ -86,7 +86,7 @@ def _module_worker_stays(project: Path) -> None:
 
 
 def test_a_worker_says_what_the_model_says(project: Path, model: Path, here: LanguageModel) -> None:
-    made = Worker(project, model).generate(PROMPTS)
+    made = LanguageWorker(project, model).generate(PROMPTS)
     for mine, theirs in zip(made, here.generate(PROMPTS), strict=True):
         assert mine.text == theirs.text
         assert mine.tokens == theirs.tokens
@@ -95,7 +95,7 @@ def test_a_worker_says_what_the_model_says(project: Path, model: Path, here: Lan
 
 
 def test_a_stream_adds_up_to_the_reply(project: Path, model: Path) -> None:
-    worker = Worker(project, model)
+    worker = LanguageWorker(project, model)
     prompt = Prompt(turns=(Turn("user", "Grüße"),), max_tokens=50, seed=3)
     deltas = list(worker.stream(prompt))
     (whole,) = worker.generate([prompt])
@@ -107,13 +107,13 @@ def test_a_stream_adds_up_to_the_reply(project: Path, model: Path) -> None:
 def test_a_worker_scores(project: Path, model: Path, here: LanguageModel) -> None:
     prompt = Prompt(text="abc", max_tokens=9)
     for reply in ("def", (1, 2, 3)):
-        mine, theirs = Worker(project, model).score(prompt, reply), here.score(prompt, reply)
+        mine, theirs = LanguageWorker(project, model).score(prompt, reply), here.score(prompt, reply)
         assert mine.tokens == theirs.tokens
         assert mine.logprobs == pytest.approx(theirs.logprobs, abs=1e-4)
 
 
 def test_questions_of_several_threads_are_answered_together(project: Path, model: Path, here: LanguageModel) -> None:
-    worker = Worker(project, model)
+    worker = LanguageWorker(project, model)
     streams = [worker.stream(Prompt(text=f"{at}", max_tokens=LONG, seed=at)) for at in range(5)]
     with ThreadPoolExecutor(5) as threads:
         list(threads.map(next, streams))
@@ -128,7 +128,7 @@ def test_questions_of_several_threads_are_answered_together(project: Path, model
 
 
 def test_a_question_that_is_taken_back_makes_no_more_tokens(project: Path, model: Path) -> None:
-    worker = Worker(project, model)
+    worker = LanguageWorker(project, model)
     before = worker.health().made
     stream = worker.stream(Prompt(text="x", max_tokens=LONG))
     assert next(stream)
@@ -139,32 +139,32 @@ def test_a_question_that_is_taken_back_makes_no_more_tokens(project: Path, model
 
 
 def test_a_deadline_bounds_the_answer(project: Path, model: Path) -> None:
-    worker = Worker(project, model, deadline_s=0.2)
+    worker = LanguageWorker(project, model, deadline_s=0.2)
     with pytest.raises(Unavailable) as caught:
         worker.generate([Prompt(text="x", max_tokens=LONG)])
     assert caught.value.code == "deadline"
-    until(lambda: Worker(project, model).health().running == 0, "the end of what nobody waits for")
+    until(lambda: LanguageWorker(project, model).health().running == 0, "the end of what nobody waits for")
 
 
 def test_errors_arrive_as_they_were_raised(project: Path, model: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as wrong:
-        Worker(project, model).generate([Prompt(text="x", temperature=-1)])
+        LanguageWorker(project, model).generate([Prompt(text="x", temperature=-1)])
     assert wrong.value.code == "bad_prompt"
     with pytest.raises(InvalidInput) as long:
-        Worker(project, model).generate([Prompt(text="x", max_tokens=5000)])
+        LanguageWorker(project, model).generate([Prompt(text="x", max_tokens=5000)])
     assert long.value.code == "prompt_too_long"
     with pytest.raises(Unavailable) as missing:
-        Worker(project, "smollm2").generate([Prompt(text="x")])
+        LanguageWorker(project, "smollm2").generate([Prompt(text="x")])
     assert missing.value.code == "model_missing"
     assert "headway models add smollm2" in missing.value.hint
     with pytest.raises(UnknownName):
-        Worker(project, tmp_path / "none").generate([Prompt(text="x")])
-    assert Worker(project, model).generate([]) == []
+        LanguageWorker(project, tmp_path / "none").generate([Prompt(text="x")])
+    assert LanguageWorker(project, model).generate([]) == []
 
 
 def test_tasks_of_an_event_loop_ask_too(project: Path, model: Path, here: LanguageModel) -> None:
     async def everything() -> None:
-        worker = AsyncWorker(project, model)
+        worker = AsyncLanguageWorker(project, model)
         made = await asyncio.gather(*(worker.generate([each]) for each in PROMPTS))
         expected = here.generate(PROMPTS)
         assert [one.tokens for (one,) in made] == [each.tokens for each in expected]
@@ -187,11 +187,11 @@ def test_tasks_of_an_event_loop_ask_too(project: Path, model: Path, here: Langua
 @pytest.mark.usefixtures("_module_worker_stays")
 def test_without_a_worker_the_command_is_named(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as caught:
-        Worker(tmp_path, "smollm2").generate([Prompt(text="x")])
+        LanguageWorker(tmp_path, "smollm2").generate([Prompt(text="x")])
     assert caught.value.code == "worker_missing"
     assert "headway worker" in caught.value.hint
     with pytest.raises(Unavailable) as late:
-        asyncio.run(AsyncWorker(tmp_path, "smollm2").generate([Prompt(text="x")]))
+        asyncio.run(AsyncLanguageWorker(tmp_path, "smollm2").generate([Prompt(text="x")]))
     assert late.value.code == "worker_missing"
 
 
@@ -200,7 +200,7 @@ def test_a_second_worker_is_refused(project: Path) -> None:
     with pytest.raises(Conflict) as caught, working(project):
         pass
     assert caught.value.code == "already_running"
-    assert Worker(project, "x").health().pid == os.getpid(), "the first one is still there"
+    assert LanguageWorker(project, "x").health().pid == os.getpid(), "the first one is still there"
 
 
 def test_only_its_user_can_reach_it(project: Path) -> None:
@@ -218,21 +218,21 @@ def test_nonsense_is_refused_and_the_worker_lives(project: Path, body: bytes, ho
         connection.shutdown(socket.SHUT_WR)
         while connection.recv(65536):
             pass
-    assert Worker(project, "x").health().pid == os.getpid()
+    assert LanguageWorker(project, "x").health().pid == os.getpid()
 
 
 def test_a_long_path_is_no_obstacle(tmp_path: Path, model: Path) -> None:
     folder = tmp_path / ("d" * 120) / "project"
     with working(folder):
-        (made,) = Worker(folder, model).generate([Prompt(text="x", max_tokens=3)])
+        (made,) = LanguageWorker(folder, model).generate([Prompt(text="x", max_tokens=3)])
         assert len(made.tokens) == 3
-        assert asyncio.run(AsyncWorker(folder, model).health()).pid == os.getpid()
+        assert asyncio.run(AsyncLanguageWorker(folder, model).health()).pid == os.getpid()
 
 
 def test_a_model_that_nobody_asks_for_is_let_go_and_comes_back(tmp_path: Path, model: Path) -> None:
     said: list[str] = []
     with working(tmp_path, idle_s=0.05, say=said.append):
-        worker = Worker(tmp_path, model)
+        worker = LanguageWorker(tmp_path, model)
         first = worker.generate([Prompt(text="x", max_tokens=3)])
         until(lambda: worker.health().models == (), "the model to be let go")
         assert worker.generate([Prompt(text="x", max_tokens=3)]) == first
@@ -243,20 +243,20 @@ def test_two_models_are_held_and_a_third_takes_the_place_of_the_oldest(tmp_path:
     with working(tmp_path / "project"):
         for name in ("one", "two", "three"):
             shutil.copytree(model, tmp_path / name)
-            Worker(tmp_path / "project", tmp_path / name).generate([Prompt(text="x", max_tokens=1)])
-        held = Worker(tmp_path / "project", "x").health().models
+            LanguageWorker(tmp_path / "project", tmp_path / name).generate([Prompt(text="x", max_tokens=1)])
+        held = LanguageWorker(tmp_path / "project", "x").health().models
     assert [Path(each.folder).name for each in held] == ["two", "three"]
 
 
 def test_stopping_tells_whoever_still_waits(tmp_path: Path, model: Path) -> None:
     with working(tmp_path, grace_s=0.2) as work:
-        stream = Worker(tmp_path, model).stream(Prompt(text="x", max_tokens=LONG))
+        stream = LanguageWorker(tmp_path, model).stream(Prompt(text="x", max_tokens=LONG))
         next(stream)
         work.stop()
         with contextlib.suppress(Unavailable):
             assert list(stream)[-1].completion is not None, "it was done within the grace"
         with pytest.raises(Unavailable):
-            Worker(tmp_path, model).health()
+            LanguageWorker(tmp_path, model).health()
     assert not socket_of(tmp_path).exists()
 
 
@@ -273,7 +273,7 @@ def test_a_killed_worker_is_noticed_and_the_next_one_takes_its_place(tmp_path: P
         try:
             assert process.stdout is not None
             assert b"listens" in process.stdout.readline()
-            worker = Worker(tmp_path, model)
+            worker = LanguageWorker(tmp_path, model)
             stream = worker.stream(Prompt(text="x", max_tokens=LONG))
             next(stream)
             process.kill()
@@ -287,7 +287,7 @@ def test_a_killed_worker_is_noticed_and_the_next_one_takes_its_place(tmp_path: P
         finally:
             process.kill()
     with working(tmp_path):
-        assert Worker(tmp_path, model).generate([Prompt(text="x", max_tokens=2)])
+        assert LanguageWorker(tmp_path, model).generate([Prompt(text="x", max_tokens=2)])
 
 
 def test_sigterm_ends_it_with_status_0(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ sys.exit(Supervisor(Path(sys.argv[1]), say=say, ready=ready, port=0, watch=False
 def test_a_supervisor_keeps_a_worker_running_and_takes_it_along(tmp_path: Path, model: Path) -> None:
     with up(tmp_path, program=("-c", SUPERVISE, str(tmp_path))) as running:
         running.wait_for("Headway is up")
-        worker = Worker(tmp_path, model)
+        worker = LanguageWorker(tmp_path, model)
 
         def pid() -> int:
             with contextlib.suppress(Unavailable):
@@ -348,7 +348,7 @@ def test_a_worker_that_was_asked_nothing_has_loaded_nothing_heavy() -> None:
 
 def test_what_cannot_be_sent_is_refused_before_it_is(project: Path, model: Path) -> None:
     with pytest.raises(InvalidInput, match="bytes"):
-        Worker(project, model).generate([Prompt(text="x" * 33_000_000)])
+        LanguageWorker(project, model).generate([Prompt(text="x" * 33_000_000)])
     for prompt in (Prompt(text="\ud83c"), Prompt(text="x", seed=1 << 70)):
         with pytest.raises(InvalidInput) as caught:
             frame(Generate("x", (prompt,)))

@@ -1,21 +1,21 @@
-"""What a coding agent's hook says, as signals. Only numbers, the names of tools and ids are read; no text is kept.
+"""Turn the JSON of a coding agent's hook into signals. Reads only numbers, tool names and ids; stores no text.
 
-Ours, for scripts and agents without a format of their own:
+Headway's own format, for scripts and for agents without hooks:
 
     {"decision": "dec_…", "signals": {"tests_passed": 1, "minutes": 4.5}}
     {"session_id": "abc", "tests": {"passed": 12, "failed": 1}}            → tests_passed 0, tests_share 0.923
     {"session_id": "abc", "tests_passed": true}                            → tests_passed 1
     {"session_id": "abc", "change": "kept"}                                → change_kept 1; "reverted": 0
 
-A coding agent's, after a shell command (`hook_event_name`, `session_id`, `tool_input.command`, `tool_response`):
+A coding agent's event after a shell command (`hook_event_name`, `session_id`, `tool_input.command`, `tool_response`):
 
     pytest, npm test, cargo test, … succeeded or failed                    → tests_passed 1 or 0
     git commit succeeded                                                   → change_kept 1
     git revert, git restore, git reset --hard, git checkout -- succeeded   → change_kept 0
 
-How the command ended is its exit code where there is one, else the event: `PostToolUse` comes after success,
-`PostToolUseFailure` after failure. A test behind `|`, `||`, `;` or `&` says nothing, since the exit code is another
-command's; a failure that an earlier or later part of the line may have caused counts only if the test came last.
+The exit code decides whether the command succeeded; without one, the event does: `PostToolUse` means success,
+`PostToolUseFailure` failure. Tests before `|`, `||`, `;` or `&` are ignored, because the exit code belongs to another
+command. In `a && b`, a failure counts only if the test is the last part, because any part may have failed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["Seen", "read"]
+__all__ = ["HookReport", "read"]
 
 _SESSIONS = ("episode", "session_id", "sessionId", "conversation_id", "thread_id", "thread-id")
 _KEYS = ("key", "tool_use_id", "toolUseId", "tool_call_id", "generation_id")
@@ -49,8 +49,8 @@ _MOST_COMMAND = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What one hook call says: about whom, and which signals. Without signals there is nothing to store."""
+class HookReport:
+    """What one hook call reports: its subject and its signals. Without signals there is nothing to store."""
 
     decision: str | None
     session: str | None
@@ -60,16 +60,16 @@ class Seen:
     key: str = ""
 
 
-def read(body: object, tests: Sequence[str] = ()) -> Seen:
-    """The signals in a hook's JSON. `tests` are further commands that run tests, by how they begin."""
+def read(body: object, tests: Sequence[str] = ()) -> HookReport:
+    """Read a hook's JSON. `tests` are prefixes of further commands that run tests."""
     if not isinstance(body, Mapping):
         raise InvalidInput(
             f"The hook's input is {type(body).__name__}, expected a JSON object.",
             code="bad_hook",
-            hint="`headway hook --help` shows what is understood.",
+            hint="`headway hook --help` shows the accepted formats.",
         )
-    signals = {**_from_command(body, tests), **_told(body)}
-    return Seen(
+    signals = {**_from_command(body, tests), **_own_signals(body)}
+    return HookReport(
         decision=_text(body, ("decision",)),
         session=_text(body, _SESSIONS),
         task=_text(body, ("task",)),
@@ -79,9 +79,9 @@ def read(body: object, tests: Sequence[str] = ()) -> Seen:
     )
 
 
-def _told(body: Mapping[str, Any]) -> dict[str, float]:
-    """Our own words."""
-    found: dict[str, float] = {}
+def _own_signals(body: Mapping[str, Any]) -> dict[str, float]:
+    """Signals in Headway's own format."""
+    signals: dict[str, float] = {}
     tests = body.get("tests")
     if isinstance(tests, Mapping):
         passed, failed = (
@@ -90,48 +90,48 @@ def _told(body: Mapping[str, Any]) -> dict[str, float]:
         )
         if passed < 0 or failed < 0 or passed + failed == 0:
             raise _bad("tests", tests, "counts of passed and failed tests, at least one")
-        found = {"tests_passed": float(failed == 0), "tests_share": passed / (passed + failed)}
+        signals = {"tests_passed": float(failed == 0), "tests_share": passed / (passed + failed)}
     if "tests_passed" in body:
-        found["tests_passed"] = _number("tests_passed", body["tests_passed"])
+        signals["tests_passed"] = _number("tests_passed", body["tests_passed"])
     change = body.get("change")
     if change is not None:
         if change not in ("kept", "reverted"):
             raise _bad("change", change, "kept or reverted")
-        found["change_kept"] = float(change == "kept")
-    given = body.get("signals")
-    if given is not None:
-        if not isinstance(given, Mapping):
-            raise _bad("signals", given, "named numbers")
-        found |= {str(name): _number(f"signals.{name}", value) for name, value in given.items()}
-    return found
+        signals["change_kept"] = float(change == "kept")
+    named = body.get("signals")
+    if named is not None:
+        if not isinstance(named, Mapping):
+            raise _bad("signals", named, "named numbers")
+        signals |= {str(name): _number(f"signals.{name}", value) for name, value in named.items()}
+    return signals
 
 
 def _from_command(body: Mapping[str, Any], tests: Sequence[str]) -> dict[str, float]:
-    """What the end of a shell command tells."""
-    given = _table(body, _INPUTS)
-    command = given.get("command", body.get("command"))
-    if isinstance(command, list) and all(isinstance(each, str) for each in command):
+    """Signals from a shell command and its exit status."""
+    tool_input = _table(body, _INPUTS)
+    command = tool_input.get("command", body.get("command"))
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
         command = shlex.join(command)
-    if not isinstance(command, str) or len(command) > _MOST_COMMAND or given.get("run_in_background"):
+    if not isinstance(command, str) or len(command) > _MOST_COMMAND or tool_input.get("run_in_background"):
         return {}
     succeeded = _succeeded(body)
     if succeeded is None:
         return {}
-    found: dict[str, float] = {}
-    known = [tuple(each.split()) for each in (*_TESTS.split(";"), *tests)]
+    signals: dict[str, float] = {}
+    known = [tuple(line.split()) for line in (*_TESTS.split(";"), *tests)]
     chain = _chain(command)
     for place, words in enumerate(chain):
         if _begins(words, known) and (succeeded or place == len(chain) - 1):
-            found["tests_passed"] = float(succeeded)
+            signals["tests_passed"] = float(succeeded)
         if succeeded and _begins(words, _KEEPS):
-            found["change_kept"] = 1.0
+            signals["change_kept"] = 1.0
         if succeeded and _begins(words, _REVERTS):
-            found["change_kept"] = 0.0
-    return found
+            signals["change_kept"] = 0.0
+    return signals
 
 
 def _succeeded(body: Mapping[str, Any]) -> bool | None:
-    """Whether the command ended well; None where nothing says so."""
+    """Whether the command succeeded; None if the event does not say."""
     response = _table(body, _RESPONSES)
     for table in (response, body):
         for name in _EXITS:
@@ -149,7 +149,7 @@ def _succeeded(body: Mapping[str, Any]) -> bool | None:
 
 
 def _chain(command: str) -> list[list[str]]:
-    """The parts of the last `a && b && c`: those whose failure is the command's."""
+    """The parts of the last `a && b && c`; the exit code of the line is theirs."""
     lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     parts: list[list[str]] = [[]]
@@ -159,22 +159,22 @@ def _chain(command: str) -> list[list[str]]:
                 parts.append([])
             elif word in _SEPARATORS:
                 if word in ("|", "|&", "||", "&"):
-                    return []  # the exit code is another command's
+                    return []  # the exit code belongs to another command
                 parts = [[]]
             else:
                 parts[-1].append(word)
-    except ValueError:  # an open quote: nobody knows what ran
+    except ValueError:  # an open quote: it is unknown what ran
         return []
-    return [_unwrapped(each) for each in parts if each]
+    return [_unwrapped(part) for part in parts if part]
 
 
 def _unwrapped(words: list[str]) -> list[str]:
-    """Without variables and wrappers in front: `CI=1 uv run pytest -q` runs pytest."""
+    """The command without leading variables and wrappers: `CI=1 uv run pytest -q` runs pytest."""
     while words:
         if "=" in words[0] and words[0].partition("=")[0].isidentifier():
             words = words[1:]
             continue
-        width = next((len(each) for each in _WRAPPERS if tuple(words[: len(each)]) == each), 0)
+        width = next((len(wrapper) for wrapper in _WRAPPERS if tuple(words[: len(wrapper)]) == wrapper), 0)
         if width == 0:
             break
         words = words[width:]
@@ -182,7 +182,7 @@ def _unwrapped(words: list[str]) -> list[str]:
 
 
 def _begins(words: Sequence[str], known: Sequence[tuple[str, ...]]) -> bool:
-    return any(each and tuple(words[: len(each)]) == each for each in known)
+    return any(start and tuple(words[: len(start)]) == start for start in known)
 
 
 def _table(body: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
@@ -203,5 +203,5 @@ def _bad(name: str, value: object, expected: str) -> InvalidInput:
     return InvalidInput(
         f"{name!r} is {str(value)[:60]!r}, expected {expected}.",
         code="bad_hook",
-        hint="`headway hook --help` shows what is understood.",
+        hint="`headway hook --help` shows the accepted formats.",
     )

@@ -1,8 +1,8 @@
 """A project as tools of the Model Context Protocol, over standard input and output: `headway mcp`.
 
-Tools: decide, signal, score, rank, explain, status. An agent that is being optimised should not judge itself: leave
-`signal` out (`signals=False`) and let tests, people or a hook say how it went. What an agent says is kept under the
-rater "mcp", so that a report can tell it apart. Not covered: learning and promotion, which no agent should trigger.
+Tools: decide, signal, score, rank, explain, status. An agent that is being optimised should not judge itself: omit the
+tool `signal` (`signals=False`) and let tests, people or a hook report the outcome. An agent's signals have the rater
+"mcp", so that reports can separate them. Not covered: learning and promotion, which no agent should trigger.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ __all__ = ["RATER", "serve_stdio", "server"]
 
 RATER = "mcp"
 _INSTRUCTIONS = (
-    "Headway decides what is decided again and again, and learns which choice works. Call `decide` before such a "
-    "choice, do what it answers, and report how it went with `signal` and the decision's id. `rank` and `score` "
-    "predict without deciding; `explain` and `status` show what is known."
+    "Headway makes recurring decisions and learns which choice works. Call `decide` before such a choice, follow the "
+    "answer, and report the outcome with `signal` and the decision's id. `rank` and `score` predict without deciding; "
+    "`explain` and `status` show what Headway knows."
 )
-Task = Annotated[str, Field(description="The decision that is made again and again, for example route.")]
-Text = Annotated[str, Field(description="What is decided about, in words.")]
+Task = Annotated[str, Field(description="The name of the recurring decision, for example route.")]
+Text = Annotated[str, Field(description="The text that the decision is about.")]
 State = Annotated[
-    dict[str, bool | int | float | str | list[float]] | None, Field(description="What is known, as named values.")
+    dict[str, bool | int | float | str | list[float]] | None,
+    Field(description="What is known about the situation, as named values."),
 ]
 Offers = Annotated[
     list[str | dict[str, Any]] | None,
-    Field(description="Names, or tables with a name and features; by default the task's declared actions."),
+    Field(description="Names, or objects with a name and features; by default the task's declared actions."),
 ]
 Identifier = Annotated[str, Field(description="The id that `decide` returned.")]
 
 
-def _spoken(tool: Callable[..., Any]) -> Callable[..., Any]:
-    """What goes wrong is told to the agent with its code and cure."""
+def _with_errors(tool: Callable[..., Any]) -> Callable[..., Any]:
+    """Report errors to the agent with their code and hint."""
 
     @functools.wraps(tool)
     def call(*values: Any, **named: Any) -> Any:
@@ -61,44 +62,48 @@ class Tools:
     def __init__(self, project: Project) -> None:
         self._project = project
 
-    @_spoken
+    @_with_errors
     def decide(
         self,
         task: Task,
         text: Text = "",
         candidates: Offers = None,
         state: State = None,
-        episode: Annotated[str | None, Field(description="The session or conversation that it belongs to.")] = None,
-        role: Annotated[str, Field(description="Who asks, for example coder.")] = "",
-        id: Annotated[str | None, Field(description="A UUID of yours: the same id gives the same decision.")] = None,
+        episode: Annotated[
+            str | None, Field(description="The session or conversation that the decision belongs to.")
+        ] = None,
+        role: Annotated[str, Field(description="The role of the caller, for example coder.")] = "",
+        id: Annotated[
+            str | None, Field(description="A UUID that you choose: the same id returns the same decision.")
+        ] = None,
     ) -> dict[str, Any]:
-        """Choose one of the candidates. Do what it answers, then report how it went with `signal`."""
-        made = self._project.decide(task, text, candidates, state=state, episode=episode, role=role, id=id)
+        """Choose one of the candidates. Follow the answer, then report the outcome with `signal`."""
+        decision = self._project.decide(task, text, candidates, state=state, episode=episode, role=role, id=id)
         rewards = self._project.rewards(task)
         return {
-            "id": made.id,
-            "action": made.action,
-            "propensity": made.propensity,
-            "policy": made.policy,
+            "id": decision.id,
+            "action": decision.action,
+            "propensity": decision.propensity,
+            "policy": decision.policy,
             "signals": list(rewards.required or sorted(rewards.signals) or ("reward",)),
         }
 
-    @_spoken
+    @_with_errors
     def signal(
         self,
         id: Identifier,
         signals: Annotated[dict[str, float], Field(description="Named numbers, for example {'reward': 1.0}.")],
-        label: Annotated[str, Field(description="A word beside the numbers, for example the error's name.")] = "",
-        key: Annotated[str, Field(description="The same key again counts once.")] = "",
+        label: Annotated[str, Field(description="A short label, for example the name of an error.")] = "",
+        key: Annotated[str, Field(description="Signals with the same key are stored once.")] = "",
     ) -> dict[str, Any]:
-        """Say how a decision or an episode went, in named numbers. Report failures too."""
+        """Report the outcome of a decision or an episode as named numbers. Report failures too."""
         return {"new": self._project.signal(id, signals, rater=RATER, label=label, key=key)}
 
-    @_spoken
+    @_with_errors
     def score(
         self,
         task: Task,
-        candidate: Annotated[str | dict[str, Any], Field(description="A name, or a table with a name and features.")],
+        candidate: Annotated[str | dict[str, Any], Field(description="A name, or an object with a name and features.")],
         text: Text = "",
         state: State = None,
     ) -> dict[str, Any]:
@@ -106,31 +111,31 @@ class Tools:
         (row,) = self._project.rank(task, [candidate], text, state=state)
         return row.document()
 
-    @_spoken
+    @_with_errors
     def rank(self, task: Task, candidates: Offers = None, text: Text = "", state: State = None) -> dict[str, Any]:
-        """Put candidates in order of predicted reward; nothing is logged."""
+        """Sort candidates by predicted reward; nothing is logged."""
         return {"ranking": [row.document() for row in self._project.rank(task, candidates, text, state=state)]}
 
-    @_spoken
+    @_with_errors
     def explain(self, id: Identifier) -> dict[str, Any]:
-        """Who made a decision, why, with which probabilities, and how it went."""
+        """Which policy made a decision, why, with which probabilities, and the outcome."""
         return self._project.explain(id).document()
 
-    @_spoken
+    @_with_errors
     def status(self) -> dict[str, Any]:
-        """Every task: who decides now, how much has come in, what waits."""
+        """Every task: its current policy, its counts, and its pending candidates."""
         return {"tasks": [task.document() for task in self._project.status().tasks]}
 
 
 def server(project: Project, *, signals: bool = True) -> MCPServer[Any]:
-    """The tools over an open project."""
-    found: MCPServer[Any] = MCPServer("headway", instructions=_INSTRUCTIONS, log_level="WARNING")
+    """A server with the tools of an open project."""
+    mcp_server: MCPServer[Any] = MCPServer("headway", instructions=_INSTRUCTIONS, log_level="WARNING")
     tools = Tools(project)
     for tool in (tools.decide, tools.signal) if signals else (tools.decide,):
-        found.add_tool(tool, annotations=ToolAnnotations(destructive_hint=False, open_world_hint=False))
+        mcp_server.add_tool(tool, annotations=ToolAnnotations(destructive_hint=False, open_world_hint=False))
     for tool in (tools.score, tools.rank, tools.explain, tools.status):
-        found.add_tool(tool, annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))
-    return found
+        mcp_server.add_tool(tool, annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))
+    return mcp_server
 
 
 def serve_stdio(project: Project, *, signals: bool = True) -> None:

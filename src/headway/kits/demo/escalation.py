@@ -1,7 +1,7 @@
 """When to escalate from a primary model to a fallback: a routing generator with exact values, for tests of proof.
 
     world = Escalation()
-    rows = world.log(650, np.random.default_rng(42))      # what a router with stated probabilities would have logged
+    rows = world.log(650, np.random.default_rng(42))      # the log of a router with known probabilities
     world.value(world.rules)                              # 0.918: exact, not sampled
 
 The generator. Role uniform over eight; complexity c ~ U(0, 1); failures f uniform on {0, …, 4}. The behaviour policy
@@ -11,13 +11,13 @@ chooses the fallback with probability clip(.15 + .55c + .08f, .05, .95). The tra
 
 verification passes when r ≥ .5, and the reward is reward_v1's: r + .25 if it passed, r - .15 if not. Exact values:
 always primary .484, behaviour .834, rules by role .884, c > .8 or f ≥ 2 .918, always fallback .990. One constant action
-is best everywhere, so this world tests estimators and no learner.
+is best everywhere, so this world tests estimators, not learners.
 
 `Escalation(price=PRICE)` charges 0.3 for the fallback; then the best action depends on the context and a learner has
-something to find: always primary .484, always fallback .690, c > .8 or f ≥ 2 .714, the better action each time .744.
+something to learn: always primary .484, always fallback .690, c > .8 or f ≥ 2 .714, the better action each time .744.
 
-How values are exact: given c, f and the action, the mean over the noise is a closed form; the integral over c is taken
-by the midpoint rule on 20,000 points (error below 1e-8 for the policies named here, below 2e-5 for other thresholds).
+Why values are exact: given c, f and the action, the mean over the noise has a closed form; the integral over c uses the
+midpoint rule on 20,000 points (error below 1e-8 for the policies named here, below 2e-5 for other thresholds).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["ACTIONS", "FAILURES", "PRICE", "ROLES", "Escalation", "Logged", "Rule", "priced"]
+__all__ = ["ACTIONS", "FAILURES", "PRICE", "ROLES", "Escalation", "RouterLog", "Rule", "priced"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -55,8 +55,8 @@ _GRID = 20_000  # midpoints over complexity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Logged:
-    """What a router logged: one entry per decision."""
+class RouterLog:
+    """A router's log: one entry per decision."""
 
     role: Ints
     complexity: Floats
@@ -88,15 +88,15 @@ class Escalation:
         """Role, complexity and failures of n decisions."""
         return rng.integers(len(ROLES), size=n), rng.random(n), rng.integers(FAILURES, size=n)
 
-    def log(self, n: int, rng: np.random.Generator, behaviour: Rule | None = None) -> Logged:
-        """n decisions of a router (the world's own behaviour policy, unless another is given)."""
+    def log(self, n: int, rng: np.random.Generator, behaviour: Rule | None = None) -> RouterLog:
+        """n logged decisions of a router (by default the world's own behaviour policy)."""
         role, complexity, failures = self.contexts(n, rng)
         fallback = (behaviour or self.behaviour)(role, complexity, failures)
         action = (rng.random(n) < fallback).astype(np.int64)
         noise = rng.uniform(-_NOISE, _NOISE, size=n)
         trajectory = np.clip(_middle(complexity, failures, action) + noise, 0.0, 1.0)
         passed = trajectory >= _PASS_MARK
-        return Logged(
+        return RouterLog(
             role=role,
             complexity=complexity,
             failures=failures,
@@ -166,7 +166,7 @@ class Escalation:
 
     @staticmethod
     def role_rules(role: Ints, complexity: Floats, failures: Ints) -> Floats:
-        """Planner and architect: c > .8 or f ≥ 2; debugger: f ≥ 1; everybody else: f ≥ 2."""
+        """Planner and architect: c > .8 or f ≥ 2; debugger: f ≥ 1; other roles: f ≥ 2."""
         wary = (role == ROLES.index("planner")) | (role == ROLES.index("architect"))
         least = np.where(role == ROLES.index("debugger"), 1, 2)
         escalates: Floats = ((failures >= least) | (wary & (complexity > 0.8))).astype(np.float64)

@@ -1,9 +1,9 @@
-"""The project that `headway up --demo` runs in, and what is planted in it. Everything in it is synthetic.
+"""The project of `headway up --demo`, and the harmful candidate planted in it. Everything in it is synthetic.
 
-Two tasks. `route`: small or large model; nobody knows at first, the loop learns, proves and promotes by itself; then a
-candidate that learned from flipped rewards is planted, and the gate has to refuse it. `draft`: the house's model, by
-rule, or a vendor's; the vendor's is better until, one day, it is not: by then a candidate acts as a canary on a share
-of the traffic, and the loop has to end it.
+Two tasks. `route` chooses a small or a large model; the loop learns, proves and promotes by itself; then a candidate
+that learned from flipped rewards is planted, and the gate must refuse it. `draft` chooses the in-house model (the rule)
+or a vendor's; the vendor's is better until it degrades. By then a candidate decides on a share of the traffic as a
+canary, and the loop must end it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SETTINGS = f"""\
 {MARK} Everything in this project is synthetic: traffic from a sample world.
 
 [store]
-synthetic = true                                  # every decision here is marked as made up, whoever asks for it
+synthetic = true                                  # every decision here is marked synthetic, whoever requests it
 
 [watch]
 interval_s = 1
@@ -38,7 +38,7 @@ reward = {{ solved = 1.0, cost_usd = -20.0 }}
 retrain_after = 200
 promote = "auto"                                  # a verdict that passes is acted on
 
-[tasks.draft]                                     # whose model writes the first draft?
+[tasks.draft]                                     # which model writes the first draft?
 actions = ["house", "vendor"]
 reward = {{ accepted = 1.0 }}
 rules = [{{ when = "text_length >= 0", use = "house" }}]
@@ -51,41 +51,41 @@ PLANTED = "planted by the demo: it learned from flipped rewards, so that the gat
 
 
 def prepare(folder: Path) -> None:
-    """A folder for the demo: an empty one, or one that a demo has used before. Never a project with real decisions."""
+    """Prepare a folder for the demo: an empty one, or an earlier demo's. Never a project with real decisions."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "headway.toml"
     if settings.exists():
         text = settings.read_text("utf-8", "replace")
         if not text.startswith(MARK):
-            raise _not_here(f"{settings} is not the demo's")
+            raise _not_here(f"{settings} was not written by the demo")
         own_store(folder)
         return
     if (folder / ".headway" / "headway.db").exists():
-        raise _not_here(f"there is a project in {str(folder.resolve())!r} already")
+        raise _not_here(f"{str(folder.resolve())!r} already contains a project")
     own_store(folder)
     settings.write_text(SETTINGS, "utf-8")
 
 
 def own_store(folder: Path) -> None:
-    """What is made up never goes into a store that others share, whatever HEADWAY_STORE_URL says."""
+    """Refuse a shared store: synthetic data never goes there, even if HEADWAY_STORE_URL is set."""
     if not load(folder).store.embedded:
         raise Conflict(
-            "The demo does not mix with a shared store, and HEADWAY_STORE_URL names one.",
+            "The demo cannot use a shared store, but HEADWAY_STORE_URL names one.",
             code="not_a_demo",
-            hint="Run it without the variable: env -u HEADWAY_STORE_URL headway …",
+            hint="Unset the variable: env -u HEADWAY_STORE_URL headway …",
         )
 
 
 def _not_here(why: str) -> Conflict:
     return Conflict(
-        f"The demo does not mix with your project: {why}.",
+        f"The demo cannot use this folder: {why}.",
         code="not_a_demo",
-        hint="Give it a folder of its own: headway -C demo up --demo",
+        hint="Use a separate folder: headway -C demo up --demo",
     )
 
 
 def plant(project: Project, task: str = "route") -> str:
-    """Add a candidate that learned the opposite of what is true; returns its reference."""
+    """Add a candidate that learned from flipped rewards; returns its reference."""
     from headway.kits.demo.routing import two_arms
     from headway.project import Project as Scratch
 
@@ -93,14 +93,16 @@ def plant(project: Project, task: str = "route") -> str:
         tempfile.TemporaryDirectory(prefix="headway-demo-") as scratch,
         Scratch(Path(scratch), environ={}, seed=11, source="synthetic") as other,
     ):
-        asks = list(two_arms().sample(400, 99))
-        considered = [other.consider(task, ask.text, ["small", "large"], state=dict(ask.state)) for ask in asks]
+        prompts = list(two_arms().sample(400, 99))
+        considered = [
+            other.consider(task, prompt.text, ["small", "large"], state=dict(prompt.state)) for prompt in prompts
+        ]
         rows = []
-        for pick, ask in zip(other.submit(considered).result(), asks, strict=True):
-            rows += other.checked_signals(pick.id, {"reward": -ask.outcome(pick.action)})
+        for pick, prompt in zip(other.submit(considered).result(), prompts, strict=True):
+            rows += other.checked_signals(pick.id, {"reward": -prompt.outcome(pick.action)})
         other.submit_signals(rows).result()
         header, tensors = other.registry.load(other.registry.find(other.learn(task)), task=task)
-        tensors = {name: each.copy() for name, each in tensors.items()}
+        tensors = {name: tensor.copy() for name, tensor in tensors.items()}
     learned = Learned(
         family=header.family,
         tensors=tensors,

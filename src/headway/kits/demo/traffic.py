@@ -1,7 +1,7 @@
-"""The demo's users: `python -m headway.kits.demo.traffic FOLDER --url URL` asks and rates over HTTP like any client.
+"""The demo's users: `python -m headway.kits.demo.traffic FOLDER --url URL` decides and rates over HTTP like any client.
 
-It tells its story as it goes, one line each, and slows down once the story is told. Who decides, and that everything is
-synthetic, is the server's to say: a client cannot.
+It prints one line per event of the story, and slows down once the story has ended. The server marks everything as
+synthetic; a client cannot.
 """
 
 from __future__ import annotations
@@ -19,85 +19,86 @@ from typing import Any
 import httpx
 
 from headway.kits.demo.planted import PLANTED, plant
-from headway.kits.demo.routing import LARGE, SMALL, Ask, two_arms
+from headway.kits.demo.routing import LARGE, SMALL, RoutingPrompt, two_arms
 
 __all__ = ["Demo", "main"]
 
 _RATE = {"route": 24.0, "draft": 20.0}  # decisions per second while the story lasts
-_AFTER = 1.5  # both together, afterwards
+_AFTER = 1.5  # for both tasks together, afterwards
 _UNRATED = 0.01
-_COST_USD = {arm.name: arm.cost / 20.0 for arm in (SMALL, LARGE)}  # the task's reward takes 20 per dollar
-_HOUSE, _VENDOR, _SPOILT = 0.62, 0.82, 0.25  # how often a draft is accepted
-_TURN_AFTER = 150  # decisions under the canary before the vendor's model changes
+_COST_USD = {arm.name: arm.cost / 20.0 for arm in (SMALL, LARGE)}  # the task's reward subtracts 20 per dollar
+_HOUSE, _VENDOR, _DEGRADED = 0.62, 0.82, 0.25  # how often a draft is accepted
+_TURN_AFTER = 150  # decisions under the canary before the vendor's model degrades
 _TRIES = 8
 
 
 class Demo:
-    """Traffic over HTTP, and a plot that follows what the ledger says."""
+    """Traffic over HTTP, and a plot that follows the ledger."""
 
     def __init__(self, folder: Path, url: str, say: Callable[[str], None], *, seed: int = 7) -> None:
         self.folder = folder
-        self.said: set[str] = set()
+        self.events: set[str] = set()
         self._url = url
         self._say = say
         self._random = Random(seed)
-        self._asks = {task: _endless(seed + place) for place, task in enumerate(_RATE)}
-        self._spoilt = False
+        self._prompts = {task: _endless(seed + place) for place, task in enumerate(_RATE)}
+        self._degraded = False
         self._drafts = 0
         self._canary_from: int | None = None
         self._planted = ""
-        self._spoilt_policy = ""
+        self._degraded_policy = ""
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         async with httpx.AsyncClient(base_url=self._url, timeout=10.0) as client, asyncio.TaskGroup() as group:
             for task in _RATE:
                 group.create_task(self._users(client, task, group))
             group.create_task(self._plot(client))
 
     @property
-    def told(self) -> bool:
-        return {"promoted", "refused", "ended"} <= self.said
+    def story_over(self) -> bool:
+        """The loop promoted a policy, refused the harmful one, and ended the bad canary."""
+        return {"promoted", "refused", "ended"} <= self.events
 
     # -- users
 
     async def _users(self, client: httpx.AsyncClient, task: str, group: asyncio.TaskGroup) -> None:
-        """One ask after another, at random moments; several may be under way."""
+        """Send prompts at random times; several may be in progress."""
         while True:
-            rate = _AFTER / len(_RATE) if self.told else _RATE[task]
+            rate = _AFTER / len(_RATE) if self.story_over else _RATE[task]
             await asyncio.sleep(self._random.expovariate(rate))
-            group.create_task(self._one(client, task, next(self._asks[task])))
+            group.create_task(self._one(client, task, next(self._prompts[task])))
 
-    async def _one(self, client: httpx.AsyncClient, task: str, ask: Ask) -> None:
-        body: dict[str, Any] = {"task": task, "text": ask.text, "role": ask.role, "id": str(uuid.uuid4())}
+    async def _one(self, client: httpx.AsyncClient, task: str, prompt: RoutingPrompt) -> None:
+        body: dict[str, Any] = {"task": task, "text": prompt.text, "role": prompt.role, "id": str(uuid.uuid4())}
         if task == "route":
-            body["state"] = dict(ask.state)
+            body["state"] = dict(prompt.state)
         answer = await self._post(client, "/v1/decisions", body)
         if answer is None or self._random.random() < _UNRATED:
             return
-        signals: dict[str, Any] = self._outcome(task, ask, str(answer["action"]))
-        await asyncio.sleep(self._random.expovariate(2.0))  # people take a moment to see how it went
+        signals: dict[str, Any] = self._outcome(task, prompt, str(answer["action"]))
+        await asyncio.sleep(self._random.expovariate(2.0))  # people need a moment to rate
         await self._post(client, f"/v1/decisions/{answer['id']}/signals", signals)
 
-    def _outcome(self, task: str, ask: Ask, action: str) -> dict[str, Any]:
+    def _outcome(self, task: str, prompt: RoutingPrompt, action: str) -> dict[str, Any]:
         latency = self._random.lognormvariate(0.0, 0.4) * {"small": 0.4, "large": 1.6}.get(action, 0.8)
         if task == "route":
             cost = next(arm.cost for arm in (SMALL, LARGE) if arm.name == action)
-            solved = ask.outcome(action) + cost
+            solved = prompt.outcome(action) + cost
             return {"solved": round(solved, 6), "cost_usd": _COST_USD[action], "latency_s": round(latency, 3)}
         self._drafts += 1
-        chance = _HOUSE if action == "house" else _SPOILT if self._spoilt else _VENDOR
+        chance = _HOUSE if action == "house" else _DEGRADED if self._degraded else _VENDOR
         return {"accepted": 1.0 if self._random.random() < chance else 0.0, "latency_s": round(latency, 3)}
 
     async def _post(self, client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> dict[str, Any] | None:
-        """The answer; a server that is away for a moment is asked again: a client's id makes that safe."""
+        """The answer; retried while the server is unavailable, which is safe because requests carry a client id."""
         for tries in range(_TRIES):
             try:
                 answer = await client.post(path, json=body)
                 if answer.status_code < 400:
                     return dict(answer.json()) if answer.content else {}
                 if answer.status_code not in (429, 503):
-                    self._once(f"status {answer.status_code}", f"the server said {answer.text[:200]}")
+                    self._once(f"status {answer.status_code}", f"the server answered {answer.text[:200]}")
                     return None
             except httpx.HTTPError:
                 pass
@@ -107,31 +108,31 @@ class Demo:
     # -- the plot
 
     async def _plot(self, client: httpx.AsyncClient) -> None:
-        """Twice a second: what does the ledger say, and what follows from it?"""
+        """Read the ledger twice a second and advance the story."""
         while True:
             await asyncio.sleep(0.5)
             try:
                 rows = (await client.get("/v1/ledger")).json()["ledger"]
                 await self._follow(rows, client)
             except (httpx.HTTPError, ValueError, KeyError):
-                continue  # the server is being started again
+                continue  # the server is restarting
 
     async def _follow(self, rows: list[dict[str, Any]], client: httpx.AsyncClient) -> None:
         route = [row for row in rows if row["task"] == "route"]
         for row in route:
             if row["why"] == PLANTED:
-                self._planted = row["policy"]  # by an earlier run, or a moment ago
+                self._planted = row["policy"]  # by an earlier run, or just now
         promoted = [row for row in route if row["kind"] == "promote"]
         if promoted:
             self._once("promoted", f"{promoted[0]['policy']} was learned, proven and promoted by the gate")
             if not self._planted:
                 self._planted = await asyncio.to_thread(self._plant)
                 self._once("planted", f"a harmful candidate was planted: {self._planted}")
-        if self._planted and "refused" not in self.said:
-            await self._look_for_refusal(client)
+        if self._planted and "refused" not in self.events:
+            await self._check_refusal(client)
         self._follow_draft([row for row in rows if row["task"] == "draft"])
 
-    async def _look_for_refusal(self, client: httpx.AsyncClient) -> None:
+    async def _check_refusal(self, client: httpx.AsyncClient) -> None:
         for job in (await client.get("/v1/jobs")).json()["jobs"]:
             result = job["result"] or {}
             if result.get("proved") == self._planted and result.get("verdict") in ("refused", "worse"):
@@ -141,17 +142,17 @@ class Demo:
         ended = [row for row in rows if row["kind"] == "retire" and row["why"].startswith("automatic")]
         canaries = [row for row in rows if row["kind"] == "canary" and row["detail"].get("share")]
         if ended:
-            self._once("ended", f"the canary {ended[0]['policy']} turned bad and was ended: {ended[0]['why']}")
-            if self._spoilt:
-                self._spoilt = False
+            self._once("ended", f"the canary {ended[0]['policy']} got worse and was ended: {ended[0]['why']}")
+            if self._degraded:
+                self._degraded = False
                 self._once("repaired", "the vendor repaired its model")
         elif canaries:
             if self._canary_from is None:
                 self._canary_from = self._drafts
                 self._once("canary", f"{canaries[-1]['policy']} decides on a share of the drafts (canary)")
-            elif not self._spoilt and self._drafts - self._canary_from >= _TURN_AFTER:
-                self._spoilt = True
-                self._once("spoilt", "the vendor changed its model without telling: its drafts are bad now")
+            elif not self._degraded and self._drafts - self._canary_from >= _TURN_AFTER:
+                self._degraded = True
+                self._once("degraded", "the vendor changed its model without notice: its drafts are bad now")
 
     def _plant(self) -> str:
         from headway.project import Project
@@ -160,13 +161,13 @@ class Demo:
             return plant(project)
 
     def _once(self, key: str, line: str) -> None:
-        if key not in self.said:
-            self.said.add(key)
+        if key not in self.events:
+            self.events.add(key)
             self._say(line)
 
 
-def _endless(seed: int) -> Iterator[Ask]:
-    """Asks of the sample world, for ever; other ones at every start."""
+def _endless(seed: int) -> Iterator[RoutingPrompt]:
+    """Endless prompts of the sample world, different at every start."""
     start = int(time.time()) % 1_000_000
     while True:
         yield from two_arms().sample(5000, seed * 1_000_003 + start)
@@ -174,11 +175,11 @@ def _endless(seed: int) -> Iterator[Ask]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="headway.kits.demo.traffic", description="Made-up users for the demo.")
+    parser = argparse.ArgumentParser(prog="headway.kits.demo.traffic", description="Synthetic users for the demo.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--url", required=True)
-    asked = parser.parse_args(arguments)
-    asyncio.run(Demo(asked.folder, asked.url, _say).run())
+    options = parser.parse_args(arguments)
+    asyncio.run(Demo(options.folder, options.url, _say).run())
     return 0
 
 

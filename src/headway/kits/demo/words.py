@@ -1,8 +1,8 @@
 """The vocabulary of the sample world: eight kinds of work, each in three grades of difficulty.
 
-A prompt is an opening of its kind with the blanks filled in, then one or two requirements of its grade. The blanks of
-the grade (`work`) and the requirements tell how hard the prompt is; the others (`SETTING`) are scenery. A reader of the
-words can therefore tell the grade, and so can a model of them.
+A prompt is an opening of its kind with the blanks filled in, then one or two requirements of its grade. The graded
+blank (`work`) and the requirements tell how hard the prompt is; the other blanks (`SETTING`) are noise. A model can
+therefore learn the grade from the text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["KINDS", "REQUIREMENTS", "SETTING", "Kind"]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of work: how prompts open, what is asked in each grade, how hard it is, how grades are shared out."""
+    """One kind of work: its openings, its tasks per grade, its difficulty, and the shares of the grades."""
 
     name: str
     role: str

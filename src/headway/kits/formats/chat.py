@@ -127,16 +127,16 @@ def _custom(row: dict[str, Any]) -> str:
     return name_of(row, "custom_id", optional=True)
 
 
-def _body(found: dict[str, Any]) -> dict[str, Any]:
+def _body(side: dict[str, Any]) -> dict[str, Any]:
     """The batch API wraps both sides: {"status_code", "body"}."""
-    inner = found.get("body")
-    return inner if isinstance(inner, dict) else found
+    inner = side.get("body")
+    return inner if isinstance(inner, dict) else side
 
 
 def _turns(messages: object, path: str) -> list[tuple[str, str]]:
     if not isinstance(messages, list):
         raise Wrong(path, f"{path} is {shown(messages)}, expected a list of messages.")
-    return [_turn(each, f"{path}[{place}]") for place, each in enumerate(messages)]
+    return [_turn(message, f"{path}[{place}]") for place, message in enumerate(messages)]
 
 
 def _turn(message: object, path: str) -> tuple[str, str]:

@@ -35,13 +35,13 @@ _LOOKED_AT = 1000  # rows that tell which columns there are
 def read_columns(rows: Iterable[Row | Problem], options: Options) -> Iterator[Record | Problem]:
     stream = iter(rows)
     first = list(islice(stream, _LOOKED_AT))
-    names = dict.fromkeys(name for each in first if not isinstance(each, Problem) for name in each[1])
+    names = dict.fromkeys(name for item in first if not isinstance(item, Problem) for name in item[1])
     plan = _Plan(_mapping(list(names), options), options.candidates) if names else None
-    for each in chain(first, stream):
-        if isinstance(each, Problem):
-            yield each
+    for item in chain(first, stream):
+        if isinstance(item, Problem):
+            yield item
             continue
-        line, row = each
+        line, row = item
         if plan is None:
             plan = _Plan(_mapping(list(row), options), options.candidates)
         try:
@@ -136,45 +136,45 @@ class _Plan:
         return None if theirs is None else row.get(theirs)
 
     def _text(self, row: dict[str, Any], ours: str) -> str:
-        found = self._get(row, ours)
-        if found is None:
+        value = self._get(row, ours)
+        if value is None:
             return ""
-        if isinstance(found, (int, float)) and not isinstance(found, bool):
-            found = str(found)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            value = str(value)
         field = self._called[ours]
-        if not isinstance(found, str):
-            raise Wrong(field, f"{field} is {shown(found)}, expected a text.")
-        return checked_text(field, found)
+        if not isinstance(value, str):
+            raise Wrong(field, f"{field} is {shown(value)}, expected a text.")
+        return checked_text(field, value)
 
     def _name(self, row: dict[str, Any], ours: str) -> str:
-        found = self._get(row, ours)
-        if found is None:
+        value = self._get(row, ours)
+        if value is None:
             return ""
         field = self._called[ours]
-        return name_of({field: found}, field)
+        return name_of({field: value}, field)
 
     def _number(self, row: dict[str, Any], ours: str) -> float | None:
-        found = self._get(row, ours)
-        if found is None:
+        value = self._get(row, ours)
+        if value is None:
             return None
-        if type(found) is float and isfinite(found):  # the usual case
-            return found
+        if type(value) is float and isfinite(value):  # the usual case
+            return value
         field = self._called[ours]
-        return number({field: found}, field, optional=True, words=True)
+        return number({field: value}, field, optional=True, words=True)
 
     def _moment(self, row: dict[str, Any]) -> float | None:
-        found = self._get(row, "at")
-        if found is None:
+        value = self._get(row, "at")
+        if value is None:
             return None
         field = self._called["at"]
-        return moment({field: found}, field, optional=True)
+        return moment({field: value}, field, optional=True)
 
     def _step(self, row: dict[str, Any]) -> int | None:
-        found = self._get(row, "step")
-        if found is None:
+        value = self._get(row, "step")
+        if value is None:
             return None
         field = self._called["step"]
-        return integer({field: found}, field, words=True)
+        return integer({field: value}, field, words=True)
 
     def _candidates(self, row: dict[str, Any], action: str) -> tuple[Candidate, ...]:
         """What could be chosen: the row's word, else the caller's, else only what was chosen is known."""
@@ -182,23 +182,23 @@ class _Plan:
         field = self._called.get("candidates", "")
         if isinstance(given, str):
             given = _listed(given, field)
-        if given is not None and not (isinstance(given, list) and all(isinstance(each, str) for each in given)):
+        if given is not None and not (isinstance(given, list) and all(isinstance(name, str) for name in given)):
             raise Wrong(field, f"{field} is {shown(given)}, expected a list of names.")
         names = tuple(given) if given else self._given or (action,)
-        found = self._sets.get(names)
-        if found is None:
+        candidates = self._sets.get(names)
+        if candidates is None:
             if "" in names or len(set(names)) < len(names):
                 raise Wrong(field, f"{field} is {shown(list(names))}, expected different names.")
             if len(self._sets) > 4096:
                 self._sets.clear()
-            found = self._sets[names] = tuple(Candidate(each) for each in names)
+            candidates = self._sets[names] = tuple(Candidate(name) for name in names)
         if action not in names:
             raise Wrong(
                 self._called["action"],
                 f"{action!r} is not among the candidates {shown(list(names))}.",
                 "Name them all.",
             )
-        return found
+        return candidates
 
     def _probabilities(
         self, row: dict[str, Any], candidates: tuple[Candidate, ...], action: str
@@ -220,12 +220,12 @@ class _Plan:
                 "Say what could be chosen: --map candidates=COLUMN, or --candidates small,large.",
             )
         rest = (1.0 - given) / (len(candidates) - 1) if len(candidates) > 1 else 0.0
-        return tuple(given if each.name == action else rest for each in candidates)
+        return tuple(given if candidate.name == action else rest for candidate in candidates)
 
 
 def _listed(text: str, field: str) -> object:
     if not text.lstrip().startswith("["):
-        return [each.strip() for each in text.split("|")]
+        return [name.strip() for name in text.split("|")]
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -235,9 +235,9 @@ def _listed(text: str, field: str) -> object:
 def _source(said: str) -> Source:
     if not said:
         return "imported"
-    for each in SOURCES:
-        if each == said:
-            return "imported" if each == "real" else each
+    for source in SOURCES:
+        if source == said:
+            return "imported" if source == "real" else source
     raise Wrong("source", f"source is {said!r}, expected one of {', '.join(SOURCES)}.")
 
 

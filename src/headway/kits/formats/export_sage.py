@@ -26,9 +26,9 @@ def writer(file: IO[str], database: Database, left_out: Counter[str]) -> Callabl
     """Writes pages of exported records as routing rows."""
 
     def write(page: Sequence[Record]) -> None:
-        rest = _rest(database, [each["id"] for each in page])
-        for each in page:
-            row, why = _row(each, rest.get(each["id"]))
+        rest = _rest(database, [record["id"] for record in page])
+        for record in page:
+            row, why = _row(record, rest.get(record["id"]))
             if row is None:
                 left_out[why] += 1
             else:
@@ -38,50 +38,50 @@ def writer(file: IO[str], database: Database, left_out: Counter[str]) -> Callabl
 
 
 def _rest(database: Database, ids: Sequence[str]) -> dict[str, Record]:
-    found: dict[str, Record] = {}
+    rests: dict[str, Record] = {}
     for start in range(0, len(ids), _MARKS):
-        some = [id_bytes(each) for each in ids[start : start + _MARKS]]
+        some = [id_bytes(id_) for id_ in ids[start : start + _MARKS]]
         rows = database.query(
             "SELECT i.decision, i.rest FROM imported i JOIN imports f ON f.id = i.import_id "
             f"WHERE f.format = 'sage-routing' AND i.decision IN ({', '.join('?' * len(some))})",
             some,
         )
-        found.update({id_text(bytes(raw)): json.loads(rest) for raw, rest in rows if rest is not None})
-    return found
+        rests.update({id_text(bytes(raw)): json.loads(rest) for raw, rest in rows if rest is not None})
+    return rests
 
 
-def _row(each: Record, rest: Record | None) -> tuple[Record | None, str]:
-    signals = {signal["name"]: signal["value"] for signal in each["signals"]}
+def _row(record: Record, rest: Record | None) -> tuple[Record | None, str]:
+    signals = {signal["name"]: signal["value"] for signal in record["signals"]}
     if rest is not None:
         if rest.get("reward") is not None and "reward" not in signals:
             return None, "reward withdrawn"
         if "reward" in signals and signals["reward"] != rest.get("reward"):
             rest["reward"] = signals["reward"]
         return rest, ""
-    reward = each["reward"] if each["reward"] is not None else signals.get("reward")
+    reward = record["reward"] if record["reward"] is not None else signals.get("reward")
     if reward is None:
         return None, "no reward"
-    names = [one if isinstance(one, str) else one["name"] for one in each["candidates"]]
+    names = [one if isinstance(one, str) else one["name"] for one in record["candidates"]]
     if len(names) != 2:
         return None, "not two candidates"
-    session, _, task = (each["episode"] or "").partition("/")
-    state = each["state"]
+    session, _, task = (record["episode"] or "").partition("/")
+    state = record["state"]
     values = (
         "1",
         session,
-        task or each["id"],
-        each["role"],
-        each["at"],
+        task or record["id"],
+        record["role"],
+        record["at"],
         state.get("task_complexity_score", 0.0),
         state.get("primary_failure_count", 0),
-        names.index(each["action"]),
+        names.index(record["action"]),
         names[0],
         names[1],
-        each["action"],
+        record["action"],
         reward,
         bool(signals.get("terminal", 1.0)),
-        each["reward_version"] or "",
-        "synthetic" if each["source"] == "synthetic" else "real",
+        record["reward_version"] or "",
+        "synthetic" if record["source"] == "synthetic" else "real",
         state,
     )
     return dict(zip(FIELDS, values, strict=True)), ""

@@ -81,13 +81,13 @@ def signals_of(
     values: dict[str, Any], path: str, at: float | None, rater: str, left: list[str], *, words: bool = False
 ) -> tuple[ImportedSignal, ...]:
     """Every number of an object as a signal; true and false are 1 and 0."""
-    found = []
+    signals = []
     for name, value in flat(values, path, left=left, words=words).items():
         if isinstance(value, (bool, int, float)):
-            found.append(ImportedSignal(name=name, value=finite(f"{path}.{name}", value), rater=rater, at=at))
+            signals.append(ImportedSignal(name=name, value=finite(f"{path}.{name}", value), rater=rater, at=at))
         else:
             left.append(f"{path}.{name}")
-    return tuple(found)
+    return tuple(signals)
 
 
 BUFFER = Format(

@@ -86,11 +86,11 @@ def read_events(rows: Iterable[Row | Problem], _: Options) -> Iterator[Record | 
     """Scored evaluations and reviews as they come; a flow once it completes, fails, or the file ends."""
     flows: dict[tuple[str, str], tuple[int, Record]] = {}
     last = 0.0
-    for each in rows:
-        if isinstance(each, Problem):
-            yield each
+    for item in rows:
+        if isinstance(item, Problem):
+            yield item
             continue
-        line, row = each
+        line, row = item
         try:
             kind = name_of(row, "type")
             at = moment(row, "ts")

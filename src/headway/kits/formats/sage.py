@@ -98,19 +98,19 @@ def looks_like_journal(row: dict[str, Any]) -> bool:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _OpenDecision:
     record: Record
     model: str
 
 
 def read_journal(rows: Iterable[Row | Problem], options: Options) -> Iterator[Record | Skipped | Problem]:
     """Decisions with the step that tells how they went; a decision without one comes when it is certain."""
-    waiting: dict[tuple[str, str, str], _Waiting] = {}
-    for each in rows:
-        if isinstance(each, Problem):
-            yield each
+    waiting: dict[tuple[str, str, str], _OpenDecision] = {}
+    for item in rows:
+        if isinstance(item, Problem):
+            yield item
             continue
-        line, row = each
+        line, row = item
         try:
             kind = name_of(row, "type", optional=True)
             if kind not in (STEP, DECISION):
@@ -120,12 +120,12 @@ def read_journal(rows: Iterable[Row | Problem], options: Options) -> Iterator[Re
             task, agent = name_of(row, "task_id", optional=True), _agent(row)
             key = (session, task, agent)
             if kind == DECISION:
-                found = _decision(line, row, session, task, agent)
+                decision = _decision(line, row, session, task, agent)
                 if key in waiting:
                     yield waiting.pop(key).record  # nothing was heard of it before the next one
                 elif len(waiting) >= _OPEN:
                     yield waiting.pop(next(iter(waiting))).record
-                waiting[key] = _Waiting(found, found.action)
+                waiting[key] = _OpenDecision(decision, decision.action)
                 continue
             step = _step(line, row, session, task, agent)
             held = waiting.get(key)
@@ -224,7 +224,7 @@ def _joined(decision: Record, step: Record) -> Record:
     return replace(
         decision,
         state={**step.state, **decision.state},
-        signals=(*step.signals, *(each for each in decision.signals if each.name not in step.labels())),
+        signals=(*step.signals, *(signal for signal in decision.signals if signal.name not in step.labels())),
         source="synthetic" if "synthetic" in (step.source, decision.source) else decision.source,
         ignored=(*decision.ignored, *step.ignored),
         schema=f"{DECISION} + {STEP}",
@@ -246,7 +246,7 @@ def _state(row: dict[str, Any], at: float | None, left: list[str]) -> tuple[dict
 
 
 def _models(primary: str, fallback: str, chosen: str) -> tuple[Candidate, ...]:
-    return tuple(Candidate(name) for name in dict.fromkeys(each for each in (primary, fallback, chosen) if each))
+    return tuple(Candidate(name) for name in dict.fromkeys(name for name in (primary, fallback, chosen) if name))
 
 
 def _probabilities(row: dict[str, Any], candidates: tuple[Candidate, ...], chosen: str) -> tuple[float, ...] | None:
@@ -256,7 +256,7 @@ def _probabilities(row: dict[str, Any], candidates: tuple[Candidate, ...], chose
     if not 0.0 < given <= 1.0 or (len(candidates) == 1 and given != 1.0):
         raise Wrong("propensity", f"propensity is {given!r}, expected above 0 and at most 1 over the candidates.")
     rest = (1.0 - given) / (len(candidates) - 1) if len(candidates) > 1 else 0.0
-    return tuple(given if each.name == chosen else rest for each in candidates)
+    return tuple(given if candidate.name == chosen else rest for candidate in candidates)
 
 
 def _source(said: str) -> Source:

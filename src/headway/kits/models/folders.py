@@ -1,6 +1,6 @@
-"""Hugging Face folders: what a usable one holds, and copying one into the cache.
+"""Check Hugging Face folders, and copy them into the cache.
 
-Weights are safetensors only: the other formats are pickles, which run code when they are read.
+Only safetensors weights are accepted: the other formats are pickles, which can run code when they are loaded.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from headway.kits.models import store
-from headway.kits.models.store import Model, Say
+from headway.kits.models.store import InstalledModel, Say
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.protocols import Progress
 
@@ -21,19 +21,19 @@ _CHUNK = 1 << 22
 
 
 def is_path(name: str | Path) -> bool:
-    """Whether a path is meant and not a name: ./x, ../x, ~/x, /x, or a Path."""
+    """Whether this is a path and not a name: ./x, ../x, ~/x, /x, or a Path."""
     return isinstance(name, Path) or name.startswith((".", "/", "~"))
 
 
 def usable(folder: Path) -> Path:
-    """The folder itself, absolute, if it holds a model that can be used."""
+    """The absolute path of the folder; raises unless it contains a usable model."""
     if not folder.is_dir():
         raise UnknownName(f"There is no folder {str(folder)!r}.", code="no_folder", hint="Check the path.")
     folder = folder.resolve()
     if not (folder / "config.json").is_file():
-        raise _bad(folder, "it has no config.json", "Name the folder that save_pretrained() wrote.")
+        raise _bad(folder, "it has no config.json", "Use the folder that save_pretrained() wrote.")
     if not any(folder.glob("*.safetensors")):
-        raise _bad(folder, "it has no *.safetensors", "Save it with save_pretrained(): pickled weights are not read.")
+        raise _bad(folder, "it has no *.safetensors", "Save it with save_pretrained(): pickled weights are not loaded.")
     if not (folder / "tokenizer.json").is_file():
         raise _bad(folder, "it has no tokenizer.json", "Save the tokenizer into it: tokenizer.save_pretrained(folder).")
     kind_of(folder)
@@ -41,7 +41,7 @@ def usable(folder: Path) -> Path:
 
 
 def kind_of(folder: Path) -> str:
-    """ "language" for a model that writes, "text" for one that only reads."""
+    """ "language" for a model that generates text, "text" for one that only encodes it."""
     try:
         config = json.loads((folder / "config.json").read_text("utf-8"))
         names = " ".join(config.get("architectures") or [])
@@ -52,14 +52,14 @@ def kind_of(folder: Path) -> str:
 
 def add_folder(
     folder: Path, name: str, cache: Path, *, again: bool, progress: Progress, say: Say | None = None
-) -> Model:
-    """Copies a folder into the cache under a name."""
+) -> InstalledModel:
+    """Copy a folder into the cache under a name."""
     folder = usable(folder)
     name = store.named(name or folder.name.lower())
     with store.locked(name, cache, say):
         source = {"folder": str(folder)}
         present(name, cache, source, again)
-        files = [each for each in sorted(folder.iterdir()) if each.is_file() and is_wanted(each.name)]
+        files = [path for path in sorted(folder.iterdir()) if path.is_file() and is_wanted(path.name)]
         whole, done = sum(path.stat().st_size for path in files), 0
         store.fits(cache, whole, name)
         with store.work(name, cache) as made_in:
@@ -75,19 +75,19 @@ def add_folder(
 
 
 def is_wanted(name: str) -> bool:
-    """Whether a file of a model is copied or fetched: configuration, words, texts and safe weights, no folders."""
-    return "/" not in name and name != store.MANIFEST and any(fnmatch(name, each) for each in _PATTERNS)
+    """Whether a file is copied or fetched: configuration, vocabulary, texts and safe weights; no folders."""
+    return "/" not in name and name != store.MANIFEST and any(fnmatch(name, pattern) for pattern in _PATTERNS)
 
 
-def present(name: str, cache: Path, source: dict[str, str], again: bool) -> Model | None:
-    """The model of that name from the same source; an error where another has the name and is not to be replaced."""
+def present(name: str, cache: Path, source: dict[str, str], again: bool) -> InstalledModel | None:
+    """The intact model of that name and source, or None; raises if a model from another source has the name."""
     model = store.look(name, cache)
     if model is None or again or model.problem:
         return None
     if {**model.source, **source} != dict(model.source):
-        told = ", ".join(f"{key} {value}" for key, value in model.source.items() if key != "sha256")
+        origin = ", ".join(f"{key} {value}" for key, value in model.source.items() if key != "sha256")
         raise Conflict(
-            f"There is a model {name!r} already ({told}).",
+            f"There is a model {name!r} already ({origin}).",
             code="model_exists",
             hint=f"Choose another --name, or replace it with --again, or remove it: headway models remove {name}",
         )
@@ -95,4 +95,4 @@ def present(name: str, cache: Path, source: dict[str, str], again: bool) -> Mode
 
 
 def _bad(folder: Path, why: str, hint: str) -> InvalidInput:
-    return InvalidInput(f"{str(folder)!r} is not a model that can be used: {why}.", code="bad_model", hint=hint)
+    return InvalidInput(f"{str(folder)!r} is not a usable model: {why}.", code="bad_model", hint=hint)

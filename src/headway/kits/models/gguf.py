@@ -1,10 +1,10 @@
-"""GGUF, as far as the embedded model needs it: metadata and tensors of F32, F16, Q8_0, Q4_0 and Q4_1, in numpy.
+"""Read GGUF, as far as the embedded model needs it: metadata and tensors of F32, F16, Q8_0, Q4_0 and Q4_1, in numpy.
 
     content = read(path)
     content.fields["llama.block_count"]           # 30
     content.tensor("token_embd.weight")           # float32 [49152, 576]
 
-The package `gguf` reads the same in eleven seconds, because it makes an array of every token; this takes a half.
+The package `gguf` needs eleven seconds, because it creates an array per token; this module needs half a second.
 https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 Not covered: big-endian files, versions 1 and 2, the k-quants.
@@ -36,14 +36,14 @@ _TYPES = {0: ("F32", 1, 4), 1: ("F16", 1, 2), 2: ("Q4_0", 32, 18), 3: ("Q4_1", 3
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    shape: tuple[int, ...]  # as numpy has it: the slowest first
+    shape: tuple[int, ...]  # in numpy's order: the slowest dimension first
     kind: int
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Gguf:
-    """A file that was read: its metadata, and its tensors on demand."""
+    """A GGUF file: its metadata, and its tensors on demand."""
 
     fields: Mapping[str, Any]
     places: Mapping[str, _Place]
@@ -67,17 +67,17 @@ class _Cursor:
         self.data, self.at = data, 0
 
     def take(self, letters: str) -> tuple[Any, ...]:
-        found = struct.unpack_from("<" + letters, self.data, self.at)
+        values = struct.unpack_from("<" + letters, self.data, self.at)
         self.at += struct.calcsize("<" + letters)
-        return found
+        return values
 
     def text(self) -> str:
         (length,) = self.take("Q")
-        found = bytes(self.data[self.at : self.at + length])
-        if len(found) != length:
+        raw = bytes(self.data[self.at : self.at + length])
+        if len(raw) != length:
             raise struct.error("a text ends early")
         self.at += length
-        return found.decode("utf-8")
+        return raw.decode("utf-8")
 
     def value(self, kind: int) -> Any:
         if kind == _STRING:
@@ -91,7 +91,7 @@ class _Cursor:
 
 
 def read(path: Path) -> Gguf:
-    """The file's metadata; its tensors stay on the disk until they are asked for."""
+    """Read the metadata; tensors stay on the disk until they are used."""
     data = np.memmap(path, dtype=np.uint8, mode="r")
     cursor = _Cursor(memoryview(data.data))
     try:
@@ -108,10 +108,10 @@ def read(path: Path) -> Gguf:
             shape = cursor.take(f"{rank}Q")
             kind, offset = cursor.take("IQ")
             if kind not in _TYPES:
-                raise ValueError(f"tensor {name!r} has the type {kind}, which is not read here")
+                raise ValueError(f"tensor {name!r} has the unsupported type {kind}")
             places[name] = _Place(tuple(reversed(shape)), kind, offset)
     except (struct.error, ValueError, KeyError, OverflowError, MemoryError) as error:
-        raise Damaged(f"{path.name} is not a GGUF file that can be read: {error}.", code="model_damaged") from error
+        raise Damaged(f"{path.name} is not a readable GGUF file: {error}.", code="model_damaged") from error
     step = int(fields.get("general.alignment", 32))
     return Gguf(fields, places, data[-(-cursor.at // step) * step :])
 

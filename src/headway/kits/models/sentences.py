@@ -1,4 +1,4 @@
-"""Texts that a text model is calibrated and checked on when it is installed: short and long, plain, code, numbers."""
+"""Texts for calibrating and checking a text model during installation: short and long, prose, code, numbers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SENTENCES = (
     "Classify the sentiment of this review as positive, negative or neutral: 'It arrived on time, that is all.'",
 )
 
-# Place in SENTENCES → the first eight of its 384 numbers, as torch computes them from the same weights in float32.
+# Index in SENTENCES → the first eight of its 384 numbers, as torch computes them from the same weights in float32.
 REFERENCE = {
     0: (0.103257, 0.030420, 0.029096, -0.037323, 0.078676, -0.054723, 0.002692, -0.008628),
     4: (-0.023788, -0.006008, -0.067126, 0.023488, -0.091375, 0.018526, 0.056720, -0.049477),

@@ -1,12 +1,12 @@
-"""The folder of models: every file known by its hash, nothing ever half there.
+"""The folder of models: every file has a known hash, and installation is atomic.
 
     <cache>/models/smollm2/          the model's files and headway-model.json, its manifest
-    <cache>/models/.locks/smollm2    held while the model is added or removed; the kernel lets go of a dead holder's
-    <cache>/models/.work/            what is being made, on the same disk: renamed into its place when it is whole
-    <cache>/models/.seen/smollm2     size and times of the files when they were last hashed: equal → not hashed again
+    <cache>/models/.locks/smollm2    held while the model is added or removed; released if the process dies
+    <cache>/models/.work/            builds in progress, on the same disk: renamed into place when complete
+    <cache>/models/.seen/smollm2     sizes and times of the files at the last hash: if equal, they are not hashed again
 
-`check` finds a flipped byte, a missing file and a changed manifest. A model that was written to since it was hashed is
-hashed again; one that only the disk itself has changed is found by `verify`, which always hashes.
+`check` finds a flipped byte, a missing file and a changed manifest. It hashes a model again if its files were written
+to since the last hash. Corruption by the disk itself is found by `verify`, which always hashes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headway.nouns.protocols import Progress
 
 __all__ = [
     "MANIFEST",
-    "Model",
+    "InstalledModel",
     "Say",
     "check",
     "fits",
@@ -45,21 +45,21 @@ __all__ = [
 ]
 
 MANIFEST = "headway-model.json"
-Say = Callable[[str], None]  # one sentence for the user
+Say = Callable[[str], None]  # shows one sentence to the user
 _FORMAT = 1
 _CHUNK = 1 << 20
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
-    """What is known of an installed model; `problem` says what is wrong with it, empty: nothing."""
+class InstalledModel:
+    """An installed model; `problem` is empty if it is intact."""
 
     name: str
     folder: Path
     kind: str  # "language" or "text"
     source: Mapping[str, str]
-    recipe: int  # of our own conversion; a newer one makes the model again
+    recipe: int  # number of the conversion; a newer one rebuilds the model
     added: str
     bytes: int = 0
     files: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # path → sha256, bytes
@@ -71,10 +71,10 @@ def _models(cache: Path) -> Path:
 
 
 def named(name: str) -> str:
-    """The name itself, if a model may have it."""
+    """The name, if it is valid for a model."""
     if not _NAME.match(name):
         raise InvalidInput(
-            f"{name[:80]!r} is not a name for a model.",
+            f"{name[:80]!r} is not a valid model name.",
             code="bad_model_name",
             hint="Use up to 64 of a-z, 0-9, '_', '.' and '-', starting with a letter or digit.",
         )
@@ -84,8 +84,8 @@ def named(name: str) -> str:
 # -- reading
 
 
-def look(name: str, cache: Path) -> Model | None:
-    """What the manifest says, without reading the files; None: there is no such model."""
+def look(name: str, cache: Path) -> InstalledModel | None:
+    """The model as its manifest describes it, without reading the files; None if it does not exist."""
     folder = _models(cache) / named(name)
     try:
         raw = (folder / MANIFEST).read_bytes()
@@ -99,7 +99,7 @@ def look(name: str, cache: Path) -> Model | None:
         if digest != _digest(body):
             return _broken(name, folder, "its manifest was changed")
         files = {path: (row["sha256"], row["bytes"]) for path, row in body["files"].items()}
-        return Model(
+        return InstalledModel(
             name=name,
             folder=folder,
             kind=body["kind"],
@@ -113,8 +113,8 @@ def look(name: str, cache: Path) -> Model | None:
         return _broken(name, folder, "its manifest cannot be read")
 
 
-def check(model: Model, cache: Path) -> str:
-    """What is wrong with a model, empty: nothing. Hashes only files that may have changed since they were hashed."""
+def check(model: InstalledModel, cache: Path) -> str:
+    """The problem of a model, or "". Hashes its files only if they changed since the last hash."""
     if model.problem:
         return model.problem
     stamp = _stamp(model)
@@ -132,8 +132,8 @@ def check(model: Model, cache: Path) -> str:
     return problem
 
 
-def verify(model: Model, progress: Progress | None = None) -> str:
-    """What is wrong with a model, every byte of it read; empty: nothing."""
+def verify(model: InstalledModel, progress: Progress | None = None) -> str:
+    """The problem of a model, or "". Hashes every file."""
     if model.problem:
         return model.problem
     done = 0
@@ -142,9 +142,9 @@ def verify(model: Model, progress: Progress | None = None) -> str:
             with (model.folder / path).open("rb") as file:
                 if os.fstat(file.fileno()).st_size != size:
                     return f"{path} is not {size:,} bytes long"
-                found = hashlib.sha256()
+                digest = hashlib.sha256()
                 while chunk := file.read(_CHUNK):
-                    found.update(chunk)
+                    digest.update(chunk)
                     done += len(chunk)
                     if progress is not None:
                         progress(f"checking {model.name}", done, model.bytes)
@@ -152,27 +152,27 @@ def verify(model: Model, progress: Progress | None = None) -> str:
             return f"{path} is missing"
         except OSError as error:
             return f"{path} cannot be read: {error.strerror}"
-        if found.hexdigest() != sha256:
-            return f"{path} is not what its hash says"
+        if digest.hexdigest() != sha256:
+            return f"{path} does not match its hash"
     return ""
 
 
-def installed(cache: Path) -> list[Model]:
-    """Every model that is there, whole or not, by name."""
+def installed(cache: Path) -> list[InstalledModel]:
+    """Every installed model, intact or not, sorted by name."""
     try:
-        names = sorted(each.name for each in _models(cache).iterdir() if each.is_dir() and _NAME.match(each.name))
+        names = sorted(path.name for path in _models(cache).iterdir() if path.is_dir() and _NAME.match(path.name))
     except (FileNotFoundError, NotADirectoryError):
         return []
-    found = (look(name, cache) for name in names)
-    return [each for each in found if each is not None]
+    models = (look(name, cache) for name in names)
+    return [model for model in models if model is not None]
 
 
-# -- changing
+# -- writing
 
 
 @contextmanager
 def locked(name: str, cache: Path, say: Say | None = None) -> Iterator[None]:
-    """Only one process adds or removes a model at a time; the others wait, and say so."""
+    """Hold the lock of a model, so that only one process adds or removes it; waits if another holds it."""
     with _disk(cache):
         folder = _models(cache) / ".locks"
         folder.mkdir(parents=True, exist_ok=True)
@@ -182,7 +182,7 @@ def locked(name: str, cache: Path, say: Say | None = None) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if say is not None:
-                say(f"Another process is at work on the model {name!r}; waiting for it.")
+                say(f"Another process is changing the model {name!r}; waiting for it.")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
@@ -191,13 +191,13 @@ def locked(name: str, cache: Path, say: Say | None = None) -> Iterator[None]:
 
 @contextmanager
 def work(name: str, cache: Path) -> Iterator[Path]:
-    """An empty folder to make a model in, gone afterwards; the lock is held. Removes what a killed process left."""
+    """A temporary folder for a build; needs the lock. Also removes leftovers of killed processes."""
     with _disk(cache):
-        above = _models(cache) / ".work"
-        above.mkdir(parents=True, exist_ok=True)
-        for left in above.glob(f"{name}~*"):
-            shutil.rmtree(left, ignore_errors=True)
-        folder = Path(tempfile.mkdtemp(prefix=f"{name}~", dir=above))
+        parent = _models(cache) / ".work"
+        parent.mkdir(parents=True, exist_ok=True)
+        for leftover in parent.glob(f"{name}~*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}~", dir=parent))
     try:
         with _disk(cache):
             yield folder
@@ -207,21 +207,21 @@ def work(name: str, cache: Path) -> Iterator[Path]:
 
 def install(
     made: Path, name: str, cache: Path, *, kind: str, source: Mapping[str, str], recipe: int, progress: Progress
-) -> Model:
-    """Moves a folder that was made in `work` into its place, with a manifest of every file. The lock is held."""
+) -> InstalledModel:
+    """Move a folder from `work` into place, with a manifest of its files; needs the lock."""
     files: dict[str, tuple[str, int]] = {}
-    paths = sorted(each for each in made.rglob("*") if each.is_file())
-    whole, done = sum(each.stat().st_size for each in paths), 0
+    paths = sorted(path for path in made.rglob("*") if path.is_file())
+    whole, done = sum(path.stat().st_size for path in paths), 0
     for path in paths:
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         with path.open("rb") as file:
             os.fchmod(file.fileno(), 0o644)
             while chunk := file.read(_CHUNK):
-                found.update(chunk)
+                digest.update(chunk)
                 done += len(chunk)
                 progress(f"checking {name}", done, whole)
             os.fsync(file.fileno())
-        files[path.relative_to(made).as_posix()] = (found.hexdigest(), path.stat().st_size)
+        files[path.relative_to(made).as_posix()] = (digest.hexdigest(), path.stat().st_size)
     body: dict[str, Any] = {
         "format": _FORMAT,
         "name": name,
@@ -239,7 +239,7 @@ def install(
     made.chmod(0o755)
     place = _models(cache) / name
     if place.exists():
-        # A folder that is not empty cannot be renamed over: the old one steps aside first, within `work`.
+        # A non-empty folder cannot be replaced by a rename, so the old one is moved into `work` first.
         place.rename(made.parent / f"{made.name}.old")
     try:
         made.rename(place)
@@ -254,50 +254,52 @@ def install(
     return model
 
 
-def remove(name: str, cache: Path, say: Say | None = None) -> Model:
-    """Takes a model away; gives what it was."""
+def remove(name: str, cache: Path, say: Say | None = None) -> InstalledModel:
+    """Remove a model; returns its description."""
     model = look(name, cache)
     if model is None:
-        there = [each.name for each in installed(cache)]
+        names = [model.name for model in installed(cache)]
         raise UnknownName(
-            f"There is no model {name!r} in {cache}.", code="model_missing", hint=did_you_mean(name, there)
+            f"There is no model {name!r} in {cache}.", code="model_missing", hint=did_you_mean(name, names)
         )
     with locked(name, cache, say), work(name, cache) as folder:
         try:
             model.folder.rename(folder / "old")
         except FileNotFoundError:
-            raise Conflict(f"The model {name!r} was removed meanwhile.", code="model_missing") from None
+            raise Conflict(f"Another process removed the model {name!r}.", code="model_missing") from None
         (_models(cache) / ".seen" / name).unlink(missing_ok=True)
     return model
 
 
-def fits(cache: Path, wanted: int, what: str) -> None:
-    """An error before anything is fetched, where the disk cannot hold it."""
+def fits(cache: Path, needed: int, what: str) -> None:
+    """Raise before anything is fetched if the disk does not have enough space."""
     with _disk(cache):
         cache.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(cache).free
-    if free < wanted:
-        raise _full(cache, f"{what} needs {wanted / 1e6:,.0f} MB while it is added, and {free / 1e6:,.0f} MB are free")
+    if free < needed:
+        raise _full(
+            cache, f"{what} needs {needed / 1e6:,.0f} MB during installation, and {free / 1e6:,.0f} MB are free"
+        )
 
 
-# -- inside
+# -- private
 
 
 @contextmanager
 def _disk(cache: Path) -> Iterator[None]:
-    """What goes wrong with the disk, in our words."""
+    """Turn disk errors into clear messages."""
     try:
         yield
     except OSError as error:
         if isinstance(error, HeadwayError):
             raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _full(cache, "nothing more can be written") from error
+            raise _full(cache, "no more data can be written") from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
             raise Unavailable(
-                f"Models cannot be kept in {cache}: {error.strerror}.",
+                f"Models cannot be stored in {cache}: {error.strerror}.",
                 code="cache_unwritable",
-                hint="Make the folder writable, or name another: export HEADWAY_CACHE=/path/to/folder",
+                hint="Make the folder writable, or use another one: export HEADWAY_CACHE=/path/to/folder",
             ) from error
         raise
 
@@ -306,15 +308,15 @@ def _full(cache: Path, why: str) -> Unavailable:
     return Unavailable(
         f"The disk of {cache} is too full: {why}. Nothing was left behind.",
         code="disk_full",
-        hint="Free some space, or name a folder on another disk: export HEADWAY_CACHE=/path/to/folder",
+        hint="Free some space, or use a folder on another disk: export HEADWAY_CACHE=/path/to/folder",
     )
 
 
-def _broken(name: str, folder: Path, problem: str) -> Model:
-    return Model(name=name, folder=folder, kind="", source={}, recipe=0, added="", problem=problem)
+def _broken(name: str, folder: Path, problem: str) -> InstalledModel:
+    return InstalledModel(name=name, folder=folder, kind="", source={}, recipe=0, added="", problem=problem)
 
 
-def _first_missing(model: Model) -> str:
+def _first_missing(model: InstalledModel) -> str:
     for path in model.files:
         if not (model.folder / path).is_file():
             return f"{path} is missing"
@@ -325,8 +327,8 @@ def _digest(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _stamp(model: Model) -> str | None:
-    """Everything that changes when a file is written to: any write, rename or copy gives another stamp."""
+def _stamp(model: InstalledModel) -> str | None:
+    """A stamp of all files that any write, rename or copy changes; None if a file is missing."""
     rows = []
     for path in (MANIFEST, *model.files):
         try:
@@ -338,7 +340,7 @@ def _stamp(model: Model) -> str | None:
 
 
 def _remember(seen: Path, stamp: str) -> None:
-    """Writes the stamp where it may; a read-only cache is hashed every time instead."""
+    """Store the stamp if possible; in a read-only cache, files are hashed every time."""
     try:
         seen.parent.mkdir(exist_ok=True)
         fresh = seen.with_name(f"{seen.name}~{os.getpid()}")
@@ -357,7 +359,7 @@ def _sync(folder: Path) -> None:
 
 
 def damaged(name: str, problem: str, why: str = "") -> Damaged:
-    """A model that is not what it was, and could not be made again."""
+    """The error for a damaged model that could not be rebuilt."""
     return Damaged(
         f"The model {name!r} is damaged: {problem}.{why}",
         code="model_damaged",

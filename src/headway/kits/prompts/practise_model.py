@@ -27,7 +27,7 @@ from headway.kits.prompts.practise_synthetic import TASK, choosers
 from headway.kits.prompts.tasks import tasks
 from headway.kits.prompts.world import MOST_STEPS, PromptsWorld
 from headway.kits.prompts.worth import Worth, in_order, interval, parted, ranked, steps_from, uniform, worth
-from headway.kits.reply.generators import answering
+from headway.kits.reply.generators import open_generator
 from headway.kits.sandbox import Sandbox, sandbox
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.protocols import Progress
@@ -104,7 +104,7 @@ def practise_prompts(
     box = _sandbox(prompts)
     practised, kept = parted(prompts)
     keeper = Keeper(project.home / "work" / f"prompts-{slug(asked.model)}-{seed}", asked.model, seed, how, device)
-    with answering(project, asked.model) as (model, depends):
+    with open_generator(project, asked.model) as (model, depends):
         path = project.home / "work" / "answers" / f"{slug(asked.model)}-{depends}.jsonl"
         answers = Remembered(model, path, progress=progress)
         outcomes = Outcomes(answers, box, max_tokens=asked.max_tokens, batch=_AT_ONCE)

@@ -1,7 +1,7 @@
-"""From a request in one of the wire formats to its answer: the part that all endpoints share.
+"""Answer a request in any wire format: the part that all endpoints share.
 
-`model` says who answers: `headway/TASK` lets that task decide, the name of an upstream goes straight to it, undecided
-and unlogged. Errors come in the shape that the format's own SDK reads.
+`model` selects the upstream: `headway/TASK` lets that task decide; the name of an upstream goes straight to it, without
+a decision or a log entry. Errors have the shape that the format's own SDK reads.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ import time
 
 import msgspec
 
-from headway.kits.proxy.calls import NoUpstreamAnswered, Routing, opened, passed_on, request_id
-from headway.kits.proxy.conversations import Asked, Body, Conversation, asked_of, body_of, plain
-from headway.kits.proxy.formats import ApiFormat
+from headway.kits.proxy.conversations import Body, Conversation, RequestOptions, body_of, options_of, plain
 from headway.kits.proxy.relay import RATER, Relay
+from headway.kits.proxy.routing import NoUpstreamAnswered, Routing, open_upstream, pass_on, request_id
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamFailed, Upstreams, upstreams_of
+from headway.kits.proxy.wire import ApiFormat
 from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
 from headway.nouns.ids import parse_decision_id
 from headway.serve.endpoint import Call, Reply, Stream
 from headway.serve.errors import ErrorBody, problem
 from headway.settings import TaskSettings
 
-__all__ = ["PREFIX", "answered", "routed_tasks"]
+__all__ = ["PREFIX", "answer", "routed_tasks"]
 
 PREFIX = "headway/"
 
 
-async def answered(call: Call, raw: bytes, wire: ApiFormat, *, query: str = "") -> Reply | Stream:
-    """The answer, or the refusal in the format's own shape."""
+async def answer(call: Call, raw: bytes, wire: ApiFormat, *, query: str = "") -> Reply | Stream:
+    """The answer, or the error in the format's own shape."""
     try:
-        return await _answered(call, raw, wire, query)
+        return await _answer(call, raw, wire, query)
     except (HeadwayError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         status, body, headers = problem(error)
         detail = msgspec.json.decode(body, type=ErrorBody).error
@@ -40,30 +40,30 @@ async def answered(call: Call, raw: bytes, wire: ApiFormat, *, query: str = "") 
         return Reply(body=wire.problem(status, detail), status=status, headers=headers)
 
 
-async def _answered(call: Call, raw: bytes, wire: ApiFormat, query: str) -> Reply | Stream:
+async def _answer(call: Call, raw: bytes, wire: ApiFormat, query: str) -> Reply | Stream:
     body = body_of(raw)
     model = plain(body, "model")
     if not isinstance(model, str):
         raise InvalidInput(
-            "The request names no model.", code="bad_model", hint=f"Use {PREFIX}TASK or the name of an upstream."
+            "The request does not name a model.", code="bad_model", hint=f"Use {PREFIX}TASK or the name of an upstream."
         )
-    asked, conversation = asked_of(call, body), wire.read(body)
+    options, conversation = options_of(call, body), wire.read(body)
     upstreams = upstreams_of(call.server)
     routing = None
     if model.startswith(PREFIX):
-        routing = _routing(call, wire, upstreams, body, asked, conversation, model.removeprefix(PREFIX), query)
+        routing = _routing(call, wire, upstreams, body, options, conversation, model.removeprefix(PREFIX), query)
     elif not upstreams.ready(model):
         raise _unknown(upstreams, model)
     slot = upstreams.take()
-    found: Reply | Stream | None = None
+    reply: Reply | Stream | None = None
     try:
         if routing is not None:
-            found = await routing.answer(slot)
+            reply = await routing.answer(slot)
         else:
-            found = await _straight(call, wire, upstreams, body, conversation, model, query, slot)
-        return found
+            reply = await _call_upstream(call, wire, upstreams, body, conversation, model, query, slot)
+        return reply
     finally:
-        if not isinstance(found, Stream):  # a stream frees its slot at its end
+        if not isinstance(reply, Stream):  # a stream frees its slot when it ends
             slot.free()
 
 
@@ -72,7 +72,7 @@ def _routing(
     wire: ApiFormat,
     upstreams: Upstreams,
     body: Body,
-    asked: Asked,
+    options: RequestOptions,
     conversation: Conversation,
     name: str,
     query: str,
@@ -85,37 +85,39 @@ def _routing(
         raise _no_worker()
     if task.kind != "choice":
         raise InvalidInput(
-            f"The task {name!r} is of kind {task.kind}, and a model is a choice.",
+            f"The task {name!r} has the kind {task.kind!r}, expected 'choice'.",
             code="bad_kind",
             hint='Use a task of kind "choice" whose actions are upstreams.',
         )
-    found = Routing(
+    routing = Routing(
         call=call,
         wire=wire,
         upstreams=upstreams,
         body=body,
-        asked=asked,
+        options=options,
         conversation=conversation,
         task=task.name,
         candidates=upstreams.candidates(task),
         query=query,
     )
     if conversation.previous.startswith("dec_"):
-        _continue(found)
-    return found
+        _continue(routing)
+    return routing
 
 
 def _continue(routing: Routing) -> None:
-    """A response that continues another stays where that one is stored: there is nothing to choose."""
+    """Continue a stored response: only the upstream that stored it can answer, so there is nothing to choose."""
     call = routing.call
     query = call.server.project.query
     before = query.decision(parse_decision_id(routing.conversation.previous))
     if before.key != call.key and "train" not in call.scopes:
         raise UnknownName(f"There is no decision {before.id!r}.", code="unknown_decision")
-    labels = [each.label for each in query.signals(before.id) if each.rater == RATER and each.name == "http_status"]
+    labels = [
+        signal.label for signal in query.signals(before.id) if signal.rater == RATER and signal.name == "http_status"
+    ]
     if not labels or not labels[-1] or before.action not in routing.candidates:
         raise UnknownName(
-            f"{before.id!r} cannot be continued: its upstream kept no response, or is gone.",
+            f"{before.id!r} cannot be continued: its upstream did not store the response, or no longer exists.",
             code="unknown_response",
             hint="Send the whole conversation instead of previous_response_id.",
         )
@@ -124,7 +126,7 @@ def _continue(routing: Routing) -> None:
     routing.episode = before.situation.episode
 
 
-async def _straight(
+async def _call_upstream(
     call: Call,
     wire: ApiFormat,
     upstreams: Upstreams,
@@ -134,10 +136,10 @@ async def _straight(
     query: str,
     slot: Slot,
 ) -> Reply | Stream:
-    """An upstream by its own name: the same caps, and its answer as it is."""
+    """Call an upstream by name: the same caps apply, and its answer is passed on unchanged."""
     upstream = upstreams.settings.upstream(name)
     until = time.monotonic() + upstream.timeout_s
-    answer = await opened(
+    answer = await open_upstream(
         call,
         wire,
         upstreams,
@@ -150,24 +152,24 @@ async def _straight(
     )
     try:
         if answer.status in AT_FAULT:
-            return passed_on(wire, answer, await answer.beginning(until), {})
+            return pass_on(wire, answer, await answer.beginning(until), {})
         if conversation.stream:
             relay = Relay(wire, answer, slot, None, None, call.server.settings.max_batch_bytes)
             await relay.begin()
             return Stream(chunks=relay, headers=request_id(answer))
-        found = await answer.whole(until)
+        content = await answer.whole(until)
     except BaseException:
         await answer.close()
         raise
     await answer.close()
-    return Reply(body=found, headers=request_id(answer))
+    return Reply(body=content, headers=request_id(answer))
 
 
 def _no_worker() -> Unavailable:
     return Unavailable(
-        "The local model needs a language worker, and none is running.",
+        "The local model needs a language worker, but none is running.",
         code="worker_missing",
-        hint="Route among upstreams with a task of kind choice meanwhile.",
+        hint='Use a task of kind "choice" to route among upstreams.',
     )
 
 
@@ -177,9 +179,9 @@ def _unknown(upstreams: Upstreams, model: str) -> HeadwayError:
         return Unavailable(
             f"The key of the upstream {model!r} is not set.",
             code="missing_key",
-            hint=f"Set {settings.upstreams[model].key_env} and start the server again.",
+            hint=f"Set {settings.upstreams[model].key_env} and restart the server.",
         )
-    known = [*settings.upstreams, *(PREFIX + each.name for each in routed_tasks(upstreams))]
+    known = [*settings.upstreams, *(PREFIX + task.name for task in routed_tasks(upstreams))]
     return UnknownName(
         f"There is no model {model[:80]!r}.",
         code="model_not_found",
@@ -188,12 +190,12 @@ def _unknown(upstreams: Upstreams, model: str) -> HeadwayError:
 
 
 def routed_tasks(upstreams: Upstreams) -> list[TaskSettings]:
-    """The declared tasks that choose among upstreams; with none declared, `route`."""
+    """The declared tasks that choose among upstreams; `route` if no task is declared."""
     settings = upstreams.settings
     if not settings.declared:
         return [settings.task("route")] if settings.upstreams else []
     return [
-        each
-        for each in settings.tasks.values()
-        if each.kind == "choice" and any(name in settings.upstreams for name in each.actions or settings.upstreams)
+        task
+        for task in settings.tasks.values()
+        if task.kind == "choice" and any(name in settings.upstreams for name in task.actions or settings.upstreams)
     ]

@@ -3,8 +3,8 @@
     client = Anthropic(base_url="http://127.0.0.1:8765", api_key="-")
     client.messages.create(model="headway/route", max_tokens=200, messages=[…])     # .id is the decision's id
 
-An upstream is asked in the format that the client used, at `messages` under its URL: the upstreams of a task that is
-asked here must speak it.
+Headway calls the upstream in the format that the client used, at `messages` under its URL. Every upstream of a task
+that is used here must support that format.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from headway.kits.proxy.answer import answered
+from headway.kits.proxy.answer import answer
 from headway.kits.proxy.anthropic_messages import Messages
 from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
 
@@ -22,7 +22,7 @@ _ERRORS = (404, 409, 502, 504)
 
 
 class MessagesQuery(strict):
-    """Anthropic's SDK marks its beta interface in the query."""
+    """Anthropic's SDK selects its beta interface with a query parameter."""
 
     beta: bool | None = None
 
@@ -39,7 +39,7 @@ class MessagesQuery(strict):
 )
 async def messages(call: Call, body: bytes) -> Reply | Stream:
     """Anthropic's messages; `model: "headway/TASK"` decides among upstreams, and `id` is the decision's id."""
-    return await answered(call, body, _MESSAGES, query=_beta(call))
+    return await answer(call, body, _MESSAGES, query=_beta(call))
 
 
 @endpoint(
@@ -54,7 +54,7 @@ async def messages(call: Call, body: bytes) -> Reply | Stream:
 )
 async def messages_of_episode(call: Call, body: bytes) -> Reply | Stream:
     """The same, as a step of an episode."""
-    return await answered(call, body, _MESSAGES, query=_beta(call))
+    return await answer(call, body, _MESSAGES, query=_beta(call))
 
 
 def _beta(call: Call) -> str:

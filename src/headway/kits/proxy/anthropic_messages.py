@@ -8,16 +8,26 @@ import msgspec
 
 from headway.kits.proxy.conversations import Body, Conversation, of_chat, plain
 from headway.kits.proxy.events import StreamEvent, event_bytes
-from headway.kits.proxy.formats import Given, Rewriting, TokenUsage, Whole, count, fields_of, malformed, prepared, raw
 from headway.kits.proxy.openai_chat import error_kind, text_field
 from headway.kits.proxy.upstreams import UpstreamFailed
+from headway.kits.proxy.wire import (
+    DecisionFields,
+    StreamRewriter,
+    TokenUsage,
+    WholeAnswer,
+    count,
+    fields_of,
+    malformed,
+    prepared,
+    raw,
+)
 from headway.serve.endpoint import Call
 from headway.serve.errors import ErrorDetail
 from headway.settings import Upstream
 
 __all__ = ["Messages"]
 
-_PASSED_ON = ("anthropic-version", "anthropic-beta")
+_FORWARDED = ("anthropic-version", "anthropic-beta")
 _HEADER = re.compile(r"[A-Za-z0-9 ,._=;:-]{1,500}\Z")
 _KINDS = {502: "api_error", 503: "overloaded_error", 504: "timeout_error"}
 
@@ -31,34 +41,34 @@ class Messages:
     limits: tuple[str, ...] = ("max_tokens",)
 
     def headers(self, call: Call, key: str) -> list[tuple[str, str]]:
-        found = {"anthropic-version": "2023-06-01"}
-        found |= {name: value for name in _PASSED_ON if _HEADER.match(value := call.header(name))}
+        headers = {"anthropic-version": "2023-06-01"}
+        headers |= {name: value for name in _FORWARDED if _HEADER.match(value := call.header(name))}
         if key:
-            found["x-api-key"] = key
-        return list(found.items())
+            headers["x-api-key"] = key
+        return list(headers.items())
 
     def read(self, body: Body) -> Conversation:
         return of_chat(body, system="system")
 
-    def request(self, body: Body, upstream: Upstream, *, decided: bool) -> bytes:  # noqa: ARG002 — a ApiFormat
+    def request(self, body: Body, upstream: Upstream, *, decided: bool) -> bytes:  # noqa: ARG002 — an ApiFormat
         return msgspec.json.encode(prepared(body, upstream, self.limits))
 
-    def whole(self, upstream: str, body: bytes, given: Given) -> Whole:
+    def whole(self, upstream: str, body: bytes, added: DecisionFields) -> WholeAnswer:
         fields = fields_of(upstream, body)
         if plain(fields, "type") != "message":
             raise malformed(upstream)
-        named, model, usage = text_field(fields, "id"), text_field(fields, "model"), _usage(fields)
-        fields["id"], fields["headway"] = raw(given.id), raw(given.extras)
-        return Whole(body=msgspec.json.encode(fields), usage=usage, upstream_id=named, model=model)
+        upstream_id, model, usage = text_field(fields, "id"), text_field(fields, "model"), _usage(fields)
+        fields["id"], fields["headway"] = raw(added.id), raw(added.extras)
+        return WholeAnswer(body=msgspec.json.encode(fields), usage=usage, upstream_id=upstream_id, model=model)
 
-    def rewriting(self, upstream: str, body: Body, given: Given) -> Rewriting:  # noqa: ARG002 — a ApiFormat
-        return MessageStream(upstream, given)
+    def rewriter(self, upstream: str, body: Body, added: DecisionFields) -> StreamRewriter:  # noqa: ARG002 — an ApiFormat
+        return MessageStream(upstream, added)
 
     def too_long(self, body: bytes) -> bool:
         return b"prompt is too long" in body
 
     def problem(self, status: int, detail: ErrorDetail) -> bytes:
-        """`type` twice, as Anthropic's SDK reads it, beside our three fields."""
+        """Anthropic's SDK reads `type` at both levels; our three fields are next to the inner one."""
         kind = _KINDS.get(status) or error_kind(status)
         error = {"type": kind, "message": detail.message, "code": detail.code, "hint": detail.hint}
         return msgspec.json.encode({"type": "error", "error": error})
@@ -68,14 +78,14 @@ class Messages:
 
 
 class MessageStream:
-    """message_start … message_stop; the message itself stands in the first event."""
+    """message_start … message_stop; the message itself is in the first event."""
 
-    def __init__(self, upstream: str, given: Given) -> None:
+    def __init__(self, upstream: str, added: DecisionFields) -> None:
         self.usage = TokenUsage()
         self.upstream_id = self.model = self.failed = ""
-        self.begun = self.complete = self.finished = False
+        self.started = self.complete = self.finished = False
         self._upstream = upstream
-        self._given = given
+        self._added = added
 
     def rewrite(self, event: StreamEvent) -> bytes:
         if event.data is None:
@@ -89,7 +99,7 @@ class MessageStream:
         if kind == "message_start":
             return self._start(event, fields)
         if kind == "content_block_delta":
-            self.begun = True
+            self.started = True
         elif kind == "message_delta":
             self._add(_usage(fields))
         elif kind == "message_stop":
@@ -102,12 +112,12 @@ class MessageStream:
         message = fields_of(self._upstream, bytes(fields["message"]))
         self.upstream_id, self.model = text_field(message, "id"), text_field(message, "model")
         self._add(_usage(message))
-        message["id"], message["headway"] = raw(self._given.id), raw(self._given.extras)
+        message["id"], message["headway"] = raw(self._added.id), raw(self._added.extras)
         fields["message"] = msgspec.Raw(msgspec.json.encode(message))
         return event_bytes(event.name, msgspec.json.encode(fields))
 
     def _add(self, usage: TokenUsage) -> None:
-        """Later counts replace earlier ones: they are running totals."""
+        """Later counts replace earlier ones, because they are running totals."""
         self.usage = TokenUsage(
             prompt=self.usage.prompt if usage.prompt is None else usage.prompt,
             completion=self.usage.completion if usage.completion is None else usage.completion,
@@ -115,12 +125,12 @@ class MessageStream:
 
 
 def _usage(fields: Body) -> TokenUsage:
-    """Tokens read from a cache or written to one are tokens read."""
-    found = plain(fields, "usage")
-    if not isinstance(found, dict):
+    """Tokens that were read from a cache or written to one count as prompt tokens."""
+    usage = plain(fields, "usage")
+    if not isinstance(usage, dict):
         return TokenUsage()
     parts = [
-        count(found.get(name)) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        count(usage.get(name)) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     ]
-    read = None if parts[0] is None else sum(each or 0 for each in parts)
-    return TokenUsage(prompt=read, completion=count(found.get("output_tokens")))
+    prompt = None if parts[0] is None else sum(part or 0 for part in parts)
+    return TokenUsage(prompt=prompt, completion=count(usage.get("output_tokens")))

@@ -1,15 +1,15 @@
-"""What a conversation tells the policy: its latest words, a few counts, and which conversation it is.
+"""What the policy sees of a conversation: the latest user message, a few counts, and the episode.
 
-- **Text**: the text of the latest user message that has any (tool results are no words of the user's); of a very long
-  one the first and the last 10,000 characters.
-- **State**: `prompt_tokens_about` (characters / 4: exact counts come as signals), `messages`, `user_turns`, `tools`,
-  `images`, `max_tokens` where asked for, `structured`, `stream`, `primary_failure_count` (upstreams that failed this
-  request already), and what the client adds under `headway.state`.
-- **Episode**: of the URL `/e/{episode}/v1/…`, else of the header `x-headway-episode`, else of `headway.episode` in the
-  body. In a sticky task with none of these: a hash of key, task and the messages up to the first user message, which
-  every later request of the conversation repeats. Two conversations that begin alike are one to this rule.
+- **Text**: the latest user message that contains text (tool results do not count). Of a very long message, the first
+  and the last 10,000 characters.
+- **State**: `prompt_tokens_about` (characters / 4; exact counts are signals), `messages`, `user_turns`, `tools`,
+  `images`, `max_tokens` if the request sets it, `structured`, `stream`, `primary_failure_count` (upstreams that have
+  already failed for this request), and the fields of `headway.state`.
+- **Episode**: from the URL `/e/{episode}/v1/…`, else the header `x-headway-episode`, else `headway.episode` in the
+  body. A sticky task without any of these uses a hash of key, task and the messages up to the first user message, which
+  every later request of the conversation repeats. Two conversations with the same beginning share one episode.
 
-Requests are read leniently: what does not have the expected form counts for nothing, and the upstream judges it.
+Reading is lenient: parts in an unexpected form are ignored here, and the upstream decides whether to accept them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,19 @@ from headway.nouns.errors import InvalidInput
 from headway.serve.endpoint import Call, strict
 from headway.serve.wire import Name, State
 
-__all__ = ["Asked", "Body", "Conversation", "asked_of", "body_of", "conversation_name", "of_chat", "of_input", "plain"]
+__all__ = [
+    "Body",
+    "Conversation",
+    "RequestOptions",
+    "body_of",
+    "conversation_name",
+    "of_chat",
+    "of_input",
+    "options_of",
+    "plain",
+]
 
-Body = dict[str, msgspec.Raw]  # the values keep the client's own bytes
+Body = dict[str, msgspec.Raw]  # values keep the client's bytes
 _END, _ROOM = 10_000, 5_000
 _MOST_HASHED = 1_000_000
 _TEXT_PARTS = ("text", "input_text", "output_text")
@@ -37,8 +47,8 @@ _decode_body = msgspec.json.Decoder(Body).decode
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Asked(strict):
-    """What a request says to Headway itself, under the one key `headway`."""
+class RequestOptions(strict):
+    """The options for Headway itself, which a request carries under the key `headway`."""
 
     role: Annotated[str, Meta(max_length=200)] = ""
     episode: Name | None = None
@@ -51,47 +61,49 @@ class Conversation:
 
     text: str
     state: Mapping[str, Any]
-    opening: bytes | None  # the messages that name the conversation; None: there is no user message
+    opening: bytes | None  # the messages that identify the conversation; None: there is no user message
     stream: bool
     previous: str = ""  # Responses: the answer that this one continues
 
     def shortened(self, clean: Callable[[str], str]) -> str:
-        """Both ends of a very long text. Secrets go first, with some room: a half of one is not known as one."""
+        """Both ends of a very long text, redacted before they are cut: half a secret would not be recognised."""
         if len(self.text) <= 2 * _END:
             return clean(self.text)
         return f"{clean(self.text[: _END + _ROOM])[:_END]}\n…\n{clean(self.text[-_END - _ROOM :])[-_END:]}"
 
 
 def body_of(raw: bytes) -> Body:
-    """The request's fields, each as it was written."""
-    raw.decode()  # what passes through unread must be UTF-8 all the same
+    """The request's fields, as raw bytes."""
+    raw.decode()  # fields that are forwarded unread must be UTF-8 too
     return _decode_body(raw)
 
 
 def plain(body: Body, name: str) -> Any:
-    """One field, decoded; None where it is missing."""
-    found = body.get(name)
-    return None if found is None else msgspec.json.decode(found)
+    """One field, decoded; None if it is missing."""
+    value = body.get(name)
+    return None if value is None else msgspec.json.decode(value)
 
 
-def asked_of(call: Call, body: Body) -> Asked:
-    """Role, episode and state, wherever the client put them."""
-    found = body.get("headway")
-    asked = Asked() if found is None else msgspec.json.decode(found, type=Asked)
-    role = call.header("x-headway-role") or asked.role
+def options_of(call: Call, body: Body) -> RequestOptions:
+    """Role, episode and state from the URL, the headers or the body."""
+    raw = body.get("headway")
+    sent = RequestOptions() if raw is None else msgspec.json.decode(raw, type=RequestOptions)
+    role = call.header("x-headway-role") or sent.role
     if not role:
         metadata = plain(body, "metadata")
-        given = metadata.get("headway_role") if isinstance(metadata, dict) else None
-        role = given if isinstance(given, str) else ""
-    episode = call.params.get("episode") or call.header("x-headway-episode") or asked.episode
+        value = metadata.get("headway_role") if isinstance(metadata, dict) else None
+        role = value if isinstance(value, str) else ""
+    episode = call.params.get("episode") or call.header("x-headway-episode") or sent.episode
     for what, name in (("role", role), ("episode", episode or "")):
         if len(name) > 200 or not name.isprintable():
-            raise InvalidInput(f"The {what} cannot be used.", code="bad_name", hint="Use up to 200 characters.")
-    return Asked(role=role, episode=episode or None, state=asked.state)
+            raise InvalidInput(
+                f"The {what} is not a valid name.", code="bad_name", hint="Use at most 200 printable characters."
+            )
+    return RequestOptions(role=role, episode=episode or None, state=sent.state)
 
 
 def conversation_name(task: str, key: str, conversation: Conversation) -> str | None:
-    """The episode of a conversation that nobody named."""
+    """The episode of a conversation whose client names none."""
     if conversation.opening is None:
         return None
     digest = hashlib.blake2b(conversation.opening, digest_size=12, person=b"headway-talk")
@@ -100,7 +112,7 @@ def conversation_name(task: str, key: str, conversation: Conversation) -> str | 
 
 
 def of_chat(body: Body, *, system: str = "") -> Conversation:
-    """OpenAI's `messages`; Anthropic's too, whose system prompt stands in the field `system`."""
+    """OpenAI's `messages`; also Anthropic's, which has its system prompt in the field `system`."""
     before = plain(body, system) if system else None
     messages = plain(body, "messages")
     rows = messages if isinstance(messages, list) else []
@@ -109,8 +121,10 @@ def of_chat(body: Body, *, system: str = "") -> Conversation:
 
 def of_input(body: Body) -> Conversation:
     """OpenAI's Responses: `instructions`, and `input` as a text or as items."""
-    given = plain(body, "input")
-    rows = [{"role": "user", "content": given}] if isinstance(given, str) else given if isinstance(given, list) else []
+    content = plain(body, "input")
+    rows = content if isinstance(content, list) else []
+    if isinstance(content, str):
+        rows = [{"role": "user", "content": content}]
     previous = plain(body, "previous_response_id")
     return _conversation(
         body,
@@ -125,16 +139,16 @@ def of_input(body: Body) -> Conversation:
 def _conversation(
     body: Body, before: Any, rows: list[Any], *, tools: str, limits: tuple[str, ...], previous: str = ""
 ) -> Conversation:
-    messages = [each for each in rows if isinstance(each, dict)]
+    messages = [row for row in rows if isinstance(row, dict)]
     text, turns, images = "", 0, 0
     characters = sum(map(len, _texts(before)))
     first: int | None = None
-    for place, each in enumerate(messages):
-        content = each.get("content")
+    for place, message in enumerate(messages):
+        content = message.get("content")
         words = _texts(content)
         characters += sum(map(len, words))
         images += _images(content)
-        if each.get("role") == "user" and (words or not isinstance(content, list)):
+        if message.get("role") == "user" and (words or not isinstance(content, list)):
             turns += 1
             text = "\n".join(words) or text
             first = place if first is None else first
@@ -166,16 +180,16 @@ def _conversation(
 
 
 def _texts(content: Any) -> list[str]:
-    """The words in a message's content: a text, or parts of which some are texts."""
+    """The texts in a message's content, which is a text or a list of parts."""
     if isinstance(content, str):
         return [content] if content else []
     if not isinstance(content, list):
         return []
-    parts = (each for each in content if isinstance(each, dict) and each.get("type", "text") in _TEXT_PARTS)
-    return [words for each in parts if isinstance(words := each.get("text"), str) and words]
+    parts = (part for part in content if isinstance(part, dict) and part.get("type", "text") in _TEXT_PARTS)
+    return [words for part in parts if isinstance(words := part.get("text"), str) and words]
 
 
 def _images(content: Any) -> int:
     if not isinstance(content, list):
         return 0
-    return sum(isinstance(each, dict) and each.get("type") in _IMAGE_PARTS for each in content)
+    return sum(isinstance(part, dict) and part.get("type") in _IMAGE_PARTS for part in content)

@@ -1,9 +1,9 @@
-"""Server-sent events out of bytes, one at a time, never more in memory than one event may have.
+"""Split bytes into server-sent events. Memory is bounded by the size of one event.
 
     reader = EventReader("small", most=16_000_000)
     for event in reader.feed(piece): event.data               # the JSON text, or b"[DONE]"; None: a comment
 
-Each event keeps the bytes it came as, so that what is not touched passes unchanged.
+Each event keeps its original bytes, so that events that are not rewritten pass through unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LINE = re.compile(rb"\r\n|\n|\r")
 
 
 class StreamEvent(NamedTuple):
-    """One event: its name (often none), its data, and its own bytes with the blank line."""
+    """One event: its name (often empty), its data, and its original bytes including the blank line."""
 
     name: bytes
     data: bytes | None
@@ -28,33 +28,33 @@ class StreamEvent(NamedTuple):
 
 
 class EventReader:
-    """Cuts a stream into events."""
+    """Splits a stream into events of at most `most` bytes."""
 
     def __init__(self, upstream: str, most: int) -> None:
         self._upstream = upstream
         self._most = most
         self._rest = bytearray()
-        self._seen = 0
+        self._searched = 0
 
     def feed(self, piece: bytes) -> list[StreamEvent]:
         """The events that are complete with this piece."""
         rest = self._rest
         rest += piece
-        found: list[StreamEvent] = []
-        start, look = 0, self._seen
-        while (end := _END.search(rest, look)) is not None:
-            found.append(_event(bytes(rest[start : end.end()])))
-            start = look = end.end()
+        events: list[StreamEvent] = []
+        start, search_from = 0, self._searched
+        while (end := _END.search(rest, search_from)) is not None:
+            events.append(_event(bytes(rest[start : end.end()])))
+            start = search_from = end.end()
         del rest[:start]
-        self._seen = max(0, len(rest) - 3)  # a blank line may be cut in two
+        self._searched = max(0, len(rest) - 3)  # a blank line may be split between two pieces
         if len(rest) > self._most:
             raise UpstreamFailed(
                 self._upstream, "upstream_too_large", f"sent an event of more than {self._most:,} bytes"
             )
-        return found
+        return events
 
     def close(self) -> None:
-        """At the end of the stream: half an event means that it was cut off."""
+        """Check the end of the stream: an incomplete event means that it was cut off."""
         if self._rest.strip():
             raise UpstreamFailed(self._upstream, "upstream_broken", "broke off in the middle of an event")
 
@@ -71,6 +71,6 @@ def _event(raw: bytes) -> StreamEvent:
 
 
 def event_bytes(name: bytes, data: bytes) -> bytes:
-    """An event as it goes to the client. JSON text holds no line break once it is encoded again."""
+    """An event for the client. Re-encoded JSON contains no line breaks."""
     head = b"event: " + name + b"\n" if name else b""
     return head + b"data: " + data.replace(b"\r", b"").replace(b"\n", b" ") + b"\n\n"

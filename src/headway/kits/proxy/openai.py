@@ -1,9 +1,9 @@
-"""OpenAI's endpoints: chat completions, responses and models, by any number of upstreams.
+"""OpenAI's endpoints: chat completions, responses and models, over any number of upstreams.
 
     client = OpenAI(base_url="http://127.0.0.1:8765/v1", api_key="-")
     client.chat.completions.create(model="headway/route", messages=[…])     # .id is the decision's id
 
-Under `/e/{episode}/v1` the same endpoints belong to an episode, so that an agent needs only another base URL.
+Under `/e/{episode}/v1` the same endpoints belong to an episode, so that an agent only needs a different base URL.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headway.kits.proxy.answer import PREFIX, answered, routed_tasks
+from headway.kits.proxy.answer import PREFIX, answer, routed_tasks
 from headway.kits.proxy.openai_chat import Chat
 from headway.kits.proxy.openai_responses import Responses
 from headway.kits.proxy.upstreams import upstreams_of
@@ -23,7 +23,7 @@ from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
 
 _CHAT, _RESPONSES = Chat(), Responses()
 _ERRORS = (404, 409, 502, 504)
-_SINCE = 1_700_000_000  # upstreams have no birthday; SDKs want one
+_SINCE = 1_700_000_000  # upstreams have no creation time, but SDKs expect one
 
 
 @endpoint(
@@ -38,7 +38,7 @@ _SINCE = 1_700_000_000  # upstreams have no birthday; SDKs want one
 )
 async def chat_completions(call: Call, body: bytes) -> Reply | Stream:
     """OpenAI's chat completions; `model: "headway/TASK"` decides among upstreams, and `id` is the decision's id."""
-    return await answered(call, body, _CHAT)
+    return await answer(call, body, _CHAT)
 
 
 @endpoint(
@@ -52,13 +52,13 @@ async def chat_completions(call: Call, body: bytes) -> Reply | Stream:
 )
 async def chat_completions_of_episode(call: Call, body: bytes) -> Reply | Stream:
     """The same, as a step of an episode."""
-    return await answered(call, body, _CHAT)
+    return await answer(call, body, _CHAT)
 
 
 @endpoint("POST", "/v1/responses", takes=msgspec.Raw, gives=dict[str, Any], errors=_ERRORS, scope="decide", batch=True)
 async def responses(call: Call, body: bytes) -> Reply | Stream:
     """OpenAI's responses, routed the same way; `previous_response_id` takes a decision's id."""
-    return await answered(call, body, _RESPONSES)
+    return await answer(call, body, _RESPONSES)
 
 
 @endpoint(
@@ -72,7 +72,7 @@ async def responses(call: Call, body: bytes) -> Reply | Stream:
 )
 async def responses_of_episode(call: Call, body: bytes) -> Reply | Stream:
     """The same, as a step of an episode."""
-    return await answered(call, body, _RESPONSES)
+    return await answer(call, body, _RESPONSES)
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,8 +109,8 @@ class ModelsQuery(strict):
 async def models(call: Call) -> Models:
     """Every task that decides among upstreams, as `headway/TASK`, and every upstream."""
     query: ModelsQuery = call.query
-    found = [] if query.after_id or query.before_id else _models(call)
-    return Models(data=found, first_id=found[0].id if found else None, last_id=found[-1].id if found else None)
+    page = [] if query.after_id or query.before_id else _models(call)
+    return Models(data=page, first_id=page[0].id if page else None, last_id=page[-1].id if page else None)
 
 
 @endpoint("GET", "/v1/models/{model}", gives=Model, errors=(404,), scope="decide")
@@ -128,21 +128,21 @@ async def routed_model(call: Call) -> Model:
 @endpoint("GET", "/e/{episode}/v1/models", query=ModelsQuery, gives=Models, scope="decide")
 async def models_of_episode(call: Call) -> Models:
     """The same, under an episode's base URL."""
-    found: Models = await models(call)
-    return found
+    page: Models = await models(call)
+    return page
 
 
 def _models(call: Call) -> list[Model]:
     upstreams = upstreams_of(call.server)
     routed = [
-        Model(id=PREFIX + each.name, owned_by="headway", display_name=each.name) for each in routed_tasks(upstreams)
+        Model(id=PREFIX + task.name, owned_by="headway", display_name=task.name) for task in routed_tasks(upstreams)
     ]
     named = upstreams.settings.upstreams.values()
-    return [*routed, *(Model(id=each.name, owned_by="upstream", display_name=each.model) for each in named)]
+    return [*routed, *(Model(id=upstream.name, owned_by="upstream", display_name=upstream.model) for upstream in named)]
 
 
 def _model(call: Call, name: str) -> Model:
-    known = {each.id: each for each in _models(call)}
+    known = {model.id: model for model in _models(call)}
     if name not in known:
         raise UnknownName(f"There is no model {name[:80]!r}.", code="model_not_found", hint=did_you_mean(name, known))
     return known[name]

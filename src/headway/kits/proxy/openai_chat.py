@@ -8,8 +8,18 @@ import msgspec
 
 from headway.kits.proxy.conversations import Body, Conversation, of_chat, plain
 from headway.kits.proxy.events import StreamEvent, event_bytes
-from headway.kits.proxy.formats import Given, Rewriting, TokenUsage, Whole, count, fields_of, malformed, prepared, raw
 from headway.kits.proxy.upstreams import UpstreamFailed
+from headway.kits.proxy.wire import (
+    DecisionFields,
+    StreamRewriter,
+    TokenUsage,
+    WholeAnswer,
+    count,
+    fields_of,
+    malformed,
+    prepared,
+    raw,
+)
 from headway.serve.endpoint import Call
 from headway.serve.errors import ErrorDetail
 from headway.settings import Upstream
@@ -28,33 +38,33 @@ class Chat:
     path = "/chat/completions"
     limits: tuple[str, ...] = ("max_completion_tokens", "max_tokens")
 
-    def headers(self, call: Call, key: str) -> list[tuple[str, str]]:  # noqa: ARG002 — a ApiFormat
+    def headers(self, call: Call, key: str) -> list[tuple[str, str]]:  # noqa: ARG002 — an ApiFormat
         return [("authorization", f"Bearer {key}")] if key else []
 
     def read(self, body: Body) -> Conversation:
         return of_chat(body)
 
     def request(self, body: Body, upstream: Upstream, *, decided: bool) -> bytes:
-        """A decided stream also asks for its usage, which a client that did not ask will not see."""
-        found = prepared(body, upstream, self.limits)
+        """A decided stream always requests usage, and hides it from a client that did not request it."""
+        fields = prepared(body, upstream, self.limits)
         if decided and plain(body, "stream") is True and not _wants_usage(body):
             options = plain(body, "stream_options")
-            found["stream_options"] = raw({**(options if isinstance(options, dict) else {}), "include_usage": True})
-        return msgspec.json.encode(found)
+            fields["stream_options"] = raw({**(options if isinstance(options, dict) else {}), "include_usage": True})
+        return msgspec.json.encode(fields)
 
-    def whole(self, upstream: str, body: bytes, given: Given) -> Whole:
+    def whole(self, upstream: str, body: bytes, added: DecisionFields) -> WholeAnswer:
         fields = fields_of(upstream, body)
         if "choices" not in fields:
             raise malformed(upstream)
-        named, model = text_field(fields, "id"), text_field(fields, "model")
-        fields["id"], fields["headway"] = raw(given.id), raw(given.extras)
-        return Whole(body=msgspec.json.encode(fields), usage=_usage(fields), upstream_id=named, model=model)
+        upstream_id, model = text_field(fields, "id"), text_field(fields, "model")
+        fields["id"], fields["headway"] = raw(added.id), raw(added.extras)
+        return WholeAnswer(body=msgspec.json.encode(fields), usage=_usage(fields), upstream_id=upstream_id, model=model)
 
-    def rewriting(self, upstream: str, body: Body, given: Given) -> Rewriting:
-        return ChatStream(upstream, given, hide_usage=not _wants_usage(body))
+    def rewriter(self, upstream: str, body: Body, added: DecisionFields) -> StreamRewriter:
+        return ChatStream(upstream, added, hide_usage=not _wants_usage(body))
 
     def too_long(self, body: bytes) -> bool:
-        """Whether a 400 means that this upstream's window is too small: another one's may not be."""
+        """Whether a 400 means that the context window is too small; another upstream may have a larger one."""
         return b"context_length_exceeded" in body
 
     def problem(self, status: int, detail: ErrorDetail) -> bytes:
@@ -69,7 +79,7 @@ def error_kind(status: int) -> str:
 
 
 def error_body(status: int, detail: ErrorDetail) -> dict[str, Any]:
-    """Our three fields, and `type` and `param`, which OpenAI's SDKs show."""
+    """Our three fields, plus `type` and `param`, which OpenAI's SDKs show."""
     return {
         "message": detail.message,
         "type": error_kind(status),
@@ -80,15 +90,15 @@ def error_body(status: int, detail: ErrorDetail) -> dict[str, Any]:
 
 
 class ChatStream:
-    """chat.completion.chunk events, ended by [DONE]."""
+    """chat.completion.chunk events; [DONE] ends the stream."""
 
-    def __init__(self, upstream: str, given: Given, *, hide_usage: bool) -> None:
+    def __init__(self, upstream: str, added: DecisionFields, *, hide_usage: bool) -> None:
         self.usage = TokenUsage()
         self.upstream_id = self.model = self.failed = ""
-        self.begun = self.complete = self.finished = False
+        self.started = self.complete = self.finished = False
         self._upstream = upstream
-        self._id = raw(given.id)
-        self._extras: msgspec.Raw | None = raw(given.extras)
+        self._id = raw(added.id)
+        self._extras: msgspec.Raw | None = raw(added.extras)
         self._hide_usage = hide_usage
 
     def rewrite(self, event: StreamEvent) -> bytes:
@@ -98,13 +108,13 @@ class ChatStream:
             self.complete = self.finished = True
             return event.raw
         fields = fields_of(self._upstream, event.data)
-        if _there(fields, "error"):
+        if _has(fields, "error"):
             raise UpstreamFailed(self._upstream, "upstream_error", "reported an error in its stream")
         choices = plain(fields, "choices")
         if not isinstance(choices, list):
             raise malformed(self._upstream)
-        self._look(choices)
-        if _there(fields, "usage"):
+        self._inspect(choices)
+        if _has(fields, "usage"):
             self.usage = _usage(fields)
             if not choices and self._hide_usage:
                 return b""
@@ -115,23 +125,23 @@ class ChatStream:
             fields["headway"], self._extras = self._extras, None
         return event_bytes(event.name, msgspec.json.encode(fields))
 
-    def _look(self, choices: list[Any]) -> None:
-        for each in choices:
-            if not isinstance(each, dict):
+    def _inspect(self, choices: list[Any]) -> None:
+        for choice in choices:
+            if not isinstance(choice, dict):
                 continue
-            delta = each.get("delta")
+            delta = choice.get("delta")
             if isinstance(delta, dict) and any(value for name, value in delta.items() if name != "role"):
-                self.begun = True
-            if each.get("finish_reason"):
+                self.started = True
+            if choice.get("finish_reason"):
                 self.complete = True
 
 
 def text_field(fields: Body, name: str) -> str:
-    found = plain(fields, name)
-    return found[:200] if isinstance(found, str) and found.isprintable() else ""
+    value = plain(fields, name)
+    return value[:200] if isinstance(value, str) and value.isprintable() else ""
 
 
-def _there(fields: Body, name: str) -> bool:
+def _has(fields: Body, name: str) -> bool:
     return name in fields and bytes(fields[name]) != b"null"
 
 
@@ -141,7 +151,7 @@ def _wants_usage(body: Body) -> bool:
 
 
 def _usage(fields: Body) -> TokenUsage:
-    found = plain(fields, "usage")
-    if not isinstance(found, dict):
+    usage = plain(fields, "usage")
+    if not isinstance(usage, dict):
         return TokenUsage()
-    return TokenUsage(prompt=count(found.get("prompt_tokens")), completion=count(found.get("completion_tokens")))
+    return TokenUsage(prompt=count(usage.get("prompt_tokens")), completion=count(usage.get("completion_tokens")))

@@ -6,9 +6,19 @@ import msgspec
 
 from headway.kits.proxy.conversations import Body, Conversation, of_input, plain
 from headway.kits.proxy.events import StreamEvent, event_bytes
-from headway.kits.proxy.formats import Given, Rewriting, TokenUsage, Whole, count, fields_of, malformed, prepared, raw
 from headway.kits.proxy.openai_chat import Chat, error_body, text_field
 from headway.kits.proxy.upstreams import UpstreamFailed
+from headway.kits.proxy.wire import (
+    DecisionFields,
+    StreamRewriter,
+    TokenUsage,
+    WholeAnswer,
+    count,
+    fields_of,
+    malformed,
+    prepared,
+    raw,
+)
 from headway.serve.errors import ErrorDetail
 from headway.settings import Upstream
 
@@ -18,7 +28,7 @@ _LAST = ("response.completed", "response.incomplete", "response.failed", "respon
 
 
 class Responses(Chat):
-    """POST /responses. `previous_response_id` is a decision's id here and the upstream's own id there."""
+    """POST /responses. Clients send a decision's id as `previous_response_id`; the upstream gets its own id."""
 
     name = "chat"
     path = "/responses"
@@ -27,33 +37,35 @@ class Responses(Chat):
     def read(self, body: Body) -> Conversation:
         return of_input(body)
 
-    def request(self, body: Body, upstream: Upstream, *, decided: bool) -> bytes:  # noqa: ARG002 — a ApiFormat
+    def request(self, body: Body, upstream: Upstream, *, decided: bool) -> bytes:  # noqa: ARG002 — an ApiFormat
         return msgspec.json.encode(prepared(body, upstream, self.limits))
 
-    def whole(self, upstream: str, body: bytes, given: Given) -> Whole:
+    def whole(self, upstream: str, body: bytes, added: DecisionFields) -> WholeAnswer:
         fields = fields_of(upstream, body)
         if plain(fields, "status") == "failed" or "output" not in fields:
             raise UpstreamFailed(upstream, "upstream_error", "reported a failed response")
-        named, model, usage = text_field(fields, "id"), text_field(fields, "model"), _usage(fields)
-        return Whole(body=msgspec.json.encode(_ours(fields, given)), usage=usage, upstream_id=named, model=model)
+        upstream_id, model, usage = text_field(fields, "id"), text_field(fields, "model"), _usage(fields)
+        return WholeAnswer(
+            body=msgspec.json.encode(_add_decision(fields, added)), usage=usage, upstream_id=upstream_id, model=model
+        )
 
-    def rewriting(self, upstream: str, body: Body, given: Given) -> Rewriting:  # noqa: ARG002 — a ApiFormat
-        return ResponseStream(upstream, given)
+    def rewriter(self, upstream: str, body: Body, added: DecisionFields) -> StreamRewriter:  # noqa: ARG002 — an ApiFormat
+        return ResponseStream(upstream, added)
 
     def event_problem(self, detail: ErrorDetail) -> bytes:
-        found = {"type": "error", "sequence_number": 0, "error": error_body(502, detail), **error_body(502, detail)}
-        return event_bytes(b"error", msgspec.json.encode({**found, "type": "error"}))
+        fields = {"type": "error", "sequence_number": 0, "error": error_body(502, detail), **error_body(502, detail)}
+        return event_bytes(b"error", msgspec.json.encode({**fields, "type": "error"}))
 
 
 class ResponseStream:
-    """response.* events; those that carry the response have its id."""
+    """response.* events; those that contain the response get the decision's id."""
 
-    def __init__(self, upstream: str, given: Given) -> None:
+    def __init__(self, upstream: str, added: DecisionFields) -> None:
         self.usage = TokenUsage()
         self.upstream_id = self.model = self.failed = ""
-        self.begun = self.complete = self.finished = False
+        self.started = self.complete = self.finished = False
         self._upstream = upstream
-        self._given = given
+        self._added = added
 
     def rewrite(self, event: StreamEvent) -> bytes:
         if event.data is None:
@@ -67,7 +79,7 @@ class ResponseStream:
             raise malformed(self._upstream)
         if kind == "error":
             raise UpstreamFailed(self._upstream, "upstream_error", "reported an error in its stream")
-        self.begun = self.begun or kind.endswith(".delta")
+        self.started = self.started or kind.endswith(".delta")
         if "response" not in fields:
             return event.raw
         response = fields_of(self._upstream, bytes(fields["response"]))
@@ -77,19 +89,19 @@ class ResponseStream:
             self.usage = _usage(response)
             self.complete = self.finished = True
             self.failed = "upstream_error" if kind == "response.failed" else ""
-        fields["response"] = msgspec.Raw(msgspec.json.encode(_ours(response, self._given)))
+        fields["response"] = msgspec.Raw(msgspec.json.encode(_add_decision(response, self._added)))
         return event_bytes(event.name, msgspec.json.encode(fields))
 
 
-def _ours(fields: Body, given: Given) -> Body:
-    fields["id"], fields["headway"] = raw(given.id), raw(given.extras)
-    if given.previous:
-        fields["previous_response_id"] = raw(given.previous)
+def _add_decision(fields: Body, added: DecisionFields) -> Body:
+    fields["id"], fields["headway"] = raw(added.id), raw(added.extras)
+    if added.previous:
+        fields["previous_response_id"] = raw(added.previous)
     return fields
 
 
 def _usage(fields: Body) -> TokenUsage:
-    found = plain(fields, "usage")
-    if not isinstance(found, dict):
+    usage = plain(fields, "usage")
+    if not isinstance(usage, dict):
         return TokenUsage()
-    return TokenUsage(prompt=count(found.get("input_tokens")), completion=count(found.get("output_tokens")))
+    return TokenUsage(prompt=count(usage.get("input_tokens")), completion=count(usage.get("output_tokens")))

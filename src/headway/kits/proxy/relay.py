@@ -1,8 +1,8 @@
-"""An upstream call under way: what is measured of it, and its events on their way to the client.
+"""A running upstream call: its measurements, and its events on their way to the client.
 
-What the proxy measures is signed by the rater `proxy:`, a name that no key can have. The client's `traceparent` is kept
-as the label of a signal of that name (its value: the sampled flag): state would show it to policies, and a column would
-have to be carried by export, import and deletion, all of which know signals already.
+Measurements have the rater `proxy:`, a name that no key can have. The client's `traceparent` is stored as the label of
+a signal of that name (its value is the sampled flag): in the state, policies would see it; in a column of its own,
+export, import and deletion would each need to handle it, while they already handle signals.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headway.kits.proxy.events import EventReader, StreamEvent
-from headway.kits.proxy.formats import ApiFormat, Rewriting, TokenUsage, malformed
 from headway.kits.proxy.upstreams import STREAM_TIMES, Slot, UpstreamAnswer, UpstreamFailed
+from headway.kits.proxy.wire import ApiFormat, StreamRewriter, TokenUsage, malformed
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.records import Decision
 from headway.serve.endpoint import Call
@@ -27,7 +27,7 @@ __all__ = ["RATER", "Attempt", "Relay"]
 
 logger = logging.getLogger("headway.serve")
 RATER = "proxy:"
-_GOODBYE_S = 1.0  # for the end of a stream whose last event has come
+_CLOSE_S = 1.0  # wait for the end of a stream after its last event
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,13 +52,13 @@ class Attempt:
             self.span = spans.call(self.wire.provider, self.wire.name, self.upstream, self.decision, self.traceparent)
 
     async def finish(
-        self, usage: TokenUsage, *, http_status: int = 0, failed: str = "", gone: bool = False, **answered: str
+        self, usage: TokenUsage, *, http_status: int = 0, failed: str = "", gone: bool = False, **answer: str
     ) -> None:
-        """Stores the signals of this call, once; what cannot be stored is logged, and the answer goes out anyway."""
+        """Store the signals of this call, once. A signal that cannot be stored is logged; the answer is sent anyway."""
         if self.done:
             return
         self.done = True
-        measured = {"latency_s": time.perf_counter() - self.began, **self._counted(usage)}
+        measured = {"latency_s": time.perf_counter() - self.began, **self._counts(usage)}
         if self.first_token_s is not None:
             measured["first_token_s"] = self.first_token_s
         if http_status:
@@ -68,33 +68,33 @@ class Attempt:
         if gone:
             measured["client_gone"] = 1.0
         if self.span is not None:
-            self.span.end(measured, failed=failed, **answered)
+            self.span.end(measured, failed=failed, **answer)
         if self.after is not None:
             measured["attempt"] = float(self.number)
         if self.traceparent:
             measured["traceparent"] = float(int(self.traceparent[-2:], 16) & 1)
         labels = {
             "failed": failed,
-            "http_status": answered.get("upstream_id", ""),
+            "http_status": answer.get("upstream_id", ""),
             "attempt": self.after.id if self.after is not None else "",
             "traceparent": self.traceparent,
         }
         await self._store(measured, labels)
 
-    def _counted(self, usage: TokenUsage) -> dict[str, float]:
-        """Tokens and what they cost; a cost that is not known is left out, unless the upstream is free."""
-        found: dict[str, float] = {}
+    def _counts(self, usage: TokenUsage) -> dict[str, float]:
+        """Tokens and their cost. An unknown cost is omitted; a free upstream costs 0."""
+        counts: dict[str, float] = {}
         if usage.prompt is not None:
-            found["prompt_tokens"] = float(usage.prompt)
+            counts["prompt_tokens"] = float(usage.prompt)
         if usage.completion is not None:
-            found["completion_tokens"] = float(usage.completion)
+            counts["completion_tokens"] = float(usage.completion)
         cost = 0.0
         for tokens, price in ((usage.prompt, self.upstream.price_in), (usage.completion, self.upstream.price_out)):
             if price and tokens is None:
-                return found
+                return counts
             cost += (tokens or 0) * price / 1e6
-        found["cost_usd"] = cost
-        return found
+        counts["cost_usd"] = cost
+        return counts
 
     async def _store(self, measured: Mapping[str, float], labels: Mapping[str, str]) -> None:
         project = self.call.server.project
@@ -104,7 +104,7 @@ class Attempt:
                 rows += project.checked_signals(
                     self.decision.id, {name: value}, rater=RATER, label=labels.get(name, "")
                 )
-            except InvalidInput as error:  # the task's reward table wants this signal to be something else
+            except InvalidInput as error:  # the task's reward table defines this signal differently
                 logger.warning("signal=%s of %s not stored: %s", name, self.decision.id, error.message)
         try:
             await asyncio.wrap_future(project.submit_signals(rows))
@@ -115,9 +115,9 @@ class Attempt:
 
 
 class Relay:
-    """A streamed answer on its way: takes from the upstream no faster than the client takes from us.
+    """Relays a streamed answer, and reads from the upstream no faster than the client reads.
 
-    An iterator rather than a generator: `aclose` must cut the upstream off even if nobody ever asked for a byte.
+    An iterator rather than a generator: `aclose` must disconnect the upstream even if nothing was ever read.
     """
 
     def __init__(
@@ -126,14 +126,14 @@ class Relay:
         answer: UpstreamAnswer,
         slot: Slot,
         attempt: Attempt | None,
-        rewriting: Rewriting | None,
+        rewriter: StreamRewriter | None,
         most: int,
     ) -> None:
         self._wire = wire
         self._answer = answer
         self._slot = slot
         self._attempt = attempt
-        self._rewriting = rewriting
+        self._rewriter = rewriter
         self._reader = EventReader(answer.upstream.name, most)
         self._until = time.monotonic() + STREAM_TIMES * answer.upstream.timeout_s
         self._due = time.monotonic() + answer.upstream.timeout_s
@@ -141,16 +141,16 @@ class Relay:
         self._over = False
 
     async def begin(self) -> None:
-        """Waits for the first event, while another upstream can still be tried."""
+        """Wait for the first event, while another upstream can still be tried."""
         if self._answer.media != "text/event-stream":
             raise malformed(self._answer.upstream.name)
         while not self._first:
-            events = [each for each in await self._events() if each.data is not None]
+            events = [event for event in await self._events() if event.data is not None]
             if self._over and not events:
                 raise UpstreamFailed(self._answer.upstream.name, "upstream_broken", "ended its stream at once")
-            self._first = self._rewritten(events)
-            if self._rewriting is not None and self._rewriting.failed:
-                raise UpstreamFailed(self._answer.upstream.name, self._rewriting.failed, "reported a failed response")
+            self._first = self._rewrite(events)
+            if self._rewriter is not None and self._rewriter.failed:
+                raise UpstreamFailed(self._answer.upstream.name, self._rewriter.failed, "reported a failed response")
 
     def __aiter__(self) -> Relay:
         return self
@@ -158,14 +158,14 @@ class Relay:
     async def __anext__(self) -> bytes:
         try:
             if self._first:
-                found, self._first = self._first, b""
-                await self._look()
-                return found
+                chunk, self._first = self._first, b""
+                await self._finish_if_over()
+                return chunk
             while not self._over:
-                found = self._rewritten(await self._events())
-                await self._look()
-                if found:
-                    return found
+                chunk = self._rewrite(await self._events())
+                await self._finish_if_over()
+                if chunk:
+                    return chunk
         except UpstreamFailed as error:
             self._over = True
             await self._end(failed=error.code)
@@ -174,7 +174,7 @@ class Relay:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """The end, whoever brought it about."""
+        """End the stream, whether the client or the upstream ended it."""
         self._over = True
         try:
             await self._answer.close()
@@ -183,8 +183,8 @@ class Relay:
             await self._end(gone=True)
 
     async def _events(self) -> list[StreamEvent]:
-        """The next events, which may be none; comments do not put the time limit off."""
-        finished = self._rewriting is not None and self._rewriting.finished
+        """The next events, possibly none. Comments do not extend the time limit."""
+        finished = self._rewriter is not None and self._rewriter.finished
         try:
             piece = await self._answer.piece(max(0.0, min(self._until, self._due) - time.monotonic()))
         except UpstreamFailed:
@@ -195,37 +195,37 @@ class Relay:
             self._over = True
             if not finished:
                 self._reader.close()
-                if self._rewriting is not None and not self._rewriting.complete:
+                if self._rewriter is not None and not self._rewriter.complete:
                     name = self._answer.upstream.name
                     raise UpstreamFailed(name, "upstream_broken", "ended its stream in the middle")
             return []
-        found = [] if finished else self._reader.feed(piece)
-        if any(each.data is not None for each in found):
+        events = [] if finished else self._reader.feed(piece)
+        if any(event.data is not None for event in events):
             self._due = time.monotonic() + self._answer.upstream.timeout_s
-        return found
+        return events
 
-    def _rewritten(self, events: list[StreamEvent]) -> bytes:
-        if self._rewriting is None:
-            return b"".join(each.raw for each in events)
-        found = b"".join([self._rewriting.rewrite(each) for each in events])
-        if self._rewriting.begun and self._attempt is not None and self._attempt.first_token_s is None:
+    def _rewrite(self, events: list[StreamEvent]) -> bytes:
+        if self._rewriter is None:
+            return b"".join(event.raw for event in events)
+        chunk = b"".join([self._rewriter.rewrite(event) for event in events])
+        if self._rewriter.started and self._attempt is not None and self._attempt.first_token_s is None:
             self._attempt.first_token_s = time.perf_counter() - self._attempt.began
-        return found
+        return chunk
 
-    async def _look(self) -> None:
-        """Signals are durable before the client sees the last event."""
-        if self._rewriting is not None and (self._rewriting.finished or self._over):
-            self._until = min(self._until, time.monotonic() + _GOODBYE_S)
-            await self._end(failed=self._rewriting.failed)
+    async def _finish_if_over(self) -> None:
+        """Store the signals before the client sees the last event."""
+        if self._rewriter is not None and (self._rewriter.finished or self._over):
+            self._until = min(self._until, time.monotonic() + _CLOSE_S)
+            await self._end(failed=self._rewriter.failed)
 
     async def _end(self, *, failed: str = "", gone: bool = False) -> None:
-        if self._attempt is None or self._rewriting is None:
+        if self._attempt is None or self._rewriter is None:
             return
         await self._attempt.finish(
-            self._rewriting.usage,
+            self._rewriter.usage,
             http_status=self._answer.status,
             failed=failed,
             gone=gone,
-            upstream_id=self._rewriting.upstream_id,
-            model=self._rewriting.model,
+            upstream_id=self._rewriter.upstream_id,
+            model=self._rewriter.model,
         )

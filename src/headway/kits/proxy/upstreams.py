@@ -1,11 +1,11 @@
-"""Calls to the model servers of headway.toml, through one pool of connections, within caps.
+"""Calls to the model servers in headway.toml, through one connection pool, with caps.
 
     upstreams = upstreams_of(server)
     upstreams.candidates(task)                                    # the task's actions that can be called now
     answer = await upstreams.open(upstream, "/chat/completions", body, headers)
 
-A URL comes from headway.toml and from nowhere else; `headway.client.outgoing` says what holds for every call. A call
-that gave no usable answer is an `UpstreamFailed`, whose text never repeats what the upstream said.
+URLs come only from headway.toml; `headway.client.outgoing` documents the rules for every call. A call without a usable
+answer raises `UpstreamFailed`, whose text never repeats the upstream's own message.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["AT_FAULT", "STREAM_TIMES", "Slot", "UpstreamAnswer", "UpstreamFailed
 
 logger = logging.getLogger("headway.serve")
 
-MOST_CALLS = 256  # at once; more are refused with 429 before anything is decided
-STREAM_TIMES = 10  # a streamed answer may take this many times `timeout_s` in all, and `timeout_s` from event to event
-STREAM_SIZES = 4  # and be this many times as large as a whole one: the same words with a frame around each
-AT_FAULT = frozenset({400, 415, 422})  # the request is; the client gets the upstream's own words
+MOST_CALLS = 256  # at once; further requests get 429 before a decision is made
+STREAM_TIMES = 10  # a streamed answer may take `timeout_s` per event, and this many times `timeout_s` in total
+STREAM_SIZES = 4  # and may be this many times as large as a whole one, because every token has a frame
+AT_FAULT = frozenset({400, 415, 422})  # the request is at fault; the client gets the upstream's error
 _LONGEST_WAIT_S = 100_000.0  # a longer Retry-After is not passed on
 
 
 class UpstreamFailed(HeadwayError):
-    """An upstream did not do its work; another one may. `status` is what the client gets when none does."""
+    """An upstream failed, and another one may not. The client gets `status` if every upstream fails."""
 
     status = 502
 
@@ -49,7 +49,7 @@ class UpstreamFailed(HeadwayError):
 
 
 class UpstreamAnswer:
-    """An answer whose headers are here; its body is read in pieces, as fast as they are taken."""
+    """An answer whose headers have arrived; its body is read piece by piece."""
 
     def __init__(self, upstream: Upstream, answer: AsyncAnswer) -> None:
         self.upstream = upstream
@@ -65,14 +65,14 @@ class UpstreamAnswer:
             raise upstream_failed(self.upstream, failure) from failure
 
     async def whole(self, until: float) -> bytes:
-        """All of it, before a moment of the monotonic clock."""
+        """The whole body; `until` is a time on the monotonic clock."""
         try:
             return await self._answer.whole(until)
         except CallFailed as failure:
             raise upstream_failed(self.upstream, failure) from failure
 
     async def beginning(self, until: float) -> bytes:
-        """What an error says, as far as anybody reads."""
+        """The first part of the body, enough for an error message."""
         try:
             return await self._answer.beginning(until)
         except CallFailed as failure:
@@ -80,7 +80,7 @@ class UpstreamAnswer:
 
 
 class Slot:
-    """A place among the calls that may run at once; freeing it twice does no harm."""
+    """One of the calls that may run at once. `free` may be called more than once."""
 
     __slots__ = ("_upstreams",)
 
@@ -95,7 +95,7 @@ class Slot:
 
 
 class Upstreams:
-    """The model servers of a project. Lives in one event loop."""
+    """The model servers of a project. Belongs to one event loop."""
 
     def __init__(self, settings: Settings, *, most_bytes: int) -> None:
         self.settings = settings
@@ -105,13 +105,13 @@ class Upstreams:
         self._warned: set[str] = set()
 
     def take(self) -> Slot:
-        """A place for one call, or `Busy`."""
+        """A slot for one call; raises `Busy` if all are taken."""
         if self.calls >= MOST_CALLS:
             raise Busy(f"{MOST_CALLS} calls to upstreams are running.", code="too_many_calls", hint="Try again.")
         return Slot(self)
 
     def ready(self, name: str) -> bool:
-        """Whether it is configured and its key is there."""
+        """Whether the upstream is configured and its key is set."""
         upstream = self.settings.upstreams.get(name)
         if upstream is None:
             return False
@@ -119,11 +119,11 @@ class Upstreams:
             return True
         if name not in self._warned:
             self._warned.add(name)
-            logger.warning("upstream=%s left out: %s is not set", name, upstream.key_env)
+            logger.warning("upstream=%s skipped: %s is not set", name, upstream.key_env)
         return False
 
     def candidates(self, task: TaskSettings) -> tuple[str, ...]:
-        """The task's actions that are upstreams; of a task that declares none, every upstream."""
+        """The task's actions that are upstreams; every upstream if the task declares no actions."""
         names: Iterable[str] = task.actions or sorted(self.settings.upstreams)
         ready = tuple(name for name in names if self.ready(name))
         if not ready:
@@ -144,7 +144,7 @@ class Upstreams:
         stream: bool,
         until: float,
     ) -> UpstreamAnswer:
-        """Sends a request; the headers of its answer are here: 2xx, or a status that is the request's own fault."""
+        """Send a request and wait for the headers of a 2xx answer, or of one that blames the request."""
         try:
             answer = await self._pool.open(
                 upstream.url.rstrip("/") + path,
@@ -165,7 +165,7 @@ class Upstreams:
 
 
 def upstream_failed(upstream: Upstream, failure: CallFailed) -> UpstreamFailed:
-    """The error that a client gets when no other upstream answers."""
+    """The error that a client gets if no other upstream answers."""
     status = {"timeout": 504, "busy": 429}.get(failure.kind, 502)
     wait_s = failure.retry_after_s or 1.0
     return UpstreamFailed(
@@ -182,7 +182,7 @@ _known: WeakKeyDictionary[Server, Upstreams] = WeakKeyDictionary()
 
 
 def upstreams_of(server: Server) -> Upstreams:
-    """The upstreams of a server, made on first use."""
+    """The upstreams of a server, created on first use."""
     upstreams = _known.get(server)
     if upstreams is None:
         settings = server.project.settings

@@ -23,5 +23,5 @@ KIT = Kit(
             "Hold local language models for a project, for the server and whoever else asks.",
         ),
     },
-    workers={"worker": Worker(module="headway.kits.reply.worker", needed="headway.kits.reply.worker:wanted")},
+    workers={"worker": Worker(module="headway.kits.reply.worker", needed="headway.kits.reply.worker:needs_worker")},
 )

@@ -1,8 +1,8 @@
-"""Keys and values of the running rows: written in place, never copied for one more token.
+"""Keys and values of the running rows, written in place.
 
-transformers' own cache is copied whole for every token; here a row's room is reserved ahead and grows by half. Rows are
-padded on the left, so that all end at the same place: `start` moves right when the longest row leaves, and rows join by
-being copied to end where the others end.
+transformers' own cache is copied for every token; here space is reserved ahead and grows by half. Rows are padded on
+the left, so that all end at the same position: `start` moves right when the longest row leaves, and a joining row is
+copied so that it ends where the others end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["RowCache"]
 _ROOM = 64  # tokens reserved ahead, at least
 
 
-class _Layer(DynamicLayer):
+class _CacheLayer(DynamicLayer):
     """One layer: buffers [row, head, room, width] of which start:end is in use."""
 
     keys: torch.Tensor
@@ -61,19 +61,19 @@ class _Layer(DynamicLayer):
         self.start, self.end = 0, used
 
     def keep(self, rows: torch.Tensor, start: int) -> None:
-        """Only these rows (a row may be named twice), without the first `start` places."""
+        """Keep only these rows (a row may appear twice), without the first `start` positions."""
         self.keys, self.values = self.keys[rows], self.values[rows]
         self.start += start
 
-    def join(self, other: _Layer) -> None:
-        """The other's rows after ours; whichever is shorter is padded on the left with zeros."""
+    def join(self, other: _CacheLayer) -> None:
+        """Append the rows of `other`; the shorter cache is padded on the left with zeros."""
         length = max(self.get_seq_length(), other.get_seq_length())
         for name in ("keys", "values"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            rows = mine.shape[0]
-            new = mine.new_zeros(rows + theirs.shape[0], mine.shape[1], length + _ROOM, mine.shape[3])
-            new[:rows, :, length - self.get_seq_length() : length] = mine[:, :, self.start : self.end]
-            new[rows:, :, length - other.get_seq_length() : length] = theirs[:, :, other.start : other.end]
+            first, second = getattr(self, name), getattr(other, name)
+            rows = first.shape[0]
+            new = first.new_zeros(rows + second.shape[0], first.shape[1], length + _ROOM, first.shape[3])
+            new[:rows, :, length - self.get_seq_length() : length] = first[:, :, self.start : self.end]
+            new[rows:, :, length - other.get_seq_length() : length] = second[:, :, other.start : other.end]
             setattr(self, name, new)
         self.start, self.end = 0, length
 
@@ -82,7 +82,7 @@ class RowCache(Cache):
     """The cache of a batch, in the form that transformers' models take."""
 
     def __init__(self) -> None:
-        super().__init__(layer_class_to_replicate=_Layer)
+        super().__init__(layer_class_to_replicate=_CacheLayer)
 
     @property
     def length(self) -> int:
@@ -93,9 +93,9 @@ class RowCache(Cache):
             layer.keep(rows, start)
 
     def join(self, other: RowCache) -> None:
-        for mine, theirs in zip(self._layers, other._layers, strict=True):
-            mine.join(theirs)
+        for layer, addition in zip(self._layers, other._layers, strict=True):
+            layer.join(addition)
 
     @property
-    def _layers(self) -> list[_Layer]:
-        return cast("list[_Layer]", self.layers)
+    def _layers(self) -> list[_CacheLayer]:
+        return cast("list[_CacheLayer]", self.layers)

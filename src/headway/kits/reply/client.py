@@ -1,13 +1,13 @@
-"""A language model in a worker process, as a `Generator`; `AsyncWorker` for event loops. Neither loads torch.
+"""A language model in a worker process, as a `Generator`; `AsyncLanguageWorker` for event loops. Neither loads torch.
 
-    worker = Worker(Path("."), "smollm2")              # of the project in this folder; `headway worker` runs it
+    worker = LanguageWorker(Path("."), "smollm2")      # of the project in this folder; start it with `headway worker`
     worker.generate([Prompt(text="The capital of France is", max_tokens=5)])
     for delta in worker.stream(Prompt(turns=(Turn("user", "Hello"),))): ...
 
-    async for delta in AsyncWorker(Path("."), "smollm2").stream(prompt): ...
+    async for delta in AsyncLanguageWorker(Path("."), "smollm2").stream(prompt): ...
 
-No worker: `Unavailable`, code `worker_missing`, with the command. Closing a stream, or cancelling the task, takes the
-question back: the worker stops making tokens for it. `deadline_s` bounds the whole answer, waiting included.
+Without a worker: `Unavailable`, code `worker_missing`, with the command. Closing a stream or cancelling the task
+cancels the question: the worker stops generating tokens for it. `deadline_s` limits the whole answer.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from headway.kits.reply.wire import (
     SILENCE_S,
     Alive,
     Answer,
-    Done,
-    Failed,
     Generate,
-    Health,
-    Healthy,
+    GenerateDone,
+    HealthQuestion,
     Question,
-    Said,
     Score,
     ScoreDone,
+    TextDelta,
+    WorkerFailure,
+    WorkerStatus,
     answer_of,
     error_of,
     frame,
@@ -47,14 +47,14 @@ from headway.kits.reply.wire import (
 from headway.nouns.errors import HeadwayError, Unavailable
 from headway.nouns.protocols import Completion, Delta, Prompt, Scored
 
-__all__ = ["AsyncWorker", "Worker"]
+__all__ = ["AsyncLanguageWorker", "LanguageWorker"]
 
-Kind = TypeVar("Kind", Done, ScoreDone, Healthy)
+Kind = TypeVar("Kind", GenerateDone, ScoreDone, WorkerStatus)
 _MISSING = (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)
 
 
 class _Questions:
-    """What both clients share: which worker, which model, how long to wait."""
+    """The settings that both clients share: worker, model, deadline."""
 
     def __init__(self, folder: Path, model: str | Path, *, deadline_s: float | None = None) -> None:
         self._path = socket_of(folder)
@@ -72,29 +72,29 @@ class _Questions:
         return Score(self._model, prompt, reply if isinstance(reply, str) else tuple(reply), ended, self._deadline_s)
 
 
-class Worker(_Questions):
-    """The worker of a project, for programs without an event loop. Safe to call from several threads."""
+class LanguageWorker(_Questions):
+    """The worker of a project, for programs without an event loop. Thread-safe."""
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        """A reply to each; they are made together, and together with what others ask."""
-        with self._asked(self._generate(prompts, stream=False)) as answers:
-            return list(_last(answers, Done).completions)
+        """One reply per prompt, generated in one batch with the questions of other clients."""
+        with self._ask(self._generate(prompts, stream=False)) as answers:
+            return list(_last(answers, GenerateDone).completions)
 
     def stream(self, prompt: Prompt) -> Iterator[Delta]:
-        with self._asked(self._generate([prompt], stream=True)) as answers:
+        with self._ask(self._generate([prompt], stream=True)) as answers:
             for answer in answers:
                 yield from _delta(answer)
 
     def score(self, prompt: Prompt, reply: str | Sequence[int], *, ended: bool = False) -> Scored:
-        with self._asked(self._score(prompt, reply, ended)) as answers:
+        with self._ask(self._score(prompt, reply, ended)) as answers:
             return _last(answers, ScoreDone).scored
 
-    def health(self) -> Healthy:
-        with self._asked(Health()) as answers:
-            return _last(answers, Healthy)
+    def health(self) -> WorkerStatus:
+        with self._ask(HealthQuestion()) as answers:
+            return _last(answers, WorkerStatus)
 
     @contextmanager
-    def _asked(self, question: Question) -> Iterator[Iterator[Answer]]:
+    def _ask(self, question: Question) -> Iterator[Iterator[Answer]]:
         body = frame(question)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(SILENCE_S)
@@ -120,38 +120,38 @@ class Worker(_Questions):
                 yield answer
 
 
-class AsyncWorker(_Questions):
+class AsyncLanguageWorker(_Questions):
     """The same for event loops."""
 
     async def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        async with self._asked(self._generate(prompts, stream=False)) as answers:
+        async with self._ask(self._generate(prompts, stream=False)) as answers:
             async for answer in answers:
-                if isinstance(answer, Done):
+                if isinstance(answer, GenerateDone):
                     return list(answer.completions)
         raise _lost()
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        async with self._asked(self._generate([prompt], stream=True)) as answers:
+        async with self._ask(self._generate([prompt], stream=True)) as answers:
             async for answer in answers:
                 for delta in _delta(answer):
                     yield delta
 
     async def score(self, prompt: Prompt, reply: str | Sequence[int], *, ended: bool = False) -> Scored:
-        async with self._asked(self._score(prompt, reply, ended)) as answers:
+        async with self._ask(self._score(prompt, reply, ended)) as answers:
             async for answer in answers:
                 if isinstance(answer, ScoreDone):
                     return answer.scored
         raise _lost()
 
-    async def health(self) -> Healthy:
-        async with self._asked(Health()) as answers:
+    async def health(self) -> WorkerStatus:
+        async with self._ask(HealthQuestion()) as answers:
             async for answer in answers:
-                if isinstance(answer, Healthy):
+                if isinstance(answer, WorkerStatus):
                     return answer
         raise _lost()
 
     @asynccontextmanager
-    async def _asked(self, question: Question) -> AsyncIterator[AsyncIterator[Answer]]:
+    async def _ask(self, question: Question) -> AsyncIterator[AsyncIterator[Answer]]:
         body = frame(question)
         try:
             with reachable(self._path) as address:
@@ -181,20 +181,20 @@ class AsyncWorker(_Questions):
 
 
 def _read(length: int, body: bytes) -> tuple[Answer | None, bool]:
-    """An answer (None: only a sign of life) and whether it is the last; raises what the worker raised."""
+    """An answer (None for `Alive`) and whether it is the last; raises the worker's error."""
     if length > MOST_BYTES:
         raise _lost()
     try:
         answer = answer_of(body)
     except msgspec.MsgspecError as error:
         raise HeadwayError(
-            "The worker's answer cannot be read.",
+            "The worker sent an unreadable answer.",
             code="not_headway",
-            hint="Start the worker again: it may be of another version.",
+            hint="Restart the worker: it may have another version.",
         ) from error
-    if isinstance(answer, Failed):
+    if isinstance(answer, WorkerFailure):
         raise error_of(answer)
-    return None if isinstance(answer, Alive) else answer, not isinstance(answer, (Alive, Said))
+    return None if isinstance(answer, Alive) else answer, not isinstance(answer, (Alive, TextDelta))
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
@@ -202,10 +202,10 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
         raise _lost()
     parts = bytearray()
     while len(parts) < size:
-        got = connection.recv(size - len(parts))
-        if not got:
+        chunk = connection.recv(size - len(parts))
+        if not chunk:
             raise ConnectionResetError("the worker closed the connection")
-        parts += got
+        parts += chunk
     return bytes(parts)
 
 
@@ -217,14 +217,14 @@ def _last(answers: Iterator[Answer], kind: type[Kind]) -> Kind:
 
 
 def _delta(answer: Answer) -> Iterator[Delta]:
-    if isinstance(answer, Said):
+    if isinstance(answer, TextDelta):
         yield Delta(answer.text)
-    elif isinstance(answer, Done):
+    elif isinstance(answer, GenerateDone):
         yield Delta("", answer.completions[0])
 
 
 def _lost(error: Exception | None = None) -> Unavailable:
-    why = "did not answer" if isinstance(error, TimeoutError) else "ended before it had answered"
+    why = "did not answer" if isinstance(error, TimeoutError) else "closed the connection before it answered"
     return Unavailable(
-        f"The language worker {why}.", code="worker_lost", hint="Its log is .headway/run/worker.log; ask again."
+        f"The language worker {why}.", code="worker_lost", hint="Its log is .headway/run/worker.log; try again."
     )

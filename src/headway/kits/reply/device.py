@@ -1,4 +1,4 @@
-"""Where a language model runs, and in which number format. The only place that chooses either."""
+"""Choose the device and the number format of a language model. No other module chooses them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A device, the format of the weights there, and how much room running requests may take."""
+    """A device, the number format of the weights, and the memory for running requests."""
 
     device: torch.device
     dtype: torch.dtype
@@ -30,10 +30,10 @@ class Where:
 
 
 def where(device: str = "auto", dtype: str = "auto") -> Where:
-    """where() is the best there is: bfloat16 on cuda, float16 on mps, float32 on cpu.
+    """The best device by default: bfloat16 on cuda, float16 on mps, float32 on cpu.
 
-    bfloat16 on a CPU is refused: some CPUs announce instructions for it that kill the process when they are used, and
-    where they work they are slower than float32.
+    Other formats on a CPU are refused: some CPUs announce bfloat16 instructions that kill the process, and where the
+    instructions work, they are slower than float32.
     """
     kind = device.partition(":")[0]
     if kind not in DEVICES:
@@ -41,28 +41,28 @@ def where(device: str = "auto", dtype: str = "auto") -> Where:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         kind = device
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not there[kind]:
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available[kind]:
         raise Unavailable(f"This machine has no usable {kind!r} device.", code="no_device", hint="Use --device cpu.")
     if dtype == "auto":
         dtype = {"cpu": "float32", "cuda": "bfloat16", "mps": "float16"}[kind]
     if dtype not in DTYPES:
-        raise InvalidInput(f"There is no format {dtype!r}.", code="bad_dtype", hint=did_you_mean(dtype, DTYPES))
+        raise InvalidInput(f"There is no number format {dtype!r}.", code="bad_dtype", hint=did_you_mean(dtype, DTYPES))
     if kind == "cpu" and dtype != "float32":
         raise InvalidInput(
-            f"{dtype} on a CPU can end the process and is slower.", code="bad_dtype", hint="Use float32 there."
+            f"{dtype} on a CPU can kill the process and is slower than float32.", code="bad_dtype", hint="Use float32."
         )
     return Where(torch.device(device), DTYPES[dtype], 8 << 30 if kind == "cuda" else 2 << 30)
 
 
 def use_threads(count: int) -> None:
-    """How many cores one product may use; 0: as torch and OMP_NUM_THREADS have it."""
+    """Limit the cores of one matrix product; 0 keeps the default of torch and OMP_NUM_THREADS."""
     if count:
         torch.set_num_threads(count)
 
 
 def give_back() -> None:
-    """Memory of models that are gone goes back to the system, where it would otherwise be kept for the next one."""
+    """Return the memory of unloaded models to the system."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     if sys.platform.startswith("linux"):

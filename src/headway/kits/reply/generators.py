@@ -1,4 +1,4 @@
-"""Language models for a project: asked of its worker, loaded into this process, or behind one of its upstreams."""
+"""Language models of a project: in its worker, in this process, or behind one of its upstreams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.kits import models
-from headway.kits.reply.client import Worker
+from headway.kits.reply.client import LanguageWorker
 from headway.nouns.errors import Unavailable, UnknownName
 from headway.nouns.protocols import Completion, Delta, Generator, Prompt, Scored
 from headway.settings import load
@@ -18,28 +18,29 @@ from headway.settings import load
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["answering", "generator", "local"]
+__all__ = ["generator", "local", "open_generator"]
 
 
 def generator(project: Project, model: str | Path, *, here: bool = False) -> Generator:
-    """The project's worker with this model; `here` loads it into this process instead."""
+    """A generator in the project's worker; `here` loads the model into this process instead."""
     if here:
         return _loaded(model, project.settings.cache)
-    return Worker(project.folder, model)
+    return LanguageWorker(project.folder, model)
 
 
 def local(
     folder: Path, model: str | Path, *, device: str = "auto", environ: Mapping[str, str] | None = None
 ) -> Generator:
-    """A model in this process, found as the project in `folder` finds it; the project need not exist."""
+    """A model in this process, found like the project in `folder` finds it; the project need not exist."""
     return _loaded(model, load(folder, environ).cache, device)
 
 
 @contextmanager
-def answering(project: Project, model: str) -> Iterator[tuple[Generator, str]]:
-    """The model that a name means, and what its answers depend on, as a short hash.
+def open_generator(project: Project, model: str) -> Iterator[tuple[Generator, str]]:
+    """The generator for a model's name, and a short hash of everything that its answers depend on.
 
-    An upstream of headway.toml; else a local model, in the project's worker where one runs, or in this process.
+    The name is an upstream of headway.toml, else a local model in the project's worker, or in this process
+    if no worker is running.
     """
     settings = project.settings
     if model in settings.upstreams or "://" in model:
@@ -47,9 +48,9 @@ def answering(project: Project, model: str) -> Iterator[tuple[Generator, str]]:
 
         if model not in settings.upstreams:
             raise UnknownName(
-                f"{model!r} is an address; a model is called by its name.",
+                f"{model!r} is an address, expected the name of a model.",
                 code="unknown_upstream",
-                hint="Declare [upstreams.NAME] with url and model in headway.toml, and give that name.",
+                hint="Declare [upstreams.NAME] with url and model in headway.toml, and use that name.",
             )
         upstream = settings.upstreams[model]
         with ChatEndpoint(
@@ -59,8 +60,8 @@ def answering(project: Project, model: str) -> Iterator[tuple[Generator, str]]:
             key=settings.key(upstream.key_env) if upstream.key_env else "",
             timeout_s=upstream.timeout_s,
             max_tokens=upstream.max_tokens,
-        ) as found:
-            yield found, _hash(f"{upstream.url}\0{upstream.model}\0{upstream.max_tokens}")
+        ) as endpoint:
+            yield endpoint, _hash(f"{upstream.url}\0{upstream.model}\0{upstream.max_tokens}")
         return
     try:
         folder = models.folder(model, settings.cache)
@@ -69,18 +70,18 @@ def answering(project: Project, model: str) -> Iterator[tuple[Generator, str]]:
             error.hint = f"{error.hint} Or declare [upstreams.{model}] with url and model in headway.toml."
         raise
     here = False
-    worker = Worker(project.folder, model)
+    worker = LanguageWorker(project.folder, model)
     try:
         worker.health()
     except Unavailable as error:
         if error.code not in ("worker_missing", "path_too_long"):
             raise
         here = True
-    yield _Later(model, settings.cache) if here else worker, _files(folder)
+    yield _LazyModel(model, settings.cache) if here else worker, _files(folder)
 
 
-class _Later:
-    """A model of this process that is loaded at the first question: with every answer remembered, there is none."""
+class _LazyModel:
+    """A model in this process that is loaded at the first question; if every answer is cached, it never is."""
 
     def __init__(self, model: str, cache: Path) -> None:
         self._model, self._cache = model, cache
@@ -90,23 +91,23 @@ class _Later:
         return Path(self._model).name
 
     @cached_property
-    def _found(self) -> Generator:
+    def _generator(self) -> Generator:
         return _loaded(self._model, self._cache)
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        return self._found.generate(prompts)
+        return self._generator.generate(prompts)
 
     def stream(self, prompt: Prompt) -> Iterator[Delta]:
-        return self._found.stream(prompt)
+        return self._generator.stream(prompt)
 
     def score(self, prompt: Prompt, reply: str | Sequence[int], *, ended: bool = False) -> Scored:
-        return self._found.score(prompt, reply, ended=ended)
+        return self._generator.score(prompt, reply, ended=ended)
 
 
 def _files(folder: Path) -> str:
-    """A model by its files: a changed one is another model."""
+    """A hash of the model's files: a changed file makes a different model."""
     rows = ((path.relative_to(folder), path.stat()) for path in sorted(folder.rglob("*")) if path.is_file())
-    return _hash("\n".join(f"{name} {told.st_size} {told.st_mtime_ns}" for name, told in rows))
+    return _hash("\n".join(f"{name} {info.st_size} {info.st_mtime_ns}" for name, info in rows))
 
 
 def _hash(text: str) -> str:
@@ -114,7 +115,7 @@ def _hash(text: str) -> str:
 
 
 def _loaded(model: str | Path, cache: Path, device: str = "auto") -> Generator:
-    folder = models.folder(model, cache)  # whether it is there at all, before torch is imported
+    folder = models.folder(model, cache)  # raises before torch is imported if there is no such model
     from headway.kits.reply.language import LanguageModel
 
     return LanguageModel.load(folder, name=Path(model).name, device=device)

@@ -1,4 +1,4 @@
-"""A local language model that answers: any Hugging Face folder, on this machine, with exact log-probabilities.
+"""A local language model from any Hugging Face folder, with exact log-probabilities.
 
     from headway.kits.reply.language import LanguageModel
 
@@ -9,13 +9,13 @@
 
 model      the folder, its tokeniser and template, generate, stream, score
 batch      many requests at once: they join and leave a running batch between two tokens
-fast       a lean forward pass for networks of the Llama shape
+fast       a lean forward pass for Llama architectures
 cache      keys and values of the running rows
 sampling   temperature, top-p, the draw, both log-probabilities
-wording    conversations into tokens, tokens into text as they come
-where      device and number format
+tokens     prompts into tokens, tokens into text
+device     device and number format
 
-torch and transformers are imported here and nowhere else in `decide`.
+Importing this module imports torch and transformers.
 """
 
 from headway.nouns.errors import MissingExtra
@@ -26,9 +26,9 @@ try:
 except ImportError as error:
     raise MissingExtra("A local language model", error.name or "torch", "language") from error
 
-from headway.kits.reply.batch import Batch, Request
+from headway.kits.reply.batch import Request, RunningBatch
 from headway.kits.reply.device import Where, give_back, use_threads, where
 from headway.kits.reply.model import LanguageModel
 
-__all__ = ["Batch", "LanguageModel", "Request", "Where", "give_back", "use_threads", "where"]
+__all__ = ["LanguageModel", "Request", "RunningBatch", "Where", "give_back", "use_threads", "where"]
 del _torch, _transformers

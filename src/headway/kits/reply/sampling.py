@@ -1,14 +1,14 @@
-"""From logits to tokens: temperature, top-p, the draw, and both log-probabilities of what was drawn.
+"""Draw tokens from logits: temperature, top-p, and both log-probabilities of the drawn token.
 
-A draw is a pure function of the row's logits, its settings, its seed and its step: no generator is shared. It is the
-Gumbel-max draw: each token's log-probability plus a noise that depends on (seed, step, token) alone; the largest sum
-wins, which happens with exactly the token's probability. A rounding error can then change a reply only where two tokens
-tie within it; drawing from the cumulative distribution, an error anywhere moves every token after it. So a row says the
-same in any batch, and nearly always on any device.
+A draw is a pure function of the row's logits, settings, seed and step; no random generator is shared. It is the
+Gumbel-max draw: add noise that depends only on (seed, step, token) to each token's log-probability; each token has the
+largest sum with exactly its probability. A rounding error changes a reply only if two tokens are that close to a tie;
+in a draw from the cumulative distribution, an error anywhere would shift every later token. A row therefore gets the
+same text in any batch, and nearly always on any device.
 
-The nucleus of top-p is the shortest list of most probable tokens whose probability reaches p, the token that reaches it
-included (Holtzman et al., "The Curious Case of Neural Text Degeneration", 2020). Gumbel-max: Maddison et al., "A*
-Sampling", 2014. The noise is made by a keyed 32-bit hash (Ettinger, "lowbias32").
+The nucleus of top-p is the shortest list of most probable tokens whose probability reaches p, including the token that
+reaches it (Holtzman et al., "The Curious Case of Neural Text Degeneration", 2020). Gumbel-max: Maddison et al., "A*
+Sampling", 2014. The noise comes from a keyed 32-bit hash (Ettinger, "lowbias32").
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import torch
 
 from headway.decide.explore import splitmix64
 
-__all__ = ["Draw", "Picked", "noise", "pick"]
+__all__ = ["PickedToken", "TokenDraw", "noise", "pick"]
 
 _WORD = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
-    """How one row draws its next token; temperature 0 is greedy."""
+class TokenDraw:
+    """The settings of one row's next draw; temperature 0 is greedy."""
 
     temperature: float
     top_p: float
@@ -36,22 +36,22 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
-    """A row's next token, with its log-probability under the model and under what it was drawn from."""
+class PickedToken:
+    """A row's next token, with its log-probability under the model and under the sampling distribution."""
 
     token: int
     logprob_model: float
     logprob_acting: float
 
 
-def pick(logits: torch.Tensor, draws: Sequence[Draw]) -> list[Picked]:
+def pick(logits: torch.Tensor, draws: Sequence[TokenDraw]) -> list[PickedToken]:
     """The next token of every row of logits [row, vocabulary]."""
     logits = logits.float()
     tokens = torch.empty(len(draws), dtype=torch.long, device=logits.device)
     acting = torch.zeros(len(draws), dtype=torch.float32, device=logits.device)
     kinds: dict[str, list[int]] = {"greedy": [], "whole": [], "nucleus": []}
-    for row, each in enumerate(draws):
-        kinds["greedy" if each.temperature == 0 else "whole" if each.top_p >= 1 else "nucleus"].append(row)
+    for row, draw in enumerate(draws):
+        kinds["greedy" if draw.temperature == 0 else "whole" if draw.top_p >= 1 else "nucleus"].append(row)
     for kind, rows in kinds.items():
         if not rows:
             continue
@@ -60,68 +60,68 @@ def pick(logits: torch.Tensor, draws: Sequence[Draw]) -> list[Picked]:
             tokens[rows] = part.argmax(-1)
             continue
         settings = [draws[row] for row in rows]
-        temperature = part.new_tensor([each.temperature for each in settings])[:, None]
+        temperature = part.new_tensor([draw.temperature for draw in settings])[:, None]
         logprobs = torch.log_softmax(part / temperature, -1)  # [row, vocabulary]
         if kind == "whole":
             tokens[rows] = _from_all(logprobs, settings)
             acting[rows] = logprobs.gather(1, tokens[rows][:, None])[:, 0]
         else:
-            top_p = part.new_tensor([each.top_p for each in settings])[:, None]
+            top_p = part.new_tensor([draw.top_p for draw in settings])[:, None]
             tokens[rows], acting[rows] = _from_nucleus(logprobs, top_p, settings)
     model = logits.gather(1, tokens[:, None])[:, 0] - torch.logsumexp(logits, -1)
-    return [Picked(*each) for each in zip(tokens.tolist(), model.tolist(), acting.tolist(), strict=True)]
+    return [PickedToken(*values) for values in zip(tokens.tolist(), model.tolist(), acting.tolist(), strict=True)]
 
 
-def _from_all(logprobs: torch.Tensor, draws: Sequence[Draw]) -> torch.Tensor:
+def _from_all(logprobs: torch.Tensor, draws: Sequence[TokenDraw]) -> torch.Tensor:
     ids = torch.arange(logprobs.shape[-1], dtype=torch.int32, device=logprobs.device)
     if logprobs.device.type != "cpu":
         return (logprobs + noise(draws, ids.expand(len(draws), -1))).argmax(-1)
-    # Row by row, what is computed stays in the cache of the core.
+    # Row by row, intermediate results stay in the cache of the core.
     return torch.cat([(row + noise([draw], ids[None])).argmax(-1) for row, draw in zip(logprobs, draws, strict=True)])
 
 
 def _from_nucleus(
-    logprobs: torch.Tensor, top_p: torch.Tensor, draws: Sequence[Draw]
+    logprobs: torch.Tensor, top_p: torch.Tensor, draws: Sequence[TokenDraw]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     if logprobs.device.type != "cpu":
         best, order = logprobs.sort(-1, descending=True)
         return _drawn(best, order, top_p, draws)
-    # Sorting a whole vocabulary is slow here and never needed: tokens below (1 − p)/size hold less than 1 − p
-    # together, so that the others reach p without them.
+    # Sorting the whole vocabulary is slow here and not needed: tokens below (1 − p)/size sum to less than 1 − p,
+    # so the others reach p without them.
     cut = torch.log((1 - top_p) / logprobs.shape[-1])
-    found = []
+    drawn = []
     for row, draw in enumerate(draws):
         ids = (logprobs[row] >= cut[row]).nonzero()[:, 0]
         best, order = logprobs[row, ids].sort(descending=True)
-        found.append(_drawn(best[None], ids[order][None], top_p[row : row + 1], [draw]))
-    return torch.cat([each[0] for each in found]), torch.cat([each[1] for each in found])
+        drawn.append(_drawn(best[None], ids[order][None], top_p[row : row + 1], [draw]))
+    return torch.cat([pair[0] for pair in drawn]), torch.cat([pair[1] for pair in drawn])
 
 
 def _drawn(
-    best: torch.Tensor, ids: torch.Tensor, top_p: torch.Tensor, draws: Sequence[Draw]
+    best: torch.Tensor, ids: torch.Tensor, top_p: torch.Tensor, draws: Sequence[TokenDraw]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """From log-probabilities in falling order [row, token] and their tokens: the token drawn, and its own."""
+    """Draw from sorted log-probabilities [row, token]; returns the tokens and their log-probabilities."""
     mass = best.exp().cumsum(-1)
-    inside = torch.cat([torch.zeros_like(mass[:, :1]), mass[:, :-1]], -1) < top_p  # with the token that reaches p
-    kept = best.masked_fill(~inside, -torch.inf)
-    place = (kept + noise(draws, ids)).argmax(-1, keepdim=True)
-    acting = kept.gather(1, place) - kept.logsumexp(-1, keepdim=True)
+    inside = torch.cat([torch.zeros_like(mass[:, :1]), mass[:, :-1]], -1) < top_p  # includes the token that reaches p
+    nucleus = best.masked_fill(~inside, -torch.inf)
+    place = (nucleus + noise(draws, ids)).argmax(-1, keepdim=True)
+    acting = nucleus.gather(1, place) - nucleus.logsumexp(-1, keepdim=True)
     return ids.gather(1, place)[:, 0], acting[:, 0].clamp(max=0)
 
 
-def noise(draws: Sequence[Draw], ids: torch.Tensor) -> torch.Tensor:
+def noise(draws: Sequence[TokenDraw], ids: torch.Tensor) -> torch.Tensor:
     """Standard Gumbel noise for tokens ids [row, token], the same on every device."""
-    words = [splitmix64(splitmix64(each.seed) ^ splitmix64(~each.step)) for each in draws]
-    keys = torch.tensor([[_signed(each & _WORD), _signed(each >> 32)] for each in words], dtype=torch.int32)
+    words = [splitmix64(splitmix64(draw.seed) ^ splitmix64(~draw.step)) for draw in draws]
+    keys = torch.tensor([[_signed(word & _WORD), _signed(word >> 32)] for word in words], dtype=torch.int32)
     keys = keys.to(ids.device)  # [row, 2]
     mixed = _mixed(_mixed(ids.to(torch.int32) ^ keys[:, :1]) + keys[:, 1:])
     wide = torch.float32 if ids.device.type == "mps" else torch.float64
-    u = mixed.to(wide).mul_(2.0**-32).add_(0.5 + 2.0**-33)  # a signed word lies in [−2³¹, 2³¹)
+    u = mixed.to(wide).mul_(2.0**-32).add_(0.5 + 2.0**-33)  # a signed word is in [−2³¹, 2³¹)
     return u.clamp_(torch.finfo(wide).tiny, 1 - torch.finfo(wide).eps).log_().neg_().float().log_().neg_()
 
 
 def _mixed(words: torch.Tensor) -> torch.Tensor:
-    """A well-mixing bijection of 32-bit words. int32 wraps round; its shifts copy the sign, hence the masks."""
+    """A well-mixing bijection of 32-bit words. int32 overflow wraps; shifts copy the sign, hence the masks."""
     words = words ^ ((words >> 16) & 0xFFFF)
     words = words * 0x7FEB352D
     words ^= (words >> 15) & 0x1FFFF

@@ -1,8 +1,8 @@
-"""What a language worker and its clients say to each other: MessagePack in frames of four bytes' length, then as many.
+"""The protocol between a language worker and its clients: MessagePack frames with a length prefix of four bytes.
 
-One question per connection, over a Unix socket in the project's `.headway/run/`; closing the connection takes the
-question back. While a model is loaded or others are served, the worker says `Alive` every few seconds: who hears
-nothing for half a minute talks to nobody.
+One question per connection, over a Unix socket in the project's `.headway/run/`; closing the connection cancels the
+question. While a model loads or other clients are served, the worker sends `Alive` every few seconds: after half a
+minute of silence, a client gives up.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ __all__ = [
     "SILENCE_S",
     "Alive",
     "Answer",
-    "Done",
-    "Failed",
     "Generate",
-    "Health",
-    "Healthy",
+    "GenerateDone",
+    "HealthQuestion",
     "LoadedModel",
     "Question",
-    "Said",
     "Score",
     "ScoreDone",
+    "TextDelta",
+    "WorkerFailure",
+    "WorkerStatus",
     "answer_of",
     "error_of",
     "failure",
@@ -61,7 +61,7 @@ SILENCE_S = 30.0
 MOST_BYTES = 32_000_000
 PREFIX = 4
 LOCK = Path("run", "worker.lock")
-_LONGEST = 100  # bytes of a socket's path: 104 on macOS, 108 on Linux, with the zero at its end
+_LONGEST = 100  # bytes of a socket's path; the limit is 104 on macOS, 108 on Linux, including the final zero
 
 
 class Generate(msgspec.Struct, tag="generate", frozen=True, forbid_unknown_fields=True):
@@ -79,7 +79,7 @@ class Score(msgspec.Struct, tag="score", frozen=True, forbid_unknown_fields=True
     deadline_s: float | None = None
 
 
-class Health(msgspec.Struct, tag="health", frozen=True, forbid_unknown_fields=True):
+class HealthQuestion(msgspec.Struct, tag="health", frozen=True, forbid_unknown_fields=True):
     pass
 
 
@@ -87,12 +87,12 @@ class Alive(msgspec.Struct, tag="alive", frozen=True):
     pass
 
 
-class Said(msgspec.Struct, tag="said", frozen=True):
-    prompt: int  # which of the prompts
+class TextDelta(msgspec.Struct, tag="said", frozen=True):
+    prompt: int  # index of the prompt
     text: str
 
 
-class Done(msgspec.Struct, tag="done", frozen=True):
+class GenerateDone(msgspec.Struct, tag="done", frozen=True):
     completions: tuple[Completion, ...]
 
 
@@ -101,7 +101,7 @@ class ScoreDone(msgspec.Struct, tag="scored", frozen=True):
 
 
 class LoadedModel(msgspec.Struct, frozen=True):
-    """A model that the worker holds in memory."""
+    """A model in the worker's memory."""
 
     name: str
     folder: str
@@ -110,67 +110,67 @@ class LoadedModel(msgspec.Struct, frozen=True):
     load_s: float
 
 
-class Healthy(msgspec.Struct, tag="healthy", frozen=True):
-    """How a worker is."""
+class WorkerStatus(msgspec.Struct, tag="healthy", frozen=True):
+    """The state of a worker."""
 
     pid: int
     models: tuple[LoadedModel, ...]
-    running: int  # replies being made
+    running: int  # replies in progress
     waiting: int
-    made: int  # replies since it started
+    made: int  # finished replies since it started
     tokens: int
 
 
-class Failed(msgspec.Struct, tag="failed", frozen=True):
+class WorkerFailure(msgspec.Struct, tag="failed", frozen=True):
     kind: str
     code: str
     message: str
     hint: str = ""
 
 
-Question = Generate | Score | Health
-Answer = Alive | Said | Done | ScoreDone | Healthy | Failed
+Question = Generate | Score | HealthQuestion
+Answer = Alive | TextDelta | GenerateDone | ScoreDone | WorkerStatus | WorkerFailure
 
 _encoder = msgspec.msgpack.Encoder()
 _questions = msgspec.msgpack.Decoder(Question)
 _answers = msgspec.msgpack.Decoder(Answer)
 _KINDS: dict[str, type[HeadwayError]] = {
-    each.__name__: each for each in (HeadwayError, InvalidInput, UnknownName, Conflict, Damaged, Unavailable)
+    kind.__name__: kind for kind in (HeadwayError, InvalidInput, UnknownName, Conflict, Damaged, Unavailable)
 }
 
 
 def frame(message: Question | Answer) -> bytes:
     try:
         body = _encoder.encode(message)
-    except (TypeError, ValueError, OverflowError) as error:  # half a surrogate pair, a seed of more than 64 bits
+    except (TypeError, ValueError, OverflowError) as error:  # a lone surrogate, a seed of more than 64 bits
         raise InvalidInput(
-            f"This cannot be sent to a worker: {error}.", code="bad_prompt", hint="Use plain texts and numbers."
+            f"The question cannot be sent to a worker: {error}.", code="bad_prompt", hint="Use plain texts and numbers."
         ) from error
     if len(body) > MOST_BYTES:
         raise InvalidInput(
-            f"{len(body)} bytes are more than a worker takes at once ({MOST_BYTES}).",
+            f"The message has {len(body)} bytes, expected at most {MOST_BYTES}.",
             code="bad_prompt",
-            hint="Ask for fewer replies at a time.",
+            hint="Request fewer replies at a time.",
         )
     return len(body).to_bytes(PREFIX, "big") + body
 
 
 def question_of(body: bytes) -> Question:
-    found: Question = _questions.decode(body)
-    return found
+    question: Question = _questions.decode(body)
+    return question
 
 
 def answer_of(body: bytes) -> Answer:
-    found: Answer = _answers.decode(body)
-    return found
+    answer: Answer = _answers.decode(body)
+    return answer
 
 
-def failure(error: HeadwayError) -> Failed:
-    return Failed(type(error).__name__, error.code, error.message, error.hint)
+def failure(error: HeadwayError) -> WorkerFailure:
+    return WorkerFailure(type(error).__name__, error.code, error.message, error.hint)
 
 
-def error_of(failed: Failed) -> HeadwayError:
-    """The error that the worker raised, of the same class."""
+def error_of(failed: WorkerFailure) -> HeadwayError:
+    """The worker's error, as the same class."""
     error: HeadwayError
     if failed.kind == "Busy":
         return Busy(failed.message, code=failed.code, hint=failed.hint)
@@ -183,14 +183,14 @@ def error_of(failed: Failed) -> HeadwayError:
 
 def no_worker() -> Unavailable:
     return Unavailable(
-        "This needs a language worker, and none is running for this project.",
+        "This needs a language worker, but none is running for this project.",
         code="worker_missing",
         hint="Start one in the project's folder: headway worker",
     )
 
 
 def named(model: str | Path) -> str:
-    """A model as the worker understands it: a name, or an absolute path (its working directory is another)."""
+    """The model for the worker: a name, or an absolute path (the worker has another working directory)."""
     text = str(model)
     if isinstance(model, Path) or text.startswith((".", "/", "~")):
         return str(Path(text).expanduser().resolve())
@@ -198,13 +198,13 @@ def named(model: str | Path) -> str:
 
 
 def socket_of(folder: Path) -> Path:
-    """Where the worker of a project listens."""
+    """The socket of a project's worker."""
     return folder / ".headway" / "run" / "worker.sock"
 
 
 @contextmanager
 def reachable(path: Path) -> Iterator[str]:
-    """A path to the socket that is short enough for the kernel, for as long as the block runs."""
+    """A path to the socket that is short enough for the kernel, valid inside the block."""
     text = str(path)
     if len(os.fsencode(text)) <= _LONGEST:
         yield text
@@ -213,7 +213,7 @@ def reachable(path: Path) -> Iterator[str]:
         raise Unavailable(
             f"The project's path is too long for a Unix socket: {text!r}.",
             code="path_too_long",
-            hint=f"Move the project, so that this path has at most {_LONGEST} bytes.",
+            hint=f"Move the project so that this path has at most {_LONGEST} bytes.",
         )
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -1,11 +1,11 @@
-"""A language worker: one process that holds language models for a project, asked over a Unix socket.
+"""A language worker: one process that holds language models for a project and listens on a Unix socket.
 
-    Work(Path(".")).run()                    # until SIGTERM, SIGINT; `headway worker`
+    WorkerServer(Path(".")).run()                    # until SIGTERM, SIGINT; `headway worker`
     python -m headway.kits.reply.worker FOLDER       # the same as a child of `headway up`
 
-It answers `client.worker.Worker` and `AsyncWorker`. The socket lies in `.headway/run/` (0700) and is 0600; a second
-worker for the same project is refused. Nothing is loaded before the first question. Stopping: no new questions, what is
-being answered may take a few seconds more, the rest is told.
+Its clients are `LanguageWorker` and `AsyncLanguageWorker` in client.py. The socket is in `.headway/run/` (0700), with
+mode 0600; a second worker for the same project is refused. Models are loaded on the first question. When it stops,
+running answers get a few more seconds, and other questions get an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 import msgspec
 
 from headway.kits import models
-from headway.kits.reply.engine import Engine, Job
+from headway.kits.reply.engine import LanguageEngine, ModelJob
 from headway.kits.reply.wire import (
     ALIVE_S,
     LOCK,
@@ -34,10 +34,10 @@ from headway.kits.reply.wire import (
     PREFIX,
     Alive,
     Answer,
-    Health,
-    Healthy,
+    HealthQuestion,
     Question,
-    Said,
+    TextDelta,
+    WorkerStatus,
     failure,
     frame,
     question_of,
@@ -48,14 +48,14 @@ from headway.loop.lock import held
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.settings import Settings, load
 
-__all__ = ["Work", "main", "wanted"]
+__all__ = ["WorkerServer", "main", "needs_worker"]
 
 logger = logging.getLogger("headway.loop")
-_GRACE_S = 4.0  # `up` waits for five
-_ASK_S = 10.0  # a client that has connected says what it wants by then
+_GRACE_S = 4.0  # `up` waits for five seconds
+_ASK_S = 10.0  # a connected client must send its question within this time
 
 
-class Work:
+class WorkerServer:
     """The worker of one project."""
 
     def __init__(
@@ -74,8 +74,8 @@ class Work:
         self.folder = folder
         cache = load(folder, environ).cache
         self._say = say
-        self._announce = announce  # told the socket once it listens
-        self._engine = Engine(
+        self._announce = announce  # called with the socket once it listens
+        self._engine = LanguageEngine(
             lambda name: models.folder(name, cache),
             say=say,
             device=device,
@@ -86,16 +86,16 @@ class Work:
         self._grace_s = grace_s
         self._stop = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.ready = threading.Event()  # it listens
+        self.ready = threading.Event()  # set once it listens
 
     def run(self) -> int:
-        """Until it is told to stop; returns the exit status."""
+        """Run until stopped; returns the exit status."""
         with held(self.folder / ".headway" / LOCK, "headway worker"):
             asyncio.run(self._serve())
         return 0
 
     def stop(self) -> None:
-        """From any thread."""
+        """Stop the worker. Thread-safe."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
 
@@ -105,16 +105,16 @@ class Work:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 loop.add_signal_handler(number, self._stop.set)
         listening = _listen(socket_of(self.folder))
-        answering: set[asyncio.Task[None]] = set()
+        open_generator: set[asyncio.Task[None]] = set()
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
             assert task is not None
-            answering.add(task)
+            open_generator.add(task)
             try:
                 await self._connection(reader, writer)
             finally:
-                answering.discard(task)
+                open_generator.discard(task)
 
         server = await asyncio.start_unix_server(answer, sock=listening)
         self._engine.start()
@@ -127,18 +127,18 @@ class Work:
             server.close()
             socket_of(self.folder).unlink(missing_ok=True)
             await loop.run_in_executor(None, self._engine.stop, self._grace_s)
-            if answering:
-                await asyncio.wait(answering, timeout=1.0)
+            if open_generator:
+                await asyncio.wait(open_generator, timeout=1.0)
 
     # -- one question
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if not _ours(writer.get_extra_info("socket")):
+            if not _same_user(writer.get_extra_info("socket")):
                 return
             async with asyncio.timeout(_ASK_S):
                 question = await _question(reader)
-            if isinstance(question, Health):
+            if isinstance(question, HealthQuestion):
                 writer.write(frame(self._health()))
             elif isinstance(question, HeadwayError):
                 writer.write(frame(failure(question)))
@@ -146,52 +146,52 @@ class Work:
                 await self._answers(question, reader, writer)
             await writer.drain()
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
-            pass  # the client is gone, or never said what it wanted
+            pass  # the client disconnected, or never sent a question
         finally:
             with contextlib.suppress(OSError):
                 writer.close()
                 await writer.wait_closed()
 
     async def _answers(self, question: Question, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        assert not isinstance(question, Health)
+        assert not isinstance(question, HealthQuestion)
         assert self._loop is not None
         loop = self._loop
         answers: asyncio.Queue[Answer] = asyncio.Queue()
         until = None if question.deadline_s is None else self._engine.clock() + question.deadline_s
 
-        def tell(answer: Answer) -> None:
+        def send(answer: Answer) -> None:
             loop.call_soon_threadsafe(answers.put_nowait, answer)
 
-        job = Job(question, tell, until)
+        job = ModelJob(question, send, until)
         try:
             self._engine.put(job)
         except HeadwayError as error:
             writer.write(frame(failure(error)))
             return
-        gone = asyncio.ensure_future(reader.read(1))  # a client says nothing more: what comes is its end
+        gone = asyncio.ensure_future(reader.read(1))  # a client sends nothing more: a read returns when it disconnects
         try:
             while True:
-                coming = asyncio.ensure_future(answers.get())
-                await asyncio.wait((gone, coming), timeout=ALIVE_S, return_when=asyncio.FIRST_COMPLETED)
+                next_answer = asyncio.ensure_future(answers.get())
+                await asyncio.wait((gone, next_answer), timeout=ALIVE_S, return_when=asyncio.FIRST_COMPLETED)
                 if gone.done():
-                    coming.cancel()
+                    next_answer.cancel()
                     return
-                if not coming.done():
-                    coming.cancel()
+                if not next_answer.done():
+                    next_answer.cancel()
                     writer.write(frame(Alive()))
                 else:
-                    answer = coming.result()
+                    answer = next_answer.result()
                     writer.write(_framed(answer))
-                    if not isinstance(answer, Said):
+                    if not isinstance(answer, TextDelta):
                         return
                 await writer.drain()
         finally:
-            job.taken_back = True
+            job.cancelled = True
             gone.cancel()
 
-    def _health(self) -> Healthy:
+    def _health(self) -> WorkerStatus:
         engine = self._engine
-        return Healthy(os.getpid(), engine.models, engine.running, engine.waiting, engine.made, engine.tokens)
+        return WorkerStatus(os.getpid(), engine.models, engine.running, engine.waiting, engine.made, engine.tokens)
 
 
 def _framed(answer: Answer) -> bytes:
@@ -205,7 +205,7 @@ async def _question(reader: asyncio.StreamReader) -> Question | HeadwayError:
     length = int.from_bytes(await reader.readexactly(PREFIX), "big")
     wrong = ""
     if length > MOST_BYTES:
-        wrong = f"A question of {length} bytes is too long."
+        wrong = f"The question has {length} bytes, expected at most {MOST_BYTES}."
     else:
         try:
             return question_of(await reader.readexactly(length))
@@ -215,33 +215,33 @@ async def _question(reader: asyncio.StreamReader) -> Question | HeadwayError:
 
 
 def _listen(path: Path) -> socket.socket:
-    """The lock is ours, so a socket that lies there is a dead worker's."""
+    """Listen on the socket. This process holds the lock, so an existing socket belongs to a dead worker."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
         with reachable(path) as address:
-            found.bind(address)
+            listener.bind(address)
     except BaseException:
-        found.close()
+        listener.close()
         raise
     finally:
         os.umask(before)
-    found.listen(64)
-    return found
+    listener.listen(64)
+    return listener
 
 
-def _ours(connection: socket.socket) -> bool:
-    """Whether the same user is at the other end, where the system tells; elsewhere the folder's mode must do."""
+def _same_user(connection: socket.socket) -> bool:
+    """Whether the client is the same user; checked on Linux only, elsewhere the folder's mode protects the socket."""
     if not sys.platform.startswith("linux"):
         return True
-    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return bool(struct.unpack("3i", found)[1] in (os.getuid(), 0))
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return bool(struct.unpack("3i", credentials)[1] in (os.getuid(), 0))
 
 
-def wanted(settings: Settings) -> bool:
-    """Whether a task of these settings is answered by a local language model."""
+def needs_worker(settings: Settings) -> bool:
+    """Whether a task uses a local language model."""
     return any(task.kind == "reply" for task in settings.tasks.values())
 
 
@@ -250,12 +250,12 @@ def main(arguments: list[str] | None = None) -> int:
         prog="headway.kits.reply.worker", description="Hold language models for a project."
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--url", default="", help="the server's address, which `up` tells all its workers")
+    parser.add_argument("--url", default="", help="the server's address, which `up` passes to all its workers")
     parser.add_argument("--idle", type=float, default=600.0)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
-        return Work(asked.folder, say=_say, idle_s=asked.idle).run()
+        return WorkerServer(options.folder, say=_say, idle_s=options.idle).run()
     except HeadwayError as error:
         sys.stderr.write(f"{error.code}: {error}\n")
         return 1

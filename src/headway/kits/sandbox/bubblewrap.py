@@ -1,4 +1,4 @@
-"""`bubblewrap`: namespaces of its own, a read-only system, no network."""
+"""`bubblewrap`: separate namespaces, a read-only system, no network."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _HINT = "Install the package bubblewrap (Debian, Ubuntu: apt install bubblewrap;
 class Bubblewrap:
     """A fresh mount, pid, network, ipc, uts and cgroup namespace; the system's programs read-only and nothing else.
 
-        Bubblewrap().run("open('x', 'w').write('kept in memory, gone afterwards')")
+        Bubblewrap().run("open('x', 'w').write('in memory, deleted after the run')")
 
-    Inside there are /usr, the interpreter, a /proc and a /dev of its own and an empty folder in memory of `disk_bytes`;
-    no home, no project, no socket, no environment. Started by root, the program becomes a user of its own;
-    started by any other user, it runs in a user namespace. No new privileges, no capabilities, no further namespaces,
-    and a filter on system calls (seccomp.py). The whole tree lives in one pid namespace and dies with it.
+    The program sees /usr, the interpreter, a private /proc and /dev, and an empty in-memory folder of `disk_bytes`;
+    no home, no project, no socket, no environment. Started by root, it runs as an unused user id; started by any other
+    user, it runs in a user namespace. It gets no new privileges, no capabilities, no further namespaces, and a filter
+    on system calls (seccomp.py). The whole process tree lives in one pid namespace and dies with it.
 
     Not covered: a bug in the kernel, which is shared; memory is limited per process by the kernel and for the whole
     tree by checks every few milliseconds, so a tree can exceed it briefly; very many empty files (an in-memory folder
-    limits bytes, not names); how busy the processor's caches are. What lies under /usr can be read.
+    limits bytes, not names); side channels through the processor's caches. Files under /usr can be read.
     """
 
     name = "bubblewrap"
 
     def __init__(self, *, readable: tuple[Path, ...] = ()) -> None:
-        """`readable`: further paths that the program may read, at the same place."""
+        """`readable`: further paths that the program may read, under the same names."""
         self._readable = readable
         self._program = _program()
 
@@ -74,7 +74,7 @@ class Bubblewrap:
 
 
 def _read(result: Result, reported: str) -> Result:
-    """bubblewrap reports an exit code only if it could start the program: 128 + the signal if one ended it."""
+    """bubblewrap reports an exit code only if it could start the program; 128 + n means signal n."""
     code = result.exit_code
     if code is not None and '"exit-code"' not in reported:
         complaint = result.stderr.strip().splitlines() or [result.why]
@@ -111,12 +111,12 @@ def _become(uid: int | None) -> list[str]:
 def _setpriv() -> str:
     program = which("setpriv", path=PATH)
     if program is None:
-        raise missing("Run by root, the sandbox needs 'setpriv'.", "Install the package util-linux.")
+        raise missing("The sandbox needs 'setpriv' if root runs it.", "Install the package util-linux.")
     return program
 
 
 def _root(python: str, readable: tuple[Path, ...]) -> list[str]:
-    """The system's programs, the interpreter, and what the loader of shared libraries reads."""
+    """The system's programs, the interpreter, and the files that the dynamic linker reads."""
     argv = ["--ro-bind", "/usr", "/usr"]
     for name in _SYSTEM:
         path = Path("/", name)
@@ -129,14 +129,14 @@ def _root(python: str, readable: tuple[Path, ...]) -> list[str]:
     prefix = Path(sys.base_prefix).resolve()
     for path in (prefix, *readable) if Path(python).is_relative_to(prefix) else readable:
         if not path.is_relative_to("/usr"):
-            for parent in [*reversed(path.parents)][1:]:  # ours may be private; inside, they hold nothing else
+            for parent in [*reversed(path.parents)][1:]:  # the host's may be private; these are empty otherwise
                 argv += ["--perms", "0755", "--dir", str(parent)]
             argv += ["--ro-bind", str(path), str(path)]
     return argv
 
 
 def _folders(limits: Limits) -> list[str]:
-    """Everything that can be written lies in memory and has a size; the roots of /dev and / are made read-only."""
+    """Everything writable is in memory with a size limit; / and /dev themselves are read-only."""
     return [
         *("--proc", "/proc", "--dev", "/dev", "--perms", "0777", "--size", str(4 * MIB), "--tmpfs", "/dev/shm"),
         *("--remount-ro", "/dev", "--perms", "0777", "--size", str(limits.disk_bytes), "--tmpfs", BOX),
@@ -146,17 +146,17 @@ def _folders(limits: Limits) -> list[str]:
 
 @cache
 def _program() -> str:
-    """bwrap, if it is installed and this user may use it: it is tried for real, once."""
+    """The path of bwrap, if it is installed and this user may use it; runs it once to find out."""
     program = which("bwrap")
     if program is None:
         raise missing("The sandbox 'bubblewrap' needs the program 'bwrap', which is not on PATH.", _HINT)
     uid = free_uid()
     argv = [program, *_namespaces(uid), *_root("", ()), *_folders(Limits()), "--", *_become(uid), "true"]
-    tried, _ = ask(spec(argv, Limits(), cwd="/", home=BOX, own=2), "bubblewrap")
-    if tried.status != "passed":
-        complaint = tried.stderr.strip().splitlines() or [tried.why]
+    trial, _ = ask(spec(argv, Limits(), cwd="/", home=BOX, own=2), "bubblewrap")
+    if trial.status != "passed":
+        complaint = trial.stderr.strip().splitlines() or [trial.why]
         raise missing(
             f"The sandbox 'bubblewrap' does not start here: {complaint[0]}",
-            "Namespaces may be switched off for this user or in this container; 'docker' is the other sandbox.",
+            "Namespaces may be disabled for this user or in this container. Use the sandbox 'docker' instead.",
         )
     return program

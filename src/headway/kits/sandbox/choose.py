@@ -1,4 +1,4 @@
-"""Sandboxes by name."""
+"""Choose a sandbox by name."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NAMES = ("auto", "docker", "bubblewrap", "process")
 
 
 def sandbox(name: str = "auto") -> Sandbox:
-    """The sandbox of that name, if this machine has it; `sandbox_missing` otherwise.
+    """The sandbox of that name; raises `sandbox_missing` if this machine does not have it.
 
-    `auto` is docker if an engine answers and has the image, else bubblewrap. It is never `process`, which is
-    not a sandbox: code runs on the bare host only if it is asked for by name.
+    `auto` is docker if an engine answers and has the image, else bubblewrap. It is never `process`, which is not a
+    sandbox: code runs directly on the host only if you name `process`.
     """
     if name == "docker":
         return Docker()

@@ -1,4 +1,4 @@
-"""`docker`: a container without network or rights, made for one run and removed after it."""
+"""`docker`: a container without network or privileges, created for one run and removed afterwards."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ __all__ = ["IMAGE", "Docker", "build_image", "dockerfile"]
 
 IMAGE = "headway-sandbox:1"
 BOX = "/box"
-_ENGINE_S = 10.0  # how long the engine may take to answer
-_START_S = 20.0  # and to start or remove a container
+_ENGINE_S = 10.0  # the engine has this long to answer
+_START_S = 20.0  # and this long to start or remove a container
 
 
 class Docker:
-    """`docker run` without network and capabilities, read-only, as a user that is not root, with limits by cgroup.
+    """`docker run` without network or capabilities, read-only, as a non-root user, with cgroup limits.
 
         Docker().run("print(1)")
 
     Needs an engine that answers and the image (`docker build` of the Dockerfile beside this file); without either it
-    raises `sandbox_missing`, and nothing runs on the host. On a timeout the *container* is killed, not just the client.
+    raises `sandbox_missing`; nothing runs on the host. On a timeout the *container* is killed, not only the client.
     Files and stdin travel over the client's stdin, so that a remote engine works too.
 
     Not covered: a bug in the kernel, which is shared (unless the engine runs containers in virtual machines); the
-    engine itself, which is as powerful as root: anyone who may talk to it owns the host; how busy the processor's
-    caches are. The keeper inside runs as the same user as the program, which can kill it: that run is an error.
+    engine itself, which is as powerful as root: anyone who can use it controls the host; side channels through the
+    processor's caches. The keeper inside the container runs as the same user as the program. A program that kills its
+    keeper gets the status `error`.
     """
 
     name = "docker"
@@ -44,10 +45,11 @@ class Docker:
             self.check()
 
     def check(self) -> None:
-        """Raises `sandbox_missing` unless the engine answers and has the image."""
+        """Raise `sandbox_missing` unless the engine answers and has the image."""
         if not self._program:
             raise missing(
-                "The sandbox 'docker' needs the program 'docker', which is not on PATH.", "Install Docker or Podman's."
+                "The sandbox 'docker' needs the program 'docker', which is not on PATH.",
+                "Install Docker, or Podman's docker command.",
             )
         done = self._call("version", "--format", "{{.Server.Version}}")
         if done is None or done.returncode != 0:
@@ -78,7 +80,7 @@ class Docker:
         output = run(
             self.arguments(container, limits),
             json.dumps(document).encode(),
-            # The keeper inside ends it in time. The client is only a messenger: before it, the container has to end.
+            # The keeper inside enforces the limit. If it fails, the container is removed before the client is killed.
             timeout_s=limits.wall_s + GRACE_S + _START_S,
             most_bytes=report_bytes(limits),
             before_stop=lambda: self._remove(container),
@@ -94,7 +96,7 @@ class Docker:
         return result(output, limits, self.name)[0]
 
     def arguments(self, container: str, limits: Limits) -> list[str]:
-        """The command line; tests hold it to what the docstring promises."""
+        """The command line; tests compare it with the promises of the docstring."""
         folder = f"rw,exec,nosuid,nodev,size={limits.disk_bytes},mode=1777"
         return [
             *(self._program, "run", "--rm", "--interactive", "--name", container, "--pull", "never", "--init"),
@@ -119,16 +121,16 @@ class Docker:
         return None
 
 
-_KEEPER = 64 << 20  # memory of the keeper, and of files in memory beyond the program's own
+_KEEPER = 64 << 20  # memory for the keeper and for in-memory files, on top of the program's limit
 
 
 def dockerfile() -> Path:
-    """The recipe of the image."""
+    """The path of the image's Dockerfile."""
     return Path(__file__).with_name("Dockerfile")
 
 
 def build_image(image: str = IMAGE) -> None:
-    """Builds the image: needs an engine, and the network once."""
+    """Build the image; needs an engine and, the first time, the network."""
     box = Docker(image=image, check=False)
     if not box._program:
         box.check()

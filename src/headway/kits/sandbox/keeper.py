@@ -1,4 +1,4 @@
-"""Keep one run within its limits and leave nothing of it behind. A program of its own: standard library only.
+"""Run one program within its limits and leave nothing behind. A self-contained script: standard library only.
 
 It is started as `python -I -S -c <this file>`, reads one JSON document from stdin and writes one to stdout:
 
@@ -6,10 +6,10 @@ It is started as `python -I -S -c <this file>`, reads one JSON document from std
      "parent"}
     {"ended", "code", "stdout", "stderr", "truncated", "seconds", "cpu_s", "peak", "status"}
 
-It is the subreaper of what it starts (Linux), so a program that forks twice and starts a session of its own still
-descends from it and dies with the run; it dies with its own parent. `{fd:0}` in argv becomes the number of a descriptor
-that reads data[0], `{status}` of one that the program may report on. Why a program and not a thread: a subreaper is a
-whole process, and setting limits between fork and exec is not safe where threads run.
+It is the subreaper of its children (Linux), so a program that forks twice and starts a new session still descends from
+it and dies with the run; the keeper dies with its own parent. `{fd:0}` in argv becomes the number of a descriptor that
+reads data[0], `{status}` that of a descriptor for status text. Why a process and not a thread: a subreaper is a whole
+process, and setting limits between fork and exec is not safe in a process with threads.
 
 Limits: the kernel's (address space, CPU per process, file size, processes per user) come first; sums over the tree
 (CPU, memory, processes, disk) are checked every few milliseconds, so a tree can briefly exceed one in between.
@@ -30,7 +30,7 @@ from typing import Any
 
 Document = dict[str, Any]
 LINUX = sys.platform == "linux"
-FIRST_LOOK_S, LAST_LOOK_S = 0.005, 0.05
+FIRST_CHECK_S, LAST_CHECK_S = 0.005, 0.05
 TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 started_pid = 0  # of the program, once it runs
 
@@ -49,14 +49,14 @@ def read(path: str) -> bytes:
 
 
 def names(folder: str) -> "list[str]":
-    """What lies in a folder of /proc; empty if its process has ended."""
+    """The entries of a folder of /proc; empty if its process has ended."""
     with contextlib.suppress(OSError):
         return os.listdir(folder)  # noqa: PTH208
     return []
 
 
 def descendants() -> "list[int]":
-    """Everything that we started, directly or not; parents before their children."""
+    """All descendants of this process; parents before their children."""
     pids, waiting = [], [os.getpid()]
     while waiting:
         pid = waiting.pop()
@@ -82,7 +82,7 @@ def usage(pids: "list[int]") -> "tuple[float, int, int]":
 
 
 def proportional(pids: "list[int]") -> int:
-    """Bytes of memory with shared pages counted once: exact, and slower than the sum of what is resident."""
+    """Bytes of memory with shared pages counted once: exact, but slower than the sum of resident bytes."""
     total = 0
     for pid in pids:
         sizes = [line.split()[1] for line in read(f"/proc/{pid}/smaps_rollup").splitlines() if line[:4] == b"Pss:"]
@@ -100,7 +100,7 @@ def folder_bytes(folder: str) -> int:
 
 
 def user_tasks(uid: int) -> int:
-    """Tasks that this user has already: the kernel counts them all against RLIMIT_NPROC."""
+    """The number of tasks this user already has: the kernel counts them all against RLIMIT_NPROC."""
     total = 0
     for pid in filter(str.isdigit, names("/proc")):
         with contextlib.suppress(OSError):
@@ -110,14 +110,14 @@ def user_tasks(uid: int) -> int:
 
 
 def limit_ourselves(limits: Document, uid: "int | None", own: int) -> None:
-    """In the child, before exec."""
+    """Set the limits in the child, before exec."""
 
     def lower(what: int, value: int, hard: int = 0) -> None:
         most = resource.getrlimit(what)[1]
-        wanted = max(value, hard)
+        hard = max(value, hard)
         if most != resource.RLIM_INFINITY:
-            value, wanted = min(value, most), min(wanted, most)
-        resource.setrlimit(what, (value, wanted))
+            value, hard = min(value, most), min(hard, most)
+        resource.setrlimit(what, (value, hard))
 
     cpu = int(limits["cpu_s"]) + 1
     lower(resource.RLIMIT_CPU, cpu, cpu + 1)
@@ -136,7 +136,7 @@ def limit_ourselves(limits: Document, uid: "int | None", own: int) -> None:
 
 
 def start(spec: Document, data: "list[int]", status: int) -> "tuple[int, int, int, int]":
-    """Fork and execute; gives the process and our ends of its stdin, stdout and stderr."""
+    """Fork and execute; returns the process id and our ends of its stdin, stdout and stderr."""
     numbers = {"{status}": status, **{f"{{fd:{place}}}": end for place, end in enumerate(data)}}
     argv = [str(numbers.get(word, word)) for word in spec["argv"]]
     inside_in, ours_in = os.pipe()
@@ -150,15 +150,15 @@ def start(spec: Document, data: "list[int]", status: int) -> "tuple[int, int, in
     return pid, ours_in, ours_out, ours_err
 
 
-def become(spec: Document, argv: "list[str]", ends: "tuple[int, int, int]", kept: "list[int]") -> None:
-    """Turn this child of ours into the program; never returns."""
+def become(spec: Document, argv: "list[str]", ends: "tuple[int, int, int]", inherited: "list[int]") -> None:
+    """Turn this child process into the program; never returns."""
     try:
         os.setsid()
         for number, end in enumerate(ends):
             os.dup2(end, number)
-        for end in kept:
+        for end in inherited:
             os.set_inheritable(end, True)
-        for end in {*range(3, 256)} - {*kept}:
+        for end in {*range(3, 256)} - {*inherited}:
             with contextlib.suppress(OSError):
                 os.close(end)
         os.chdir(spec["cwd"])
@@ -166,21 +166,21 @@ def become(spec: Document, argv: "list[str]", ends: "tuple[int, int, int]", kept
             signal.signal(number, signal.SIG_DFL)
         limit_ourselves(spec["limits"], spec["uid"], spec["own"])
         if LINUX:
-            prctl(38, 1)  # PR_SET_NO_NEW_PRIVS: no set-uid program gives anything back
+            prctl(38, 1)  # PR_SET_NO_NEW_PRIVS: set-uid programs give no privileges
         os.execvpe(argv[0], argv, spec["env"])
     except FileNotFoundError:
         os.write(2, f"keeper: there is no program {argv[0]!r}\n".encode())
-    except BaseException as error:  # noqa: BLE001  (whatever it is, this process must not live on as a second keeper)
+    except BaseException as error:  # noqa: BLE001  (on any error, this process must not continue as a second keeper)
         os.write(2, f"keeper: {error}\n".encode())
     os._exit(125)
 
 
 def kill_all(pid: int, reaped: bool) -> None:
-    """End the whole tree, however often it forks meanwhile."""
+    """Kill the whole process tree, even if it keeps forking."""
     for _ in range(2000):
         if pid > 0 and (not reaped or not LINUX):
             with contextlib.suppress(OSError):
-                os.killpg(pid, signal.SIGKILL)  # atomic: nothing in the group gets to fork past it
+                os.killpg(pid, signal.SIGKILL)  # atomic: no process of the group can fork past it
         for descendant in descendants():
             with contextlib.suppress(OSError):
                 os.kill(descendant, signal.SIGKILL)
@@ -196,7 +196,7 @@ def kill_all(pid: int, reaped: bool) -> None:
 
 
 def prepare(spec: Document) -> "list[int]":
-    """Write the program's files and make them its own; gives descriptors that read the rest of its data."""
+    """Write the program's files and change their owner; returns descriptors that read `data`."""
     for name, content in spec["files"].items():
         path = os.path.join(spec["cwd"], name)  # noqa: PTH118
         os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
@@ -220,7 +220,7 @@ class Streams:
 
     def __init__(self, stdin: int, stdout: int, stderr: int, feed: bytes, most_bytes: int) -> None:
         self.truncated = False
-        self._heard = {stdout: bytearray(), stderr: bytearray()}
+        self._output = {stdout: bytearray(), stderr: bytearray()}
         self._open = {stdout, stderr}
         self._stdin, self._feed, self._most = stdin, memoryview(feed), most_bytes
         for end in (stdin, stdout, stderr):
@@ -234,7 +234,7 @@ class Streams:
         self._stdin = -1
 
     def exchange(self, wait_s: float) -> bool:
-        """Feed and listen once; whether anything moved. If all streams are closed, it only waits."""
+        """Write and read once; returns whether any bytes moved. If all streams are closed, it only waits."""
         writing = [self._stdin] if self._stdin >= 0 else []
         ready, able, _ = select.select(list(self._open), writing, [], wait_s)
         if able:
@@ -246,7 +246,7 @@ class Streams:
     def _write(self) -> None:
         try:
             self._feed = self._feed[os.write(self._stdin, self._feed[:65536]) :]
-        except BrokenPipeError:  # it does not want to read any more
+        except BrokenPipeError:  # the program has closed its stdin
             self._feed = self._feed[:0]
         if not self._feed:
             self.close_stdin()
@@ -256,23 +256,23 @@ class Streams:
         if not chunk:
             self._open.discard(end)
             os.close(end)
-        room = self._most - len(self._heard[end])
+        room = self._most - len(self._output[end])
         self.truncated = self.truncated or len(chunk) > room
-        self._heard[end] += chunk[: max(room, 0)]
+        self._output[end] += chunk[: max(room, 0)]
 
     def drain(self, limit_s: float) -> None:
-        """Read what a program that has ended left behind."""
+        """Read the remaining output of a program that has ended."""
         self.close_stdin()
         until = time.monotonic() + limit_s
         while self._open and time.monotonic() < until and self.exchange(0.05):
             pass
 
-    def heard(self, end: int) -> str:
-        return base64.b64encode(self._heard[end]).decode()
+    def output(self, end: int) -> str:
+        return base64.b64encode(self._output[end]).decode()
 
 
-class Usage:
-    """What a process tree uses, against its limits."""
+class TreeUsage:
+    """Measures a process tree and compares it with the limits."""
 
     def __init__(self, spec: Document) -> None:
         self.peak, self.cpu = 0, 0.0
@@ -283,7 +283,7 @@ class Usage:
         self._disk_at = 0.0
 
     def exceeded(self, pid: int) -> str:
-        """The limit that the tree exceeds; empty: none."""
+        """The name of the limit that the tree exceeds; empty if none."""
         limits = self._limits
         pids = descendants() if LINUX else [pid]
         cpu, resident, tasks = usage(pids) if LINUX else (0.0, 0, 1)
@@ -301,14 +301,14 @@ class Usage:
         return "disk" if time.monotonic() > self._disk_at and self.disk_exceeded() else ""
 
     def disk_exceeded(self) -> bool:
-        """Whether its folder is too large. Measuring takes time: the next time is ten times as far away."""
+        """Whether the folder is too large. Measuring may take at most a tenth of the time."""
         before = time.monotonic()
         total = folder_bytes(self._folder) if self._folder else 0
         self._disk_at = before + max(0.02, 10 * (time.monotonic() - before))
         return bool(total > self._limits["disk_bytes"])
 
     def settle(self) -> None:
-        """Once everything has ended, the kernel knows the sums."""
+        """Read the final sums from the kernel, after every process has ended."""
         self._note(0.0, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1024 if LINUX else 1))
 
     def _note(self, cpu: float, resident: int) -> None:
@@ -324,25 +324,25 @@ def ended(pid: int) -> "tuple[bool, int | None]":
 
 
 def keep(spec: Document) -> Document:
-    """Run the program, and end what is left of it."""
+    """Run the program, then kill its remaining processes."""
     global started_pid
     bind_to_parent(spec)
     data = prepare(spec)
     ours_status, status = os.pipe()
-    use = Usage(spec)
+    use = TreeUsage(spec)
     started_pid, stdin, stdout, stderr = start(spec, data, status)
     os.close(status)
     feed = base64.b64decode(spec["stdin"])
     streams = Streams(stdin, stdout, stderr, feed, spec["limits"]["output_bytes"])
-    stopped, look_s = "", FIRST_LOOK_S
+    stopped, check_s = "", FIRST_CHECK_S
     while True:
         reaped, code = ended(started_pid)
         if not reaped:
             stopped = use.exceeded(started_pid)
         if reaped or stopped:
             break
-        streams.exchange(look_s)
-        look_s = min(look_s * 1.3, LAST_LOOK_S)
+        streams.exchange(check_s)
+        check_s = min(check_s * 1.3, LAST_CHECK_S)
     seconds = time.monotonic() - use.started
     kill_all(started_pid, reaped)
     if not stopped and use.disk_exceeded():
@@ -353,8 +353,8 @@ def keep(spec: Document) -> Document:
     return {
         "ended": stopped or "exit",
         "code": code,
-        "stdout": streams.heard(stdout),
-        "stderr": streams.heard(stderr),
+        "stdout": streams.output(stdout),
+        "stderr": streams.output(stderr),
         "truncated": streams.truncated,
         "seconds": seconds,
         "cpu_s": use.cpu,
@@ -364,7 +364,7 @@ def keep(spec: Document) -> Document:
 
 
 def bind_to_parent(spec: Document) -> None:
-    """End with our parent, adopt what the program leaves behind, and hide from it."""
+    """Die with our parent, adopt orphans of the program, and protect our descriptors from it."""
     spec["limits"]["tasks_before"] = 0
     if LINUX:
         prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
@@ -373,20 +373,20 @@ def bind_to_parent(spec: Document) -> None:
         if spec["uid"] is None:
             spec["limits"]["tasks_before"] = user_tasks(os.getuid())
     if spec["parent"] and os.getppid() != spec["parent"]:
-        sys.exit(0)  # it died before we could ask the kernel to tell us
+        sys.exit(0)  # the parent died before prctl took effect
 
 
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if our parent ignored it, so would we, and get no exit codes
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored SIGCHLD is inherited and would hide exit codes
     spec = json.loads(sys.stdin.buffer.read())
     folder = ""
-    if not spec["cwd"]:  # inside a container: a folder of our own
+    if not spec["cwd"]:  # inside a container: create a folder
         folder = spec["cwd"] = tempfile.mkdtemp()
         spec["env"]["HOME"] = spec["env"]["TMPDIR"] = folder
     try:
         report = keep(spec)
-    except SystemExit:  # our parent is gone, or wants no report
+    except SystemExit:  # the parent is gone or does not need a report
         kill_all(started_pid, reaped=False)
         raise
     finally:

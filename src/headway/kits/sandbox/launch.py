@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
-GRACE_S = 10.0  # what a keeper may take on top of the run itself before it counts as lost
+GRACE_S = 10.0  # a keeper that takes this much longer than the run counts as lost
 _WHY = {
     "wall": "it ran for longer than {wall_s:g} s",
     "cpu": "it used more than {cpu_s:g} s of CPU time",
@@ -34,7 +34,7 @@ _WHY = {
 
 
 def missing(what: str, hint: str) -> Unavailable:
-    """The sandbox is not there: nothing was run, here or elsewhere."""
+    """The error for a sandbox that is not available; nothing was run."""
     return Unavailable(what, code="sandbox_missing", hint=hint)
 
 
@@ -43,7 +43,7 @@ def keeper_source() -> str:
 
 
 def environment(home: str) -> dict[str, str]:
-    """All that a program in a sandbox finds in its environment."""
+    """The whole environment of a program in a sandbox."""
     return {"PATH": PATH, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -60,7 +60,7 @@ def spec(
     watch: str = "",
     own: int = 0,
 ) -> dict[str, Any]:
-    """The document that a keeper reads."""
+    """The JSON document that a keeper reads."""
 
     def coded(content: bytes) -> str:
         return base64.b64encode(content).decode("ascii")
@@ -74,20 +74,20 @@ def spec(
         "stdin": coded(stdin.encode() if isinstance(stdin, str) else stdin),
         "uid": uid,
         "watch": watch,
-        "own": own,  # processes of the sandbox itself that the program's count contains
-        "parent": 0,  # its process id: a keeper of another parent runs nothing; 0: any parent
+        "own": own,  # processes of the sandbox that are counted with the program's
+        "parent": 0,  # process id; a keeper with another parent exits at once; 0: any parent
         "limits": asdict(limits),
     }
 
 
 def ask(document: dict[str, Any], name: str) -> tuple[Result, str]:
-    """Run a keeper on this machine; gives the result, and what the program wrote to its status descriptor."""
+    """Run a keeper on this machine; returns the result, and the text written to the status descriptor."""
     limits = Limits(**document["limits"])
     output = run(
         [sys.executable, "-I", "-S", "-c", keeper_source()],
         json.dumps({**document, "parent": os.getpid()}).encode(),
         timeout_s=limits.wall_s + GRACE_S,
-        grace_s=GRACE_S,  # on SIGTERM it kills what it kept
+        grace_s=GRACE_S,  # on SIGTERM it kills its process tree
         most_bytes=report_bytes(limits),
         env={"PATH": PATH, "TMPDIR": document["env"]["TMPDIR"] if document["watch"] else "/tmp"},
     )
@@ -95,17 +95,17 @@ def ask(document: dict[str, Any], name: str) -> tuple[Result, str]:
 
 
 def report_bytes(limits: Limits) -> int:
-    """More than a keeper's report can take: both outputs as base64, and what the program reported."""
+    """An upper bound for a keeper's report: both outputs in base64, and the status text."""
     return 3 * limits.output_bytes + MIB
 
 
 def result(output: Output, limits: Limits, name: str) -> tuple[Result, str]:
-    """What a keeper's report means; a keeper that was lost is an error, never a verdict on the program."""
+    """Read a keeper's report. A lost keeper has the status `error`, which says nothing about the program."""
     try:
         report = json.loads(output.stdout)
     except ValueError:
         complaint = output.stderr.decode("utf-8", "replace").strip()[-400:]
-        lost = Result(status="error", why=f"the keeper gave no report: {complaint or 'it was killed'}", sandbox=name)
+        lost = Result(status="error", why=f"the keeper sent no report: {complaint or 'it was killed'}", sandbox=name)
         return lost, ""
     stderr = base64.b64decode(report["stderr"]).decode("utf-8", "replace")
     status, code, why = _verdict(report["ended"], report["code"], stderr, limits)
@@ -132,7 +132,7 @@ def _verdict(ended: str, code: int | None, stderr: str, limits: Limits) -> tuple
         return "passed" if code == 0 else "failed", code, ""
     if code == 125 and stderr.startswith("keeper:"):
         return "error", None, stderr.strip()
-    if code == -signal.SIGXCPU:  # the kernel saw it before the keeper did
+    if code == -signal.SIGXCPU:  # the kernel noticed before the keeper
         return "timeout", code, _why("cpu", limits)
     return "failed", code, f"it ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
 
@@ -142,36 +142,36 @@ def _why(ended: str, limits: Limits) -> str:
 
 
 def free_uid() -> int | None:
-    """A user of this run's own, so that the kernel counts its processes and no others.
+    """An unused user id, so that the kernel counts only the processes of this run.
 
-    Only root can change its user; for others this is None, and the program runs as the caller.
+    Only root can change its user; for other users this is None, and the program runs as the caller.
     """
     if os.name != "posix" or os.geteuid() != 0:
         return None
     most = 0xFFFF_FFFE
     mapped = Path("/proc/self/uid_map")
-    if mapped.exists():  # in a container, "root" may own a few thousand users only
+    if mapped.exists():  # in a container, "root" may own only a few thousand user ids
         for line in mapped.read_text("ascii").splitlines():
             inside, _, count = (int(number) for number in line.split())
             if inside == 0:
                 most = min(most, count - 1)
     if most >= 2_000_000_000:
-        return 1_900_000_000 + secrets.randbelow(100_000_000)  # beyond what systems and containers hand out
+        return 1_900_000_000 + secrets.randbelow(100_000_000)  # above the ranges that systems and containers assign
     if most > 1000:
         return most - secrets.randbelow(most // 2)
     return None
 
 
 def interpreter(*, for_everybody: bool) -> str:
-    """A Python for the program: ours (the one behind a virtual environment), or the system's where ours is private."""
+    """A Python for the program: ours (outside any virtual environment), or the system's if ours is private."""
     ours = str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
     if not for_everybody or _reachable(Path(ours)):
         return ours
     system = which("python3", path=PATH)
     if system is None or not _reachable(Path(system).resolve()):
         raise missing(
-            f"The interpreter {ours!r} is in a folder that only its owner can enter, and there is no other.",
-            "Install the package python3, or run as a user that is not root.",
+            f"The interpreter {ours!r} is in a folder that only its owner can enter, and no other is installed.",
+            "Install the package python3, or run as a non-root user.",
         )
     return system
 

@@ -13,17 +13,17 @@ __all__ = ["Process"]
 
 
 class Process:
-    """Limits on time, memory, processes, disk and output; an empty environment; a folder of its own; the tree dies.
+    """Limits on time, memory, processes, disk and output; an empty environment and folder; no process survives.
 
         Process().run("print(1)")
 
-    **This is not a sandbox.** Not covered: the program sees the file system and the network as its user does, and may
-    write wherever that user may (the disk limit watches its own folder only); it sees other processes and may signal
-    those of its user. Started by root it runs as a user of its own, which is most of its protection; started by
-    any other user it *is* that user: it can read their files and the environment of their
-    processes, kill its keeper (the run is then an error, and what it left behind lives on), and its processes count
-    together with theirs. Memory that belongs to no process (memfd, System V segments) is not seen.
-    For code that nobody has read, use `bubblewrap` or `docker`.
+    **This is not a sandbox.** Not covered: the program has its user's access to the file system and the network, and
+    can write wherever that user can (the disk limit covers only its own folder); it sees other processes and can signal
+    those of its user. Started by root, it runs as an unused user id, which is most of its protection. Started by any
+    other user, it *is* that user: it can read their files and the environment of their processes, and kill its keeper
+    (the status is then `error`, and its processes survive); its processes count together with theirs. Memory that
+    belongs to no process (memfd, System V segments) is not measured.
+    For code that nobody has reviewed, use `bubblewrap` or `docker`.
     """
 
     name = "process"
@@ -60,7 +60,7 @@ class Process:
 
 
 def _remove(folder: Path) -> None:
-    """Even if the program took the permissions away."""
+    """Remove the folder, even if the program removed its permissions."""
     for path in folder.rglob("*"):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o700)

@@ -1,4 +1,4 @@
-"""What goes into a sandbox and what comes out of it."""
+"""The input and output of a sandbox: limits, files, results."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_. -]{0,99}\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much one run may use. The whole process tree together, except where it says "each"."""
+    """Limits of one run; they apply to the whole process tree."""
 
     wall_s: float = 10.0
     cpu_s: float = 10.0
     memory_bytes: int = 512 * MIB
     processes: int = 32  # threads count too
     disk_bytes: int = 64 * MIB
-    output_bytes: int = 1 * MIB  # of stdout and of stderr, each; the rest is dropped
+    output_bytes: int = 1 * MIB  # for each of stdout and stderr; the rest is dropped
 
     def __post_init__(self) -> None:
         for name, least in (("wall_s", 0.05), ("cpu_s", 0.05), ("processes", 1), ("output_bytes", 0)):
@@ -50,19 +50,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How a run went.
+    """The result of a run.
 
-    passed    it ended by itself with exit code 0
-    failed    it ended with another code, by a signal, or because it used more than `Limits` allow (`why` says what)
+    passed    it exited with code 0
+    failed    it exited with another code, by a signal, or because it exceeded `Limits` (see `why`)
     timeout   it used up its wall time or its CPU time
     error     the sandbox could not run it; this says nothing about the code
     """
 
     status: Status
-    exit_code: int | None = None  # negative: the signal that ended it; None: it never ran, or we ended it
+    exit_code: int | None = None  # negative: the signal that ended it; None: it never ran, or the sandbox ended it
     stdout: str = ""
     stderr: str = ""
-    truncated: bool = False  # more was written than Limits.output_bytes
+    truncated: bool = False  # the output exceeded Limits.output_bytes
     seconds: float = 0.0  # wall time
     cpu_s: float = 0.0
     peak_memory_bytes: int = 0
@@ -71,7 +71,7 @@ class Result:
 
 
 class Sandbox(Protocol):
-    """Runs a program with files beside it, within limits. Safe to call from several threads."""
+    """Runs a program with input files, within limits. Thread-safe."""
 
     @property
     def name(self) -> str: ...
@@ -87,13 +87,15 @@ class Sandbox(Protocol):
 
 
 def checked_files(files: Files | None) -> dict[str, bytes]:
-    """The files as bytes, by names that stay inside the folder they are put into."""
-    given = dict(files or {})
-    if len(given) > FILES_AT_MOST:
+    """The files as bytes; rejects names that would leave the program's folder."""
+    checked = dict(files or {})
+    if len(checked) > FILES_AT_MOST:
         raise InvalidInput(
-            f"{len(given)} files for one run, expected at most {FILES_AT_MOST}.", code="bad_file", hint="Pack them."
+            f"{len(checked)} files for one run, expected at most {FILES_AT_MOST}.",
+            code="bad_file",
+            hint="Put them into an archive.",
         )
-    for name in given:
+    for name in checked:
         parts = PurePosixPath(name).parts
         if (
             name.startswith("/")
@@ -102,8 +104,8 @@ def checked_files(files: Files | None) -> dict[str, bytes]:
             or any(part in {".", ".."} or not _NAME.match(part) for part in parts)
         ):
             raise InvalidInput(
-                f"A file is called {name!r}, expected a relative path of plain names.",
+                f"The file name {name!r} is not allowed, expected a relative path of plain names.",
                 code="bad_file",
                 hint="For example 'data/input.txt'.",
             )
-    return {name: content.encode() if isinstance(content, str) else bytes(content) for name, content in given.items()}
+    return {name: content.encode() if isinstance(content, str) else bytes(content) for name, content in checked.items()}

@@ -1,8 +1,8 @@
-"""A system call filter: what no test program needs, and what would get around a limit or widen the kernel's surface.
+"""A filter for system calls that no test program needs and that bypass a limit or widen the kernel's attack surface.
 
-The filter is a small BPF program (seccomp(2)): another architecture's calls kill the process, the calls below fail
-with EPERM, `clone` fails where it asks for a namespace, and `clone3` (whose flags a filter cannot see) with ENOSYS, so
-that C libraries fall back to `clone`. It lists what is forbidden, not what is allowed: a new system call passes.
+The filter is a small BPF program (seccomp(2)): calls of another architecture kill the process, the calls below
+fail with EPERM, `clone` fails if it requests a namespace, and `clone3` (whose flags a filter cannot see) fails with
+ENOSYS, so that C libraries fall back to `clone`. This is a deny list: a new system call passes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["filter_program"]
 
 # name: (x86_64, aarch64)
 FORBIDDEN: dict[str, tuple[int, int]] = {
-    "memfd_create": (319, 279),  # memory that no process owns
+    "memfd_create": (319, 279),  # memory that belongs to no process
     "memfd_secret": (447, 447),
     "shmget": (29, 194),
     "shmat": (30, 196),
@@ -37,7 +37,7 @@ FORBIDDEN: dict[str, tuple[int, int]] = {
     "fsopen": (430, 430),
     "fsmount": (432, 432),
     "mount_setattr": (442, 442),
-    "bpf": (321, 280),  # parts of the kernel with a history
+    "bpf": (321, 280),  # parts of the kernel with many past vulnerabilities
     "perf_event_open": (298, 241),
     "userfaultfd": (323, 282),
     "io_uring_setup": (425, 425),
@@ -59,14 +59,14 @@ FORBIDDEN: dict[str, tuple[int, int]] = {
 _AUDIT = {"x86_64": (0xC000_003E, 0, 56), "aarch64": (0xC000_00B7, 1, 220)}  # arch, column, clone
 _CLONE3 = 435
 _NAMESPACES = 0x7E02_0000  # CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET
-_X32 = 0x4000_0000  # x86_64: the same calls once more under other numbers
+_X32 = 0x4000_0000  # x86_64: the x32 variants of the same calls
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _KILL, _ALLOW, _EPERM, _ENOSYS = 0x8000_0000, 0x7FFF_0000, 0x0005_0001, 0x0005_0026
 
 
 def filter_program(machine: str | None = None) -> bytes:
-    """The filter for this machine, as bubblewrap's --seccomp reads it; empty where we do not know its numbers."""
+    """The filter for this machine, as bubblewrap's --seccomp reads it; empty for an unknown architecture."""
     known = _AUDIT.get(machine or platform.machine())
     if known is None:
         return b""

@@ -1,4 +1,4 @@
-"""`headway hook`: a coding agent's hook, as signals."""
+"""`headway hook`: store a coding agent's hook as signals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.verb import Session, verb
-from headway.kits.agents.events import Seen, read
+from headway.kits.agents.events import HookReport, read
 from headway.nouns.errors import HeadwayError, InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ _LATEST_S = 24 * 3600.0
     "headway hook --task next-action --latest",
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
-@click.option("--task", help="The task whose decisions are meant; the JSON may name one too.")
-@click.option("--decision", metavar="ID", help="The decision that is meant, whatever the JSON says.")
-@click.option("--latest", is_flag=True, help="Else mean the task's newest decision, if it is less than a day old.")
-@click.option("--tests", multiple=True, metavar="COMMAND", help="A command that runs tests, by how it begins.")
-@click.option("--rater", default="hook", show_default=True, help="Who says so.")
-@click.option("--strict", is_flag=True, help="Exit with 1 when nothing could be stored.")
+@click.option("--task", help="The task of the decision; the JSON may name it too.")
+@click.option("--decision", metavar="ID", help="The decision; overrides the one in the JSON.")
+@click.option("--latest", is_flag=True, help="Otherwise use the task's newest decision, if it is less than a day old.")
+@click.option("--tests", multiple=True, metavar="COMMAND", help="The prefix of a further command that runs tests.")
+@click.option("--rater", default="hook", show_default=True, help="The rater of the signals.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if nothing could be stored.")
 def hook(
     session: Session,
     task: str | None,
@@ -44,11 +44,11 @@ def hook(
 ) -> int:
     """Turn a coding agent's hook into signals: tests passed, change kept or reverted.
 
-    The hook is JSON on standard input. The decision is the one that it names ("decision"), else the episode of that
-    session ("session_id"), else with --latest the newest one. Ours: {"session_id": …, "tests": {"passed": 12,
-    "failed": 0}}, {"tests_passed": true}, {"change": "kept" or "reverted"}, {"signals": {…}}. A coding agent's event
-    after a shell command is understood too. An agent is never disturbed: the exit status is 0 and standard output stays
-    empty, unless you ask otherwise.
+    Reads JSON from standard input. The decision is the one that the JSON names ("decision"), else the episode of its
+    session ("session_id"), else with --latest the newest one. Formats: {"session_id": …, "tests": {"passed": 12,
+    "failed": 0}}, {"tests_passed": true}, {"change": "kept" or "reverted"}, {"signals": {…}}, or a coding agent's event
+    after a shell command. The hook never disturbs the agent: the exit status is 0 and standard output stays empty,
+    unless you use --strict or --json.
     """
     try:
         extra = click.get_current_context().args
@@ -58,7 +58,7 @@ def hook(
     except HeadwayError as error:
         session.out.error(error)
         return int(strict)
-    except Exception as error:  # noqa: BLE001 — an agent must not stop because of what we did not foresee
+    except Exception as error:  # noqa: BLE001 — an unexpected error must not stop the agent
         session.out.failure({"code": "internal", "message": f"{type(error).__name__}: {error}", "hint": ""})
         return int(strict)
     return 0
@@ -74,42 +74,44 @@ def _input() -> object:
         raise InvalidInput(
             f"The hook's input is not JSON: {str(error)[:200]}.",
             code="bad_hook",
-            hint="`headway hook --help` shows what is understood.",
+            hint="`headway hook --help` shows the accepted formats.",
         ) from None
 
 
-def _store(session: Session, seen: Seen, task: str | None, decision: str | None, latest: bool, rater: str) -> None:
-    if not seen.signals:
+def _store(
+    session: Session, report: HookReport, task: str | None, decision: str | None, latest: bool, rater: str
+) -> None:
+    if not report.signals:
         session.out.document({"id": None, "signals": {}, "new": 0})
         return
     with session.project() as project:
-        subject = _subject(project, seen, task or seen.task, decision, latest)
-        new = project.signal(subject, seen.signals, rater=rater, key=seen.key, label=seen.label)
-    session.out.document({"id": subject, "signals": dict(seen.signals), "new": new})
-    values = ", ".join(f"{name}={value:g}" for name, value in seen.signals.items())
+        subject = _subject(project, report, task or report.task, decision, latest)
+        new = project.signal(subject, report.signals, rater=rater, key=report.key, label=report.label)
+    session.out.document({"id": subject, "signals": dict(report.signals), "new": new})
+    values = ", ".join(f"{name}={value:g}" for name, value in report.signals.items())
     session.out.aside(f"headway: {values} for {subject}")
 
 
-def _subject(project: Project, seen: Seen, task: str | None, decision: str | None, latest: bool) -> str:
-    named = decision or seen.decision
+def _subject(project: Project, report: HookReport, task: str | None, decision: str | None, latest: bool) -> str:
+    named = decision or report.decision
     if named is not None:
         return named
     if task is None:
         raise InvalidInput(
-            "Neither a decision nor a task is named.",
+            "The hook names neither a decision nor a task.",
             code="no_subject",
             hint="Add --task, or name the decision in the JSON or with --decision.",
         )
     known = project.settings.task(task).name
-    if seen.session is not None:
-        episode = project.episode(known, seen.session)
+    if report.session is not None:
+        episode = project.episode(known, report.session)
         if project.query.task_of(episode) is not None:
             return episode
     newest: list[Any] = project.query.latest(known, 1) if latest else []
     if newest and project.clock() - newest[0].at < _LATEST_S:
         return str(newest[0].id)
     raise UnknownName(
-        f"No decision of {known!r} belongs to the session {(seen.session or '')[:80]!r}.",
+        f"No decision of {known!r} belongs to the session {(report.session or '')[:80]!r}.",
         code="unknown_decision",
         hint="Decide with episode set to the session's id, or use --latest.",
     )

@@ -10,11 +10,11 @@ __all__ = ["mcp"]
 
 
 @verb("mcp", "headway mcp", "headway -C demo mcp --no-signal")
-@click.option("--no-signal", is_flag=True, help="Without the tool `signal`: the agent cannot judge itself.")
+@click.option("--no-signal", is_flag=True, help="Omit the tool `signal`, so that the agent cannot judge itself.")
 def mcp(session: Session, no_signal: bool) -> None:
     """Offer the project to a coding agent as tools.
 
-    The Model Context Protocol on standard input and output; it ends with its standard input. Tools: decide, signal,
+    Speaks the Model Context Protocol on standard input and output, and ends when its input ends. Tools: decide, signal,
     score, rank, explain, status.
     """
     from headway.kits.agents.mcp import serve_stdio

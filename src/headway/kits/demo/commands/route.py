@@ -17,7 +17,8 @@ from headway.cli.verdict import verdict_document
 from headway.nouns.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from headway.kits.demo.routing import Ask, RoutingWorld
+    from headway.cli.output import Output
+    from headway.kits.demo.routing import RoutingPrompt, RoutingWorld
     from headway.nouns.evidence import Verdict
     from headway.project import Project
 
@@ -32,17 +33,19 @@ actions = ["small", "large"]
 reward = { reward = 1.0 }
 """
 BATCH = 100
-FRESH = 5000  # asks over which the true value of a policy is summed up
+FRESH = 5000  # prompts over which the true value of a policy is averaged
 
 
 @verb("route", "headway demo route --out demo", "headway demo route --n 20000 --seed 3")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where the project goes; here by default.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="The folder of the project; default: this one."
+)
 @click.option("--n", type=click.IntRange(500, 1_000_000), default=4000, show_default=True, help="Decisions to play.")
-@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Another seed, another traffic.")
+@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Seed of the synthetic traffic.")
 def route(session: Session, out: Path | None, n: int, seed: int) -> int | None:
     """Play the whole loop on synthetic routing traffic, from an empty folder.
 
-    It decides, signals, learns, proves, promotes, and compares the claim with the truth, which this world knows.
+    Decides, signals, learns, proves and promotes, then compares the result with the true value, which this world knows.
     """
     from headway.kits.demo.planted import own_store
     from headway.kits.demo.routing import two_arms
@@ -56,17 +59,17 @@ def route(session: Session, out: Path | None, n: int, seed: int) -> int | None:
     session.folder = folder
     world = two_arms()
     say = session.out
-    say.note("Everything here is synthetic: traffic comes from a stated world, 'route', and no model is called.")
+    say.note("Everything here is synthetic: the traffic comes from the sample world 'route', and no model is called.")
     with Project(folder, seed=seed, source="synthetic") as project:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         with say.progress() as progress:
             for done in play(project, world, n, seed):
                 progress("play", done, n)
-        taken = time.perf_counter() - begun
-        say.line(f"1. decide, signal  {n:,} synthetic decisions, logged with their probabilities, in {taken:.1f} s")
+        seconds = time.perf_counter() - started
+        say.line(f"1. decide, signal  {n:,} synthetic decisions, logged with their probabilities, in {seconds:.1f} s")
         with say.progress() as progress:
             policy = project.learn(TASK, seed=seed, progress=progress)
-        say.line(f"2. learn           {policy}, from the decisions that proof will not use")
+        say.line(f"2. learn           {policy}, from the decisions that are not held out for proof")
         with say.progress() as progress:
             proof = project.prove(policy, progress=progress)
         truth = true_values(project, world, policy, seed)
@@ -78,17 +81,7 @@ def route(session: Session, out: Path | None, n: int, seed: int) -> int | None:
             say.line(f"4. promote         {TASK} now {policy} (was uniform@0)")
         else:
             say.line(f"4. promote         not done: {policy} is not proven better")
-    assert proof.evidence is not None
-    difference = proof.evidence.difference
-    uplift = truth[policy] - truth["uniform@0"]
-    inside = difference.low <= uplift <= difference.high
-    say.line()
-    say.line("The truth, which only a synthetic world knows (mean reward per decision):", style="bold")
-    say.table(("policy", "true value"), [(key, f"{value:.3f}") for key, value in truth.items()], right=("true value",))
-    say.line(
-        f"True uplift {signed(uplift)}: {'inside' if inside else 'outside'} the interval "
-        f"[{signed(difference.low)}, {signed(difference.high)}] that the log gave."
-    )
+    uplift, inside = _show_truth(say, proof, truth, policy)
     plot, missing = draw(folder / "route.png", proof, truth, policy)
     say.line(f"Plot: {plot}" if plot else f"No plot: {missing}")
     say.document(
@@ -113,19 +106,35 @@ def route(session: Session, out: Path | None, n: int, seed: int) -> int | None:
     return None
 
 
+def _show_truth(say: Output, proof: Verdict, truth: Mapping[str, float], policy: str) -> tuple[float, bool]:
+    """Print the true values; returns the true uplift, and whether it is inside the proven interval."""
+    assert proof.evidence is not None
+    difference = proof.evidence.difference
+    uplift = truth[policy] - truth["uniform@0"]
+    inside = difference.low <= uplift <= difference.high
+    say.line()
+    say.line("The true values, which only a synthetic world knows (mean reward per decision):", style="bold")
+    say.table(("policy", "true value"), [(key, f"{value:.3f}") for key, value in truth.items()], right=("true value",))
+    say.line(
+        f"True uplift {signed(uplift)}: {'inside' if inside else 'outside'} the interval "
+        f"[{signed(difference.low)}, {signed(difference.high)}] estimated from the log."
+    )
+    return uplift, inside
+
+
 def play(project: Project, world: RoutingWorld, n: int, seed: int) -> Iterator[int]:
-    """Decide and reward n asks, in batches: each batch is one transaction of decisions and one of signals."""
-    batch: list[tuple[Ask, Any]] = []
-    for done, ask in enumerate(world.sample(n, seed), 1):
-        made = project.consider(TASK, ask.text, world.names, state=ask.state, role=ask.role)
-        batch.append((ask, made))
+    """Decide and reward n prompts. Each batch is one transaction of decisions and one of signals."""
+    batch: list[tuple[RoutingPrompt, Any]] = []
+    for done, prompt in enumerate(world.sample(n, seed), 1):
+        made = project.consider(TASK, prompt.text, world.names, state=prompt.state, role=prompt.role)
+        batch.append((prompt, made))
         if len(batch) < BATCH and done < n:
             continue
-        project.submit([each for _, each in batch]).result()
+        project.submit([considered for _, considered in batch]).result()
         signals = [
             row
-            for each, (decision, _, _) in batch
-            for row in project.checked_signals(decision.id, {"reward": each.outcome(decision.action)})
+            for prompt, (decision, _, _) in batch
+            for row in project.checked_signals(decision.id, {"reward": prompt.outcome(decision.action)})
         ]
         project.submit_signals(signals).result()
         batch.clear()
@@ -133,36 +142,36 @@ def play(project: Project, world: RoutingWorld, n: int, seed: int) -> Iterator[i
 
 
 def true_values(project: Project, world: RoutingWorld, policy: str, seed: int) -> dict[str, float]:
-    """What each policy earns in truth: the whole pipeline, its exploring included, as it was proven."""
-    found = {policy: true_value(project, world, policy, seed), "uniform@0": world.uniform()}
-    found |= {f"always {name}": world.constant(name) for name in world.names}
-    found["the best arm for every prompt"] = world.optimum()
-    return found
+    """The true value of each policy, including its exploration, as it was proven."""
+    values = {policy: true_value(project, world, policy, seed), "uniform@0": world.uniform()}
+    values |= {f"always {name}": world.constant(name) for name in world.names}
+    values["the best arm for every prompt"] = world.optimum()
+    return values
 
 
 def true_value(project: Project, world: RoutingWorld, ref: str, seed: int) -> float:
-    """The expected reward of a policy: over blind choice on the same fresh asks, plus the exact value of blind choice.
+    """The expected reward of a policy: its gain over uniform choice on fresh prompts, plus the exact uniform value.
 
-    The luck of outcomes is left out; what remains of the error comes from which prompts are drawn.
+    Uses expected rewards, not outcomes; the remaining error comes from the sample of prompts.
     """
     from headway.nouns.records import Candidate, Situation
 
     settings = project.settings.task(TASK)
     ref, digest = project.servings.resolve(settings, ref)
     pipeline = project.servings.pipeline(TASK, project.servings.body(settings), ref, digest)
-    asks = list(world.sample(FRESH, seed + 1_000_003))
+    prompts = list(world.sample(FRESH, seed + 1_000_003))
     arms = tuple(Candidate(name) for name in world.names)
-    situations = [Situation(task=TASK, text=each.text, state=each.state, role=each.role) for each in asks]
-    shares = pipeline.distributions(situations, [arms] * len(asks), list(range(len(asks)))).tolist()
-    gained = sum(
-        sum((share - 1 / len(arms)) * mean for share, mean in zip(row, each.means, strict=True))
-        for row, each in zip(shares, asks, strict=True)
+    situations = [Situation(task=TASK, text=prompt.text, state=prompt.state, role=prompt.role) for prompt in prompts]
+    shares = pipeline.distributions(situations, [arms] * len(prompts), list(range(len(prompts)))).tolist()
+    gain = sum(
+        sum((share - 1 / len(arms)) * mean for share, mean in zip(row, prompt.means, strict=True))
+        for row, prompt in zip(shares, prompts, strict=True)
     )
-    return float(world.uniform() + gained / len(asks))
+    return float(world.uniform() + gain / len(prompts))
 
 
 def draw(path: Path, proof: Verdict, truth: Mapping[str, float], policy: str) -> tuple[str | None, str]:
-    """The plot's path, or why there is none."""
+    """The path of the plot, or the reason why there is none."""
     from headway.cli.picture import demo_picture
 
     assert proof.evidence is not None

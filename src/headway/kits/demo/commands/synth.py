@@ -1,4 +1,4 @@
-"""`headway data synth`: history from a stated world, marked as synthetic."""
+"""`headway data synth`: history from a sample world, marked as synthetic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["synth"]
 
 @verb("synth", "headway data synth route --rows 650 --seed 42", "headway data synth route --world escalation-priced")
 @task_argument()
-@click.option("--rows", type=click.IntRange(1, 1_000_000), default=650, show_default=True, help="How many decisions.")
+@click.option("--rows", type=click.IntRange(1, 1_000_000), default=650, show_default=True, help="Number of decisions.")
 @click.option("--seed", type=int, default=42, show_default=True, help="The same seed again adds nothing.")
 @click.option("--world", default="escalation", show_default=True, help="escalation, or escalation-priced.")
 def synth(session: Session, task: str, rows: int, seed: int, world: str) -> None:
@@ -24,19 +24,19 @@ def synth(session: Session, task: str, rows: int, seed: int, world: str) -> None
 
     with session.project(create=True) as project:
         with session.out.progress() as progress:
-            found = synthesise(project, task, rows=rows, seed=seed, world=world, progress=progress)
+            report = synthesise(project, task, rows=rows, seed=seed, world=world, progress=progress)
         session.synthetic(project, task)
     session.out.document(
         {
             "task": task,
             "world": world,
             "seed": seed,
-            "rows": found.rows,
-            "stored": found.stored,
-            "already": found.already,
+            "rows": report.rows,
+            "stored": report.stored,
+            "already": report.already,
             "source": "synthetic",
         }
     )
-    there = f"; {found.already:,} were there already" if found.already else ""
-    session.out.line(f"{found.stored:,} synthetic decisions of the world {world!r} stored{there}.")
+    there = f"; {report.already:,} were there already" if report.already else ""
+    session.out.line(f"{report.stored:,} synthetic decisions of the world {world!r} stored{there}.")
     session.next(f"headway rewards analyze {task}")

@@ -1,4 +1,4 @@
-"""`headway up --demo`: synthetic traffic in a project of its own."""
+"""`headway up --demo`: synthetic traffic in a separate project."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
         server_workers=values["workers"],
         watch=not values["no_watch"],
         workers={"demo": "headway.kits.demo.traffic"},
-        nice=0,  # whoever watches a demo waits for the loop
+        nice=0,  # the user is waiting for the loop
         demo=True,
-        notes=["DEMO: all traffic is synthetic, from a sample world; nothing here was said by users."],
+        notes=["DEMO: all traffic is synthetic, from a sample world; no real user is involved."],
         commands=lambda url: [
             session.command("headway status"),
             session.command("headway report route"),
@@ -40,7 +40,9 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
 UP = OptionHook(
     options=(
         click.Option(
-            ["--demo"], is_flag=True, help="With made-up traffic, in a folder of its own; all marked synthetic."
+            ["--demo"],
+            is_flag=True,
+            help="Run with synthetic traffic in a separate folder; everything is marked synthetic.",
         ),
     ),
     run=_run,

@@ -2,12 +2,11 @@
 
     EndpointEncoder("http://127.0.0.1:11434/v1", "nomic-embed-text", width=768).encode(["hello"])
 
-Texts go out in batches; 429, 5xx and broken connections are tried again with growing pauses (or as long as the server
-asks). A wrong width, a number that is not finite, a missing or doubled row are errors, never vectors. Vectors are
-divided by their length. `headway.client.outgoing` makes the calls: the key appears in no message and no log.
+Texts are sent in batches; 429, 5xx and broken connections are retried with growing pauses (or after the time that the
+server requests). A wrong width, a number that is not finite, and a missing or duplicate row are errors. Vectors are
+normalised. `headway.client.outgoing` makes the calls, so that the key appears in no message and no log.
 
-Not covered: that a server gives the same numbers tomorrow. The version names address, model and width; a provider who
-changes a model behind its name changes what a policy sees.
+Not covered: a provider who changes the model behind a name. The version contains only address, model and width.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _CHARACTERS = 32_000  # about 8,000 tokens: more is refused by most servers
 
 
 def make(*, models: Path | None, keys: Mapping[str, str], **settings: Any) -> EndpointEncoder:
-    """The encoder that settings describe."""
+    """Create the encoder from a task's settings."""
     only("endpoint", settings, ("url", "model", "key_env", "width", "batch", "timeout_s"))
     if "width" in settings:
         whole(settings["width"])
@@ -48,9 +47,9 @@ def make(*, models: Path | None, keys: Mapping[str, str], **settings: Any) -> En
 
 
 class EndpointEncoder:
-    """Vectors from a server. Safe from several threads."""
+    """Vectors from a server. Thread-safe."""
 
-    slow = True  # what it gave is worth keeping on the disk, and a server waits for it in a thread
+    slow = True  # vectors are cached on disk, and a server computes them in a thread
 
     def __init__(
         self,
@@ -77,29 +76,29 @@ class EndpointEncoder:
         return f"EndpointEncoder({self._url!r}, {self._model!r}, width={self.width})"
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """One row per text; an empty text is all zeros and is not sent."""
+        """One row per text; an empty text is a row of zeros and is not sent."""
         vectors = np.zeros((len(texts), self.width))
         places = [place for place, text in enumerate(texts) if text.strip()]
         for start in range(0, len(places), self._batch):
             some = places[start : start + self._batch]
-            asked = [texts[place][:_CHARACTERS].encode("utf-8", "replace").decode("utf-8") for place in some]
-            vectors[some] = self._ask(asked)
+            batch = [texts[place][:_CHARACTERS].encode("utf-8", "replace").decode("utf-8") for place in some]
+            vectors[some] = self._request(batch)
         return vectors
 
     def load(self) -> None:
-        """Says where the key is missing; the server itself is asked at the first text."""
+        """Raise if the key is missing; the server is not called until the first text."""
         if self._key_env and not self._key:
             raise InvalidSettings(
                 f"The environment variable {self._key_env} is not set.",
                 code="missing_key",
-                hint=f"headway.toml names it with key_env. Set it and start again: export {self._key_env}=…",
+                hint=f"headway.toml names it in key_env. Set it and restart: export {self._key_env}=…",
             )
 
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
 
-    def _ask(self, texts: list[str]) -> Floats:
+    def _request(self, texts: list[str]) -> Floats:
         from headway.client.outgoing import CallFailed, Outgoing
 
         self.load()
@@ -127,9 +126,9 @@ class EndpointEncoder:
         what = _described(failure)
         if failure.temporary:
             return Unavailable(
-                f"The embedding endpoint {self._url} could not be used, {failure.tries} tries: {what}.",
+                f"The embedding endpoint {self._url} failed after {failure.tries} tries: {what}.",
                 code="encoder_unreachable",
-                hint="Check that it runs, and `encoder` of the task in headway.toml.",
+                hint="Check that it is running, and the task's `encoder` in headway.toml.",
             )
         if failure.kind != "status":
             return self._damaged(what)
@@ -137,20 +136,20 @@ class EndpointEncoder:
         if failure.status in (401, 403):
             hint = "Check the key: the variable that `key_env` names in the task's `encoder` table."
         return InvalidSettings(
-            f"The embedding endpoint {self._url} refused: {what}.", code="encoder_refused", hint=hint
+            f"The embedding endpoint {self._url} refused the request: {what}.", code="encoder_refused", hint=hint
         )
 
     def _damaged(self, what: str) -> Damaged:
         return Damaged(
-            f"The answer of the embedding endpoint {self._url} cannot be used: {what}.",
+            f"The embedding endpoint {self._url} sent an invalid answer: {what}.",
             code="encoder_answer",
-            hint="It has to speak OpenAI's /embeddings; look at what it answers for one text.",
+            hint="It must support OpenAI's /embeddings. Check its answer for a single text.",
         )
 
     def _vectors(self, answer: bytes, count: int) -> Floats:
         vectors = np.full((count, self.width), np.nan)
         try:
-            rows = json.loads(answer)["data"]  # takes NaN, which is then named as what is wrong
+            rows = json.loads(answer)["data"]  # accepts NaN, which is reported below
             if len(rows) != count:
                 raise self._damaged(f"it has {len(rows)} vectors for {count} texts")
             for at, row in enumerate(rows):
@@ -164,19 +163,19 @@ class EndpointEncoder:
                     raise self._damaged(f"it has the index {place!r}")
                 vectors[place] = vector
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise self._damaged(f"it is something else than vectors ({type(error).__name__})") from None
+            raise self._damaged(f"it does not contain vectors ({type(error).__name__})") from None
         norms = np.sqrt((vectors * vectors).sum(axis=1))
         norms[norms == 0.0] = 1.0
-        # Through float32, as the cache keeps them: fresh and cached vectors have the same bits.
+        # Rounded to float32 like the cache, so that fresh and cached vectors have the same bits.
         unit: Floats = (vectors / norms[:, None]).astype(np.float32).astype(np.float64)
         return unit
 
     def _width(self, shape: tuple[int, ...]) -> HeadwayError:
-        given = str(shape[0]) if len(shape) == 1 else f"{len(shape)} dimensions"
+        width = str(shape[0]) if len(shape) == 1 else f"{len(shape)} dimensions"
         return InvalidSettings(
-            f"The model {self._model!r} at {self._url} gives vectors of width {given}, not {self.width}.",
+            f"The model {self._model!r} at {self._url} gives vectors of width {width}, expected {self.width}.",
             code="encoder_width",
-            hint=f"Set `width = {given}` in the task's `encoder` table." if len(shape) == 1 else "",
+            hint=f"Set `width = {width}` in the task's `encoder` table." if len(shape) == 1 else "",
         )
 
 

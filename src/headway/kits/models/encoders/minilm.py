@@ -1,13 +1,13 @@
-"""all-MiniLM-L6-v2 (Wang et al., 2020; Reimers and Gurevych, 2019) as an encoder: text into 384 numbers of length one.
+"""all-MiniLM-L6-v2 (Wang et al., 2020; Reimers and Gurevych, 2019) as an encoder: text into a normalised vector of 384.
 
     MinilmEncoder(cache).encode(["prove that sqrt(2) is irrational"])       # float64 [1, 384]
 
-The model comes from `headway models add minilm`; onnxruntime runs it, on one thread. It is loaded at the first text
-(`load` does it ahead of that) and then kept. Texts are run one by one: in int8 a batch shares its scales, and a vector
-would depend on its neighbours; on one core batches are no faster.
+`headway models add minilm` installs the model; onnxruntime runs it on one thread. It is loaded at the first text (or by
+`load`) and then stays in memory. Texts are encoded one by one: in int8 a batch shares its scales, so a vector would
+depend on its batch, and on one core batches are not faster.
 
-Not covered: what comes after the first 256 tokens. Negation and names weigh little: "increase" and "decrease" are
-close together, and so is the same letter to two people.
+Not covered: text after the first 256 tokens. Negation and names have little weight: "increase" and "decrease" are close
+together, and so are letters that differ only in the recipient.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from headway.nouns.protocols import Floats
 
 __all__ = ["VERSION", "MinilmEncoder", "make"]
 
-VERSION = "minilm-1-w384"  # the recipe's number: wheel, conversion and rounding are one exact thing
+VERSION = "minilm-1-w384"  # the recipe's number fixes wheel, conversion and rounding
 _WIDTH = 384
-_CHARACTERS = 1 << 15  # far more than 256 tokens come from; the rest would be tokenised for nothing
+_CHARACTERS = 1 << 15  # far more than 256 tokens; tokenising the rest would be wasted
 
 
 def make(*, models: Path | None, keys: Mapping[str, str], **settings: Any) -> MinilmEncoder:
-    """The encoder that settings describe."""
+    """Create the encoder from a task's settings."""
     only("minilm", settings)
     if models is None:
         raise Unavailable(
-            "The encoder 'minilm' does not know where models are.",
+            "The encoder 'minilm' needs the folder of models.",
             code="model_missing",
-            hint='Give the folder: encoder("minilm", models=settings.cache).',
+            hint='Pass the folder: encoder("minilm", models=settings.cache).',
         )
     return MinilmEncoder(models)
 
 
 class MinilmEncoder:
-    """The text model `minilm` of a cache. Safe from several threads."""
+    """The text model `minilm` of a cache. Thread-safe."""
 
-    slow = True  # what it gave is worth keeping on the disk, and a server waits for it in a thread
+    slow = True  # vectors are cached on disk, and a server computes them in a thread
     __slots__ = ("_cache", "_loaded", "_lock", "version", "width")
 
     def __init__(self, cache: Path) -> None:
@@ -57,7 +57,7 @@ class MinilmEncoder:
         self._loaded: tuple[Any, Any] | None = None
 
     def load(self) -> None:
-        """Loads the model now; says what is missing where it cannot be."""
+        """Load the model now; raises if something is missing."""
         with self._lock:
             if self._loaded is None:
                 self._loaded = _load(self._cache)
@@ -75,7 +75,7 @@ class MinilmEncoder:
 
 
 def _readable(text: str) -> str:
-    """Half a surrogate pair is no character: the tokeniser, written in Rust, cannot take it."""
+    """Replace lone surrogates, which the tokeniser (written in Rust) cannot accept."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -88,15 +88,15 @@ def _load(cache: Path) -> tuple[Any, Any]:
     files = folder("minilm", cache)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.enable_mem_pattern = False  # every length is another shape
+    options.enable_mem_pattern = False  # every length is a different shape
     options.log_severity_level = 3
     try:
         session = onnxruntime.InferenceSession(files / "model.onnx", options, providers=["CPUExecutionProvider"])
         tokenizer = Tokenizer.from_file(str(files / "tokenizer.json"))
-    except Exception as error:  # both libraries have errors of their own; the files are what their hashes say
+    except Exception as error:  # the files match their hashes, but both libraries raise errors of their own
         raise Damaged(
             f"The model 'minilm' cannot be loaded: {' '.join(str(error).split())[:300]}.",
             code="model_damaged",
-            hint="Make it again: headway models add minilm --again",
+            hint="Build it again: headway models add minilm --again",
         ) from error
     return tokenizer, session

@@ -22,16 +22,18 @@ __all__ = ["generate"]
     'headway generate --chat "Write a haiku about rain." --stream',
 )
 @click.argument("prompt")
-@click.option("--model", default="smollm2", metavar="NAME", help="smollm2, another that was added, or ./a/folder.")
-@click.option("--chat", is_flag=True, help="As a user's turn in a conversation; otherwise the text is continued.")
-@click.option("--system", default="", metavar="TEXT", help="With --chat: what the model is told first.")
+@click.option("--model", default="smollm2", metavar="NAME", help="smollm2, another installed model, or ./a/folder.")
+@click.option("--chat", is_flag=True, help="Send the prompt as a user's turn; by default the text is continued.")
+@click.option("--system", default="", metavar="TEXT", help="With --chat: the system prompt.")
 @click.option("--max-tokens", type=click.IntRange(1), default=128, show_default=True)
 @click.option("--temperature", type=click.FloatRange(0, 100), default=0.7, show_default=True, help="0: greedy.")
 @click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), default=0.95, show_default=True)
-@click.option("--stop", multiple=True, metavar="TEXT", help="End before this text; may be given several times.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="The same seed, the same text; random by default.")
-@click.option("--n", type=click.IntRange(1, 256), default=1, show_default=True, help="How many, of seeds in a row.")
-@click.option("--stream", is_flag=True, help="Print as it comes.")
+@click.option("--stop", multiple=True, metavar="TEXT", help="Stop before this text; may be repeated.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="The same seed gives the same text; random by default.")
+@click.option(
+    "--n", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of texts, with consecutive seeds."
+)
+@click.option("--stream", is_flag=True, help="Print the text as it is generated.")
 @click.option("--device", default="auto", metavar="NAME", help="Without a worker: auto, cpu, cuda or mps.")
 def generate(
     session: Session,
@@ -50,13 +52,13 @@ def generate(
 ) -> int:
     """Continue a text, or answer in a conversation, with a local language model.
 
-    Asks the project's worker if one runs (headway worker), else loads the model for this one time. --json gives the
-    tokens and their log-probabilities too. `-` reads the prompt from standard input.
+    Uses the project's worker if one is running (headway worker), else loads the model for this call. --json includes
+    the tokens and their log-probabilities. `-` reads the prompt from standard input.
     """
     from headway.nouns.protocols import Prompt, Turn
 
     if stream and n > 1:
-        raise click.UsageError("--stream shows one text: leave out --n.")
+        raise click.UsageError("--stream shows one text: omit --n.")
     if system and not chat:
         raise click.UsageError("--system needs --chat.")
     text = sys.stdin.read() if prompt == "-" else prompt
@@ -75,25 +77,25 @@ def generate(
         made = [_streamed(session, generator, first)]
     else:
         made = generator.generate([replace(first, seed=first.seed + at) for at in range(n)])
-        for each in made:
+        for completion in made:
             if n > 1:
-                session.out.line(f"--- seed {each.seed}", style="dim")
-            session.out.line(each.text)
-    session.out.document({"model": generator.model, "completions": [_body(each) for each in made]})
-    dropped = max(each.dropped_turns for each in made)
+                session.out.line(f"--- seed {completion.seed}", style="dim")
+            session.out.line(completion.text)
+    session.out.document({"model": generator.model, "completions": [_body(completion) for completion in made]})
+    dropped = max(completion.dropped_turns for completion in made)
     if dropped:
-        session.out.aside(f"{dropped} older turns were left out to fit the model's window.")
+        session.out.aside(f"{dropped} older turns were dropped to fit the model's window.")
     if temperature > 0 and seed is None:
-        session.out.aside(f"The same again: --seed {first.seed}")
+        session.out.aside(f"Repeat with: --seed {first.seed}")
     return 0
 
 
 def _generator(session: Session, model: str, device: str) -> Generator:
-    """The project's worker where one runs, else the model in this process."""
-    from headway.kits.reply.client import Worker
+    """The project's worker if one is running, else the model in this process."""
+    from headway.kits.reply.client import LanguageWorker
     from headway.nouns.errors import Unavailable
 
-    worker = Worker(session.folder, model)
+    worker = LanguageWorker(session.folder, model)
     try:
         worker.health()
     except Unavailable as error:
@@ -115,8 +117,8 @@ def _streamed(session: Session, generator: Generator, prompt: Prompt) -> Complet
         sys.stdout.flush()
         last = delta.completion
     session.out.line()
-    found: Completion = last
-    return found
+    completion: Completion = last
+    return completion
 
 
 def _body(made: Completion) -> dict[str, Any]:

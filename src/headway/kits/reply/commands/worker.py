@@ -14,19 +14,21 @@ __all__ = ["worker"]
 
 
 @verb("worker", "headway worker", "headway worker --device cuda --idle 60")
-@click.option("--device", default="auto", metavar="NAME", help="auto (the best there is), cpu, cuda or mps.")
+@click.option("--device", default="auto", metavar="NAME", help="auto (the best available), cpu, cuda or mps.")
 @click.option("--dtype", default="auto", metavar="NAME", help="auto, float32, bfloat16 or float16.")
-@click.option("--threads", type=click.IntRange(0), default=0, help="Cores for one product; 0: all, or OMP_NUM_THREADS.")
 @click.option(
-    "--idle", type=click.FloatRange(0, min_open=True), default=600.0, help="Seconds before a model is let go."
+    "--threads", type=click.IntRange(0), default=0, help="Cores per matrix product; 0: all, or OMP_NUM_THREADS."
+)
+@click.option(
+    "--idle", type=click.FloatRange(0, min_open=True), default=600.0, help="Seconds before an idle model is unloaded."
 )
 def worker(session: Session, device: str, dtype: str, threads: int, idle: float) -> int:
-    """Hold local language models for a project, for the server and whoever else asks.
+    """Hold local language models for a project, for its server and other clients.
 
-    One per project; nothing is loaded before the first question. Questions that come together are answered together.
-    Ctrl-C ends it. `headway up` starts one by itself where a task is answered by a local model.
+    One worker per project; models are loaded on the first question. Concurrent questions share one batch. Press Ctrl-C
+    to stop it. `headway up` starts a worker if a task uses a local model.
     """
-    from headway.kits.reply.worker import Work
+    from headway.kits.reply.worker import WorkerServer
 
     def say(line: str) -> None:
         session.out.line(line)
@@ -36,9 +38,11 @@ def worker(session: Session, device: str, dtype: str, threads: int, idle: float)
         session.out.document({"socket": str(socket), "pid": os.getpid(), "stop": "Ctrl-C"})
         session.next('headway generate "The capital of France is"')
         session.out.finish()
-        session.out.json = False  # that was the one document
+        session.out.json = False  # the document is complete
 
     with session.project(create=True):
-        pass  # a clear message about settings or a missing folder, before anything is locked
-    work = Work(session.folder, say=say, announce=announce, device=device, dtype=dtype, threads=threads, idle_s=idle)
+        pass  # reports settings errors or a missing folder before the lock is taken
+    work = WorkerServer(
+        session.folder, say=say, announce=announce, device=device, dtype=dtype, threads=threads, idle_s=idle
+    )
     return work.run()

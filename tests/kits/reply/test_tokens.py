@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headway.kits.reply.language import LanguageModel
-from headway.kits.reply.sampling import Picked
-from headway.kits.reply.wording import Spelling, checked
+from headway.kits.reply.sampling import PickedToken
+from headway.kits.reply.tokens import Detokenizer, checked
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Delta, Prompt, Turn
 from tests.kits.reply.tiny import WINDOW
@@ -24,7 +24,7 @@ def said(llama: LanguageModel, text: str, **settings: object) -> list[Delta]:
     request = llama.request(Prompt(text="x", **{"max_tokens": 99, **settings}))  # type: ignore[arg-type]
     deltas = []
     for token in llama.tokenizer(text)["input_ids"]:
-        deltas.append(request.take(Picked(token, -1.0, -1.0), llama))
+        deltas.append(request.take(PickedToken(token, -1.0, -1.0), llama))
         if deltas[-1].completion:
             break
     return deltas
@@ -46,7 +46,7 @@ def test_a_character_that_stays_incomplete_comes_at_the_end(llama: LanguageModel
 
 
 def test_bytes_that_never_become_text_are_given_up_and_do_not_pile_up(llama: LanguageModel) -> None:
-    spelling = Spelling(llama.tokenizer, [], ())
+    spelling = Detokenizer(llama.tokenizer, [], ())
     (half,) = llama.tokenizer("é")["input_ids"][1:]
     pieces = [spelling.add(half) for _ in range(100)]
     assert max(map(len, pieces)) <= 16
@@ -95,8 +95,8 @@ def test_an_end_token_ends_the_reply_and_is_kept_in_its_tokens(
     llama: LanguageModel, end: int, more: tuple[int, ...]
 ) -> None:
     request = llama.request(Prompt(text="x", stop_tokens=more, max_tokens=9))
-    request.take(Picked(70, -1.0, -1.0), llama)
-    last = request.take(Picked(end, -2.0, -3.0), llama).completion
+    request.take(PickedToken(70, -1.0, -1.0), llama)
+    last = request.take(PickedToken(end, -2.0, -3.0), llama).completion
     assert last is not None
     assert last.finish == "stop"
     assert last.tokens == (70, end)
@@ -209,6 +209,6 @@ def test_a_template_that_refuses_is_quoted(llama: LanguageModel, monkeypatch: py
 
 
 def test_spelling_holds_nothing_back_without_a_reason(llama: LanguageModel) -> None:
-    spelling = Spelling(llama.tokenizer, [1, 2, 3], ())
+    spelling = Detokenizer(llama.tokenizer, [1, 2, 3], ())
     assert [spelling.add(each) for each in llama.tokenizer("abc")["input_ids"]] == ["a", "b", "c"]
     assert spelling.rest() == ""

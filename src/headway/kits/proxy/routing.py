@@ -1,9 +1,9 @@
-"""One request from the client to its answer: decide, call, try another upstream, record how it went.
+"""Route one request: decide, call the upstream, fall back to another one, and store the outcome.
 
-Every attempt is a decision of its own. The first is drawn among all candidates; if its upstream fails, that decision is
-stored as failed, and the next one is drawn by the same policy among those that are left, with exactly the probability
-that it had there: its candidate set says what was on offer, `primary_failure_count` in its state says why. Nothing is
-retried on the same upstream, and nothing at all once the client has seen a byte.
+Every attempt is a separate decision. The first is drawn among all candidates. If its upstream fails, that decision is
+stored as failed, and the same policy draws the next one among the remaining candidates. Its propensity is exact for
+that candidate set; `primary_failure_count` in its state tells why the set is smaller. A request is never retried on the
+same upstream, and not at all once the client has received a byte.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from headway.kits.proxy.conversations import Asked, Body, Conversation, conversation_name
-from headway.kits.proxy.formats import ApiFormat, Given, TokenUsage
+from headway.kits.proxy.conversations import Body, Conversation, RequestOptions, conversation_name
 from headway.kits.proxy.relay import Attempt, Relay
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamAnswer, UpstreamFailed, Upstreams
+from headway.kits.proxy.wire import ApiFormat, DecisionFields, TokenUsage
 from headway.nouns.errors import HeadwayError
 from headway.nouns.records import Decision
 from headway.project import Ask, Details
@@ -29,7 +29,7 @@ from headway.serve.errors import ErrorDetail
 from headway.serve.spans import traceparent_of
 from headway.settings import Upstream
 
-__all__ = ["NoUpstreamAnswered", "Routing", "opened", "passed_on", "request_id"]
+__all__ = ["NoUpstreamAnswered", "Routing", "open_upstream", "pass_on", "request_id"]
 
 logger = logging.getLogger("headway.serve")
 MOST_ATTEMPTS = 3
@@ -37,22 +37,22 @@ MOST_ATTEMPTS = 3
 
 @dataclass(slots=True, kw_only=True)
 class Routing:
-    """A request whose upstream a task decides."""
+    """A request whose upstream is chosen by a task."""
 
     call: Call
     wire: ApiFormat
     upstreams: Upstreams
     body: Body
-    asked: Asked
+    options: RequestOptions
     conversation: Conversation
     task: str
     candidates: tuple[str, ...]
     query: str = ""
-    previous: str = ""  # Responses: the id that the upstream knows
+    previous: str = ""  # Responses: the upstream's id of the previous response
     episode: str | None = None
 
     async def answer(self, slot: Slot) -> Reply | Stream:
-        """The first upstream's answer, or another one's."""
+        """The answer of the first upstream that does not fail."""
         settings = self.call.server.project.settings
         traceparent = traceparent_of(self.call.header("traceparent"))
         left, failures = list(self.candidates), list[tuple[Decision, UpstreamFailed]]()
@@ -80,20 +80,19 @@ class Routing:
 
     async def _decide(self, left: list[str], failures: int) -> Decision:
         project = self.call.server.project
-        state = {**self.conversation.state, **(self.asked.state or {})}
+        state = {**self.conversation.state, **(self.options.state or {})}
         before = state.get("primary_failure_count", 0)
         state["primary_failure_count"] = failures + (before if isinstance(before, int) else 0)
         sticky = project.settings.task(self.task).sticky
-        episode = self.asked.episode or self.episode
+        episode = self.options.episode or self.episode
         if episode is None and sticky:
             episode = conversation_name(self.task, self.call.key, self.conversation)
 
         text = self.conversation.shortened(project.redact)
-
-        details: Details = {"state": state, "episode": episode, "role": self.asked.role, "key": self.call.key}
-        if self.task in project.servings.slow:  # the vector is in the cache when it is considered
+        details: Details = {"state": state, "episode": episode, "role": self.options.role, "key": self.call.key}
+        if self.task in project.servings.slow:  # puts the vector into the cache before the decision
             await asyncio.to_thread(project.servings.prepare, project.settings.task(self.task), [text])
-        # After a failure it is drawn again inside its episode, whose earlier draw stands.
+        # After a failure, this is a second draw in the same episode, which keeps its first draw.
         ask = Ask(self.task, text, left, details)
         stored, _ = await asyncio.wrap_future(project.submit_ask(ask, opening=not failures))
         self.call.server.metrics.count("decisions", self.task)
@@ -103,13 +102,13 @@ class Routing:
         self, attempt: Attempt, slot: Slot, failures: list[tuple[Decision, UpstreamFailed]]
     ) -> Reply | Stream:
         upstream, decision = attempt.upstream, attempt.decision
-        given = Given(id=decision.id, extras=_extras(decision, failures), previous=self.conversation.previous)
+        added = DecisionFields(id=decision.id, extras=_extras(decision, failures), previous=self.conversation.previous)
         body = dict(self.body)
         if self.previous:
             body["previous_response_id"] = msgspec.Raw(msgspec.json.encode(self.previous))
         headers = {"x-headway-decision": decision.id}
         until = time.monotonic() + upstream.timeout_s
-        answer = await opened(
+        answer = await open_upstream(
             self.call,
             self.wire,
             self.upstreams,
@@ -125,22 +124,25 @@ class Routing:
                 refusal = await answer.beginning(until)
                 if self.wire.too_long(refusal):
                     raise UpstreamFailed(
-                        upstream.name, "upstream_too_small", "has too small a window", http_status=answer.status
+                        upstream.name,
+                        "upstream_too_small",
+                        "has a context window that is too small",
+                        http_status=answer.status,
                     )
                 await attempt.finish(TokenUsage(), http_status=answer.status)
-                return passed_on(self.wire, answer, refusal, headers)
+                return pass_on(self.wire, answer, refusal, headers)
             if self.conversation.stream:
                 relay = Relay(
                     self.wire,
                     answer,
                     slot,
                     attempt,
-                    self.wire.rewriting(upstream.name, self.body, given),
+                    self.wire.rewriter(upstream.name, self.body, added),
                     self.call.server.settings.max_batch_bytes,
                 )
                 await relay.begin()
                 return Stream(chunks=relay, headers=headers | request_id(answer))
-            whole = self.wire.whole(upstream.name, await answer.whole(until), given)
+            whole = self.wire.whole(upstream.name, await answer.whole(until), added)
         except BaseException:
             await answer.close()
             raise
@@ -150,7 +152,7 @@ class Routing:
 
 
 class NoUpstreamAnswered(HeadwayError):
-    """Every upstream that was tried has failed; `decision` is the last attempt's."""
+    """Every upstream that was tried has failed; `decision` is the last attempt."""
 
     def __init__(self, decision: Decision, error: UpstreamFailed) -> None:
         super().__init__(error.message, code=error.code, hint=error.hint)
@@ -159,7 +161,7 @@ class NoUpstreamAnswered(HeadwayError):
         self.retry_after = error.retry_after
 
 
-async def opened(
+async def open_upstream(
     call: Call,
     wire: ApiFormat,
     upstreams: Upstreams,
@@ -171,7 +173,7 @@ async def opened(
     until: float,
     decided: bool,
 ) -> UpstreamAnswer:
-    """The call itself. The client's own credentials are not sent."""
+    """Call an upstream with its own key. The client's credentials are never forwarded."""
     key = upstreams.settings.key(upstream.key_env) if upstream.key_env else ""
     return await upstreams.open(
         upstream,
@@ -183,8 +185,8 @@ async def opened(
     )
 
 
-def passed_on(wire: ApiFormat, answer: UpstreamAnswer, body: bytes, headers: Mapping[str, str]) -> Reply:
-    """An upstream's own refusal of the request, unchanged where it is JSON."""
+def pass_on(wire: ApiFormat, answer: UpstreamAnswer, body: bytes, headers: Mapping[str, str]) -> Reply:
+    """The upstream's error response, unchanged if it is JSON."""
     try:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -194,10 +196,10 @@ def passed_on(wire: ApiFormat, answer: UpstreamAnswer, body: bytes, headers: Map
 
 
 def request_id(answer: UpstreamAnswer) -> dict[str, str]:
-    """The upstream's id of this request, which its support asks for."""
-    value = answer.headers.get("x-request-id") or answer.headers.get("request-id") or ""
-    usable = value.isascii() and value.isprintable() and 0 < len(value) <= 200
-    return {"x-request-id": value} if usable else {}
+    """The upstream's id of this request, which its support team asks for."""
+    name = answer.headers.get("x-request-id") or answer.headers.get("request-id") or ""
+    usable = name.isascii() and name.isprintable() and 0 < len(name) <= 200
+    return {"x-request-id": name} if usable else {}
 
 
 def _extras(decision: Decision, failures: list[tuple[Decision, UpstreamFailed]]) -> dict[str, Any]:

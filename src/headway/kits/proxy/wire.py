@@ -1,7 +1,7 @@
-"""What the three wire formats have in common, and what each defines for itself.
+"""The interface of a wire format, and the parts that the three formats share.
 
-An `ApiFormat` reads a request, prepares it for an upstream, and puts the decision's id into the answer; a `Rewriting`
-does the last part event by event. Values that are not ours keep the bytes they came as.
+An `ApiFormat` reads a request, prepares it for an upstream, and puts the decision's id into the answer; a
+`StreamRewriter` does the last step event by event. Values that Headway does not change keep their original bytes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from headway.settings import Upstream
 
 __all__ = [
     "ApiFormat",
-    "Given",
-    "Rewriting",
+    "DecisionFields",
+    "StreamRewriter",
     "TokenUsage",
-    "Whole",
+    "WholeAnswer",
     "count",
     "fields_of",
     "malformed",
@@ -38,24 +38,24 @@ _MOST_TOKENS = 1_000_000_000
 
 @dataclass(slots=True, kw_only=True)
 class TokenUsage:
-    """Tokens as the upstream counted them; None where it did not say."""
+    """Tokens as the upstream counted them; None if it did not report them."""
 
     prompt: int | None = None
     completion: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """What goes into an answer: the decision's id, and the extras under `headway`."""
+class DecisionFields:
+    """The fields that Headway adds to an answer: the decision's id, and the extras under `headway`."""
 
     id: str
     extras: Mapping[str, Any]
-    previous: str = ""  # Responses: the id by which the client knows what it continues
+    previous: str = ""  # Responses: the client's id of the response that this one continues
 
 
 @dataclass(slots=True, kw_only=True)
-class Whole:
-    """An answer that came at once."""
+class WholeAnswer:
+    """An answer that is not streamed."""
 
     body: bytes
     usage: TokenUsage
@@ -63,22 +63,22 @@ class Whole:
     model: str = ""
 
 
-class Rewriting(Protocol):
-    """One streamed answer on its way to the client."""
+class StreamRewriter(Protocol):
+    """Rewrites one streamed answer for the client."""
 
     usage: TokenUsage
     upstream_id: str
     model: str
-    begun: bool  # the first words have come
-    complete: bool  # nothing is missing if the stream ends here
-    finished: bool  # the last event has come
-    failed: str  # the code, where the upstream itself says that it failed
+    started: bool  # the first text has arrived
+    complete: bool  # the answer is complete if the stream ends here
+    finished: bool  # the last event has arrived
+    failed: str  # the error code, if the upstream reports a failure
 
     def rewrite(self, event: StreamEvent) -> bytes: ...
 
 
 class ApiFormat(Protocol):
-    """One format. `name` is the operation's name in a span, `path` where it lies under an upstream's URL."""
+    """One format. `name` is the operation's name in a span, `path` is appended to an upstream's URL."""
 
     @property
     def name(self) -> str: ...
@@ -90,8 +90,8 @@ class ApiFormat(Protocol):
     def headers(self, call: Call, key: str) -> list[tuple[str, str]]: ...
     def read(self, body: Body) -> Conversation: ...
     def request(self, body: Body, upstream: Upstream, *, decided: bool) -> bytes: ...
-    def whole(self, upstream: str, body: bytes, given: Given) -> Whole: ...
-    def rewriting(self, upstream: str, body: Body, given: Given) -> Rewriting: ...
+    def whole(self, upstream: str, body: bytes, added: DecisionFields) -> WholeAnswer: ...
+    def rewriter(self, upstream: str, body: Body, added: DecisionFields) -> StreamRewriter: ...
     def too_long(self, body: bytes) -> bool: ...
     def problem(self, status: int, detail: ErrorDetail) -> bytes: ...
     def event_problem(self, detail: ErrorDetail) -> bytes: ...
@@ -111,24 +111,24 @@ def fields_of(upstream: str, body: bytes) -> Body:
 
 
 def malformed(upstream: str) -> UpstreamFailed:
-    return UpstreamFailed(upstream, "upstream_malformed", "sent something that is not its format")
+    return UpstreamFailed(upstream, "upstream_malformed", "sent an answer in the wrong format")
 
 
 def prepared(body: Body, upstream: Upstream, limits: tuple[str, ...]) -> Body:
-    """The request for one upstream: its model, its cap, and nothing that was for Headway. The rest is the client's."""
-    found = {name: value for name, value in body.items() if name != "headway"}
-    found["model"] = raw(upstream.model)
+    """The request for one upstream: its model and token cap, without the field `headway`, otherwise unchanged."""
+    fields = {name: value for name, value in body.items() if name != "headway"}
+    fields["model"] = raw(upstream.model)
     if upstream.max_tokens:
-        given = [name for name in limits if name in found]
-        for name in given or limits[-1:]:
-            asked = msgspec.json.decode(found[name]) if name in found else None
-            if not isinstance(asked, int) or asked > upstream.max_tokens:
-                found[name] = raw(upstream.max_tokens)
-    return found
+        present = [name for name in limits if name in fields]
+        for name in present or limits[-1:]:
+            limit = msgspec.json.decode(fields[name]) if name in fields else None
+            if not isinstance(limit, int) or limit > upstream.max_tokens:
+                fields[name] = raw(upstream.max_tokens)
+    return fields
 
 
 def count(value: Any) -> int | None:
-    """A number of tokens, if it is one."""
+    """A plausible number of tokens, else None."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
         return value
     return None
