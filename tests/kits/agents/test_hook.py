@@ -165,7 +165,7 @@ def test_a_decision_can_be_named_or_be_the_latest(decided: tuple[Path, str], hoo
         ("[" * 100_000, [], "not JSON"),
         ([1, 2], [], "expected a JSON object"),
         ({"change": "maybe"}, [], "expected kept or reverted"),
-        ({"tests_passed": True}, [], "Neither a decision nor a task"),
+        ({"tests_passed": True}, [], "names neither a decision nor a task"),
         ({"tests_passed": True, "session_id": "other"}, ["--task", "route"], "belongs to the session"),
         ({"decision": "nonsense", "tests_passed": True}, [], "not a decision id"),
         ({"tests_passed": True}, ["--no-such-option"], "not an option"),

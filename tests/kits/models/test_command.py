@@ -93,7 +93,7 @@ def test_damage_is_listed_with_the_way_out(cache: Path, tmp_path: Path) -> None:
     for words in (("models", "list"), ("models", "list", "--check")):
         listed = headway(*words)
         assert listed.code == 1
-        assert "model.safetensors is not what its hash says" in listed.out
+        assert "model.safetensors does not match its hash" in listed.out
         assert f"Next: headway models add {tmp_path / 'folder'} --name mine" in listed.out
     assert headway("models", "path", "mine", "--json").error["code"] == "model_damaged"
     assert headway("models", "add", tmp_path / "folder", "--name", "mine").code == 0

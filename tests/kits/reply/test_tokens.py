@@ -46,15 +46,15 @@ def test_a_character_that_stays_incomplete_comes_at_the_end(llama: LanguageModel
 
 
 def test_bytes_that_never_become_text_are_given_up_and_do_not_pile_up(llama: LanguageModel) -> None:
-    spelling = Detokenizer(llama.tokenizer, [], ())
+    detokenizer = Detokenizer(llama.tokenizer, [], ())
     (half,) = llama.tokenizer("é")["input_ids"][1:]
-    pieces = [spelling.add(half) for _ in range(100)]
+    pieces = [detokenizer.add(half) for _ in range(100)]
     assert max(map(len, pieces)) <= 16
-    assert "".join(pieces) + spelling.rest() == "�" * 100
-    silent = [spelling.add(257) for _ in range(100)]  # a special token has no text
+    assert "".join(pieces) + detokenizer.rest() == "�" * 100
+    silent = [detokenizer.add(257) for _ in range(100)]  # a special token has no text
     assert silent == [""] * 100
-    assert len(spelling._tokens) - spelling._spelled < 16
-    assert spelling.add(llama.tokenizer("a")["input_ids"][0]) == "a"
+    assert len(detokenizer._tokens) - detokenizer._decoded_to < 16
+    assert detokenizer.add(llama.tokenizer("a")["input_ids"][0]) == "a"
 
 
 def test_streaming_says_what_generating_says(llama: LanguageModel) -> None:
@@ -208,7 +208,7 @@ def test_a_template_that_refuses_is_quoted(llama: LanguageModel, monkeypatch: py
     assert caught.value.code == "bad_conversation"
 
 
-def test_spelling_holds_nothing_back_without_a_reason(llama: LanguageModel) -> None:
-    spelling = Detokenizer(llama.tokenizer, [1, 2, 3], ())
-    assert [spelling.add(each) for each in llama.tokenizer("abc")["input_ids"]] == ["a", "b", "c"]
-    assert spelling.rest() == ""
+def test_the_detokenizer_holds_nothing_back_without_a_reason(llama: LanguageModel) -> None:
+    detokenizer = Detokenizer(llama.tokenizer, [1, 2, 3], ())
+    assert [detokenizer.add(each) for each in llama.tokenizer("abc")["input_ids"]] == ["a", "b", "c"]
+    assert detokenizer.rest() == ""

@@ -20,7 +20,7 @@ KIT = Kit(
         ),
         "worker": Command(
             "headway.kits.reply.commands.worker:worker",
-            "Hold local language models for a project, for the server and whoever else asks.",
+            "Hold local language models for a project, for its server and other clients.",
         ),
     },
     workers={"worker": Worker(module="headway.kits.reply.worker", needed="headway.kits.reply.worker:needs_worker")},
