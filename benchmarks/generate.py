@@ -42,7 +42,7 @@ def main() -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from headway.kits.reply.language import RunningBatch, LanguageModel
+    from headway.kits.reply.language import LanguageModel, RunningBatch
     from headway.nouns.protocols import Prompt
 
     if asked.device == "cpu":

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import Table, renders, text, value
 from headway.cli.verb import Session, pairs, task_argument, typed, verb
@@ -18,13 +19,25 @@ __all__ = ["learn", "values_of"]
 NOT_DUE = 3
 
 
+def _knobs_help() -> str:
+    """The knobs of every family, from the dataclasses that declare them."""
+    from headway.nouns.knob import knobs_of
+
+    kits, names = known(), dict[str, list[str]]()
+    for kit in kits:
+        for family, entry in kit.families.items():
+            for _, kind in kits.usable([(kit, entry.knobs)] if entry.knobs else []):
+                names[family] = [knob.name for knob in knobs_of(kind)]
+    shared = [name for name in next(iter(names.values())) if all(name in own for own in names.values())]
+    listed = [f"{family}: {', '.join(name for name in own if name not in shared)}" for family, own in names.items()]
+    return f"A knob of the family, for example ridge=3.0. {'; '.join(listed)}; all: {', '.join(shared)}."
+
+
 @verb("learn", "headway learn route", "headway learn --world cartpole --seed 7", extended=True)
 @task_argument(required=False)
 @click.option("--family", help="How the policy is built and learned; each kind of task has a default.")
 @click.option("--seed", type=int, help="Makes random choices in learning reproducible.")
-@click.option(
-    "--set", "knobs", multiple=True, metavar="KNOB=VALUE", help="A knob of the family, for example ridge=3.0."
-)
+@click.option("--set", "knobs", multiple=True, metavar="KNOB=VALUE", help=_knobs_help())
 @click.option("--trust", multiple=True, metavar="FIELD", help="Use this field although it looks leaky.")
 @click.option("--mined", is_flag=True, help="Read rows with mined labels too; they are omitted by default.")
 @click.option("--check", is_flag=True, help="Only report whether learning is due: exit status 0 if it is, 3 if not.")

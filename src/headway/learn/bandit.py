@@ -24,26 +24,17 @@ from headway.decide.exact import rounded
 from headway.encode.fit import Tracker
 from headway.encode.state import Features
 from headway.learn import online
+from headway.learn.bandit_knobs import BanditKnobs
 from headway.learn.posterior import clusters_posterior, linear_posterior, pooled_mean
 from headway.learn.sums import Sums, gather, kmeans
 from headway.learn.values import tune_values
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns.knob import defaults_of, knobs_of
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
 from headway.nouns.records import Settled, Situation
 
-__all__ = ["KNOBS", "BanditLearner"]
+__all__ = ["BanditLearner"]
 
-KNOBS: dict[str, Any] = {
-    "model": None,  # "linear", "clusters", or None: the better one
-    "ridge": None,
-    "prior": None,  # "mean", "pooled", "shared" (see learn.posterior), or None
-    "clusters": None,
-    "shrink": None,
-    "explore": "squarecb",
-    "cost_weight": 0.0,
-    "costs": {},
-    "fit_rows": 200_000,
-}
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 _PRIORS = ("mean", "pooled", "shared")  # without text, `shared` is not searched
 _SIZES = (4, 8, 16, 32)
@@ -153,20 +144,23 @@ class BanditLearner:
 
 
 def _checked(knobs: Mapping[str, Any]) -> dict[str, Any]:
+    known = defaults_of(BanditKnobs)
     for key in knobs:
-        if key not in KNOBS:
-            raise InvalidSettings(f"The bandit has no knob {key!r}.", code="unknown_key", hint=did_you_mean(key, KNOBS))
-    wanted = {**KNOBS, **knobs}
+        if key not in known:
+            raise InvalidSettings(f"The bandit has no knob {key!r}.", code="unknown_key", hint=did_you_mean(key, known))
+    wanted = {**known, **knobs}
     if wanted["model"] not in (None, "linear", "clusters") or wanted["prior"] not in (None, *_PRIORS):
         raise InvalidSettings(
             f"The bandit cannot be model {wanted['model']!r} with prior {wanted['prior']!r}.",
             code="bad_knob",
             hint='model is "linear" or "clusters", prior "mean", "pooled" or "shared".',
         )
-    for key in ("ridge", "shrink", "clusters", "fit_rows"):
-        value = wanted[key]
-        if value is not None and not (isinstance(value, int | float) and 1e-6 <= value <= 1e9):
-            raise InvalidSettings(f"The knob {key} is {value!r}.", code="bad_knob", hint="Use a number above 0.")
+    for knob in knobs_of(BanditKnobs):
+        value = wanted[knob.name]
+        if knob.low is None or knob.high is None or value is None:
+            continue
+        if not isinstance(value, int | float) or not knob.low <= value <= knob.high:
+            raise InvalidSettings(f"The knob {knob.name} is {value!r}.", code="bad_knob", hint="Use a number above 0.")
     prices = [wanted["cost_weight"], *dict(wanted["costs"] or {}).values()]
     if not all(isinstance(each, int | float) and np.isfinite(each) for each in prices):
         raise InvalidSettings(f"The costs are {wanted['costs']!r}.", code="bad_knob", hint="Use numbers.")

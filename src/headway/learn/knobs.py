@@ -1,42 +1,41 @@
 """Knobs of a family, checked before anything is learned with them.
 
-checked("cql", knobs, KNOBS, {"gamma": (0.0, 0.9999), "steps": (1, 10**8)}, optional=("steps",))
+checked("cql", knobs, CQLKnobs)      # all of them, with their defaults
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from headway.nouns.errors import InvalidSettings, did_you_mean
+from headway.nouns.knob import knobs_of
 
 __all__ = ["checked"]
 
 _DEEPEST, _WIDEST = 6, 4096
 
 
-def checked(
-    family: str,
-    knobs: Mapping[str, Any],
-    known: Mapping[str, Any],
-    bounds: Mapping[str, tuple[float, float]],
-    *,
-    optional: Sequence[str] = (),
-) -> dict[str, Any]:
-    """All knobs with their defaults; a name, number, width or cost that cannot be used is InvalidSettings."""
+def checked(family: str, knobs: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
+    """All knobs with their defaults; a name, number, width or cost that cannot be used is InvalidSettings.
+
+    `kind` is the dataclass that declares them (`nouns.knob`). None is allowed where it is the default.
+    """
+    declared = knobs_of(kind)
+    known = {knob.name: knob.default for knob in declared}
     for key in knobs:
         if key not in known:
             raise InvalidSettings(f"{family} has no knob {key!r}.", code="unknown_key", hint=did_you_mean(key, known))
     wanted = {**known, **knobs}
-    for key, (low, high) in bounds.items():
-        value = wanted[key]
-        if value is None and key in optional:
+    for knob in declared:
+        low, high, value = knob.low, knob.high, wanted[knob.name]
+        if low is None or high is None or (value is None and knob.default is None):
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             raise InvalidSettings(
-                f"The knob {key} is {value!r}.", code="bad_knob", hint=f"Use a number from {low:g} to {high:g}."
+                f"The knob {knob.name} is {value!r}.", code="bad_knob", hint=f"Use a number from {low:g} to {high:g}."
             )
     if "hidden" in known:
         wanted["hidden"] = _widths(wanted["hidden"])

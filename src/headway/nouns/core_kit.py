@@ -23,6 +23,7 @@ CORE = Kit(
             kinds=("choice", "ranking"),
             policy="headway.decide.bandit:read",
             learner="headway.learn.bandit:BanditLearner",
+            knobs="headway.learn.bandit_knobs:BanditKnobs",
             online=True,
         ),
     },

@@ -7,6 +7,7 @@ import numpy as np
 
 from headway.decide import explore
 from headway.nouns.errors import InvalidInput
+from headway.nouns.knob import knob
 from headway.nouns.protocols import Learned, Opinions
 
 
@@ -14,10 +15,8 @@ from headway.nouns.protocols import Learned, Opinions
 class TallyKnobs:
     """What `headway learn --set` may change."""
 
-    by: str = "colour"
-    """The state variable whose values are told apart."""
-    prior: float = 1.0
-    """How many rewards of the overall mean each cell starts with."""
+    by: str = knob("colour", "The state variable whose values are told apart.")
+    prior: float = knob(1.0, "How many rewards of the overall mean each cell starts with.", low=0.0, high=1e9)
 
 
 class Tally:

@@ -26,6 +26,7 @@ KIT = Kit(
             kinds=("choice",),
             policy="headway.kits.practice.policy:read",
             learner="headway.kits.practice.learner:ActorCriticLearner",
+            knobs="headway.kits.practice.knobs:ActorCriticKnobs",
         ),
     },
     worlds={

@@ -26,15 +26,16 @@ from headway.kits.practice.engine import NumpyEngine, shape_of
 from headway.kits.practice.fit import Fitted, Practice, Rows, settings_of, standardised
 from headway.kits.practice.fit import update as passes
 from headway.kits.practice.heads import Actions
+from headway.kits.practice.knobs import ActorCriticKnobs
 from headway.kits.practice.policy import EXPLORE, ActorCritic
 from headway.kits.practice.policy import read as read_policy
 from headway.kits.practice.returns import gae
 from headway.learn import logged
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns.knob import defaults_of
 from headway.nouns.protocols import Encoder, Experience, Learned, Progress
 
 __all__ = [
-    "KNOBS",
     "PROMPTS",
     "ActorCriticLearner",
     "Experiences",
@@ -45,24 +46,6 @@ __all__ = [
     "update",
 ]
 
-KNOBS: dict[str, Any] = {
-    "hidden": (256, 256, 128),
-    "activation": "relu",
-    "norm": True,
-    "start": "xavier",
-    "epochs": 30,
-    "minibatch": 64,
-    "rate": 3e-4,
-    "clip": 0.2,
-    "entropy": 0.01,
-    "value": 0.5,
-    "decay": 0.01,
-    "most_norm": 0.5,
-    "explore": "policy",  # or "greedy": act on the first choice
-    "cost_weight": 0.0,
-    "costs": {},
-    "fit_rows": 50_000,
-}
 # One update of the prompt-mutation learner: AdamW 3e-4, four passes over a buffer of 2,048 in batches of 64.
 PROMPTS = Practice(
     hidden=(256, 256, 128), activation="relu", norm=True, start="xavier", epochs=4, minibatch=64, rate=3e-4,
@@ -339,12 +322,13 @@ class ActorCriticLearner:
 
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
+    known = defaults_of(ActorCriticKnobs)
     for key in knobs:
-        if key not in KNOBS:
+        if key not in known:
             raise InvalidSettings(
-                f"The actor-critic has no knob {key!r}.", code="unknown_key", hint=did_you_mean(key, KNOBS)
+                f"The actor-critic has no knob {key!r}.", code="unknown_key", hint=did_you_mean(key, known)
             )
-    wanted = {**KNOBS, **knobs}
+    wanted = {**known, **knobs}
     shared = {
         name: value for name, value in wanted.items() if name not in ("explore", "cost_weight", "costs", "fit_rows")
     }

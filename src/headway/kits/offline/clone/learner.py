@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from headway.encode.fit import Tracker
+from headway.kits.offline.clone.knobs import CloneKnobs
 from headway.kits.offline.clone.policy import EXPLORE, Clone
 from headway.kits.offline.gradient import Steps, train_clone, values
 from headway.kits.offline.transitions import Singles, Transitions, count, gather, look
@@ -26,19 +27,8 @@ from headway.learn.mlp import Network, Shape
 from headway.nouns.errors import InvalidInput, InvalidSettings
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
 
-__all__ = ["KNOBS", "CloneLearner"]
+__all__ = ["CloneLearner"]
 
-KNOBS: dict[str, Any] = {
-    "hidden": (64, 64),
-    "steps": 3000,
-    "batch": 256,
-    "rate": 1e-3,
-    "decay": 1e-2,
-    "explore": "greedy",  # or "policy": act as randomly as what was logged
-    "cost_weight": 0.0,  # these two are taken and not used: what is copied has no price
-    "costs": {},
-    "fit_rows": 200_000,
-}
 _LEAST_TUNE = 20
 _PATIENCE = 6
 
@@ -204,10 +194,7 @@ def _before(resume: Policy | None, wanted: dict[str, Any]) -> Clone | None:
 
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    bounds = {
-        "steps": (1, 10**8), "batch": (1, 10**6), "rate": (1e-8, 1.0), "decay": (0.0, 1.0), "fit_rows": (1, 10**9),
-    }  # fmt: skip
-    wanted = checked("clone", knobs, KNOBS, bounds)
+    wanted = checked("clone", knobs, CloneKnobs)
     if wanted["explore"] not in EXPLORE:
         raise InvalidSettings(
             f"The knob explore is {wanted['explore']!r}.", code="bad_knob", hint='Use "greedy" or "policy".'

@@ -26,7 +26,8 @@ import numpy as np
 
 from headway.decide.acting import explorer
 from headway.encode.fit import Tracker
-from headway.kits.offline.cql.policy import MOST_MEMBERS, QNetwork
+from headway.kits.offline.cql.knobs import CQLKnobs
+from headway.kits.offline.cql.policy import QNetwork
 from headway.kits.offline.gradient import Steps, train_q, values
 from headway.kits.offline.transitions import Singles, Transitions, as_logged, count, gather, look
 from headway.learn import logged
@@ -35,24 +36,8 @@ from headway.learn.mlp import Network, Shape
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
 
-__all__ = ["KNOBS", "CQLLearner"]
+__all__ = ["CQLLearner"]
 
-KNOBS: dict[str, Any] = {
-    "gamma": 0.0,  # 0: every decision stands alone
-    "alpha": None,  # how much is held against what was not tried; None: see above
-    "hidden": (64, 64),
-    "steps": None,  # None: 3,000, and 20,000 with gamma above 0
-    "batch": 256,
-    "rate": 1e-3,
-    "decay": 1e-2,
-    "target_every": 500,
-    "members": 1,
-    "pessimism": 0.0,  # this many deviations of the members are taken off
-    "explore": "greedy",
-    "cost_weight": 0.0,
-    "costs": {},
-    "fit_rows": 200_000,
-}
 _ALPHAS = (0.02, 0.2, 1.0)
 _LEAST_TUNE = 20
 _PATIENCE = 6  # looks without a better error
@@ -381,12 +366,7 @@ def _before(resume: Policy | None, wanted: dict[str, Any]) -> QNetwork | None:
 
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    bounds = {
-        "gamma": (0.0, 0.9999), "alpha": (0.0, 1e3), "steps": (1, 10**8), "batch": (1, 10**6), "rate": (1e-8, 1.0),
-        "decay": (0.0, 1.0), "target_every": (1, 10**8), "members": (1, MOST_MEMBERS), "pessimism": (0.0, 100.0),
-        "fit_rows": (1, 10**9),
-    }  # fmt: skip
-    wanted = checked("cql", knobs, KNOBS, bounds, optional=("alpha", "steps"))
+    wanted = checked("cql", knobs, CQLKnobs)
     wanted["members"] = int(wanted["members"])
     explorer(wanted["explore"])
     return wanted

@@ -20,6 +20,7 @@ import numpy as np
 
 from headway.decide.acting import explorer
 from headway.encode.fit import Tracker
+from headway.kits.offline.outcome.knobs import OutcomeKnobs
 from headway.kits.offline.outcome.logistic import Arm, covariances, fit, loss_of
 from headway.kits.offline.transitions import Transitions, as_logged, count, gather, look
 from headway.learn import logged
@@ -27,16 +28,8 @@ from headway.learn.knobs import checked
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Progress
 
-__all__ = ["KNOBS", "OutcomeLearner"]
+__all__ = ["OutcomeLearner"]
 
-KNOBS: dict[str, Any] = {
-    "ridge": None,
-    "share": None,  # how much more the arms' own part is held back than the common one
-    "explore": "greedy",
-    "cost_weight": 0.0,
-    "costs": {},
-    "fit_rows": 200_000,
-}
 _RIDGES = (30.0, 10.0, 3.0, 1.0)  # from much to little: each fit begins where the last one ended
 _SHARES = (1.0, 4.0)
 _DEFAULT = (3.0, 4.0)
@@ -161,7 +154,6 @@ def _values(
 
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    bounds = {"ridge": (1e-3, 1e9), "share": (1e-3, 1e9), "fit_rows": (1, 10**9)}
-    wanted = checked("outcome", knobs, KNOBS, bounds, optional=("ridge", "share"))
+    wanted = checked("outcome", knobs, OutcomeKnobs)
     explorer(wanted["explore"])
     return wanted
