@@ -35,11 +35,11 @@ from headway.kits.practice.heads import Actions
 from headway.learn.mlp import Array
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["Rollout", "Running", "Scales", "Stage", "actions_of", "evaluate", "inputs_of"]
+__all__ = ["Rollout", "RunningScale", "Scales", "Stage", "actions_of", "evaluate", "inputs_of"]
 
 
 @dataclass(slots=True)
-class Running:
+class RunningScale:
     """Mean and variance of a stream of rows, merged batch by batch (Chan et al., 1983)."""
 
     mean: NDArray[np.float64]
@@ -47,7 +47,7 @@ class Running:
     count: float = 0.0
 
     @classmethod
-    def of(cls, width: int) -> Running:
+    def of(cls, width: int) -> RunningScale:
         return cls(np.zeros(width), np.ones(width))
 
     def add(self, rows: NDArray[Any]) -> None:
@@ -69,8 +69,8 @@ class Running:
 class Scales:
     """What observations and rewards are standardised with."""
 
-    observations: Running
-    rewards: Running = field(default_factory=lambda: Running.of(1))
+    observations: RunningScale
+    rewards: RunningScale = field(default_factory=lambda: RunningScale.of(1))
     normalise_observations: bool = True
     normalise_rewards: bool = True
 
@@ -169,7 +169,7 @@ class Stage:
         self.inputs = inputs_of(envs.single_observation_space)
         self._discrete = _whole(envs.single_observation_space)
         self.scales = Scales(
-            Running.of(self.inputs),
+            RunningScale.of(self.inputs),
             normalise_observations=normalise_observations and not self._discrete,
             normalise_rewards=normalise_rewards,
         )
