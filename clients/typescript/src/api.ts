@@ -156,11 +156,6 @@ export interface ExperienceRequest {
   value: number;
 }
 
-export interface GenerateRequest {
-  prompt: string;
-  max_tokens?: number;
-}
-
 export interface GuardAnswer {
   tolerance: number;
   direction: string;
@@ -184,6 +179,23 @@ export interface JobAnswer {
 
 export interface JobsAnswer {
   jobs: JobAnswer[];
+}
+
+/** One kit, and the names of what it brings. `problem`: why it, or a route of it, cannot be used. */
+export interface KitAnswer {
+  name: string;
+  summary: string;
+  built_in: boolean;
+  problem?: string;
+  families?: string[];
+  worlds?: string[];
+  encoders?: string[];
+  formats?: string[];
+  commands?: string[];
+}
+
+export interface KitsAnswer {
+  kits: KitAnswer[];
 }
 
 export interface LearnRequest {
@@ -243,6 +255,14 @@ export interface Models {
 /** A name inside the registry, never a path. */
 export interface NamedRequest {
   path?: string | null;
+}
+
+/** The command that brings a task forward, why, and the evidence that this rests on. */
+export interface NextStepAnswer {
+  verb: string;
+  command: string;
+  why: string;
+  evidence: string | null;
 }
 
 export type Nothing = Record<string, never>;
@@ -397,6 +417,8 @@ export interface TaskAnswer {
   sources: Record<string, number>;
   until_retrain: number;
   evidence: string | null;
+  next: NextStepAnswer;
+  kit_missing: string | null;
 }
 
 export interface TasksAnswer {
@@ -441,6 +463,7 @@ export interface VerdictAnswer {
   curve: ([number, number | null, number | null, number | null])[];
   current: boolean;
   fresh: boolean;
+  next: NextStepAnswer;
 }
 
 /** Every route: what is in its path, its query and its body, and what it answers. */
@@ -453,8 +476,6 @@ export interface Routes {
   "GET /e/{episode}/v1/models": { path: { episode: string }; query: { limit?: number; after_id?: string; before_id?: string }; body: undefined; answer: Models };
   /** The same, as a step of an episode. */
   "POST /e/{episode}/v1/responses": { path: { episode: string }; query: Empty; body: unknown; answer: Record<string, unknown> };
-  /** A reply of the local model; needs a language worker. */
-  "POST /generate": { path: Empty; query: Empty; body: GenerateRequest; answer: Record<string, unknown> };
   /** The probability of each mutation. */
   "POST /get_distribution": { path: Empty; query: Empty; body: DistributionRequest; answer: DistributionAnswer };
   /** Whether the server answers. */
@@ -501,6 +522,8 @@ export interface Routes {
   "GET /v1/jobs": { path: Empty; query: Empty; body: undefined; answer: JobsAnswer };
   /** One job. */
   "GET /v1/jobs/{job}": { path: { job: string }; query: Empty; body: undefined; answer: JobAnswer };
+  /** The kits in use, and those that cannot be used with the reason. */
+  "GET /v1/kits": { path: Empty; query: Empty; body: undefined; answer: KitsAnswer };
   /** Every change of who is live, oldest first. */
   "GET /v1/ledger": { path: Empty; query: { task?: string }; body: undefined; answer: LedgerAnswer };
   /** A path that opens the page once, within ten minutes. */
