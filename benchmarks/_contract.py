@@ -1,8 +1,8 @@
-"""What all benchmarks share: arguments, host, versions, and the last line.
+"""Shared by all benchmarks: arguments, host, versions, and the result on the last line.
 
 The last line of a benchmark under --json is one object {"benchmark", "host", "versions", "figures", "ratios"}; a ratio
-is ours over the peer's, larger is better, measured in the same run. `"at_least"`, where it is there, lists the ratios
-that are lower bounds, because the peer was stopped before it was done.
+is ours over the peer's, larger is better, measured in the same run. The optional `"at_least"` lists the ratios that are
+lower bounds, because the peer was stopped before it finished.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def arguments(description: str, *, seeds: int = 0) -> argparse.ArgumentParser:
     return parser
 
 
-def data_file(given: Path | None, name: str) -> Path | None:
+def data_file(data: Path | None, name: str) -> Path | None:
     """A file of real data: `--data` (folder or file), $HEADWAY_DATA, or shared/data beside the repository."""
-    if given is not None and given.is_file():
-        return given
-    folders = [given] if given is not None else []
-    if given is None and os.environ.get("HEADWAY_DATA"):
+    if data is not None and data.is_file():
+        return data
+    folders = [data] if data is not None else []
+    if data is None and os.environ.get("HEADWAY_DATA"):
         folders.append(Path(os.environ["HEADWAY_DATA"]))
-    elif given is None:
+    elif data is None:
         folders.append(ROOT.parent / "shared" / "data")
     for folder in folders:
         for path in (folder / name, folder / Path(name).name):
@@ -50,7 +50,7 @@ def data_file(given: Path | None, name: str) -> Path | None:
 
 
 def say(text: str) -> None:
-    """A line of progress, beside the result."""
+    """Prints a line of progress."""
     print(text, flush=True)
 
 
@@ -64,9 +64,9 @@ def finish(
     as_json: bool = True,
     at_least: Collection[str] = (),
 ) -> None:
-    """Prints the result: a line each, or the JSON object. `at_least` names the ratios that are lower bounds."""
+    """Prints the result: one line per figure, or the JSON object. `at_least` names the ratios that are lower bounds."""
     if not as_json:
-        width = max((len(each) for each in (*figures, *ratios)), default=0)
+        width = max((len(name) for name in (*figures, *ratios)), default=0)
         for key, value in ratios.items():
             say(f"{key:{width}}  {'≥ ' if key in at_least else ''}{value:,.4g}×")
         for key, value in figures.items():

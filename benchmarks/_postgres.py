@@ -1,7 +1,9 @@
-"""The PostgreSQL store beside plain psycopg: the same rows, table, indexes and `synchronous_commit`, on a real server.
+"""The PostgreSQL store compared with plain psycopg, on a real server.
+
+Both write the same rows into the same table and indexes, with the same `synchronous_commit`.
 
 The peer sends BEGIN, its INSERT (executemany, which psycopg pipelines, for a hundred) and COMMIT. Ours also takes the
-lock that keeps numbers in order, interns names and compares ids.
+lock that orders sequence numbers, interns names and compares ids.
 """
 
 from __future__ import annotations
@@ -47,26 +49,26 @@ def figures(
     plain_row: Callable[[Any], Any],
     configs: dict[str, str],
 ) -> dict[str, float]:
-    """Rows per second, single and in hundreds, ours and the peer's; nothing where no server can be started."""
+    """Rows per second, single and in hundreds, ours and the peer's; empty if no server can be started."""
     try:
         from tests.postgres import NotThere, Server
     except ImportError:
         return {}
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     try:
         with Server.started(durable=True) as server:
             for size, name in ((1, "single"), (100, "batched")):
                 rounds, rows = (3 if quick else 7), (500 if size == 1 else 5000)
                 mine, theirs = _rows_per_s(server, size, rounds, rows, insert, decisions, plain_row, configs)
-                found[f"postgres_{name}_rows_per_s"] = mine
-                found[f"postgres_{name}_rows_per_s_psycopg"] = theirs
-                found[f"postgres_{name}_vs_psycopg"] = mine / theirs
+                measured[f"postgres_{name}_rows_per_s"] = mine
+                measured[f"postgres_{name}_rows_per_s_psycopg"] = theirs
+                measured[f"postgres_{name}_vs_psycopg"] = mine / theirs
             counts = _four(server)
-            found["postgres_four_writers_rows_per_s"] = sum(counts) / 4.0
-            found["postgres_four_writers_least_share"] = min(counts) / sum(counts)
+            measured["postgres_four_writers_rows_per_s"] = sum(counts) / 4.0
+            measured["postgres_four_writers_least_share"] = min(counts) / sum(counts)
     except NotThere:
         return {}
-    return found
+    return measured
 
 
 def _rows_per_s(
@@ -91,7 +93,7 @@ def _rows_per_s(
             if len(batch) == 1:
                 cursor.execute(sql, _bytes(plain_row(batch[0])))
             else:
-                cursor.executemany(sql, [_bytes(plain_row(each)) for each in batch])
+                cursor.executemany(sql, [_bytes(plain_row(decision)) for decision in batch])
 
     mine: list[float] = []
     theirs: list[float] = []
@@ -110,7 +112,7 @@ def _rows_per_s(
 
 def _bytes(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """The probabilities are JSON text in the peer's row; the column holds bytes."""
-    return tuple(each.encode() if place == 4 else each for place, each in enumerate(row))
+    return tuple(cell.encode() if place == 4 else cell for place, cell in enumerate(row))
 
 
 def _four(server: Any) -> list[int]:
@@ -123,11 +125,11 @@ def _four(server: Any) -> list[int]:
         )
         for _ in range(4)
     ]  # fmt: skip
-    for each in writers:
-        assert each.stdout is not None
-        each.stdout.readline()
-    for each in writers:
-        assert each.stdin is not None
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    return [json.loads(each.communicate()[0]) for each in writers]
+    for writer in writers:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    return [json.loads(writer.communicate()[0]) for writer in writers]

@@ -1,4 +1,4 @@
-"""What benchmarks/routing.py measures with: the data, RouteLLM's metrics, the baselines, and our router.
+"""The parts of benchmarks/routing.py: the data, RouteLLM's metrics, the baselines, and our router.
 
 RouteLLM's metrics (Ong et al., 2024, and its `routellm.evals`): the router's score is cut at its 11 decile edges; at
 each cut the prompts at or above it go to the strong model. From the resulting (share of strong calls, accuracy) points:
@@ -31,7 +31,7 @@ PRICES = {"weak": (0.6, 0.6), "strong": (10.0, 30.0)}  # US dollars per million 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Prompts and what every model scored on them."""
+    """Prompts and the score of every model on them."""
 
     prompts: list[str]
     subjects: Any  # [prompt]
@@ -60,12 +60,14 @@ def read(path: Path) -> Outcomes:
             subjects = np.array([row["subject"] for row in table])
             scores = np.array([[float(row[name]) for name in names] for row in table])
     seen: dict[str, int] = {}
-    return Outcomes(prompts, subjects, models, scores, np.array([seen.setdefault(each, len(seen)) for each in prompts]))
+    return Outcomes(
+        prompts, subjects, models, scores, np.array([seen.setdefault(prompt, len(seen)) for prompt in prompts])
+    )
 
 
 def extra_cost(prompts: Sequence[str]) -> Any:
-    """What the strong model costs above the weak one: a quarter token per character in, one token out."""
-    tokens = np.array([len(each) / 4.0 for each in prompts])
+    """The extra cost of the strong model: a quarter token per character in, one token out."""
+    tokens = np.array([len(prompt) / 4.0 for prompt in prompts])
     (weak_in, weak_out), (strong_in, strong_out) = PRICES["weak"], PRICES["strong"]
     return tokens * (strong_in - weak_in) + (strong_out - weak_out)
 
@@ -87,11 +89,11 @@ def apgr(score: Any, weak: Any, strong: Any, cost: Any) -> tuple[float, float]:
     """On the call axis and on the cost axis."""
     points = curve(score, weak, strong, cost)
     low, gap = weak.mean(), strong.mean() - weak.mean()
-    found = []
+    areas = []
     for axis in (0, 2):
         x = points[:, axis]
-        found.append(float(np.trapezoid(points[:, 1] - low, x) / (gap * (x[-1] - x[0]))))
-    return found[0], found[1]
+        areas.append(float(np.trapezoid(points[:, 1] - low, x) / (gap * (x[-1] - x[0]))))
+    return areas[0], areas[1]
 
 
 def call_thresholds(score: Any, weak: Any, strong: Any, cost: Any) -> tuple[float, float]:
@@ -105,17 +107,17 @@ def bootstrap(
     one: Sequence[tuple[Any, Any]], other: Sequence[tuple[Any, Any]], weak: Any, strong: Any, cost: Any, axis: int,
     *, draws: int, seed: int = 0,
 ) -> tuple[float, float]:  # fmt: skip
-    """95% interval of APGR(one) − APGR(other), rows drawn in pairs; each is a list of (score, rows), averaged."""
+    """95% interval of APGR(one) − APGR(other), by a paired bootstrap; both are lists of (score, rows), averaged."""
     rng = np.random.default_rng(seed)
-    found = np.zeros(draws)
+    differences = np.zeros(draws)
     for (first, rows), (second, _) in zip(one, other, strict=True):
         w, s, c = weak[rows], strong[rows], cost[rows]
         for draw in range(draws):
             pick = rng.integers(len(rows), size=len(rows))
             a = apgr(first[pick], w[pick], s[pick], c[pick])[axis]
-            found[draw] += a - apgr(second[pick], w[pick], s[pick], c[pick])[axis]
-    found /= len(one)
-    return float(np.quantile(found, 0.025)), float(np.quantile(found, 0.975))
+            differences[draw] += a - apgr(second[pick], w[pick], s[pick], c[pick])[axis]
+    differences /= len(one)
+    return float(np.quantile(differences, 0.025)), float(np.quantile(differences, 0.975))
 
 
 # -- ours
@@ -164,9 +166,9 @@ def ours(
     """[test row, model]: predicted scores; encoder, ridge and share chosen on a fifth of the training groups."""
     experience = Recorded(data, train, by)
     tried = []
-    for each in encoders:
-        learned = catalogue().learner("outcome", encoder=each).learn(experience, {}, seed=0)
-        tried.append((learned.metrics["tune_loss"], each, learned))
+    for known in encoders:
+        learned = catalogue().learner("outcome", encoder=known).learn(experience, {}, seed=0)
+        tried.append((learned.metrics["tune_loss"], known, learned))
     loss, encoder, learned = min(tried, key=lambda one: one[0])
     say(
         f"  chosen on training rows: {encoder.version}, ridge {learned.knobs['ridge']:g}, share "
@@ -175,8 +177,8 @@ def ours(
     policy: Any = catalogue().build(learned.family, learned.knobs, learned.tensors, learned.extra, encoder)
     situations = [Situation(task="route", text=data.prompts[row]) for row in test]
     candidates = tuple(Candidate(name) for name in data.models)
-    found = policy.opinions(situations, candidates, range(len(situations)), confidence=False).mean
-    return found, {"learned": learned, "encoder": encoder}
+    predicted = policy.opinions(situations, candidates, range(len(situations)), confidence=False).mean
+    return predicted, {"learned": learned, "encoder": encoder}
 
 
 # -- baselines, by scikit-learn

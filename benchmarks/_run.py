@@ -2,7 +2,7 @@
 
     python benchmarks/_run.py                  all of them, full length, then the table
     python benchmarks/_run.py store bandit     only these
-    python benchmarks/_run.py --quick          about a minute each; their rows say --quick
+    python benchmarks/_run.py --quick          about a minute each; the rows then say --quick
     python benchmarks/_run.py --render         only the table, from benchmarks/results/*.json
 
 A benchmark is a file `benchmarks/NAME.py` that takes `--json` and prints one JSON object as its last line:
@@ -32,7 +32,7 @@ FIELDS = {"benchmark": str, "host": dict, "versions": dict, "figures": dict, "ra
 
 def names(folder: Path) -> list[str]:
     """The benchmarks in a folder, in order."""
-    return sorted(each.stem for each in folder.glob("*.py") if not each.name.startswith("_"))
+    return sorted(path.stem for path in folder.glob("*.py") if not path.name.startswith("_"))
 
 
 def check(result: Any, name: str) -> dict[str, Any]:
@@ -43,18 +43,18 @@ def check(result: Any, name: str) -> dict[str, Any]:
         if not isinstance(result.get(field), kind):
             raise ValueError(f"{name}: {field!r} is {result.get(field)!r}, expected a {kind.__name__}")
     if result["benchmark"] != name:
-        raise ValueError(f"{name}: the result calls itself {result['benchmark']!r}")
+        raise ValueError(f"{name}: the result names another benchmark, {result['benchmark']!r}")
     for field in ("figures", "ratios"):
         for key, value in result[field].items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise ValueError(f"{name}: {field}[{key!r}] is {value!r}, expected a finite number")
     if unknown := set(result.get("at_least", ())) - set(result["ratios"]):
-        raise ValueError(f"{name}: 'at_least' names {', '.join(sorted(unknown))}, which is no ratio")
+        raise ValueError(f"{name}: 'at_least' names {', '.join(sorted(unknown))}, which is not a ratio")
     return result
 
 
 def measure(folder: Path, name: str, arguments: list[str]) -> dict[str, Any]:
-    """Runs one benchmark; its progress goes to the terminal as it comes, its last line is the result."""
+    """Runs one benchmark and shows its progress; its last line is the result."""
     command = ["python", f"{folder.name}/{name}.py", *arguments, "--json"]
     print("$", *command, flush=True)
     last = ""
@@ -76,7 +76,7 @@ def measure(folder: Path, name: str, arguments: list[str]) -> dict[str, Any]:
 
 
 def number(value: float) -> str:
-    """Four significant digits, thousands apart."""
+    """Four significant digits, with thousands separators."""
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}" if abs(value) >= 1e-4 else f"{value:.3g}"
@@ -122,7 +122,7 @@ def headline_row(row: Headline, result: dict[str, Any], targets: dict[str, dict[
 
 
 def measured_on(results: dict[str, dict[str, Any]]) -> str:
-    """Where and when: one line per machine and day."""
+    """One line per machine and day."""
     places: dict[str, list[str]] = {}
     for name, result in results.items():
         host = result["host"]
@@ -147,31 +147,31 @@ def table(results: Path, rows: list[Headline], targets: dict[str, dict[str, floa
 
 
 def render(folder: Path) -> None:
-    """Replaces what stands between the two marks of README.md."""
+    """Replaces the text between the two marks in README.md."""
     readme, targets = folder / "README.md", folder / "targets.toml"
     least = tomllib.loads(targets.read_text("utf-8")) if targets.exists() else {}
     head, begin, rest = readme.read_text("utf-8").partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{readme} has lost its marks {BEGIN} and {END}")
+        raise ValueError(f"{readme} lacks its marks {BEGIN} and {END}")
     text = table(folder / "results", headlines(folder / "headlines.toml"), least)
     readme.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}", "utf-8")
 
 
 def main(arguments: list[str] | None = None, folder: Path = HERE) -> int:
-    """0: all ran; 1: at least one failed (the others' results are kept)."""
+    """0: all ran; 1: at least one failed (the other results are written)."""
     parser = argparse.ArgumentParser(prog="benchmarks/_run.py", description="Run the benchmarks, render the table.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="which ones (default: all)")
     parser.add_argument("--quick", action="store_true", help="about a minute each, fewer seeds")
     parser.add_argument("--render", action="store_true", help="run nothing, only render the table")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     known = names(folder)
-    if unknown := set(asked.names) - set(known):
+    if unknown := set(options.names) - set(known):
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}. Known: {', '.join(known) or 'none'}")
     failures = []
-    for name in [] if asked.render else asked.names or known:
+    for name in [] if options.render else options.names or known:
         try:
-            result = measure(folder, name, ["--quick"] if asked.quick else [])
+            result = measure(folder, name, ["--quick"] if options.quick else [])
         except ValueError as error:
             failures.append(str(error))
             continue

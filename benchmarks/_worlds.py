@@ -68,8 +68,8 @@ class NineModels:
     features: Floats  # [question, d]
     models: tuple[str, ...]
     current: NDArray[np.int64]  # [question]; the best single model
-    better: NDArray[np.int64]  # [question]; a router that leaves it where another model promises more
-    null: NDArray[np.int64]  # [question]; as often away from it, and exactly as good
+    better: NDArray[np.int64]  # [question]; a router that prefers another model where it predicts a higher score
+    null: NDArray[np.int64]  # [question]; deviates as often, and is exactly as good
 
     def value(self, policy: NDArray[np.int64]) -> float:
         return float(self.scores[np.arange(policy.size), policy].mean())
@@ -116,7 +116,7 @@ def nine_models(path: Path, *, uplift: float = 0.025, width: int = 24) -> NineMo
     rng = np.random.default_rng(0)
     features = wide @ (rng.standard_normal((wide.shape[1], width)) / np.sqrt(width))
     fold = np.array([zlib.crc32(row["question"].encode()) % 5 for row in rows])  # a repeated question has one fold
-    predicted = _cross_ridge(wide, scores, fold, 30.0)  # the router answers no question that it was learned from
+    predicted = _cross_ridge(wide, scores, fold, 30.0)  # the router never answers a question of its training fold
     best = int(scores.mean(axis=0).argmax())
     current = np.full(len(scores), best)
     gain = predicted - predicted[:, [best]]
@@ -141,12 +141,12 @@ def nine_models(path: Path, *, uplift: float = 0.025, width: int = 24) -> NineMo
 def _null(
     scores: Floats, current: NDArray[np.int64], better: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """As many questions moved to other models as in `better`, with a total gain of 0 (to 1e-4 per question)."""
+    """Moves as many questions to other models as `better`, with a total gain of 0 (to 1e-4 per question)."""
     rows = np.arange(current.size)
     moved = rng.choice(rows, size=int((better != current).sum()), replace=False)
     policy = current.copy()
     policy[moved] = (current[moved] + rng.integers(1, scores.shape[1], moved.size)) % scores.shape[1]
-    for row in rng.permutation(moved):  # give up losses until nothing is lost or won on the whole
+    for row in rng.permutation(moved):  # remove losses until the total gain is 0
         total = float((scores[rows, policy] - scores[rows, current]).sum())
         if abs(total) < 1e-4 * current.size:
             break
@@ -165,7 +165,7 @@ def _hashed(texts: list[str], width: int) -> Floats:
     for row, text in enumerate(texts):
         words = text.lower().split()[:200]
         tokens = words + [f"{a} {b}" for a, b in pairwise(words)]
-        codes = np.array([known.get(each) or known.setdefault(each, zlib.crc32(each.encode())) for each in tokens])
+        codes = np.array([known.get(token) or known.setdefault(token, zlib.crc32(token.encode())) for token in tokens])
         if codes.size:
             sign = np.where(codes & 0x80000000, 1.0, -1.0)
             out[row] = np.bincount(codes % width, weights=sign, minlength=width)
@@ -175,13 +175,13 @@ def _hashed(texts: list[str], width: int) -> Floats:
 
 def _cross_ridge(x: Floats, y: Floats, fold: NDArray[np.int64], strength: float) -> Floats:
     """Ridge predictions [n, m] of each row from the rows of other folds."""
-    parts = [x[fold == each].T @ x[fold == each] for each in range(fold.max() + 1)]
+    parts = [x[fold == part].T @ x[fold == part] for part in range(fold.max() + 1)]
     gram = np.sum(parts, axis=0)
     out = np.empty_like(y)
-    for each, own in enumerate(parts):
-        rest = fold != each
+    for part, own in enumerate(parts):
+        rest = fold != part
         mean = y[rest].mean(axis=0)
         left = gram - own
         left[np.diag_indices_from(left)] += strength
-        out[fold == each] = mean + x[fold == each] @ np.linalg.solve(left, x[rest].T @ (y[rest] - mean))
+        out[fold == part] = mean + x[fold == part] @ np.linalg.solve(left, x[rest].T @ (y[rest] - mean))
     return out

@@ -7,14 +7,14 @@ was right. 10,000 rounds, three shuffles. Both sides see the same images in the 
 contexts built beforehand; a timed round is: distribution, draw, update. Times are CPU seconds of one thread.
 
 Vowpal Wabbit runs several published settings of `--cb_explore_adf` with interactions of pixels and arms. Regret is
-compared with the one of least loss, speed with the fastest one: two different settings. `--cb_explore 10`, whose arms
-are fixed for good by number while ours are a set of names that may differ in every decision, is not the peer. It is
-three to four times faster than `--cb_explore_adf` and as fast as ours or faster; the figures `vw_plain_*` show its
-best setting that keeps exploring. `--first 500` stops exploring after 500 rounds, and loses least of all settings.
+compared with the setting of least loss, speed with the fastest one: two different settings. `--cb_explore 10` is not
+the peer: its arms are fixed numbers, while ours are a set of names that may differ in every decision. It is three to
+four times faster than `--cb_explore_adf` and at least as fast as ours; the figures `vw_plain_*` show its best setting
+that keeps exploring. `--first 500` stops exploring after 500 rounds and has the least loss of all settings.
 
-Our explorer (SquareCB, its gamma) and how often the live view is computed afresh were chosen by looking at these three
-shuffles, so our loss is somewhat flattered; other choices that were tried gave .052 to .077. Vowpal Wabbit was given
-the settings below and no further search.
+Our explorer (SquareCB, its gamma) and how often the live view is recomputed were chosen on these three shuffles, so our
+loss is slightly optimistic; other choices gave .052 to .077. Vowpal Wabbit runs the settings below, without further
+search.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from headway.nouns.records import Candidate, Decision, Settled, Situation
 
 ARMS = tuple(str(digit) for digit in range(10))
 CANDIDATES = tuple(Candidate(name) for name in ARMS)
-# Fixed before the first image is seen: pixels run from 0 to 16.
+# Fixed in advance: pixels range from 0 to 16.
 FEATURES = Features(vectors_of=(("pixels", 64),), means=(0.0,) * 64, scales=(16.0,) * 64)
 VW_ADF = (
     "--squarecb -q xa",
@@ -53,7 +53,7 @@ VW_ADF = (
     "--regcb --mellowness 0.01 -q xa",
 )
 VW_PLAIN = ("--epsilon 0.05", "--epsilon 0.02 --cb_type mtr", "--first 500", "--cover 3")
-STOPS_EXPLORING = ("--first 500",)  # no propensities to prove anything with afterwards: shown, not compared with
+STOPS_EXPLORING = ("--first 500",)  # leaves no propensities for a proof: shown, not compared
 
 
 def main() -> None:
@@ -83,17 +83,19 @@ def main() -> None:
         )
     best = min(VW_ADF, key=lambda setting: middle[setting][0])
     fast = min(VW_ADF, key=lambda setting: middle[setting][1])
-    plain = min((each for each in VW_PLAIN if each not in STOPS_EXPLORING), key=lambda setting: middle[setting][0])
+    plain = min(
+        (setting for setting in VW_PLAIN if setting not in STOPS_EXPLORING), key=lambda setting: middle[setting][0]
+    )
     say(f"vw's least loss: {best}; fastest: {fast}")
 
     ours, theirs = [], []
-    for shuffle, order in enumerate(orders):  # taken in turns, so that a busy machine slows both
+    for shuffle, order in enumerate(orders):  # in turns, so that a busy machine slows both
         theirs.append(_vw(fast, True, images, labels, order, shuffle))
         ours.append(_headway(images, labels, order, shuffle))
         for who, (loss, micros) in (("ours", ours[-1]), ("vw's fastest", theirs[-1])):
             say(f"shuffle {shuffle}, {who}: loss {loss:.4f}, {micros:.1f} µs a round")
-    our_loss, our_us = (statistics.median(each[i] for each in ours) for i in (0, 1))
-    vw_us = statistics.median(each[1] for each in theirs)
+    our_loss, our_us = (statistics.median(run[i] for run in ours) for i in (0, 1))
+    vw_us = statistics.median(run[1] for run in theirs)
     vw_loss = middle[best][0]
     figures = {
         "loss": our_loss,
@@ -121,7 +123,7 @@ def main() -> None:
 def _order(count: int, rounds: int, shuffle: int) -> list[int]:
     rng = np.random.default_rng(shuffle)
     passes = [rng.permutation(count) for _ in range(-(-rounds // count))]
-    return [int(each) for each in np.concatenate(passes)[:rounds]]
+    return [int(place) for place in np.concatenate(passes)[:rounds]]
 
 
 def _row(situation: Situation, arm: str, reward: float) -> Settled:
@@ -154,7 +156,7 @@ def _situations(images: Any, labels: Any) -> tuple[list[Situation], list[list[Se
 
 
 def _headway(images: Any, labels: Any, order: Sequence[int], shuffle: int) -> tuple[float, float]:
-    """Share of wrong answers, and CPU microseconds a round, of a bandit that starts from nothing."""
+    """Share of wrong answers, and CPU microseconds per round, of an untrained bandit."""
     situations, rows = _situations(images, labels)
     learner = catalogue().online_learner("bandit")
     state = learner.start(FEATURES, arms=ARMS)
@@ -170,7 +172,7 @@ def _headway(images: Any, labels: Any, order: Sequence[int], shuffle: int) -> tu
 
 
 def _vw(setting: str, adf: bool, images: Any, labels: Any, order: Sequence[int], shuffle: int) -> tuple[float, float]:
-    """The same of Vowpal Wabbit."""
+    """The same for Vowpal Wabbit."""
     import vowpalwabbit
 
     texts = [" ".join(f"p{place}:{pixel / 16:.4g}" for place, pixel in enumerate(image) if pixel) for image in images]
@@ -181,26 +183,26 @@ def _vw(setting: str, adf: bool, images: Any, labels: Any, order: Sequence[int],
     begin, wrong = time.process_time(), 0
     for number, place in enumerate(order):
         context = contexts[place]
-        found = workspace.predict([context, *arms] if adf else context)
-        arm, reached, u = 0, found[0], numbers[number]
+        probabilities = workspace.predict([context, *arms] if adf else context)
+        arm, reached, u = 0, probabilities[0], numbers[number]
         while reached <= u and arm < 9:
             arm += 1
-            reached += found[arm]
+            reached += probabilities[arm]
         cost = int(arm != labels[place])
         wrong += cost
         if adf:
             lines = [context, *arms]
-            lines[arm + 1] = f"{arm}:{cost}:{found[arm]} {arms[arm]}"
+            lines[arm + 1] = f"{arm}:{cost}:{probabilities[arm]} {arms[arm]}"
             workspace.learn(lines)
         else:
-            workspace.learn(f"{arm + 1}:{cost}:{found[arm]} {context}")
+            workspace.learn(f"{arm + 1}:{cost}:{probabilities[arm]} {context}")
     taken = time.process_time() - begin
     workspace.finish()
     return wrong / len(order), taken / len(order) * 1e6
 
 
 def _calls(images: Any, labels: Any, order: Sequence[int]) -> dict[str, float]:
-    """CPU microseconds of single calls, once a thousand rounds have been learned; the batch path beside them."""
+    """CPU microseconds of single calls and of a batch, after a thousand learned rounds."""
     situations, rows = _situations(images, labels)
     learner = catalogue().online_learner("bandit")
     state = learner.start(FEATURES, arms=ARMS)
@@ -216,9 +218,11 @@ def _calls(images: Any, labels: Any, order: Sequence[int]) -> dict[str, float]:
     pipeline = Pipeline(learner.snapshot(state))
     many = [situations[i] for i in places]
     figures["us_per_pipeline_act"] = _micros(
-        lambda: [pipeline.draw((each,), CANDIDATES, (i,)) for i, each in enumerate(many)], len(many)
+        lambda: [pipeline.draw((situation,), CANDIDATES, (i,)) for i, situation in enumerate(many)], len(many)
     )
-    one = _micros(lambda: [pipeline.distributions((each,), CANDIDATES, (i,)) for i, each in enumerate(many)], len(many))
+    one = _micros(
+        lambda: [pipeline.distributions((situation,), CANDIDATES, (i,)) for i, situation in enumerate(many)], len(many)
+    )
     batch = _micros(lambda: pipeline.distributions(many, CANDIDATES, range(len(many))), len(many))
     return {**figures, "us_per_batch_row": batch, "batch_speedup": one / batch}
 
@@ -235,7 +239,7 @@ def _micros(work: Callable[[], object], count: int) -> float:
 
 
 def _texts() -> float:
-    """Short texts (5 to 12 words out of 5,000) encoded a CPU second, without the cache."""
+    """Short texts (5 to 12 words out of 5,000) encoded per CPU second, without the cache."""
     rng = random.Random(0)
     words = [f"word{i}" for i in range(5000)]
     texts = [" ".join(rng.choices(words, k=rng.randint(5, 12))) for _ in range(20_000)]

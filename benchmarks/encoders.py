@@ -1,7 +1,7 @@
 """Encoders: texts per CPU second and load time, and how far int8 is from float32.
 
-Short texts are the first 80 characters of the long ones: questions from nine_models_train.jsonl.gz where it is there,
-else sentences put together from our own. `minilm_vs_torch` compares with transformers' BertModel in eager float32 on
+Short texts are the first 80 characters of the long ones: questions from nine_models_train.jsonl.gz if available,
+otherwise combinations of our own sentences. `minilm_vs_torch` compares with transformers' BertModel in eager float32 on
 one thread, batches of 16 in order of length, on the same texts. `minilm` is added to the user's cache if it is missing.
 """
 
@@ -37,9 +37,9 @@ wall, cpu = time.perf_counter(), time.process_time()
 from pathlib import Path
 from headway.encode import encoder
 from headway.nouns.kit import catalogue
-each = encoder(sys.argv[1], find=catalogue().encoder, models=Path(sys.argv[2]), cached=False)
-getattr(each, "load", lambda: None)()
-each.encode(["hello"])
+encoder_ = encoder(sys.argv[1], find=catalogue().encoder, models=Path(sys.argv[2]), cached=False)
+getattr(encoder_, "load", lambda: None)()
+encoder_.encode(["hello"])
 print(time.process_time() - cpu)
 """
 
@@ -61,11 +61,11 @@ def rate(encode: Any, texts: list[str]) -> float:
 
 
 def load_s(name: str, cache: Path, times: int) -> float:
-    found = []
+    seconds = []
     for _ in range(times):
         done = subprocess.run([sys.executable, "-c", LOAD, name, cache], capture_output=True, text=True, check=True)
-        found.append(float(done.stdout))
-    return float(np.median(found))
+        seconds.append(float(done.stdout))
+    return float(np.median(seconds))
 
 
 def network(folder: Path, tokenizer: Any) -> Any:
@@ -80,9 +80,9 @@ def network(folder: Path, tokenizer: Any) -> Any:
     bert.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
 
     def encode(texts: list[str]) -> Any:
-        ids = [tokenizer.encode(each).ids for each in texts]
+        ids = [tokenizer.encode(text).ids for text in texts]
         order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
-        found = np.empty((len(ids), 384))
+        vectors = np.empty((len(ids), 384))
         for start in range(0, len(order), 16):
             some = order[start : start + 16]
             longest = max(len(ids[place]) for place in some)
@@ -91,28 +91,28 @@ def network(folder: Path, tokenizer: Any) -> Any:
             with torch.inference_mode():
                 hidden = bert(padded, attention_mask=mask).last_hidden_state * mask[..., None]
             mean = hidden.sum(dim=1) / mask.sum(dim=1, keepdim=True)
-            found[some] = torch.nn.functional.normalize(mean, dim=1).numpy()
-        return found
+            vectors[some] = torch.nn.functional.normalize(mean, dim=1).numpy()
+        return vectors
 
     return encode
 
 
 def main() -> None:
-    given = arguments(__doc__ or "").parse_args()
+    options = arguments(__doc__ or "").parse_args()
     from tokenizers import Tokenizer
 
     cache = cache_folder()
     folder = models.add("minilm", cache).folder
-    count = 200 if given.quick else 1000
-    path = data_file(given.data, "routing/nine_models_train.jsonl.gz")
+    count = 200 if options.quick else 1000
+    path = data_file(options.data, "routing/nine_models_train.jsonl.gz")
     long = texts_of(path, count)
-    short = [each[:80] for each in long]
-    say(f"{count} texts from {path.name if path else 'our own sentences'}" + (" (--quick)" if given.quick else ""))
+    short = [text[:80] for text in long]
+    say(f"{count} texts from {path.name if path else 'our own sentences'}" + (" (--quick)" if options.quick else ""))
     figures: dict[str, float] = {"texts": count}
     for name in ("hashing", "wordllama", "minilm"):
-        each = encoder(name, find=catalogue().encoder, models=cache, cached=False)
-        figures[f"{name}_short_texts_per_s"] = rate(each.encode, short)
-        figures[f"{name}_long_texts_per_s"] = rate(each.encode, long)
+        built = encoder(name, find=catalogue().encoder, models=cache, cached=False)
+        figures[f"{name}_short_texts_per_s"] = rate(built.encode, short)
+        figures[f"{name}_long_texts_per_s"] = rate(built.encode, long)
         figures[f"{name}_load_cpu_s"] = load_s(name, cache, 3)
         say(
             f"{name}: {figures[f'{name}_short_texts_per_s']:,.0f}/s, loads in {figures[f'{name}_load_cpu_s']:.2f} CPU s"
@@ -128,26 +128,26 @@ def main() -> None:
         figures["torch_long_texts_per_s"] = rate(theirs, long)
         start, cpu = time.perf_counter(), _cpu()
         fresh = Path(name) / "cache"
-        for each in models.KNOWN:
-            models.add(each, fresh)
+        for model in models.KNOWN:
+            models.add(model, fresh)
         figures["both_models_added_s"] = time.perf_counter() - start
         figures["both_models_added_cpu_s"] = _cpu() - cpu
-    found = small.encode(long)
-    figures["mean_tokens"] = float(np.mean([len(tokenizer.encode(each).ids) for each in long]))
-    figures["int8_rank_correlation"] = minilm.ranks_agree(found, exact)
-    figures["int8_least_cosine"] = float((found * exact).sum(axis=1).min())
+    vectors = small.encode(long)
+    figures["mean_tokens"] = float(np.mean([len(tokenizer.encode(text).ids) for text in long]))
+    figures["int8_rank_correlation"] = minilm.ranks_agree(vectors, exact)
+    figures["int8_least_cosine"] = float((vectors * exact).sum(axis=1).min())
     ratios = {
         "minilm_vs_torch": figures["minilm_short_texts_per_s"] / figures["torch_short_texts_per_s"],
         "minilm_long_vs_torch": figures["minilm_long_texts_per_s"] / figures["torch_long_texts_per_s"],
     }
     packages = ("onnxruntime", "onnx", "tokenizers", "wordllama", "torch", "transformers")
-    finish("encoders", figures, ratios, packages=packages, as_json=given.json)
+    finish("encoders", figures, ratios, packages=packages, as_json=options.json)
 
 
 def _cpu() -> float:
     """CPU seconds of this process and of its children that have ended (pip)."""
-    found = os.times()
-    return found.user + found.system + found.children_user + found.children_system
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""A million rows of JSON lines into the store: rate, peak memory, and what a SIGKILL in the middle costs.
+"""A million rows of JSON lines into the store: rate, peak memory, and the cost of a SIGKILL in the middle.
 
     python benchmarks/import.py --json            # a million rows, some minutes
     python benchmarks/import.py --quick --json    # 50,000 rows
 
-The peer is what anybody would write: json.loads per line and `sqlite3.executemany` of the same columns, a thousand
-rows per transaction, no checks, no ids, no idempotency. Ours reads the file twice (nothing of a file with a bad line
-is stored), validates every field, derives an id, compares it with what is there, keeps provenance, and watches for
-leaks. The killed run is started again until it ends; then everything is counted. Wall time, one process.
+The peer is the obvious script: json.loads per line and `sqlite3.executemany` of the same columns, a thousand
+rows per transaction, no checks, no ids, no idempotency. Ours reads the file twice (a file with a bad line is not stored
+at all), validates every field, derives an id, compares it with the store, records provenance, and detects leaks.
+The killed run is restarted until it ends; then all rows are counted. Wall time, one process.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def counted(folder: Path) -> tuple[int, int, int]:
 
 
 def killed(folder: Path, path: Path, count: int) -> tuple[float, int]:
-    """Start, SIGKILL in the middle, start again until it ends: seconds of the last run, rows that it found there."""
+    """Kills a run in the middle and restarts it: seconds of the last run, and rows that were already there."""
     process = subprocess.Popen(command(folder, path), stdout=subprocess.DEVNULL)
     while process.poll() is None:
         time.sleep(0.2)
@@ -138,11 +138,11 @@ def main() -> None:
             "sys.argv[2])", 'sys.argv[2], task="route", format="columns", columns={"state.tokens": "tokens"})'
         )
         first = subprocess.run([sys.executable, "-c", code, ours, path], check=True, capture_output=True, text=True)
-        took, worked, peak, before, stored, already, read = (float(each) for each in first.stdout.split())
+        took, worked, peak, before, stored, already, read = (float(number) for number in first.stdout.split())
         assert (stored, already, read) == (count, 0, count), first.stdout
         say(f"imported in {took:,.1f} s: {count / took:,.0f} rows/s, peak {peak / 1e6:,.0f} MB")
         again = subprocess.run([sys.executable, "-c", code, ours, path], check=True, capture_output=True, text=True)
-        repeat, _, peak_again, _, stored, already, _ = (float(each) for each in again.stdout.split())
+        repeat, _, peak_again, _, stored, already, _ = (float(number) for number in again.stdout.split())
         assert (stored, already) == (0, count), again.stdout
         say(f"the same file again in {repeat:,.1f} s: nothing stored")
         peer = plain(path, folder)

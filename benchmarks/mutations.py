@@ -1,4 +1,4 @@
-"""Prompt mutation with a real model: does the learned choice beat a uniform one on prompts that it has not seen?
+"""Prompt mutation with a real model: does the learned choice beat a uniform one on held-out prompts?
 
     python benchmarks/mutations.py --json                    # asks the model of `headway models add smollm2`
     python benchmarks/mutations.py --sets tasks --encoders hashing --keep outcomes
@@ -6,13 +6,13 @@
 Every prompt of a set (`tasks`: 84 generated ones, twelve of each class; `corpus`: 63 written ones) is answered greedily
 by the model after each of its mutations, and the answer is checked (code in a sandbox); reward = passed - 0.0002 ·
 tokens. Cross-validation by prompt, nine folds: in each, an actor-critic practises by PPO on the outcomes of the other
-folds' prompts, seeing embeddings only, and chooses one mutation for each prompt left out. `SET_ENCODER_gain` is its
+folds' prompts, from embeddings only, and chooses one mutation for each held-out prompt. `SET_ENCODER_gain` is its
 mean reward minus that of choosing uniformly among the mutations that change the prompt, with a 95% bootstrap interval
 over prompts; `…_gain_over_fixed` the same against the one mutation that is best on the other folds.
 
-The figures are what they are: the sets are small and the model is, too. The tasks were written after the result on the
-corpus was known, to see whether many prompts of a kind help; they are not a sample of anybody's prompts. `--keep DIR`
-writes down what was answered and does not ask again: it may be interrupted. `--quick` takes three tasks of each class.
+The sets and the model are small. The tasks were written after the result on the corpus was known, to test whether many
+prompts of a kind help; they are not a sample of real prompts. `--keep DIR` stores answers and reuses them, so a run can
+be interrupted. `--quick` takes three tasks of each class.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ MOST_TOKENS = {"tasks": 36, "corpus": 40}  # of an answer
 
 
 def ask(name: str, prompts: Sequence[Prompt], model: str, keep: Path | None) -> dict[str, dict[str, Any]]:
-    """id → passed and tokens after each mutation; a row is written down as soon as it is known."""
+    """id → passed and tokens after each mutation; a row is written as soon as it is known."""
     path = None if keep is None else keep / f"{name}.jsonl"
     lines = path.read_text("utf-8").splitlines() if path is not None and path.exists() else []
-    found = {row["id"]: row for row in map(json.loads, lines)}
-    missing = [each for each in prompts if each.id not in found]
+    rows = {row["id"]: row for row in map(json.loads, lines)}
+    missing = [prompt for prompt in prompts if prompt.id not in rows]
     if not missing:
-        return found
-    asked = Outcomes(local(Path(), model), sandbox("auto"), max_tokens=MOST_TOKENS[name], batch=AT_ONCE * 5)
+        return rows
+    outcomes = Outcomes(local(Path(), model), sandbox("auto"), max_tokens=MOST_TOKENS[name], batch=AT_ONCE * 5)
     for begin in range(0, len(missing), AT_ONCE):
         part = missing[begin : begin + AT_ONCE]
-        asked.ask([(each, text) for each in part for text in variants(each)])
-        for each in part:
-            answers = [asked.known[each.id, text] for text in variants(each)]
+        outcomes.ask([(prompt, text) for prompt in part for text in variants(prompt)])
+        for prompt in part:
+            answers = [outcomes.known[prompt.id, text] for text in variants(prompt)]
             passed, tokens = [answer.passed for answer in answers], [answer.tokens for answer in answers]
-            found[each.id] = {"id": each.id, "passed": passed, "tokens": tokens}
+            rows[prompt.id] = {"id": prompt.id, "passed": passed, "tokens": tokens}
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(found[each.id]) + "\n")
+                    file.write(json.dumps(rows[prompt.id]) + "\n")
         say(f"{name}: asked about {begin + len(part)} of {len(missing)} prompts, {time.process_time():.0f} CPU s")
-    return found
+    return rows
 
 
 def variants(prompt: Prompt) -> list[str]:
@@ -76,19 +76,19 @@ def variants(prompt: Prompt) -> list[str]:
 
 
 class Known:
-    """A judge that looks the outcome up."""
+    """A judge that looks up the outcome."""
 
     def __init__(self, rewards: dict[str, np.ndarray]) -> None:
         self.rewards = rewards
 
     def judge(self, subjects: Any, kinds: Any, texts: Any, changed: Any, rng: Any) -> Any:
         del texts, changed, rng
-        found = np.array([self.rewards[each.id][kind] for each, kind in zip(subjects, kinds, strict=True)])
-        return found, np.ones(len(found), dtype=np.bool_)
+        rewards = np.array([self.rewards[prompt.id][kind] for prompt, kind in zip(subjects, kinds, strict=True)])
+        return rewards, np.ones(len(rewards), dtype=np.bool_)
 
 
 def learned(train: list[Prompt], test: list[Prompt], rewards: dict[str, np.ndarray], encoder: Any, seed: int) -> Any:
-    """[test prompt, mutation]: the probabilities that a policy which practised on `train` gives."""
+    """[test prompt, mutation]: the probabilities of a policy that practised on `train`."""
     fitted = practise(
         lambda count: PromptsWorld(count, train, encoder, Known(rewards), most_steps=1),
         Practice(
@@ -97,8 +97,8 @@ def learned(train: list[Prompt], test: list[Prompt], rewards: dict[str, np.ndarr
         ),
         seed,
     )  # fmt: skip
-    x = encoder.encode([each.text for each in test]).astype(np.float32)
-    masks = np.array([may(each.text) for each in test])
+    x = encoder.encode([prompt.text for prompt in test]).astype(np.float32)
+    masks = np.array([may(prompt.text) for prompt in test])
     outputs = np.where(masks, fitted.engine.outputs(fitted.stage.scales.seen(x, np.float32)), -np.inf)
     powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
@@ -114,11 +114,11 @@ def interval(values: np.ndarray) -> tuple[float, float, float]:
 def judged(prompts: list[Prompt], table: dict[str, dict[str, Any]], names: list[str], seeds: int) -> dict[str, float]:
     """The figures of one set."""
     rewards = {
-        each.id: np.array(table[each.id]["passed"], dtype=float) - TOKEN_COST * np.array(table[each.id]["tokens"])
-        for each in prompts
+        prompt.id: np.array(table[prompt.id]["passed"], dtype=float) - TOKEN_COST * np.array(table[prompt.id]["tokens"])
+        for prompt in prompts
     }
-    matrix = np.array([rewards[each.id] for each in prompts])
-    masks = np.array([may(each.text) for each in prompts])
+    matrix = np.array([rewards[prompt.id] for prompt in prompts])
+    masks = np.array([may(prompt.text) for prompt in prompts])
     uniform = (matrix * masks).sum(axis=1) / masks.sum(axis=1)
     folds = np.arange(len(prompts)) % FOLDS
     fixed = np.zeros(len(prompts))
@@ -133,12 +133,12 @@ def judged(prompts: list[Prompt], table: dict[str, dict[str, Any]], names: list[
         "best_of_five": float(np.where(masks, matrix, -np.inf).max(axis=1).mean()),
     }
     for place, kind in enumerate(MUTATIONS):
-        figures[f"passed_{kind}"] = float(np.mean([table[each.id]["passed"][place] for each in prompts]))
+        figures[f"passed_{kind}"] = float(np.mean([table[prompt.id]["passed"][place] for prompt in prompts]))
     for name in names:
         encoder, policy = encoder_of(name, models=cache_folder()), np.zeros(len(prompts))
         for fold in range(FOLDS):
             out, rest = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-            train, test = [prompts[each] for each in rest], [prompts[each] for each in out]
+            train, test = [prompts[row] for row in rest], [prompts[row] for row in out]
             for seed in range(seeds):
                 shares = learned(train, test, rewards, encoder, seed)
                 policy[out] += (shares * matrix[out]).sum(axis=1) / seeds
@@ -155,21 +155,21 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--sets", nargs="+", choices=list(MOST_TOKENS), default=list(MOST_TOKENS))
     parser.add_argument("--encoders", nargs="+", default=["hashing", "minilm"])
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="write answers down there, and use those that are")
-    given = parser.parse_args()
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="store answers there, and reuse stored ones")
+    options = parser.parse_args()
     fetched = ROOT / ".venv" / "headway-cache"  # the models that this checkout's tests use
     if fetched.exists():
         os.environ.setdefault("HEADWAY_CACHE", str(fetched))
-    figures: dict[str, float] = {"seeds": float(given.seeds)}
-    for name in ["tasks"] if given.quick else given.sets:
+    figures: dict[str, float] = {"seeds": float(options.seeds)}
+    for name in ["tasks"] if options.quick else options.sets:
         prompts = corpus() if name == "corpus" else tasks(84, seed=7)
-        if given.quick:
-            prompts = [each for each in prompts if int(each.id.rpartition("-")[2]) <= 3]
-        table = ask(name, prompts, given.model, given.keep)
+        if options.quick:
+            prompts = [prompt for prompt in prompts if int(prompt.id.rpartition("-")[2]) <= 3]
+        table = ask(name, prompts, options.model, options.keep)
         with one_thread():
-            found = judged(prompts, table, given.encoders, given.seeds)
-        figures |= {f"{name}_{key}": value for key, value in found.items()}
-    finish("mutations", figures, {}, packages=("torch", "transformers", "onnxruntime"), as_json=given.json)
+            results = judged(prompts, table, options.encoders, options.seeds)
+        figures |= {f"{name}_{key}": value for key, value in results.items()}
+    finish("mutations", figures, {}, packages=("torch", "transformers", "onnxruntime"), as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -3,19 +3,19 @@
     python benchmarks/offline.py --json
 
 Speed: gradient steps per CPU second of one thread at batch 64 and 256, both sides with two hidden layers of 256 on the
-same episodes; d3rlpy through `fit`, ours through the function that the learner itself calls. Its `fit` is timed after a
+same episodes; d3rlpy through `fit`, ours through the function that the learner calls. Its `fit` is timed after a
 first call of 200 steps, so that building the networks does not count. The sides take turns.
 
 Return: both sides take the same number of gradient steps at batch 64 with the same learning rate, alpha, gamma and
-target interval, on the same episodes; then 20 greedy episodes online, evaluation not timed. Two sets of episodes, made
-by these behaviours (shares are of steps; the controller is a weighted sum of the four observations):
+target interval, on the same episodes; then 20 greedy episodes online, evaluation not timed. Two sets of episodes, from
+these behaviours (shares are of steps; the controller is a weighted sum of the four observations):
 
 mixed     a third by the good controller with 10% random actions, a third with 40%, a third uniformly random
 five      5% by the good controller with 10% random actions, 95% by a poor one that steers by the cart's position alone,
           30% of it random
 
 CQL must reach 475 on every seed on the mixed set; on the second one it must beat cloning with an interval. Both alphas,
-the falling rate and the second set's poor controller were settled on after looking at returns on these seeds.
+the falling rate and the second set's poor controller were chosen on these seeds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CANDIDATES = tuple(Candidate(name) for name in ARMS)
 HIDDEN = (256, 256)
 GAMMA, RATE, TARGET_EVERY = 0.99, 1e-3, 500
 ALPHA = 1.0  # d3rlpy's own
-ALPHA_FIVE = 0.1  # where nearly all data is bad, caution towards it costs more than it saves
+ALPHA_FIVE = 0.1  # where nearly all data is bad, staying close to it costs more than it saves
 GOOD = np.array([0.05, 0.12, 1.0, 0.45])
 
 
@@ -100,7 +100,7 @@ def made(shares: Mapping[str, float], steps: int, seed: int) -> Episodes:
 
 
 class Log:
-    """The episodes as settled decisions; all of them are the train part, none the tune part."""
+    """The episodes as settled decisions; all of them are in the train part."""
 
     def __init__(self, episodes: Episodes) -> None:
         self.rows: list[Settled] = []
@@ -152,7 +152,7 @@ def played(act: Callable[[Any], Any], seed: int, episodes: int = 20) -> float:
 
 
 def ours(family: str, episodes: Episodes, steps: int, seed: int, alpha: float = ALPHA) -> float:
-    """Learned through the family's own learner, played by its own policy."""
+    """Trains with the family's learner, plays with its policy."""
     knobs: dict[str, Any] = {"hidden": HIDDEN, "batch": 64, "rate": RATE, "decay": 0.0, "steps": steps}
     log: Any = Log(episodes)
     if family == "cql":
@@ -165,14 +165,14 @@ def ours(family: str, episodes: Episodes, steps: int, seed: int, alpha: float = 
 
     def act(seen: Any) -> Any:
         situations = [Situation(task="cartpole", state={"observation": row.tolist()}) for row in seen]
-        found: Any = policy
-        return found.opinions(situations, CANDIDATES, range(len(situations))).probabilities.argmax(axis=1)
+        acting: Any = policy
+        return acting.opinions(situations, CANDIDATES, range(len(situations))).probabilities.argmax(axis=1)
 
     return played(act, seed)
 
 
 def peer(family: str, episodes: Episodes, batch: int, steps: int, seed: int) -> tuple[Any, float]:
-    """d3rlpy's own entry point; gives the learner and its gradient steps per CPU second."""
+    """The learner from d3rlpy's own entry point, and its gradient steps per CPU second."""
     import d3rlpy
     from d3rlpy.logging import NoopAdapterFactory
 
@@ -193,13 +193,13 @@ def peer(family: str, episodes: Episodes, batch: int, steps: int, seed: int) -> 
     learner = config.create(device="cpu:0")
     quiet = {"logger_adapter": NoopAdapterFactory(), "show_progress": False}
     learner.fit(data, n_steps=200, n_steps_per_epoch=200, **quiet)
-    begun = time.process_time()
+    start = time.process_time()
     learner.fit(data, n_steps=steps, n_steps_per_epoch=steps, **quiet)
-    return learner, steps / (time.process_time() - begun)
+    return learner, steps / (time.process_time() - start)
 
 
 def speed(family: str, episodes: Episodes, batch: int, steps: int, seed: int) -> float:
-    """Gradient steps per CPU second of what our learner calls."""
+    """Gradient steps per CPU second of our learner."""
     rows = len(episodes)
     ended = episodes.terminated | episodes.truncated
     after = np.where(ended, -1, np.arange(rows) + 1)
@@ -218,12 +218,12 @@ def speed(family: str, episodes: Episodes, batch: int, steps: int, seed: int) ->
     network = Network(Shape(inputs=5, hidden=HIDDEN, towers=(("q0", 2),), activation="relu"), seed=seed)
     take = Steps(steps=steps, batch=batch, rate=RATE, gamma=GAMMA, alpha=ALPHA, target_every=TARGET_EVERY)
     rng = np.random.default_rng(seed)
-    begun = time.process_time()
+    start = time.process_time()
     if family == "cql":
         train_q(network, log, take, rng)
     else:
         train_clone(network, log.x, log.action, log.offered, log.weight, take, rng)
-    return steps / (time.process_time() - begun)
+    return steps / (time.process_time() - start)
 
 
 def main() -> None:
@@ -257,18 +257,18 @@ def main() -> None:
         for seed in range(seeds):
             episodes = made(shares, size, seed)
             for family, short in (("cql", "cql"), ("clone", "bc")):
-                found = ours(family, episodes, steps, seed, ALPHA if name == "mixed" else ALPHA_FIVE)
-                returns.setdefault(f"{short}_{name}", []).append(found)
-                say(f"{name}, seed {seed}: our {short} {found:.0f}")
+                result = ours(family, episodes, steps, seed, ALPHA if name == "mixed" else ALPHA_FIVE)
+                returns.setdefault(f"{short}_{name}", []).append(result)
+                say(f"{name}, seed {seed}: our {short} {result:.0f}")
             if name == "mixed" and seed < (0 if options.quick else options.peer_seeds):
                 for family in ("cql", "bc"):
                     learner, _ = peer(family, episodes, 64, steps, seed)
-                    found = played(lambda seen, it=learner: it.predict(seen), seed)
-                    returns.setdefault(f"{family}_{name}_d3rlpy", []).append(found)
-                    say(f"{name}, seed {seed}: d3rlpy's {family} {found:.0f}")
-    for name, found in returns.items():
-        figures[f"return_{name}"] = statistics.fmean(found)
-        figures[f"return_{name}_least"] = min(found)
+                    result = played(lambda seen, it=learner: it.predict(seen), seed)
+                    returns.setdefault(f"{family}_{name}_d3rlpy", []).append(result)
+                    say(f"{name}, seed {seed}: d3rlpy's {family} {result:.0f}")
+    for name, values in returns.items():
+        figures[f"return_{name}"] = statistics.fmean(values)
+        figures[f"return_{name}_least"] = min(values)
     gain = np.array(returns["cql_five"]) - np.array(returns["bc_five"])
     low, high = _interval(gain)
     figures |= {"five_cql_over_bc": float(gain.mean()), "five_cql_over_bc_low": low, "five_cql_over_bc_high": high}
@@ -287,7 +287,7 @@ def _interval(values: Any) -> tuple[float, float]:
 
 
 def _silence() -> None:
-    """d3rlpy logs through structlog, and imports the old gym, which writes a notice of its age to stderr."""
+    """d3rlpy logs through structlog, and imports the old gym, which prints a deprecation notice to stderr."""
     warnings.filterwarnings("ignore")
     import structlog
     import torch

@@ -4,20 +4,20 @@
     python benchmarks/ppo.py --only cartpole acrobot --seeds 5
 
 CPU seconds of one thread until the mean return of greedy episodes reaches 475 (CartPole-v1), -100 (Acrobot-v1) or 200
-(LunarLander-v3). Both sides are looked at on the same grid, after the first update beyond every 2,048 environment
-steps: 20 episodes, and where their mean is at the target, 100 new ones, which must be there too; that ends a run. What
-looking costs is left out; so are imports. Everything else counts: making environments, acting, learning.
-`final_return` is the mean of 100 more greedy episodes that nobody had looked at.
+(LunarLander-v3). Both sides are evaluated on the same grid, after the first update beyond every 2,048
+environment steps: 20 episodes, and if their mean reaches the target, 100 fresh ones must confirm it; that ends a run.
+Evaluation and imports are not timed. Everything else is: making environments, acting, learning. `final_return` is the
+mean of 100 held-out greedy episodes.
 
 The peer runs through its own entry point (`PPO("MlpPolicy", …).learn`) with the settings that rl-baselines3-zoo
 publishes for these environments (hyperparams/ppo.yml of DLR-RM/rl-baselines3-zoo; those of LunarLander-v2 are used for
 v3, which the file does not name). `cleanrl_settings` is stable-baselines3 with the settings of CleanRL's ppo.py
-(vwxyzjn/cleanrl): CleanRL is a script and not a package, so its own loop is not measured, and no ratio is made of it.
+(vwxyzjn/cleanrl): CleanRL is a script and not a package, so its own loop is not measured, and there is no ratio.
 
 On LunarLander the peer is stopped at 600 CPU seconds (20 with --quick). A run that is stopped, or that ends its
-published number of steps without the target, counts as long as it took, and `…_sb3_stopped` says how many of them there
-were: the ratio is then a lower bound ("≥"). Nearly all of the time, an hour and more of one core, goes into
-LunarLander's peers: `--keep DIR` writes every finished run down and does not repeat one that is there.
+published number of steps without the target, counts with the time it took, and `…_sb3_stopped` counts such runs: the
+ratio is then a lower bound ("≥"). LunarLander's peers take nearly all of the time, an hour or more of one core:
+`--keep DIR` stores every finished run and does not repeat it.
 
 Our settings (`headway.kits.practice.presets`) were chosen on these worlds with seeds 0 to 5; here seeds begin at 100.
 """
@@ -79,7 +79,7 @@ CLEANRL: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Run:
-    """One run: CPU seconds without looking, steps, whether it got there, and how good it then was."""
+    """One run: CPU seconds without evaluation, steps, whether it reached the target, and its final return."""
 
     seconds: float
     steps: int
@@ -90,9 +90,7 @@ class Run:
 def main() -> None:
     parser = arguments(__doc__.splitlines()[0], seeds=3)
     parser.add_argument("--only", nargs="*", choices=list(WORLDS), default=list(WORLDS))
-    parser.add_argument(
-        "--keep", type=Path, metavar="DIR", help="write finished runs down there, and use those that are"
-    )
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="store finished runs there, and reuse stored ones")
     options = parser.parse_args()
     kept = partial(_kept, options.keep)
     warnings.filterwarnings("ignore")
@@ -105,17 +103,17 @@ def main() -> None:
     bounds: list[str] = []
     for world in options.only:
         ours, theirs, plain = [], [], []
-        for seed in range(FIRST_SEED, FIRST_SEED + seeds):  # taken in turns, so that a busy machine slows both
+        for seed in range(FIRST_SEED, FIRST_SEED + seeds):  # in turns, so that a busy machine slows both
             ours.append(kept(world, "ours", seed, _ours, seed, caps[world]))
             theirs.append(kept(world, "sb3", seed, _sb3, seed, caps[world], ZOO[world]))
             if not options.quick:
                 plain.append(kept(world, "cleanrl", seed, _sb3, seed, caps[world], CLEANRL))
         figures |= _figures(world, "", ours) | _figures(world, "sb3_", theirs)
         figures |= _figures(world, "cleanrl_settings_", plain) if plain else {}
-        figures[f"{world}_sb3_stopped"] = float(sum(not each.reached for each in theirs))
-        if all(each.reached for each in ours):
+        figures[f"{world}_sb3_stopped"] = float(sum(not run.reached for run in theirs))
+        if all(run.reached for run in ours):
             ratios[f"{world}_vs_sb3"] = _middle(theirs) / _middle(ours)
-            if not all(each.reached for each in theirs):
+            if not all(run.reached for run in theirs):
                 bounds.append(f"{world}_vs_sb3")
         else:
             say(f"{world}: a seed of ours did not reach the target, so there is no ratio")
@@ -131,17 +129,17 @@ def main() -> None:
 
 
 def _middle(runs: list[Run]) -> float:
-    return statistics.median(each.seconds for each in runs)
+    return statistics.median(run.seconds for run in runs)
 
 
 def _figures(world: str, who: str, runs: list[Run]) -> dict[str, float]:
     return {
         f"{world}_{who}cpu_s": _middle(runs),
-        f"{world}_{who}cpu_s_worst": max(each.seconds for each in runs),
-        f"{world}_{who}steps": statistics.median(each.steps for each in runs),
-        f"{world}_{who}steps_per_s": statistics.median(each.steps / each.seconds for each in runs),
-        f"{world}_{who}final_return": statistics.median(each.final for each in runs),
-        f"{world}_{who}reached": sum(each.reached for each in runs) / len(runs),
+        f"{world}_{who}cpu_s_worst": max(run.seconds for run in runs),
+        f"{world}_{who}steps": statistics.median(run.steps for run in runs),
+        f"{world}_{who}steps_per_s": statistics.median(run.steps / run.seconds for run in runs),
+        f"{world}_{who}final_return": statistics.median(run.final for run in runs),
+        f"{world}_{who}reached": sum(run.reached for run in runs) / len(runs),
     }
 
 

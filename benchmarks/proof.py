@@ -1,10 +1,10 @@
-"""Is the proof right, and how fast: coverage, false promotions under peeking, power, planning; obp beside it.
+"""Is the proof right, and how fast: coverage, false promotions under peeking, power, planning; compared with obp.
 
     python benchmarks/proof.py --json [--quick] [--data DIR_OR_FILE]
 
 Simulations go through the functions that `headway prove` uses (LogProof, evidence_of, gate.verdict) with the shipped
-defaults. `--data` is nine_models_train.jsonl.gz (or its folder); without it those figures are left out. `--quick` uses
-fewer replications: its shares are rough.
+defaults. `--data` is nine_models_train.jsonl.gz (or its folder); without it those figures are omitted. `--quick` uses
+fewer replications, so its shares are rough.
 """
 
 from __future__ import annotations
@@ -62,21 +62,21 @@ def promoted(log: Log, horizon: int | None) -> bool:
 
 
 def share(replications: int, trial: Callable[[np.random.Generator], bool], seed: int) -> float:
-    return float(np.mean([trial(np.random.default_rng([seed, each])) for each in range(replications)]))
+    return float(np.mean([trial(np.random.default_rng([seed, replication])) for replication in range(replications)]))
 
 
 def display_coverage(replications: int) -> dict[str, float]:
     """Two-sided 95% intervals of five policies from 650 rows of the synthetic routing task."""
     hits = dict.fromkeys(EXACT_VALUES, 0)
     matched, primary = [], []
-    for each in range(replications):
-        log, policies = routing_log(650, np.random.default_rng([1, each]))
+    for replication in range(replications):
+        log, policies = routing_log(650, np.random.default_rng([1, replication]))
         q = estimators.cross_fitted(log)
         for name, exact in EXACT_VALUES.items():
-            found = estimators.estimate(log, policies[name], q=q, seed=each)
-            hits[name] += found.low <= exact <= found.high
+            estimate = estimators.estimate(log, policies[name], q=q, seed=replication)
+            hits[name] += estimate.low <= exact <= estimate.high
             if name == "always_primary":
-                primary.append(found.value)
+                primary.append(estimate.value)
         matched.append(float(log.reward[log.action == 0].mean()))
     figures = {f"coverage_{name}": count / replications for name, count in hits.items()}
     return figures | {
@@ -91,8 +91,8 @@ def gate_coverage(world: NineModels, replications: int) -> dict[str, float]:
     figures = {}
     for epsilon in (0.1, 0.3):
         hits = {(n, rule): 0 for n in (200, 1_000, 5_000) for rule in ("horizon", "sequence")}
-        for each in range(replications):
-            rng = np.random.default_rng([2, int(epsilon * 10), each])
+        for replication in range(replications):
+            rng = np.random.default_rng([2, int(epsilon * 10), replication])
             log = world.log(5_000, rng, target=world.better, epsilon=epsilon)
             for n, rule in hits:
                 what = about(n if rule == "horizon" else None)
@@ -112,13 +112,16 @@ def looked_at(log: Log, horizon: int | None) -> tuple[bool, bool, bool]:
     passed = crossed = open_ = False
     for start in range(0, len(log), LOOK):
         proof.update(log.rows(start, start + LOOK))
-        found = evidence_of(proof, what)
-        if found.n < 200:  # the rule is asymptotic: it is never asked below the first floor
+        evidence = evidence_of(proof, what)
+        if evidence.n < 200:  # the rule is asymptotic: it is not applied below the first floor
             continue
-        answer = verdict(found)
+        answer = verdict(evidence)
         passed = passed or answer.passed
-        open_ = open_ or all(each.ok for each in found.diagnostics)
-        crossed = crossed or verdict(found, Rules(waived=frozenset(each.name for each in found.diagnostics))).passed
+        open_ = open_ or all(diagnostic.ok for diagnostic in evidence.diagnostics)
+        crossed = (
+            crossed
+            or verdict(evidence, Rules(waived=frozenset(diagnostic.name for diagnostic in evidence.diagnostics))).passed
+        )
         if passed and crossed:
             break
     return passed, crossed, open_
@@ -127,23 +130,24 @@ def looked_at(log: Log, horizon: int | None) -> tuple[bool, bool, bool]:
 def false_promotions(world: NineModels, replications: int, lengths: dict[tuple[str, float], int]) -> dict[str, float]:
     """A policy that is exactly as good as the current one, looked at after every 50 decisions.
 
-    `false_crossings` has all floors waived: where floors refuse every look, the gate's 0 would say nothing about the
+    `false_crossings` has all floors waived: if floors refuse every look, the gate's 0 shows nothing about the
     rule. `decidable` is the share of replications in which the gate was not refused at every look.
     """
     figures: dict[str, float] = {}
     for (name, epsilon), rows in lengths.items():
-        found = np.array(
+        shares = np.array(
             [
                 looked_at(
-                    world.log(rows, np.random.default_rng([3, each]), target=world.null, epsilon=epsilon),
+                    world.log(rows, np.random.default_rng([3, replication]), target=world.null, epsilon=epsilon),
                     rows if name == "horizon" else None,
                 )
-                for each in range(replications)
+                for replication in range(replications)
             ]
         ).mean(axis=0)
-        for what, value in zip(("false_promotions", "false_crossings", "decidable"), found.tolist(), strict=True):
+        for what, value in zip(("false_promotions", "false_crossings", "decidable"), shares.tolist(), strict=True):
             figures[f"{what}_{name}_{rows}_eps{epsilon:g}"] = value
-        say(f"  {name} {rows:,} eps {epsilon}: promoted {found[0]:.3f}, crossed {found[1]:.3f}, decided {found[2]:.2f}")
+        gate, rule, decided = shares
+        say(f"  {name} {rows:,} eps {epsilon}: promoted {gate:.3f}, crossed {rule:.3f}, decided {decided:.2f}")
     for what in ("false_promotions", "false_crossings"):
         figures[what] = max(value for key, value in figures.items() if key.startswith(what))
     return figures
@@ -163,8 +167,8 @@ def planning(
     """The n for 80% power by simulation, the planner's median error, and the share of pilots within 25%."""
     truth = world.value(world.better) - world.value(world.current)
     planned = []
-    for each in range(pilots):
-        log = world.log(1_000, np.random.default_rng([5, each]), target=world.better, epsilon=epsilon, canary=canary)
+    for pilot in range(pilots):
+        log = world.log(1_000, np.random.default_rng([5, pilot]), target=world.better, epsilon=epsilon, canary=canary)
         planned.append(plan([log], uplift=truth).plan.horizon)
     middle = median(planned)
     normal = NormalDist()
@@ -191,8 +195,8 @@ def peer() -> Any:
     spec = importlib.util.find_spec("obp")
     if spec is None or not spec.submodule_search_locations:
         return None
-    for each in [name for name in sys.modules if name == "obp" or name.startswith("obp.")]:
-        del sys.modules[each]
+    for loaded in [name for name in sys.modules if name == "obp" or name.startswith("obp.")]:
+        del sys.modules[loaded]
     where = Path(next(iter(spec.submodule_search_locations)))
     for name, path in (("obp", where), ("obp.ope", where / "ope")):
         module = types.ModuleType(name)
@@ -234,8 +238,8 @@ def drawn(rounds: int, arms: int, seed: int) -> tuple[Log, Floats, dict[str, Any
 def largest_difference(modules: Any, draws: int) -> float:
     """Over many logs, between our six estimators (DRos with its chosen lambda) and obp's; NaN would be the largest."""
     obp, tuning = modules
-    lambdas = [each for each in estimators.LAMBDAS if each < np.inf]
-    found = []
+    lambdas = [bound for bound in estimators.LAMBDAS if bound < np.inf]
+    differences = []
     for seed in range(draws):
         log, q, theirs = drawn((1_000, 1_003, 9_999, 20_000)[seed % 4], 7, seed)
         weight, direct, fitted = estimators.terms(log, log.target, q)
@@ -254,8 +258,8 @@ def largest_difference(modules: Any, draws: int) -> float:
             rows = estimators.rows(
                 method, reward=log.reward, weight=weight, direct=direct, fitted=fitted, shrinkage=chosen
             )
-            found.append(abs(float(rows.mean()) - float(values[method])))
-    return float(np.max(found))  # np.max, unlike max, lets a NaN through
+            differences.append(abs(float(rows.mean()) - float(values[method])))
+    return float(np.max(differences))  # np.max, unlike max, lets a NaN through
 
 
 def against_obp(modules: Any, rounds: int, repeats: int) -> tuple[dict[str, float], dict[str, float]]:
@@ -265,12 +269,12 @@ def against_obp(modules: Any, rounds: int, repeats: int) -> tuple[dict[str, floa
     log, q, theirs = drawn(rounds, 10, 0)
     reward, target = log.reward, log.target
     ours_s, theirs_s, estimate_s, peer_s = [], [], [], []
-    for each in range(repeats):
+    for repeat in range(repeats):
         start = time.process_time()
-        estimators.estimate(log, q=q, seed=each)
+        estimators.estimate(log, q=q, seed=repeat)
         ours_s.append(time.process_time() - start)
         start = time.process_time()
-        obp.DoublyRobust().estimate_interval(n_bootstrap_samples=1000, random_state=each, **theirs)
+        obp.DoublyRobust().estimate_interval(n_bootstrap_samples=1000, random_state=repeat, **theirs)
         theirs_s.append(time.process_time() - start)
         start = time.process_time()
         estimators.rows(
@@ -320,8 +324,8 @@ def stream_in_a_process(rounds: int) -> dict[str, float]:
     """Peak memory and time of a proof over many rounds, measured in a process of its own."""
     code = (
         "import sys, time, resource; sys.path.insert(0, sys.argv[1]); import proof; start = time.process_time();"
-        f"found = proof.stream({rounds});"
-        "print(found.n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time() - start)"
+        f"evidence = proof.stream({rounds});"
+        "print(evidence.n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time() - start)"
     )
     result = subprocess.run(
         [sys.executable, "-c", code, str(Path(__file__).parent)], check=True, capture_output=True, text=True
@@ -331,8 +335,8 @@ def stream_in_a_process(rounds: int) -> dict[str, float]:
 
 
 def main() -> None:
-    asked = arguments(__doc__.partition("\n")[0] if __doc__ else "").parse_args()
-    quick = asked.quick
+    options = arguments(__doc__.partition("\n")[0] if __doc__ else "").parse_args()
+    quick = options.quick
     figures: dict[str, float] = {}
     ratios: dict[str, float] = {}
     clock = time.process_time()
@@ -344,9 +348,9 @@ def main() -> None:
 
     figures |= display_coverage(60 if quick else 500)
     done("display coverage")
-    path = data_file(asked.data, "routing/nine_models_train.jsonl.gz")
+    path = data_file(options.data, "routing/nine_models_train.jsonl.gz")
     if path is None:
-        say("nine_models_train.jsonl.gz is not there (give it with --data): the figures on it are left out")
+        say("nine_models_train.jsonl.gz is missing (pass it with --data): its figures are omitted")
     else:
         say(f"using {path.name}")
         world = nine_models(path)
@@ -363,8 +367,8 @@ def main() -> None:
             figures["power_20000_eps0.1"] = power(world, 60, 20_000, 0.1, 0.0)
         done("power")
         for name, epsilon, canary in (("_canary", 0.1, 0.2), ("", 0.3, 0.0))[: 1 if quick else 2]:
-            found = planning(world, 30 if quick else (250 if canary else 120), 40 if quick else 200, epsilon, canary)
-            figures |= dict(zip((f"plan_n{name}", f"plan_error{name}", f"plan_within_25{name}"), found, strict=True))
+            planned = planning(world, 30 if quick else (250 if canary else 120), 40 if quick else 200, epsilon, canary)
+            figures |= dict(zip((f"plan_n{name}", f"plan_error{name}", f"plan_within_25{name}"), planned, strict=True))
         done("planning")
     modules = peer()
     if modules is None:
@@ -375,7 +379,7 @@ def main() -> None:
         done("obp")
     figures |= stream_in_a_process(1_000_000 if quick else 10_000_000)
     figures["replications_quick"] = float(quick)
-    finish("proof", figures, ratios, packages=("obp",), as_json=asked.json)
+    finish("proof", figures, ratios, packages=("obp",), as_json=options.json)
 
 
 if __name__ == "__main__":

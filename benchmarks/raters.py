@@ -4,10 +4,10 @@
     python benchmarks/raters.py --quick    # 40
     python benchmarks/raters.py --json
 
-Every panel has its own raters: a bias, a scale, a noise, and in most kinds one who rates the wrong way round. Figures
-are means over panels: the root of the mean squared error and the correlation with true quality, of the consensus and of
-the plain mean; the share of true qualities inside the 80% intervals; the share of reversed raters that were found and
-of honest ones that were accused. Ratios are the mean's error over ours, so above 1 the consensus is better.
+Every panel has its own raters: a bias, a scale, a noise, and in most kinds one who uses the scale in reverse. Figures
+are means over panels: the root mean squared error and the correlation with true quality, of the consensus and of the
+plain mean; the share of true qualities inside the 80% intervals; the share of reversed raters that are detected and of
+honest ones that are accused. Ratios are the mean's error over ours, so above 1 the consensus is better.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["KINDS", "Kind", "Measured", "measure", "panel"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """How a panel is made."""
+    """The parameters of a panel."""
 
     items: int = 80
     raters: int = 6
-    each: int = 3  # ratings per item
+    ratings_per_item: int = 3
     bias: float = 0.5
     noise: tuple[float, float] = (0.2, 1.0)
     scale: float = 0.15
@@ -46,7 +46,7 @@ KINDS = {
     "panel": Kind(),
     "honest": Kind(reversed=0),
     "small": Kind(items=30, raters=4, reversed=0),
-    "crowd": Kind(items=300, raters=12, each=4, reversed=2),
+    "crowd": Kind(items=300, raters=12, ratings_per_item=4, reversed=2),
     "stars": Kind(stars=True),
 }
 
@@ -61,7 +61,7 @@ def panel(kind: Kind, seed: int) -> tuple[np.ndarray, set[str], list[Rating[int]
     scale[: kind.reversed] *= -1.0
     rows = []
     for item in range(kind.items):
-        for rater in rng.choice(kind.raters, kind.each, replace=False).tolist():
+        for rater in rng.choice(kind.raters, kind.ratings_per_item, replace=False).tolist():
             value = 3.0 + bias[rater] + scale[rater] * (quality[item] - 3.0) + noise[rater] * rng.standard_normal()
             value = float(min(5.0, max(1.0, round(value)))) if kind.stars else float(value)
             rows.append(Rating(item, f"rater-{rater}", value))
@@ -78,24 +78,24 @@ class Measured:
     correlation_of_mean: float
     covered: float
     better: float  # share of panels on which the consensus has the smaller error
-    found: float
+    found: float  # share of reversed raters that are detected
     accused: float
 
 
 def measure(kind: Kind, seeds: range) -> Measured:
-    rows, found, accused = [], [], []
+    rows, detected, accused = [], [], []
     for seed in seeds:
         quality, turned, ratings = panel(kind, seed)
         agreed = consensus(ratings)
         items = range(kind.items)
         mean = np.array([agreed.items[item].mean for item in items])
         half = 1.2815515655446004 * np.sqrt([agreed.items[item].variance for item in items])
-        plain = np.array([np.mean([each.value for each in ratings if each.item == item]) for item in items])
-        errors = [float(np.sqrt(np.mean((each - quality) ** 2))) for each in (mean, plain)]
-        correlations = [float(np.corrcoef(each, quality)[0, 1]) for each in (mean, plain)]
+        plain = np.array([np.mean([rating.value for rating in ratings if rating.item == item]) for item in items])
+        errors = [float(np.sqrt(np.mean((estimate - quality) ** 2))) for estimate in (mean, plain)]
+        correlations = [float(np.corrcoef(estimate, quality)[0, 1]) for estimate in (mean, plain)]
         rows.append((*errors, *correlations, float(np.mean(np.abs(mean - quality) <= half)), errors[0] < errors[1]))
         for name, rater in agreed.raters.items():
-            (found if name in turned else accused).append(rater.reversed > 0.5)
+            (detected if name in turned else accused).append(rater.reversed > 0.5)
     error, error_of_mean, correlation, correlation_of_mean, covered, better = np.mean(rows, axis=0).tolist()
     return Measured(
         error=error,
@@ -104,7 +104,7 @@ def measure(kind: Kind, seeds: range) -> Measured:
         correlation_of_mean=correlation_of_mean,
         covered=covered,
         better=better,
-        found=float(np.mean(found)) if found else float("nan"),
+        found=float(np.mean(detected)) if detected else float("nan"),
         accused=float(np.mean(accused)),
     )
 
@@ -120,12 +120,12 @@ def main() -> None:
         say(
             f"{name:7}  rmse {got.error:.3f} (mean {got.error_of_mean:.3f})  correlation {got.correlation:.3f} "
             f"(mean {got.correlation_of_mean:.3f})  80% intervals cover {got.covered:.1%}  "
-            f"better on {got.better:.0%}  reversed found {got.found:.0%}, honest accused {got.accused:.2%}"
+            f"better on {got.better:.0%}  reversed detected {got.found:.0%}, honest accused {got.accused:.2%}"
         )
-        for each in Measured.__slots__:
-            value = getattr(got, each)
+        for slot in Measured.__slots__:
+            value = getattr(got, slot)
             if np.isfinite(value):
-                figures[f"{name}_{each}"] = value
+                figures[f"{name}_{slot}"] = value
         ratios[f"{name}_error"] = got.error_of_mean / got.error
     finish("raters", figures, ratios, as_json=options.json)
 

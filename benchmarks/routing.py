@@ -1,22 +1,22 @@
-"""Which model should answer? Real outcomes, RouteLLM's metrics, baselines beside ours, and Vowpal Wabbit online.
+"""Which model should answer? Real outcomes, RouteLLM's metrics, baselines, and Vowpal Wabbit online.
 
     python benchmarks/routing.py --json
     python benchmarks/routing.py --data mmlu_two_models.csv.gz --protocol few-label --json
 
-Ours is the family `outcome` on an encoder of ours, learned from full-feedback rows through its own learner; encoder,
-ridge and share are chosen on a fifth of the *training* prompts (of the training subjects, where whole subjects are left
+Ours is the family `outcome` on one of our encoders, learned from full-feedback rows by its own learner; encoder, ridge
+and share are chosen on a fifth of the *training* prompts (or of the training subjects, if whole subjects are held
 out). Baselines: random, prompt length, the subject's mean gain, TF-IDF and MiniLM logistic pairs (scikit-learn), and
-the rank average of length, TF-IDF and MiniLM. `…_per_cost` divides a predicted gain by what the strong model would cost
-more, which is what sweeping `cost_weight` does; it is given to the baselines too.
+the rank average of length, TF-IDF and MiniLM. `…_per_cost` divides a predicted gain by the extra cost of the strong
+model, like sweeping `cost_weight`; the baselines get it too.
 
 few-label            1,500 prompts with labels, the rest is the test; 5 seeds
 leave-subjects-out   five folds of whole subjects; the test scores of all folds together
 zero-label           no label of these models: ours is learned on the other file's weakest and strongest model
 bandit               every prompt once, only the chosen model's score is revealed; 5 shuffles, against Vowpal Wabbit
 
-Without --protocol and --data all protocols run on the files that are found. The bandit's knobs and its encoder were
-found on other shuffles of the same prompts, and run once on these. Vowpal Wabbit's best setting, on words, on the same
-vectors as ours or on vectors with structure beside them, is taken in hindsight on these.
+Without --protocol and --data all protocols run on the available files. The bandit's knobs and its encoder were chosen
+on other shuffles of the same prompts, and run once on these. Vowpal Wabbit's best setting (on words, on our vectors, or
+on our vectors with structure) is chosen in hindsight on these.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ VW = (  # setting, and what it sees of a prompt
 
 
 class Known:
-    """Vectors computed once: an encoder of ours, asked before."""
+    """One of our encoders with its vectors computed once, in advance."""
 
     def __init__(self, inner: Any, texts: list[str]) -> None:
         self.version, self.width = inner.version, inner.width
@@ -82,13 +82,13 @@ class Known:
         self.add(texts)
 
     def add(self, texts: list[str]) -> None:
-        new = list(dict.fromkeys(each for each in texts if each not in self._place))
+        new = list(dict.fromkeys(text for text in texts if text not in self._place))
         parts = [self._inner.encode(new[begin : begin + 500]) for begin in range(0, len(new), 500)]
         self._place |= {text: len(self._place) + place for place, text in enumerate(new)}
         self._vectors = np.concatenate([self._vectors, *parts])
 
     def encode(self, texts: Any) -> Any:
-        return self._vectors[[self._place[each] for each in texts]]
+        return self._vectors[[self._place[text] for text in texts]]
 
 
 def main() -> None:
@@ -98,21 +98,24 @@ def main() -> None:
     parser.add_argument("--models", type=Path, help="folder of `headway models add minilm` (default: HEADWAY_CACHE)")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    given = None if options.data is None or options.data.is_dir() else options.data
+    own = None if options.data is None or options.data.is_dir() else options.data
     files = {name: data_file(options.data, name) for name in (PAIR, NINE)}
-    if given is not None:
-        files = {PAIR: given if ".csv" in given.name else None, NINE: given if ".jsonl" in given.name else None}
-    found = {name: read(path) for name, path in files.items() if path is not None}
-    if not found:
+    if own is not None:
+        files = {
+            PAIR: own if ".csv" in own.name else None,
+            NINE: own if ".jsonl" in own.name else None,
+        }
+    data_sets = {name: read(path) for name, path in files.items() if path is not None}
+    if not data_sets:
         parser.error("no data: name a file or a folder with --data, or set HEADWAY_DATA")
     seeds = min(2, options.seeds) if options.quick else options.seeds
     draws = 50 if options.quick else 300
     wanted = (options.protocol,) if options.protocol else PROTOCOLS
     vectors = options.vectors or Path(tempfile.mkdtemp(prefix="headway-routing-")) / "vectors.db"
-    encoders = _encoders(options.models, vectors, [text for data in found.values() for text in data.prompts])
+    encoders = _encoders(options.models, vectors, [text for data in data_sets.values() for text in data.prompts])
     figures: dict[str, float] = {}
-    if PAIR in found:
-        data = found[PAIR]
+    if PAIR in data_sets:
+        data = data_sets[PAIR]
         if "few-label" in wanted:
             splits = [_few(data, seed) for seed in range(seeds)]
             figures |= _labelled("few_label", data, splits, encoders, data.groups, draws, pooled=False)
@@ -120,24 +123,24 @@ def main() -> None:
             splits = list(_folds(data))
             figures |= _labelled("leave_subjects_out", data, splits, encoders, data.subjects, draws, pooled=True)
         if "zero-label" in wanted:
-            figures |= _zero(data, found.get(NINE), encoders)
-    if NINE in found:
+            figures |= _zero(data, data_sets.get(NINE), encoders)
+    if NINE in data_sets:
         if "few-label" in wanted or options.protocol is None:
-            figures |= _many(found[NINE], encoders, draws)
+            figures |= _many(data_sets[NINE], encoders, draws)
         if "bandit" in wanted:
-            figures |= _bandit(found[NINE], encoders, seeds, quick=options.quick)
+            figures |= _bandit(data_sets[NINE], encoders, seeds, quick=options.quick)
     finish("routing", figures, {}, packages=("scikit-learn", "vowpalwabbit", "onnxruntime"), as_json=options.json)
 
 
 def _encoders(models: Path | None, vectors: Path, texts: list[str]) -> list[Known]:
-    """Candidates, the best guess first; without the text model, what the core has."""
+    """Candidate encoders, the most promising first; without the text model, those of the core."""
     folder = models or Path(os.environ.get("HEADWAY_CACHE", ROOT / ".venv" / "headway-cache"))
     specs = ("minilm+structure", "minilm")
     try:
-        return [Known(encoder(each, find=catalogue().encoder, models=folder, vectors=vectors), texts) for each in specs]
+        return [Known(encoder(spec, find=catalogue().encoder, models=folder, vectors=vectors), texts) for spec in specs]
     except HeadwayError as error:
-        say(f"{error} Going on with hashing: these figures are not those of the text model.")
-        return [Known(encoder(each), texts) for each in ("hashing+structure", "hashing")]
+        say(f"{error} Continuing with hashing: these figures are not comparable with the text model's.")
+        return [Known(encoder(spec), texts) for spec in ("hashing+structure", "hashing")]
 
 
 def _hash(rows: Any, data: Outcomes) -> str:
@@ -152,10 +155,10 @@ def _few(data: Outcomes, seed: int, labels: int = 1500) -> tuple[Any, Any]:
 
 
 def _folds(data: Outcomes, folds: int = 5) -> Any:
-    subjects = sorted(set(data.subjects.tolist()), key=lambda each: fraction(f"fold\0{each}"))
+    subjects = sorted(set(data.subjects.tolist()), key=lambda subject: fraction(f"fold\0{subject}"))
     for fold in range(folds):
         test = np.isin(data.subjects, subjects[fold::folds])
-        same = np.isin(data.groups, data.groups[test])  # a prompt that stands in two subjects is no training row
+        same = np.isin(data.groups, data.groups[test])  # a prompt in two subjects is not a training row
         yield np.flatnonzero(~same), np.flatnonzero(test)
 
 
@@ -177,7 +180,7 @@ def _labelled(
             data.scores[train],
         )
         length = np.array([float(len(data.prompts[row])) for row in test])
-        each: dict[str, Any] = {
+        router_scores: dict[str, Any] = {
             "ours": gain,
             "random": np.random.default_rng(number).random(len(test)),
             "length": length,
@@ -186,10 +189,10 @@ def _labelled(
             "ensemble": ranks(length) + ranks(text) + ranks(vector),
         }
         if not pooled:
-            each["subject"] = _subject_gain(data, train, test)
+            router_scores["subject"] = _subject_gain(data, train, test)
         for key in ("ours", "tfidf", "minilm"):
-            each[f"{key}_per_cost"] = each[key] / cost[test]
-        for key, score in each.items():
+            router_scores[f"{key}_per_cost"] = router_scores[key] / cost[test]
+        for key, score in router_scores.items():
             scores.setdefault(key, []).append((score, test))
     if pooled:
         scores = {
@@ -212,14 +215,14 @@ def _labelled(
         figures[f"apgr_{name}{suffix}_best_baseline"] = others[best]
         figures[f"apgr_{name}{suffix}_over_best_low"] = low
         figures[f"apgr_{name}{suffix}_over_best_high"] = high
-        say(f"  {name}{suffix}: best baseline {best} {others[best]:.3f}; ours less that [{low:+.4f}, {high:+.4f}]")
+        say(f"  {name}{suffix}: best baseline {best} {others[best]:.3f}; ours minus that [{low:+.4f}, {high:+.4f}]")
     for key in ("random", "length", "tfidf", "minilm", "ensemble"):
         figures[f"apgr_{name}_{key}"], figures[f"apgr_{name}_cost_{key}"] = means[key]
     return {key: float(value) for key, value in figures.items()}
 
 
 def _subject_gain(data: Outcomes, train: Any, test: Any) -> Any:
-    """The subject's mean gain in the training rows, drawn towards the overall one by five rows' worth."""
+    """The subject's mean gain in the training rows, shrunk towards the overall mean with a weight of five rows."""
     gain = data.scores[train, -1] - data.scores[train, 0]
     usual = gain.mean()
     table = {
@@ -227,19 +230,19 @@ def _subject_gain(data: Outcomes, train: Any, test: Any) -> Any:
         / ((data.subjects[train] == subject).sum() + 5)
         for subject in set(data.subjects[train].tolist())
     }
-    return np.array([table.get(each, usual) for each in data.subjects[test].tolist()])
+    return np.array([table.get(subject, usual) for subject in data.subjects[test].tolist()])
 
 
 def _zero(data: Outcomes, other: Outcomes | None, encoders: list[Known]) -> dict[str, float]:
     weak, strong, cost = data.scores[:, 0], data.scores[:, -1], extra_cost(data.prompts)
-    length = np.array([float(len(each)) for each in data.prompts])
+    length = np.array([float(len(prompt)) for prompt in data.prompts])
     figures = dict(zip(("apgr_zero_label_length", "apgr_zero_label_cost_length"), apgr(length, weak, strong, cost),
                        strict=True))  # fmt: skip
     if other is None:
-        say("zero-label: there is no other file to learn from")
+        say("zero-label: no other file to learn from")
         return figures
     means = other.scores.mean(axis=0)
-    pair = [int(np.argsort(means)[len(means) // 2]), int(means.argmax())]  # a middling model and the best one
+    pair = [int(np.argsort(means)[len(means) // 2]), int(means.argmax())]  # the median model and the best one
     both = Outcomes(
         [*other.prompts, *data.prompts], np.concatenate([other.subjects, data.subjects]), ("weak", "strong"),
         np.concatenate([other.scores[:, pair], np.full((len(data.prompts), 2), np.nan)]),
@@ -256,7 +259,7 @@ def _zero(data: Outcomes, other: Outcomes | None, encoders: list[Known]) -> dict
 
 def _many(data: Outcomes, encoders: list[Known], draws: int) -> dict[str, float]:
     """70/30 by prompt: the mean score of the model that is chosen for each test prompt."""
-    test = np.flatnonzero([fraction(f"test\0{each}") < 0.3 for each in data.prompts])
+    test = np.flatnonzero([fraction(f"test\0{prompt}") < 0.3 for prompt in data.prompts])
     train = np.setdiff1d(np.arange(len(data.prompts)), test)
     say(f"{len(data.models)} models: {len(train)} training rows, test hash {_hash(test, data)}")
     predicted, _ = ours(data, train, test, encoders, data.groups, say)
@@ -350,7 +353,7 @@ def _vw_rounds(data: Outcomes, known: Known | None, order: Any, setting: str, se
     actions = [f"|a m{place}" for place in range(len(data.models))]
     for number, row in enumerate(order):
         if known is None:
-            words = "".join(each if each.isalnum() else " " for each in data.prompts[row].lower())[:2000]
+            words = "".join(character if character.isalnum() else " " for character in data.prompts[row].lower())[:2000]
             shared = f"shared |x {words}"
         else:
             vector = known.encode([data.prompts[row]])[0]

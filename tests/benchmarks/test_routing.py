@@ -67,7 +67,7 @@ def test_the_paired_interval_holds_the_difference() -> None:
 def test_equal_prompts_are_one_group_and_one_side_of_the_tune_cut() -> None:
     prompts = [f"question {number % 40}" for number in range(80)]
     seen: dict[str, int] = {}
-    groups = np.array([seen.setdefault(each, len(seen)) for each in prompts])
+    groups = np.array([seen.setdefault(prompt, len(seen)) for prompt in prompts])
     data = Outcomes(prompts, np.array(["x"] * 80), ("weak", "strong"), np.zeros((80, 2)), groups)
     log = Recorded(data, np.arange(80), data.groups)
     train, tune = ({row.decision.situation.text for row in log.part(part)} for part in ("train", "tune"))
@@ -80,9 +80,9 @@ def test_equal_prompts_are_one_group_and_one_side_of_the_tune_cut() -> None:
 def test_both_formats_are_read(tmp_path: Path, shared_data: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text("subject,prompt,big_correct,tiny_correct\na,one,1,0\nb,two,1,1\na,one,1,0\n", "utf-8")
-    found = read(table)
-    assert found.models == ("tiny", "big")
-    assert found.groups.tolist() == [0, 1, 0]
+    outcomes = read(table)
+    assert outcomes.models == ("tiny", "big")
+    assert outcomes.groups.tolist() == [0, 1, 0]
     nine = read(shared_data / "routing" / "nine_models_train.jsonl.gz")
     assert nine.scores.shape == (5608, 9)
     assert nine.scores.mean(axis=0).max() == pytest.approx(0.6213, abs=1e-4)

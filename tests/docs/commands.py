@@ -165,11 +165,11 @@ def offered(path: Path) -> bool:
 
 def collect() -> list[Shown]:
     """Everything that is shown somewhere, each once per place."""
-    found: set[Shown] = set()
+    shown_commands: set[Shown] = set()
 
     def add(path: Path, text: str, span: bool, line: int | None = None) -> None:
         where = path.relative_to(ROOT).as_posix()
-        found.add(Shown(where if line is None else f"{where}:{line}", text, span))
+        shown_commands.add(Shown(where if line is None else f"{where}:{line}", text, span))
 
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "clients").glob("*/README.md")]:
         page = path.read_text("utf-8")
@@ -185,7 +185,7 @@ def collect() -> list[Shown]:
         if path.name != "schema.d.ts":
             for text, span in in_page(path.read_text("utf-8")):
                 add(path, text, span)
-    return sorted(found)
+    return sorted(shown_commands)
 
 
 def parse(words: list[str]) -> None:

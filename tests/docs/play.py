@@ -60,7 +60,7 @@ class Block:
 
 def blocks(markdown: str) -> list[Block]:
     """Every fenced block of a page, in order."""
-    found: list[Block] = []
+    page_blocks: list[Block] = []
     marks: dict[str, str] = {}
     lines = iter(enumerate(markdown.splitlines(), 1))
     for at, line in lines:
@@ -70,43 +70,43 @@ def blocks(markdown: str) -> list[Block]:
                 marks = marks | _marks(line, at) if line.strip().startswith("<!--") else {}
             continue
         inside: list[str] = []
-        for _, each in lines:
-            if each.strip().startswith(match["fence"]) and not each.strip().strip(match["fence"][0]):
+        for _, text_line in lines:
+            if text_line.strip().startswith(match["fence"]) and not text_line.strip().strip(match["fence"][0]):
                 break
-            inside.append(each)
+            inside.append(text_line)
         else:
             raise Failed(f"line {at}: the block is never closed")
         language = match["language"]
         if language in REFUSED:
             raise Failed(f"line {at}: call it {REFUSED[language]}, not {language!r}; else no test would run it")
         text = textwrap.dedent("\n".join(inside))
-        found.append(Block(line=at + 1, language=language, text=text, marks=marks))
+        page_blocks.append(Block(line=at + 1, language=language, text=text, marks=marks))
         marks = {}
-    return found
+    return page_blocks
 
 
 def _marks(line: str, at: int) -> dict[str, str]:
-    found = {match["name"]: match["value"] or "" for match in _MARK.finditer(line)}
-    if "no-run" in found and len(found["no-run"]) < 10:
+    marks = {match["name"]: match["value"] or "" for match in _MARK.finditer(line)}
+    if "no-run" in marks and len(marks["no-run"]) < 10:
         raise Failed(f"line {at}: no-run needs a reason")
-    if "exit" in found and not found["exit"].isdecimal():
-        raise Failed(f"line {at}: exit needs a number, not {found['exit']!r}")
-    return found
+    if "exit" in marks and not marks["exit"].isdecimal():
+        raise Failed(f"line {at}: exit needs a number, not {marks['exit']!r}")
+    return marks
 
 
 def commands(text: str) -> list[tuple[str, str]]:
     """The commands of a console block, each with the output that is shown under it."""
-    found: list[tuple[list[str], list[str]]] = []
+    pairs: list[tuple[list[str], list[str]]] = []
     for line in text.splitlines():
         if line.startswith("$ "):
-            found.append(([line[2:]], []))
-        elif found and not found[-1][1] and (line.startswith("> ") or found[-1][0][-1].endswith("\\")):
-            found[-1][0].append(line.removeprefix("> "))
-        elif found:
-            found[-1][1].append(line)
+            pairs.append(([line[2:]], []))
+        elif pairs and not pairs[-1][1] and (line.startswith("> ") or pairs[-1][0][-1].endswith("\\")):
+            pairs[-1][0].append(line.removeprefix("> "))
+        elif pairs:
+            pairs[-1][1].append(line)
         elif line.strip():
             raise Failed(f"a console block starts with a command ('$ …'), not with {line!r}")
-    return [("\n".join(command), "\n".join(output)) for command, output in found]
+    return [("\n".join(command), "\n".join(output)) for command, output in pairs]
 
 
 def matches(shown: str, real: str) -> bool:
@@ -177,12 +177,12 @@ class Play:
 def play(path: Path, keep: Path) -> int:
     """0, or 1 with a report on standard error that names the page's line."""
     try:
-        found = blocks(path.read_text("utf-8"))
+        page_blocks = blocks(path.read_text("utf-8"))
     except Failed as failure:
         print(f"{path}: {failure}", file=sys.stderr)
         return 1
     stage = Play(str(path), keep)
-    for block in found:
+    for block in page_blocks:
         if "no-run" in block.marks:
             continue
         try:

@@ -89,6 +89,6 @@ def test_the_page_shows_attributes_templates_and_code() -> None:
     ],
 )
 def test_a_wrong_command_is_reported(text: str, span: bool, said: str) -> None:
-    found = problem(Shown("here", text, span))
-    assert said in found
-    assert bool(said) == bool(found)
+    reported = problem(Shown("here", text, span))
+    assert said in reported
+    assert bool(said) == bool(reported)

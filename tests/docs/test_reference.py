@@ -40,8 +40,8 @@ def codes(source: str) -> Iterator[str]:
                 if keyword.arg == "code":
                     yield from strings(keyword.value)
             if isinstance(node.func, ast.Name) and node.func.id == "_damaged":
-                for each in node.args[2:]:
-                    yield from strings(each)
+                for node_argument in node.args[2:]:
+                    yield from strings(node_argument)
         elif isinstance(node, ast.FunctionDef):
             named = [*zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
             if node.args.defaults:
@@ -58,13 +58,13 @@ def codes(source: str) -> Iterator[str]:
 
 @cache
 def raised() -> dict[str, str]:
-    found: dict[str, str] = {}
+    places: dict[str, str] = {}
     for path in sorted((ROOT / "src" / "headway").rglob("*.py")):
         for code in codes(path.read_text("utf-8")):
-            found.setdefault(code, path.relative_to(ROOT).as_posix())
+            places.setdefault(code, path.relative_to(ROOT).as_posix())
     for kind in get_args(outgoing.Kind):
-        found.setdefault(f"upstream_{kind}", "src/headway/client/outgoing.py")
-    return found
+        places.setdefault(f"upstream_{kind}", "src/headway/client/outgoing.py")
+    return places
 
 
 def test_the_page_of_commands_is_written_from_the_commands() -> None:
@@ -78,9 +78,9 @@ def test_every_error_code_has_a_heading() -> None:
 
 
 def test_every_heading_of_the_errors_is_a_code_or_a_group() -> None:
-    found = headings("errors.md")
-    assert len(found) == len(set(found))
-    gone = [each for each in found if re.fullmatch(r"[a-z_]+", each) and each not in raised()]
+    names = headings("errors.md")
+    assert len(names) == len(set(names))
+    gone = [name for name in names if re.fullmatch(r"[a-z_]+", name) and name not in raised()]
     assert not gone, f"no code of the source is called {gone}"
 
 
