@@ -104,7 +104,7 @@ def test_a_ratio_that_is_a_lower_bound_says_so_and_only_a_ratio_can_be_one(folde
     results.mkdir()
     (results / "store.json").write_text(json.dumps({**GOOD, "at_least": ["vs"]}), "utf-8")
     assert "**≥ 0.5000×**" in table(results, [ROW], {})
-    with pytest.raises(ValueError, match="rows, which is no ratio"):
+    with pytest.raises(ValueError, match="rows, which is not a ratio"):
         check({**GOOD, "at_least": ["rows"]}, "store")
 
 
@@ -122,7 +122,7 @@ def test_an_unknown_name_is_refused_before_anything_runs(folder: Path, capsys: p
 
 def test_a_table_that_lost_its_marks_is_not_overwritten(folder: Path) -> None:
     (folder / "README.md").write_text("mine\n", "utf-8")
-    with pytest.raises(ValueError, match="lost its marks"):
+    with pytest.raises(ValueError, match="lacks its marks"):
         render(folder)
     assert (folder / "README.md").read_text("utf-8") == "mine\n"
 
