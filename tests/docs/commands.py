@@ -1,13 +1,14 @@
-"""Collects every `headway …` command line that a reader can meet, and parses it without running it.
+"""Collects every `headway …` command line that the project shows anywhere, and parses it without running it.
 
-    python -m tests.docs.commands        lists what was found, with the place
+    python -m tests.docs.commands        lists the command lines with their places
 
 - Markdown: `console`, `bash` and `text` blocks, and code spans.
 - Python sources: string literals and f-strings (both sides of a conditional; other placeholders become a sample value),
   docstrings, and argument lists such as `["headway", "serve"]`.
 - The page's sources: string literals, attributes and `<code>`.
 
-Shell syntax (pipes, redirections, `&&`, `$(…)`) is taken apart; each `headway` in it is a command line of its own.
+Shell syntax (pipes, redirections, `&&`, `$(…)`) is split; every `headway` in it is a separate command line. Commands of
+example kits, which are not installed here, are omitted: the tests of those kits run them.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from headway.kits import BUILT_IN
 from tests.docs.play import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
-HOLE = "\N{REPLACEMENT CHARACTER}"  # stands for a value that only a run knows
-SAMPLES = ("route", "1", "0.5", "status", "solved=1.0", "")  # "": the value brings no word
+HOLE = "\N{REPLACEMENT CHARACTER}"  # replaces a value that is known only at run time
+SAMPLES = ("route", "1", "0.5", "status", "solved=1.0", "")  # "": the value is empty
 NOT_COMMANDS = ("headway page",)  # seals the page's sessions (serve/auth.py)
 _OPERATORS = set("();<>|&")
 _SPAN = re.compile(r"(?<!`)`([^`\n]+(?:\n[^`\n]+)?)`(?!`)")
-# In prose a command stands after ": " or "(" or one of these words, up to the end of the line or of the parenthesis.
+# In prose a command follows ": " or "(" or one of these words, up to the end of the line or of the parenthesis.
 _PROSE = re.compile(r"(?:^|: |\(|\b[Rr]un |\bSee |\$ |^ +)(headway [^`()\n]+)", re.MULTILINE)
 _SHELL = re.compile(r"^\s*(?:\$ |> )?(?:\w+=\S* )*headway |\$\(headway |\| headway ")
 _STEP = re.compile(r"(?:Next|Undo):\s+(headway .+)$", re.MULTILINE)
@@ -40,7 +41,7 @@ _STEP = re.compile(r"(?:Next|Undo):\s+(headway .+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Shown:
-    """One command line and where it stands. In a code span, a command may be mentioned without its arguments."""
+    """One command line and its place. In a code span, a command may be mentioned without its arguments."""
 
     place: str
     text: str
@@ -67,7 +68,7 @@ def in_shell(text: str) -> Iterator[list[str]]:
             elif word == "headway":
                 words = [word]
     except ValueError:
-        return  # an apostrophe of prose
+        return  # an apostrophe in prose
     if words:
         yield words[1:]
 
@@ -158,23 +159,34 @@ def in_page(source: str) -> Iterator[tuple[str, bool]]:
 
 
 def offered(path: Path) -> bool:
-    """Whether a source file belongs to the core or to a kit that is built in; others show nothing to anybody yet."""
+    """Whether a source file belongs to the core or to a built-in kit; other kits are not offered yet."""
     parts = path.relative_to(ROOT).parts
     return parts[:3] != ("src", "headway", "kits") or len(parts) == 4 or parts[3] in BUILT_IN
 
 
+def example_commands(*texts: str) -> set[str]:
+    """The commands that the passports of example kits bring: `"tally": Command(…)`."""
+    return {name for text in texts for name in re.findall(r'"([\w-]+)": Command\(', text)}
+
+
 def collect() -> list[Shown]:
-    """Everything that is shown somewhere, each once per place."""
+    """Every command line that is shown, once per place."""
     shown_commands: set[Shown] = set()
+    examples = example_commands(
+        (ROOT / "docs" / "how-to" / "kits.md").read_text("utf-8"),
+        *(path.read_text("utf-8") for path in (ROOT / "examples" / "kit").rglob("__init__.py")),
+    )
 
     def add(path: Path, text: str, span: bool, line: int | None = None) -> None:
         where = path.relative_to(ROOT).as_posix()
+        if any(words and words[0] in examples for words in in_shell(text)):
+            return
         shown_commands.add(Shown(where if line is None else f"{where}:{line}", text, span))
 
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "clients").glob("*/README.md")]:
         page = path.read_text("utf-8")
         if path.name == "CHANGELOG.md":
-            page = "## ".join(page.split("\n## ")[:2])  # what was released stays as it was
+            page = "## ".join(page.split("\n## ")[:2])  # entries of releases do not change
         for text, span in in_markdown(page):
             add(path, text, span)
     for folder in ("src", "examples"):
@@ -203,12 +215,12 @@ def parse(words: list[str]) -> None:
 
 
 def problem(shown: Shown) -> str:
-    """What the command line says to this text; "" if it understands every command in it."""
+    """The error of the command line for this text; "" if it accepts every command in it."""
     for words in in_shell(shown.text):
         for chosen in in_words(words):
-            said = _problem(chosen)
-            if said and not (shown.span and mentioned(chosen)):
-                return f"headway {shlex.join(chosen).replace(HOLE, '…')}: {said}"
+            message = _problem(chosen)
+            if message and not (shown.span and mentioned(chosen)):
+                return f"headway {shlex.join(chosen).replace(HOLE, '…')}: {message}"
     return ""
 
 
@@ -226,7 +238,7 @@ def mentioned(words: list[str]) -> bool:
 
 def _problem(words: list[str]) -> str:
     holes = sum(word.count(HOLE) for word in words)
-    said = ""
+    message = ""
     for samples in itertools.product(SAMPLES, repeat=min(holes, 3)):
         values = itertools.cycle(samples)
         filled = [re.sub(HOLE, lambda _: next(values), word) for word in words]  # noqa: B023 - called at once
@@ -235,10 +247,10 @@ def _problem(words: list[str]) -> str:
         except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError):
             return ""  # --help, --version, or a group alone
         except click.UsageError as error:
-            said = said or error.format_message()
+            message = message or error.format_message()
         else:
             return ""
-    return said
+    return message
 
 
 if __name__ == "__main__":

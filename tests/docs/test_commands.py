@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from tests.docs.commands import HOLE, Shown, collect, in_markdown, in_page, in_python, in_shell, in_text, problem
+from tests.docs.commands import (
+    HOLE,
+    Shown,
+    collect,
+    example_commands,
+    in_markdown,
+    in_page,
+    in_python,
+    in_shell,
+    in_text,
+    problem,
+)
 
 
 def test_every_command_that_is_shown_somewhere_is_understood() -> None:
-    problems = [f"{shown.place}: {said}" for shown in collect() if (said := problem(shown))]
+    problems = [f"{shown.place}: {message}" for shown in collect() if (message := problem(shown))]
     assert not problems, "\n".join(problems)
+
+
+def test_only_commands_of_example_kits_are_omitted() -> None:
+    passport = 'KIT = Kit(name="acme", commands={"tally": Command("acme:tally", "Mean rewards.")})'
+    assert example_commands(passport, "commands = {}") == {"tally"}
+    collected = collect()
+    assert "docs/how-to/kits.md" in {shown.place for shown in collected}  # its other commands are checked
+    assert not any(words[:1] == ["tally"] for shown in collected for words in in_shell(shown.text))
 
 
 def test_commands_are_collected_from_every_kind_of_place() -> None:
@@ -74,7 +93,7 @@ def test_the_page_shows_attributes_templates_and_code() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "span", "said"),
+    ("text", "span", "message"),
     [
         ("headway promote route", False, ""),
         (f"headway serve --workers {HOLE}", False, ""),
@@ -88,7 +107,7 @@ def test_the_page_shows_attributes_templates_and_code() -> None:
         ("headway --version", False, ""),
     ],
 )
-def test_a_wrong_command_is_reported(text: str, span: bool, said: str) -> None:
+def test_a_wrong_command_is_reported(text: str, span: bool, message: str) -> None:
     reported = problem(Shown("here", text, span))
-    assert said in reported
-    assert bool(said) == bool(reported)
+    assert message in reported
+    assert bool(message) == bool(reported)
