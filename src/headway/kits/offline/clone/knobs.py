@@ -12,7 +12,7 @@ __all__ = ["CloneKnobs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneKnobs:
-    """What `headway learn --family clone --set` takes."""
+    """The knobs of the family `clone` (`--set NAME=VALUE` of `headway learn`)."""
 
     hidden: tuple[int, ...] = knob((64, 64), "The widths of the hidden layers, one to six.")
     steps: int = knob(3000, "How many updates.", low=1, high=10**8)
