@@ -13,7 +13,7 @@ __all__ = ["BanditKnobs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BanditKnobs:
-    """The knobs of the family `bandit` (`--set NAME=VALUE` of `headway learn`). None: chosen by the error on the tune part."""
+    """The knobs of the family `bandit` (`headway learn --set`). None: chosen by the error on the tune part."""
 
     model: str | None = knob(None, '"linear" or "clusters".')
     ridge: float | None = knob(None, "How strongly weights are pulled towards the prior.", low=1e-6, high=1e9)

@@ -12,7 +12,7 @@ __all__ = ["ActorCriticKnobs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorCriticKnobs:
-    """The knobs of the family `actor_critic` (`--set NAME=VALUE` of `headway learn`)."""
+    """The knobs of the family `actor_critic` (`headway learn --set`)."""
 
     hidden: tuple[int, ...] = knob((256, 256, 128), "The widths of the hidden layers.")
     activation: str = knob("relu", '"relu" or "tanh".')

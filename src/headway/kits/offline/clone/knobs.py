@@ -12,7 +12,7 @@ __all__ = ["CloneKnobs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneKnobs:
-    """The knobs of the family `clone` (`--set NAME=VALUE` of `headway learn`)."""
+    """The knobs of the family `clone` (`headway learn --set`)."""
 
     hidden: tuple[int, ...] = knob((64, 64), "The widths of the hidden layers, one to six.")
     steps: int = knob(3000, "How many updates.", low=1, high=10**8)

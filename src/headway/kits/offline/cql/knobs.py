@@ -13,7 +13,7 @@ __all__ = ["CQLKnobs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CQLKnobs:
-    """The knobs of the family `cql` (`--set NAME=VALUE` of `headway learn`)."""
+    """The knobs of the family `cql` (`headway learn --set`)."""
 
     gamma: float = knob(0.0, "The discount of later rewards; 0: every decision stands alone.", low=0.0, high=0.9999)
     alpha: float | None = knob(

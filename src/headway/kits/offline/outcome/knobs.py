@@ -13,7 +13,7 @@ __all__ = ["OutcomeKnobs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeKnobs:
-    """The knobs of the family `outcome` (`--set NAME=VALUE` of `headway learn`). None: chosen by the error on the tune part."""
+    """The knobs of the family `outcome` (`headway learn --set`). None: chosen by the error on the tune part."""
 
     ridge: float | None = knob(None, "How strongly weights are pulled towards 0.", low=1e-3, high=1e9)
     share: float | None = knob(
