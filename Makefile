@@ -1,7 +1,7 @@
 # Everything lives in .venv; stamp files there make a second `make` do nothing.
 #
-#   make setup       core + what the demo and the exports use          make test    lint, then every test that is not slow
-#   make setup-all   and what `test` and `bench` need                  make bench   measure, render benchmarks/README.md
+#   make setup       core, demo and exports                            make test    lint, then the fast tests
+#   make setup-all   the same, plus what `test` and `bench` need       make bench   run the benchmarks, render benchmarks/README.md
 #   make docs        build the documentation site into build/docs
 
 SHELL := /bin/bash
@@ -16,21 +16,21 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= 2
 ARGS ?=
 COVERAGE ?= --cov --cov-report=
-# where `make up` keeps its project
+# the project folder of `make up`
 PROJECT ?= .
 
-# One thread per process: the arithmetic here is small, and tests run side by side.
+# One thread per process: the arithmetic is small, and tests run in parallel.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: help setup setup-all page tools up test test-slow lint format docs bench clean
 
-help: ## what there is
+help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 setup: $(VENV)/.stamp-setup page ## the light environment: core, text, parquet, plot, and the page
 
-setup-all: $(VENV)/.stamp-all $(VENV)/.stamp-page-tools ## and everything that test and bench need
+setup-all: $(VENV)/.stamp-all $(VENV)/.stamp-page-tools ## the same, plus everything that test and bench need
 
 # Python and venv are checked first, so that the message names what is missing instead of a traceback.
 $(VENV)/.stamp-python:
@@ -52,7 +52,7 @@ $(VENV)/.stamp-python:
 	$$found -m venv $(VENV)
 	@touch $@
 
-# hatchling comes first, so that the editable install needs no second, unpinned build environment.
+# hatchling is installed first, so that the editable install needs no second, unpinned build environment.
 $(VENV)/.stamp-setup: $(VENV)/.stamp-python pyproject.toml constraints.txt
 	@rm -f $(VENV)/pip.log
 	$(PIP) install --quiet --progress-bar off --log $(VENV)/pip.log -c constraints.txt hatchling editables
@@ -60,7 +60,7 @@ $(VENV)/.stamp-setup: $(VENV)/.stamp-python pyproject.toml constraints.txt
 	@$(BIN)/python scripts/downloaded.py $(VENV)/pip.log
 	@touch $@
 
-# torch comes first and alone: what depends on it must not choose another build.
+# torch is installed first and alone: packages that depend on it must not choose another build.
 $(VENV)/.stamp-all: $(VENV)/.stamp-setup requirements/bench.txt requirements/examples.txt $(VENV)/.stamp-docs
 	$(PIP) install --quiet -c constraints.txt torch==2.13.0
 	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e '.[text,wordllama,parquet,plot,learn,worlds,language,postgres,dev]' \
@@ -71,7 +71,7 @@ $(VENV)/.stamp-docs: requirements/docs.txt | $(VENV)/.stamp-setup
 	$(PIP) install --quiet -c constraints.txt -r requirements/docs.txt
 	@touch $@
 
-# The page: Node 20.19 or newer from PATH, else from a wheel; without both, everything else works.
+# The page: Node 20.19 or newer from PATH, otherwise from a wheel; without both, everything else works.
 PAGE_FILES := $(shell find dashboard -name node_modules -prune -o -type f ! -name schema.d.ts -print)
 
 page: $(VENV)/.stamp-page ## build the dashboard into src/headway/serve/static
@@ -82,7 +82,7 @@ $(VENV)/.stamp-page: $(PAGE_FILES) scripts/build_page.py | $(VENV)/.stamp-setup
 $(VENV)/.stamp-page-tools: dashboard/package-lock.json | $(VENV)/.stamp-page
 	$(BIN)/python scripts/build_page.py --tools --stamp $@
 
-# Some tests need what pip does not bring: a browser, a sandbox. Where these may not be installed, the tests skip and say so.
+# Some tests need programs that pip cannot install: a browser, a sandbox. Without them, these tests are skipped.
 tools:
 	@wanted=""; \
 	command -v chromium chromium-browser google-chrome-stable google-chrome >/dev/null 2>&1 || wanted="chromium fonts-dejavu-core"; \
@@ -95,8 +95,8 @@ tools:
 	  else echo "not on PATH: $$wanted; their tests will be skipped (apt install $$wanted)"; fi; \
 	fi
 
-# A page that cannot be built (no Node, no network) is said and does not keep the rest down.
-up: $(VENV)/.stamp-setup ## set up, then server, loop and page, until Ctrl-C (PROJECT=folder, ARGS=--demo)
+# If the page cannot be built (no Node, no network), a notice is printed and the rest starts.
+up: $(VENV)/.stamp-setup ## set up, then run server, loop and page until Ctrl-C (PROJECT=folder, ARGS=--demo)
 	@$(MAKE) --no-print-directory page >$(VENV)/page.log 2>&1 || \
 	  echo "The page could not be built ($(VENV)/page.log says why); server and loop start without it."
 	@mkdir -p '$(PROJECT)'
@@ -108,20 +108,20 @@ lint: setup-all ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: setup-all ## let ruff rewrite what it can
+format: setup-all ## apply ruff's automatic fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Lines that run in the tests' own processes count; what a server or a command of its own process runs does not.
-# From Python 3.12 on, sys.monitoring measures (unrun so far); before, tracing takes 20-40% more CPU. COVERAGE= leaves it out.
-test: lint tools ## lint, then every test that is not slow; prints the slowest twenty and the coverage
+# Coverage counts the processes of the tests, not the servers and commands that they start.
+# Python 3.12 and newer use sys.monitoring (not run yet); older ones use tracing, 20-40% more CPU. COVERAGE= turns it off.
+test: lint tools ## lint, then the fast tests; prints the slowest twenty and the coverage
 	@export COVERAGE_CORE=$$($(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")'); \
 	set -x; $(BIN)/python -m pytest -n $(WORKERS) --durations=20 $(COVERAGE) $(ARGS)
 	@if [ -n '$(COVERAGE)' ]; then \
 	  echo "Coverage: $$($(BIN)/coverage report --format=total)% of the lines of src/headway ($(BIN)/coverage report shows each file)"; \
 	fi
 
-test-slow: setup-all ## the long ones: crashes, contention, memory
+test-slow: setup-all ## the slow tests: crashes, contention, memory
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
 # Warnings are errors: a broken link, a missing anchor, a page that the navigation does not reach.
@@ -129,7 +129,7 @@ docs: $(VENV)/.stamp-docs ## build the documentation site into build/docs, offli
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs -d build/doctrees . build/docs
 	@echo "The site is in build/docs: open build/docs/index.html"
 
-# obp and d3rlpy ask for older packages than they need; what we compare with runs as it is.
+# obp and d3rlpy declare older dependencies than they need; they run unmodified.
 $(VENV)/.stamp-peers: $(VENV)/.stamp-all
 	$(PIP) install --quiet --no-deps --ignore-requires-python obp==0.5.7 d3rlpy==2.8.1
 	@touch $@
@@ -137,6 +137,6 @@ $(VENV)/.stamp-peers: $(VENV)/.stamp-all
 bench: setup-all $(VENV)/.stamp-peers ## run benchmarks/*.py and render benchmarks/README.md (ARGS=--quick for a minute each)
 	$(BIN)/python benchmarks/_run.py $(ARGS)
 
-clean: ## remove the environment and what the tools left behind
+clean: ## remove the environment and the caches of the tools
 	rm -rf $(VENV) dashboard/node_modules src/headway/serve/static build dist .mypy_cache .ruff_cache .pytest_cache .coverage .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

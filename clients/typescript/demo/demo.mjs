@@ -1,9 +1,9 @@
-// The prompt-mutation service, played from JavaScript.
+// A demo of the prompt-mutation service in JavaScript.
 //
-//   node demo/demo.mjs            simulated: a small policy in this process answers, no server is needed
-//   node demo/demo.mjs --full     the same episodes against a real Headway, which `startServer` starts in a folder of its own
+//   node demo/demo.mjs            simulated: a small policy in this process answers, without a server
+//   node demo/demo.mjs --full     the same episodes against a real server, which `startServer` starts in a temporary folder
 //
-// Prompts are of three kinds, and for each another mutation helps. The trainer sees embeddings and rewards, never the kind.
+// There are three kinds of prompts, and a different mutation helps each. The trainer sees embeddings and rewards, not the kind.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,19 +14,19 @@ const full = process.argv.includes("--full");
 const command = JSON.parse(process.env.HEADWAY_COMMAND ?? '["headway"]');
 const best = { code: "task-decomposition", slogan: "constraint-addition", essay: "expansion" };
 const subjects = ["rain", "trains", "bread", "maps", "bees", "clocks", "boats", "snow"];
-const unseen = ["kites", "lamps", "rivers", "doors", "tea", "glue"]; // "kites" hides "slogan": both hash to one place
+const unseen = ["kites", "lamps", "rivers", "doors", "tea", "glue"]; // "kites" and "slogan" hash to the same place
 const prompts = Object.keys(best).flatMap((kind) => subjects.map((about) => `Write ${kind} about ${about}.`));
 
-// Words hashed into 32 places: all that the service sees of a prompt.
+// Words hashed into 32 places: the only thing that the service sees of a prompt.
 function embed(prompt) {
-  const found = new Array(32).fill(0);
+  const vector = new Array(32).fill(0);
   for (const word of prompt.toLowerCase().match(/\w+/g) ?? []) {
     let hash = 2166136261;
     for (const letter of word) hash = Math.imul(hash ^ letter.charCodeAt(0), 16777619) >>> 0;
-    found[hash % 32] += hash & 64 ? 1 : -1;
+    vector[hash % 32] += hash & 64 ? 1 : -1;
   }
-  const length = Math.hypot(...found) || 1;
-  return found.map((each) => each / length);
+  const length = Math.hypot(...vector) || 1;
+  return vector.map((value) => value / length);
 }
 
 const mutate = (prompt) => prompt; // what it would become does not matter to this reward

@@ -1,18 +1,18 @@
-// Writes src/api.ts from the server's OpenAPI document: a type per schema, and every route with what it takes and gives.
+// Writes src/api.ts from the server's OpenAPI document: a type per schema, and every route with its bodies and answers.
 //
 //   node scripts/generate.mjs                      from tests/golden/openapi.json of this repository
 //   node scripts/generate.mjs http://127.0.0.1:8765/openapi.json
-//   node scripts/generate.mjs --check              exit status 1 if src/api.ts is not what it would write
+//   node scripts/generate.mjs --check              exit status 1 if src/api.ts is out of date
 //
-// Covers the JSON Schema that Headway's document uses, and fails on what it does not know.
+// Covers the JSON Schema keywords that Headway's document uses, and fails on others.
 import { readFileSync, writeFileSync } from "node:fs";
 
 const options = process.argv.slice(2);
-const source = options.find((each) => !each.startsWith("--"));
+const source = options.find((option) => !option.startsWith("--"));
 const golden = new URL("../../../tests/golden/openapi.json", import.meta.url);
 const target = new URL("../src/api.ts", import.meta.url);
 
-// What a schema may say beyond its type: limits that the server checks.
+// Keywords beyond the type: limits that the server checks.
 const LIMITS = new Set(
   "title description default minimum maximum exclusiveMinimum exclusiveMaximum minLength maxLength pattern minItems maxItems minProperties maxProperties propertyNames required format".split(" "),
 );
@@ -24,8 +24,8 @@ function typeOf(schema, indent = "") {
   }
   if (schema.$ref) return schema.$ref.replace("#/components/schemas/", "");
   const options = schema.anyOf ?? schema.oneOf;
-  if (options) return union(options.map((each) => typeOf(each, indent)));
-  if (schema.enum) return union(schema.enum.map((each) => JSON.stringify(each)));
+  if (options) return union(options.map((option) => typeOf(option, indent)));
+  if (schema.enum) return union(schema.enum.map((option) => JSON.stringify(option)));
   if ("const" in schema) return JSON.stringify(schema.const);
   if (Array.isArray(schema.type)) return union(schema.type.map((type) => typeOf({ ...schema, type }, indent)));
   switch (schema.type) {
@@ -37,7 +37,7 @@ function typeOf(schema, indent = "") {
     case "integer":
       return "number";
     case "array": {
-      if (schema.prefixItems) return `[${schema.prefixItems.map((each) => typeOf(each, indent)).join(", ")}]`;
+      if (schema.prefixItems) return `[${schema.prefixItems.map((item) => typeOf(item, indent)).join(", ")}]`;
       const item = typeOf(schema.items ?? {}, indent);
       return item.includes("|") ? `(${item})[]` : `${item}[]`;
     }
@@ -59,9 +59,9 @@ function union(types) {
 function fields(schema, indent) {
   const inner = `${indent}  `;
   const required = new Set(schema.required ?? []);
-  const lines = Object.entries(schema.properties).map(([name, each]) => {
+  const lines = Object.entries(schema.properties).map(([name, property]) => {
     const key = /^[A-Za-z_]\w*$/.test(name) ? name : JSON.stringify(name);
-    return `${comment(each.description, inner)}${inner}${key}${required.has(name) ? "" : "?"}: ${typeOf(each, inner)};\n`;
+    return `${comment(property.description, inner)}${inner}${key}${required.has(name) ? "" : "?"}: ${typeOf(property, inner)};\n`;
   });
   return `{\n${lines.join("")}${indent}}`;
 }
@@ -77,12 +77,12 @@ function json(content) {
 function route(operation) {
   const parameters = operation.parameters ?? [];
   const table = (where) => {
-    const found = parameters.filter((each) => each.in === where);
-    const lines = found.map((each) => `${each.name}${each.required ? "" : "?"}: ${typeOf(each.schema)}`);
+    const matching = parameters.filter((parameter) => parameter.in === where);
+    const lines = matching.map((parameter) => `${parameter.name}${parameter.required ? "" : "?"}: ${typeOf(parameter.schema)}`);
     return lines.length ? `{ ${lines.join("; ")} }` : "Empty";
   };
   const body = json(operation.requestBody?.content);
-  const [status] = Object.keys(operation.responses).filter((each) => Number(each) < 400).sort().reverse();
+  const [status] = Object.keys(operation.responses).filter((code) => Number(code) < 400).sort().reverse();
   const answer = operation.responses[status];
   const gives = !answer.content ? "void" : json(answer.content) ? typeOf(json(answer.content)) : "string";
   const optional = body && !operation.requestBody.required ? "?" : "";

@@ -12,7 +12,7 @@ import { type HeadwayEvent, readEvents } from "./events.js";
 import { decisionId } from "./ids.js";
 
 export type Candidate = string | CandidateBody;
-/** Named numbers about how it went; null takes one back. */
+/** Named numbers about the result; null withdraws one. */
 export type Signals = Record<string, number | boolean | null>;
 export type Ask = DecisionRequest;
 export type Details = Omit<DecisionRequest, "task" | "text" | "candidates">;
@@ -20,13 +20,13 @@ export type Details = Omit<DecisionRequest, "task" | "text" | "candidates">;
 export interface HeadwayOptions {
   /** The server's address, without a path; http://127.0.0.1:8765 by default. */
   url?: string;
-  /** A key of `headway keys`, or the project token of .headway/token; on this machine only admin verbs need one. */
+  /** A key from `headway keys`, or the project token in .headway/token; on loopback only admin verbs need one. */
   key?: string;
   /** How long one attempt may take. */
   timeoutMs?: number;
-  /** How often a request that got no answer is sent again, where that cannot count twice. */
+  /** How often an idempotent request without an answer is retried. */
   retries?: number;
-  /** The longest `Retry-After` that is waited for; a longer one is thrown as `Busy`. */
+  /** The longest `Retry-After` to wait for; a longer one is thrown as `Busy`. */
   longestWaitMs?: number;
   fetch?: typeof fetch;
   wait?: (ms: number) => Promise<void>;
@@ -35,14 +35,14 @@ export interface HeadwayOptions {
 type Method = "GET" | "POST";
 type Parts<R extends keyof Routes> = Partial<Pick<Routes[R], "path" | "query" | "body">> & {
   headers?: Record<string, string>;
-  /** Whether it may be sent again after its answer got lost; by default GET may. */
+  /** Whether the request may be retried after its answer was lost; by default only GET. */
   repeatable?: boolean;
 };
 
-const PASSING = new Set(["stopping", "store_locked"]); // codes of 503 that go away by themselves
+const PASSING = new Set(["stopping", "store_locked"]); // 503 codes that are temporary
 
 /**
- * The verbs of a Headway project, spoken to its server.
+ * The verbs of a Headway project, over HTTP.
  *
  *     const headway = new Headway();
  *     const pick = await headway.decide("route", "Summarise this page", ["small", "large"]);
@@ -74,11 +74,11 @@ export class Headway {
 
   /** Up to 1,000 decisions at once: all of them are stored, or none. */
   async decideMany(asks: Ask[]): Promise<DecisionAnswer[]> {
-    const decisions = asks.map((each) => ({ ...each, id: each.id ?? decisionId() }));
+    const decisions = asks.map((ask) => ({ ...ask, id: ask.id ?? decisionId() }));
     return (await this.request("POST /v1/decisions/batch", { body: { decisions }, repeatable: true })).decisions;
   }
 
-  /** Say how a decision or an episode went. Resolves to how many signals were new. */
+  /** Send signals about a decision or an episode. Resolves to the number of new signals. */
   signal(id: string, signals: Signals, { label = "", key = "" } = {}): Promise<number> {
     return this.signals([{ id, signals, label, key }]);
   }
@@ -89,41 +89,41 @@ export class Headway {
       subject: id,
       signals: named,
       label,
-      // What is taken back twice is an error, so that a repetition needs a key to be known by.
+      // Withdrawing twice is an error, so a retry needs a key that identifies it.
       key: key || (Object.values(named).includes(null) ? `client-${decisionId()}` : ""),
     }));
     return (await this.request("POST /v1/signals", { body: { signals }, repeatable: true })).new;
   }
 
-  /** No decision of this episode comes any more. */
+  /** End an episode: no decision of it follows. */
   endEpisode(task: string, episode: string, ending: "terminated" | "truncated" = "terminated"): Promise<void> {
     const path = { task, episode };
     return this.request("POST /v1/tasks/{task}/episodes/{episode}/end", { path, body: { ending }, repeatable: true });
   }
 
-  /** Who decided, why, with which probabilities, and how it went. */
+  /** Who decided, why, with which probabilities, and the outcome. */
   explain(id: string): Promise<Record<string, unknown>> {
     return this.request("GET /v1/decisions/{decision}", { path: { decision: id } });
   }
 
-  /** Every task: who is current, what waits, how much there is. */
+  /** Every task: current policy, waiting candidates, counts, next step. */
   async status(): Promise<TaskAnswer[]> {
     return (await this.request("GET /v1/tasks", {})).tasks;
   }
 
-  /** Every policy that the ledger names, and where it stands. */
+  /** Every policy in the ledger, with its state. */
   async policies(task?: string): Promise<PolicyRow[]> {
     return (await this.request("GET /v1/policies", { query: task === undefined ? {} : { task } })).policies;
   }
 
-  /** The header of a policy: what it is, what it was trained on, beside which baselines. */
+  /** The header of a policy: family, training data, baselines. */
   policy(reference: string): Promise<Record<string, unknown>> {
     return this.request("GET /v1/policies/{policy}", { path: { policy: reference } });
   }
 
   /**
-   * Make a policy current on its latest evidence; `GateRefused` if that does not carry it. Needs an admin key.
-   * `trustKeys`: whose ratings alone may decide it.
+   * Make a policy current on its latest evidence; `GateRefused` if that does not justify it. Needs an admin key.
+   * `trustKeys`: keys whose ratings alone may decide it.
    */
   promote(policy: string, task?: string, trustKeys: string[] = []): Promise<EntryAnswer> {
     const body = { ...(task === undefined ? {} : { task }), ...(trustKeys.length ? { trust_keys: trustKeys } : {}) };
@@ -139,14 +139,14 @@ export class Headway {
   /** Whether a server answers at the address. */
   async healthy(timeoutMs = 2000): Promise<boolean> {
     try {
-      const found = await this.#fetch("GET", "/health", {}, undefined, timeoutMs);
-      return found.status === 200 && (JSON.parse(found.text) as { status?: string }).status === "ok";
+      const answer = await this.#fetch("GET", "/health", {}, undefined, timeoutMs);
+      return answer.status === 200 && (JSON.parse(answer.text) as { status?: string }).status === "ok";
     } catch {
       return false;
     }
   }
 
-  /** What happens, as it happens, until the server stops or you leave the loop (or abort the signal). */
+  /** Live events, until the server stops or you leave the loop (or abort the signal). */
   async *events({ signal }: { signal?: AbortSignal } = {}): AsyncGenerator<HeadwayEvent, void, undefined> {
     const leaving = new AbortController();
     const leave = () => leaving.abort();
@@ -177,19 +177,19 @@ export class Headway {
     const target = `${query}` ? `${path}?${query}` : path;
     const repeatable = parts.repeatable ?? method === "GET";
     for (let attempt = 0; ; attempt++) {
-      let told: number | undefined;
+      let retryMs: number | undefined;
       let failure: HeadwayError;
       try {
-        const found = await this.#fetch(method, target, parts.headers ?? {}, body, this.#options.timeoutMs);
-        if (found.status < 300) return decoded(found.text, found.headers) as Routes[R]["answer"];
-        told = retryAfterMs(found.headers);
-        failure = errorOf(found.status, found.text, found.headers);
+        const answer = await this.#fetch(method, target, parts.headers ?? {}, body, this.#options.timeoutMs);
+        if (answer.status < 300) return decoded(answer.text, answer.headers) as Routes[R]["answer"];
+        retryMs = retryAfterMs(answer.headers);
+        failure = errorOf(answer.status, answer.text, answer.headers);
       } catch (error) {
         failure = ours(error);
       }
       const passing = failure.status === 0 || PASSING.has(failure.code);
       const again = failure instanceof Busy || (failure instanceof Unavailable && passing && repeatable);
-      const wait = told ?? 100 * 2 ** attempt * (0.5 + Math.random() / 2);
+      const wait = retryMs ?? 100 * 2 ** attempt * (0.5 + Math.random() / 2);
       if (!again || attempt >= this.#options.retries || wait > this.#options.longestWaitMs) throw failure;
       await this.#options.wait(wait);
     }
@@ -229,27 +229,27 @@ export class Headway {
 }
 
 function checkedUrl(url: string): string {
-  let found: URL;
+  let address: URL;
   try {
-    found = new URL(url);
+    address = new URL(url);
   } catch (cause) {
     throw badUrl(cause);
   }
-  if (!/^https?:$/.test(found.protocol) || found.username || found.password || found.search || found.hash) {
+  if (!/^https?:$/.test(address.protocol) || address.username || address.password || address.search || address.hash) {
     throw badUrl();
   }
-  return found.href.replace(/\/+$/, "");
+  return address.href.replace(/\/+$/, "");
 }
 
 function badUrl(cause?: unknown): InvalidInput {
-  const hint = "Write http://127.0.0.1:8765; a key goes into `key`, never into the address.";
+  const hint = "Write http://127.0.0.1:8765; put a key into `key`, not into the address.";
   return new InvalidInput("This is not the address of a server.", { code: "bad_url", hint, cause });
 }
 
 function encoded(body: unknown): string {
   return JSON.stringify(body, (name: string, value: unknown) => {
     if (typeof value === "number" && !Number.isFinite(value)) {
-      const hint = "Leave a value out when it is not known.";
+      const hint = "Omit a value that is not known.";
       throw new InvalidInput(`${JSON.stringify(name)} is ${value}, expected a finite number.`, { code: "not_json", hint });
     }
     return value;
@@ -269,7 +269,7 @@ function decoded(text: string, headers: Headers): unknown {
 function ours(error: unknown): HeadwayError {
   if (error instanceof HeadwayError) return error;
   if (error instanceof Error && error.name === "AbortError") {
-    const hint = "Raise `timeoutMs`, or look at the server's log.";
+    const hint = "Raise `timeoutMs`, or check the server's log.";
     return new Unavailable("The server did not answer in time.", { code: "timeout", hint, cause: error });
   }
   const hint = "Start it in the project's folder: headway serve";

@@ -1,8 +1,8 @@
-/** What went wrong, as the server says it: a stable `code`, a message, and what to do next. */
+/** An error of the server: a stable `code`, a message, and a hint about what to do next. */
 export class HeadwayError extends Error {
   readonly code: string;
   readonly hint: string;
-  /** The HTTP status; 0 where no answer came. */
+  /** The HTTP status; 0 without an answer. */
   readonly status: number;
 
   constructor(message: string, { code, hint = "", status = 0, cause }: ErrorParts) {
@@ -21,25 +21,25 @@ export interface ErrorParts {
   cause?: unknown;
 }
 
-/** The caller gave something impossible; nothing was stored. */
+/** Invalid input; nothing was stored. */
 export class InvalidInput extends HeadwayError {}
 
-/** A name that nothing goes by. */
+/** An unknown name. */
 export class UnknownName extends InvalidInput {}
 
-/** The server cannot learn this: the family that would is not installed (code `family_missing`). */
+/** The family that would learn this is not installed (code `family_missing`). */
 export class FamilyMissing extends UnknownName {}
 
-/** It contradicts what is already stored. */
+/** A conflict with stored data. */
 export class Conflict extends HeadwayError {}
 
-/** The evidence does not carry a promotion. */
+/** The evidence does not justify a promotion. */
 export class GateRefused extends Conflict {}
 
 /** No key, a wrong one, or one without the scope; or the wrong host. */
 export class NotAllowed extends HeadwayError {}
 
-/** It cannot be done now; nothing was lost. */
+/** Not available now; nothing was lost. */
 export class Unavailable extends HeadwayError {}
 
 /** Too much is queued; try again after `retryAfterMs`. */
@@ -52,10 +52,10 @@ export class Busy extends Unavailable {
   }
 }
 
-/** The error that an answer stands for. */
+/** The error for an HTTP answer. */
 export function errorOf(status: number, body: string, headers: Headers): HeadwayError {
   let code = "not_headway";
-  let message = `The server answered ${status} with something that is not Headway's.`;
+  let message = `The server answered ${status} with a body that is not Headway's.`;
   let hint = "Check the address: it is that of `headway serve`, without a path.";
   try {
     const { error } = JSON.parse(body) as { error: { code: string; message: string; hint?: string } };
@@ -64,7 +64,7 @@ export function errorOf(status: number, body: string, headers: Headers): Headway
       hint = error.hint ?? "";
     }
   } catch {
-    // somebody else answered: a proxy, or not Headway at all
+    // a proxy or another program answered
   }
   const parts = { code, hint, status };
   if (code === "gate_refused") return new GateRefused(message, parts);
@@ -78,7 +78,7 @@ export function errorOf(status: number, body: string, headers: Headers): Headway
   return new HeadwayError(message, parts);
 }
 
-/** When the server wants to be asked again; it may say so in seconds or as a date. */
+/** The time of `Retry-After`, which is in seconds or a date. */
 export function retryAfterMs(headers: Headers): number | undefined {
   const text = headers.get("retry-after")?.trim() ?? "";
   if (/^\d+$/.test(text)) return Number(text) * 1000;

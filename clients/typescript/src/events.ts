@@ -1,4 +1,4 @@
-/** Something that happened in the project: decisions, signals, ledger, progress; and hello, missed, stopping. */
+/** An event of the project: decisions, signals, ledger, progress; and hello, missed, stopping. */
 export interface HeadwayEvent {
   name: string;
   data: Record<string, unknown>;
@@ -34,6 +34,6 @@ export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenera
       }
     }
   } finally {
-    await reader.cancel().catch(() => undefined); // the stream may be gone already
+    await reader.cancel().catch(() => undefined); // the stream may already be closed
   }
 }

@@ -1,10 +1,10 @@
-/** A new decision id (UUIDv7: ids sort by time), so that a request can be sent again without being counted again. */
+/** A new decision id (UUIDv7: ids sort by time), so that a retried request counts once. */
 export function decisionId(now: number = Date.now()): string {
   const bytes = random(10);
   const time = Math.floor(now).toString(16).padStart(12, "0");
   bytes[0] = ((bytes[0] ?? 0) & 0x0f) | 0x70; // version 7
   bytes[2] = ((bytes[2] ?? 0) & 0x3f) | 0x80; // variant
-  return `dec_${time}${Array.from(bytes, (each) => each.toString(16).padStart(2, "0")).join("")}`;
+  return `dec_${time}${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
 function random(count: number): Uint8Array {

@@ -51,7 +51,7 @@ export interface Stats {
   avgKl: number;
 }
 
-/** How good a changed prompt is; from outcomes: run it and check the answer. */
+/** The reward of a changed prompt: run it and check the answer. */
 export type RewardModel = (step: { before: string; after: string; action: RLAction }) => number | Promise<number>;
 
 export interface RLOptions extends HeadwayOptions {
@@ -78,7 +78,7 @@ export interface Episode {
   avgReward: number;
 }
 
-/** The prompt-mutation service, over the eight endpoints that its callers know. */
+/** The prompt-mutation service, over its eight endpoints. */
 export class RLInterface {
   readonly #options: RLOptions;
   #client: Headway;
@@ -96,7 +96,7 @@ export class RLInterface {
     return this.#client;
   }
 
-  /** Starts a server of its own, with the loop that learns, and talks to it; rejects if it is not healthy in time. */
+  /** Starts a server with the loop that learns, and connects to it; rejects if it is not healthy in time. */
   async startServer(options: ServerOptions = {}): Promise<void> {
     if (this.#server) return;
     this.#server = await ServerProcess.start({ learning: true, ...this.#options.server, ...options });
@@ -104,7 +104,7 @@ export class RLInterface {
     this.#client = new Headway({ ...this.#options, url, key: this.#options.key ?? token });
   }
 
-  /** Stops the server that `startServer` started; one that ran before is left alone. */
+  /** Stops the server that `startServer` started, and no other. */
   async stopServer(): Promise<void> {
     const server = this.#server;
     this.#server = undefined;
@@ -116,13 +116,13 @@ export class RLInterface {
   }
 
   async getActionDistribution(embedding: number[]): Promise<{ probabilities: number[]; mutationTypes: string[] }> {
-    const found = await this.#client.request("POST /get_distribution", { body: { embedding }, repeatable: true });
-    return { probabilities: found.probabilities, mutationTypes: found.mutation_types };
+    const answer = await this.#client.request("POST /get_distribution", { body: { embedding }, repeatable: true });
+    return { probabilities: answer.probabilities, mutationTypes: answer.mutation_types };
   }
 
   async selectAction(embedding: number[], deterministic = false): Promise<RLAction> {
-    const found = await this.#client.request("POST /select_action", { body: { embedding, deterministic } });
-    return { action: found.action, mutationType: found.mutation_type, logProb: found.log_prob, value: found.value };
+    const answer = await this.#client.request("POST /select_action", { body: { embedding, deterministic } });
+    return { action: answer.action, mutationType: answer.mutation_type, logProb: answer.log_prob, value: answer.value };
   }
 
   async selectMutation(prompt: string, deterministic = false): Promise<RLAction> {
@@ -132,11 +132,11 @@ export class RLInterface {
   async storeExperience(experience: TrainingExperience): Promise<{ stored: boolean; bufferSize: number }> {
     const { nextState, logProb, ...same } = experience;
     const body = { ...same, next_state: nextState, log_prob: logProb };
-    const found = await this.#client.request("POST /store_experience", { body });
-    return { stored: found.stored, bufferSize: found.buffer_size };
+    const answer = await this.#client.request("POST /store_experience", { body });
+    return { stored: answer.stored, bufferSize: answer.buffer_size };
   }
 
-  /** One step: choose a mutation, apply it, judge the result, store what was seen. */
+  /** One step: choose a mutation, apply it, judge the result, store the experience. */
   async collectExperience(prompt: string, done = false): Promise<Step> {
     const { mutate } = this.#options;
     if (!mutate) throw missing("mutate", "a function (prompt, mutationType) → prompt");
@@ -151,11 +151,11 @@ export class RLInterface {
     return { before: prompt, after, action, reward, done };
   }
 
-  /** Learn from what was stored; null while there is not enough. */
+  /** Learn from the stored experience; null if there is not enough. */
   async update(): Promise<UpdateResult | null> {
-    const found = await this.#client.request("POST /update", { body: {} });
-    if (!("policy_loss" in found)) return null;
-    return camel<UpdateResult>(found);
+    const answer = await this.#client.request("POST /update", { body: {} });
+    if (!("policy_loss" in answer)) return null;
+    return camel<UpdateResult>(answer);
   }
 
   async getStats(): Promise<Stats> {
@@ -173,16 +173,16 @@ export class RLInterface {
         now = step.after;
       }
     }
-    const totalReward = steps.reduce((sum, each) => sum + each.reward, 0);
+    const totalReward = steps.reduce((sum, step) => sum + step.reward, 0);
     return { steps, totalReward, avgReward: steps.length ? totalReward / steps.length : 0 };
   }
 
-  /** Keep the present policy under a name of the registry (never a path). */
+  /** Save the current policy under a name in the registry (not a path). */
   async saveCheckpoint(name?: string): Promise<void> {
     await this.#client.request("POST /save", { body: name === undefined ? {} : { path: name } });
   }
 
-  /** Make a kept policy current; false if there is none by that name. Needs an admin key. */
+  /** Make a saved policy current; false if there is none of that name. Needs an admin key. */
   async loadCheckpoint(name: string): Promise<boolean> {
     try {
       await this.#client.request("POST /load", { body: { path: name } });
@@ -227,7 +227,7 @@ export interface TrainResult {
   maxReward: number;
 }
 
-/** Episodes and updates in turn. */
+/** Alternates episodes and updates. */
 export class RLTrainer {
   readonly rl: RLInterface;
   #stopped = false;
@@ -241,7 +241,7 @@ export class RLTrainer {
     return this.rl.startServer(options);
   }
 
-  /** Ends training after the present episode, and the server that `start` started. */
+  /** Ends training after the current episode, and stops the server that `start` started. */
   async stop(): Promise<void> {
     this.#stopped = true;
     await this.rl.stopServer();
@@ -259,7 +259,7 @@ export class RLTrainer {
       if (update) updates++;
       onProgress?.({ episode, numEpisodes, avgReward, update });
     }
-    const sum = rewards.reduce((total, each) => total + each, 0);
+    const sum = rewards.reduce((total, reward) => total + reward, 0);
     return {
       episodes: rewards.length,
       updates,

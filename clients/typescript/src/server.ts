@@ -4,15 +4,15 @@ import { Headway } from "./client.js";
 import { Unavailable } from "./errors.js";
 
 export interface ServerOptions {
-  /** The project's folder; the current one by default. Node's own temporary folder is a good place for trials. */
+  /** The project's folder; the current one by default. Use a temporary folder for experiments. */
   folder?: string;
   /** 0, the default: any free port. */
   port?: number;
   /** How Headway is started; `["headway"]` by default. */
   command?: string[];
-  /** With the loop that learns beside it (`headway up`); otherwise `headway serve` alone, which never trains. */
+  /** Also start the loop that learns (`headway up`); otherwise only `headway serve`, which never trains. */
   learning?: boolean;
-  /** How long it may take until the server answers. */
+  /** How long to wait until the server answers. */
   timeoutMs?: number;
 }
 
@@ -31,7 +31,7 @@ export class ServerProcess {
     this.#kill = kill;
   }
 
-  /** Starts `headway serve` (or `up`, to learn); rejects with code `not_started` or `not_healthy`, and leaves no process behind then. */
+  /** Starts `headway serve` (or `up`, to learn); rejects with code `not_started` or `not_healthy`, and then leaves no process behind. */
   static async start(options: ServerOptions = {}): Promise<ServerProcess> {
     const { spawn } = await node<typeof import("node:child_process")>("node:child_process");
     const { readFile } = await node<typeof import("node:fs/promises")>("node:fs/promises");
@@ -61,7 +61,7 @@ export class ServerProcess {
     }
   }
 
-  /** Stops it in order: what is being answered is answered. After `timeoutMs` it is killed. */
+  /** Stops it gracefully: open requests are answered. After `timeoutMs` it is killed. */
   async stop(timeoutMs = 6000): Promise<void> {
     process.removeListener("exit", this.#kill);
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
@@ -73,25 +73,25 @@ export class ServerProcess {
   }
 }
 
-/** The address that the server prints when it answers, or why it did not come so far. */
+/** The address that the server prints when it answers, or the reason why it does not. */
 function announced(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     let out = "";
-    let said = "";
+    let errors = "";
     child.stdout?.on("data", (chunk: Uint8Array) => {
       out += new TextDecoder().decode(chunk);
-      const found = /"url":\s*"([^"]+)"/.exec(out);
-      if (found?.[1]) resolve(found[1]);
+      const match = /"url":\s*"([^"]+)"/.exec(out);
+      if (match?.[1]) resolve(match[1]);
     });
     child.stderr?.on("data", (chunk: Uint8Array) => {
-      said = (said + new TextDecoder().decode(chunk)).slice(-2000);
+      errors = (errors + new TextDecoder().decode(chunk)).slice(-2000);
     });
     child.once("error", (cause) => {
-      const hint = "Install it (pip install headway), or say how it is started with `command`.";
+      const hint = "Install it (pip install headway), or set `command`.";
       reject(new Unavailable("Headway cannot be started.", { code: "not_started", hint, cause }));
     });
     child.once("close", (code) => {
-      const hint = (said || out).trim();
+      const hint = (errors || out).trim();
       reject(new Unavailable(`The server ended at once (exit status ${code}).`, { code: "not_started", hint }));
     });
   });
@@ -110,11 +110,11 @@ async function within<T>(ms: number, work: Promise<T>): Promise<T> {
 }
 
 function notHealthy(ms: number): Unavailable {
-  const hint = "Raise `timeoutMs`, or start `headway serve` by hand and look at what it says.";
+  const hint = "Raise `timeoutMs`, or start `headway serve` by hand and read its output.";
   return new Unavailable(`The server did not answer within ${ms} ms.`, { code: "not_healthy", hint });
 }
 
-/** A module of Node, asked for when it is needed, so that browsers and bundlers never see it. */
+/** A module of Node, loaded when it is needed, so that browsers and bundlers do not see it. */
 async function node<T>(name: string): Promise<T> {
   if (typeof process === "undefined" || !process.versions?.node) {
     const hint = "Start `headway serve` on a machine and connect with `url`.";

@@ -41,7 +41,7 @@ test("a decision is made, signalled and explained", async () => {
   assert.equal(found.outcome.reward, 0.5);
 });
 
-test("batches of decisions and signals are stored whole", async () => {
+test("batches of decisions and signals are atomic", async () => {
   const made = await headway.decideMany([1, 2, 3].map((n) => ({ task: "batch", text: `${n}`, candidates: ARMS })));
   assert.equal(new Set(made.map((each) => each.id)).size, 3);
   assert.equal(await headway.signals(made.map(({ id }) => ({ id, signals: { reward: 1 } }))), 3);
@@ -50,7 +50,7 @@ test("batches of decisions and signals are stored whole", async () => {
   assert.equal(await stored("batch"), 3);
 });
 
-test("an id of ours sorts by time and is taken as it is", async () => {
+test("a client's id sorts by time and is stored unchanged", async () => {
   assert.ok(decisionId(1_000) < decisionId(2_000));
   assert.match(decisionId(), /^dec_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/);
   const id = decisionId();
@@ -64,14 +64,14 @@ test("an id of ours sorts by time and is taken as it is", async () => {
   });
 });
 
-test("an episode ends, whatever its name", async () => {
+test("an episode with any name can be ended", async () => {
   const episode = "½ a? #1";
   await headway.decide("walk", "", ARMS, { episode });
   await headway.endEpisode("walk", episode, "truncated");
   await assert.rejects(headway.decide("walk", "", ARMS, { episode }), { code: "episode_ended" });
 });
 
-test("events tell what happens, and end when the loop is left", async () => {
+test("events report changes, and end when the loop is left", async () => {
   const names = [];
   for await (const event of headway.events()) {
     names.push(event.name);
@@ -83,7 +83,7 @@ test("events tell what happens, and end when the loop is left", async () => {
   for await (const event of headway.events({ signal: leaving.signal })) if (event.name === "hello") leaving.abort();
 });
 
-test("who decides is changed with the project's token only", async () => {
+test("only the project token changes the current policy", async () => {
   const pick = await headway.decide("change", "", ARMS);
   await assert.rejects(headway.rollback("change", { to: "uniform@0" }), (error) => {
     assert.ok(error instanceof NotAllowed);
@@ -115,14 +115,14 @@ test("errors carry code, hint and status, never the key", async () => {
   }
 });
 
-test("any route can be asked, typed by the document", async () => {
+test("any route can be called, typed by the document", async () => {
   const { reports } = await headway.request("GET /v1/reports", { query: { task: "route", days: 3 } });
   assert.equal(reports[0].task, "route");
   const document = await headway.request("GET /openapi.json", {});
   assert.ok(document.paths["/v1/decisions"]);
 });
 
-test("what is generated is what the live server says", () => {
+test("the generated types match the live server", () => {
   const script = fileURLToPath(new URL("../scripts/generate.mjs", import.meta.url));
   execFileSync(process.execPath, [script, "--check", `${server.url}/openapi.json`]);
 });
@@ -145,7 +145,7 @@ test("a decision whose answer is lost is stored once", async () => {
   }
 });
 
-test("what would count twice is not sent twice", async () => {
+test("a request that would count twice is not retried", async () => {
   const between = await network(server.url);
   try {
     await headway.decide("once", "", ARMS);
@@ -180,7 +180,7 @@ test("Retry-After is honoured up to a limit", async () => {
   }
 });
 
-test("a request that takes too long ends", async () => {
+test("a request that takes too long is cancelled", async () => {
   const slow = new Headway({
     url: server.url,
     timeoutMs: 5,

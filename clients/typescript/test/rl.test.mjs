@@ -13,7 +13,7 @@ const run = promisify(execFile);
 const VECTOR = [0.1, -0.2, 0.3];
 const STEP = { state: VECTOR, action: 2, reward: 1, nextState: VECTOR, done: false, logProb: -1.6, value: 0.1 };
 
-test("startServer starts a real server, and stopServer ends it", async () => {
+test("startServer starts a real server, and stopServer stops it", async () => {
   const { folder, remove } = await project();
   const rl = new RLInterface({ server: { command, folder, timeoutMs: 60_000 } });
   try {
@@ -42,7 +42,7 @@ test("a trainer trains a real server over HTTP, and checkpoints are names", { ti
   const words = ["alpha", "beta", "gamma", "delta"];
   const embed = (prompt) => words.map((word) => (prompt.includes(word) ? 1 : 0.1));
   const trainer = new RLTrainer({ embed, mutate: (prompt) => prompt, server: { command, folder, timeoutMs: 120_000 } });
-  // The mutation whose number is the word's place is the right one.
+  // The right mutation has the number of the word's place.
   trainer.rl.setRewardModel(({ before, action }) => (action.action === words.findIndex((word) => before.includes(word)) ? 1 : 0));
   const right = async () => {
     const found = await Promise.all(words.map((word) => trainer.rl.getActionDistribution(embed(word))));
@@ -81,7 +81,7 @@ test("the demo runs simulated, without a server", async () => {
   assert.ok(told.avgReward > 0.6, stdout);
 });
 
-test("the demo runs in full, against a server of its own", { timeout: 180_000 }, async () => {
+test("the demo runs against a server that it starts", { timeout: 180_000 }, async () => {
   const env = { ...process.env, HEADWAY_COMMAND: JSON.stringify(command), DEMO_EPISODES: "6" };
   const { stdout } = await run(process.execPath, ["demo/demo.mjs", "--full"], { cwd: new URL("..", import.meta.url), env });
   const told = JSON.parse(stdout.trim().split("\n").at(-1));
@@ -120,7 +120,7 @@ test("startServer fails if the server is not healthy in time, and leaves nothing
   await remove();
 });
 
-// A service that answers as the eight endpoints are documented, and remembers what it was sent.
+// A service that answers like the eight endpoints, and records the requests.
 async function service() {
   const stored = [];
   const answers = {
@@ -151,7 +151,7 @@ async function service() {
   return { url: `http://127.0.0.1:${http.address().port}`, stored, close };
 }
 
-test("the service's methods speak its bodies", async () => {
+test("the methods of the service send and read its bodies", async () => {
   const { url, stored, close } = await service();
   try {
     const rl = new RLInterface({ url, embed: (prompt) => [prompt.length, 1] });
@@ -172,7 +172,7 @@ test("the service's methods speak its bodies", async () => {
   }
 });
 
-test("a trainer plays episodes, updates between them and reports progress", async () => {
+test("a trainer runs episodes, updates between them and reports progress", async () => {
   const { url, stored, close } = await service();
   try {
     const trainer = new RLTrainer({ url, embed: (prompt) => [prompt.length], mutate: (prompt, kind) => `${prompt} ${kind}` });

@@ -1,4 +1,4 @@
-// A real Headway server over a temporary folder. HEADWAY_COMMAND (a JSON array) says how Headway is started.
+// A real Headway server over a temporary folder. HEADWAY_COMMAND (a JSON array) is the command that starts Headway.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
@@ -28,8 +28,8 @@ export async function started(toml = "") {
   };
 }
 
-// Stands between client and server. `fates` says what becomes of the next requests: "deliver", "lose" (nobody gets it),
-// "lose answer" (the server gets it, the client hears nothing), or { status, headers, body } (somebody else answers).
+// A proxy between client and server. `fates` controls the next requests: "deliver", "lose" (the server does not get it),
+// "lose answer" (the server gets it, the client gets no answer), or { status, headers, body } (the proxy answers).
 export async function network(target) {
   const fates = [];
   const seen = [];

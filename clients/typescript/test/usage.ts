@@ -1,4 +1,4 @@
-// Compiled, never run: what the types promise and what they refuse.
+// Compiled, not run: what the types accept and refuse.
 import { type DecisionAnswer, GateRefused, Headway, RLTrainer } from "../dist/index.js";
 
 export async function uses(headway: Headway): Promise<void> {
@@ -12,7 +12,7 @@ export async function uses(headway: Headway): Promise<void> {
   } catch (error) {
     if (error instanceof GateRefused) console.error(error.code, error.hint, fresh, mean);
   }
-  // @ts-expect-error a propensity is never up to the client
+  // @ts-expect-error a client cannot set a propensity
   await headway.decide("route", "text", ["small"], { propensity: 0.5 });
   // @ts-expect-error there is no such route
   await headway.request("GET /v1/nothing", {});
