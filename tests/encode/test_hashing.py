@@ -25,7 +25,7 @@ def test_a_text_alone_and_in_a_batch_are_equal_bit_for_bit(texts: list[str]) -> 
     plain = HashingEncoder(64)
     together = plain.encode(texts)
     assert together.dtype == np.float64
-    assert np.array_equal(together, np.vstack([plain.encode([each]) for each in texts]))
+    assert np.array_equal(together, np.vstack([plain.encode([text]) for text in texts]))
 
 
 @given(TEXTS)
@@ -55,9 +55,9 @@ def test_vectors_are_the_same_in_every_process(root: Path) -> None:
 
 def test_the_numbers_themselves_do_not_change_without_a_new_version() -> None:
     plain = HashingEncoder(16)
-    found = plain.encode(["small large small"])[0].tolist()
+    vector = plain.encode(["small large small"])[0].tolist()
     assert plain.version == "hashing-1-w16"
-    assert {place: round(value, 6) for place, value in enumerate(found) if value} == {0: 0.83205, 10: -0.5547}
+    assert {place: round(value, 6) for place, value in enumerate(vector) if value} == {0: 0.83205, 10: -0.5547}
 
 
 def test_case_and_composition_of_characters_do_not_matter() -> None:
@@ -120,8 +120,8 @@ def test_the_cache_is_safe_from_many_threads() -> None:
     cached = CachedEncoder(HashingEncoder(), MemoryCache(16))
     texts = [f"word{i % 40} other{i % 7}" for i in range(400)]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda text: cached.encode([text])[0], texts))
-    assert np.array_equal(np.stack(found), plain.encode(texts))
+        vectors = list(pool.map(lambda text: cached.encode([text])[0], texts))
+    assert np.array_equal(np.stack(vectors), plain.encode(texts))
 
 
 def test_importing_the_room_does_not_import_numpy(root: Path) -> None:

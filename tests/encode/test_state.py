@@ -60,7 +60,7 @@ def test_one_row_and_a_batch_agree_and_json_brings_everything_back(
     assert again == features
     rows = features.vectors(asked, text)
     assert rows.shape == (len(asked), features.width) == (len(asked), len(features.names))
-    assert np.array_equal(rows, np.stack([_vector(again, each, text) for each in asked]))
+    assert np.array_equal(rows, np.stack([_vector(again, situation, text) for situation in asked]))
     assert np.array_equal(rows, np.rint(rows / GRID) * GRID)
     assert (np.abs(rows) <= LIMIT).all()
     assert (rows[:, 0] == 1.0).all()
@@ -120,7 +120,7 @@ def test_nan_and_infinity_are_refused_when_fitting_and_when_asked(bad: float) ->
         fit([_of(a=bad)])
     assert error.value.code == "not_finite"
     features = fit([_of(a=1.0, b=0.0), _of(a=2.0, b=1.0)])
-    for ask in (lambda each: features.vectors([each]), lambda each: features.vectors([each, each])):
+    for ask in (lambda item: features.vectors([item]), lambda item: features.vectors([item, item])):
         with pytest.raises(InvalidInput, match="'a'") as error:
             ask(_of(a=bad, b=1.0))
         assert error.value.code == "not_finite"

@@ -35,9 +35,9 @@ def test_it_tells_numbers_from_words_and_code_from_prose() -> None:
 
 @given(st.text(max_size=400))
 def test_no_text_gives_anything_but_small_finite_numbers(text: str) -> None:
-    found = StructureEncoder().encode([text])
-    assert np.isfinite(found).all()
-    assert np.abs(found).max() <= 0.4 + 1e-12
+    vectors = StructureEncoder().encode([text])
+    assert np.isfinite(vectors).all()
+    assert np.abs(vectors).max() <= 0.4 + 1e-12
 
 
 def test_joined_encoders_stand_side_by_side_and_are_found_again_by_version() -> None:

@@ -93,7 +93,7 @@ def test_processes_share_it(tmp_path: Path) -> None:
     )
     file = tmp_path / "vectors.db"
     running = [subprocess.Popen([sys.executable, "-c", script, file, str(1000 * n)]) for n in range(3)]
-    assert [each.wait(60) for each in running] == [0, 0, 0]
+    assert [process.wait(60) for process in running] == [0, 0, 0]
     cache = DiskCache(file)
     keys = [(1000 * p + n).to_bytes(16, "little") for p in range(3) for n in range(200)]
     assert len(cache.get_many(keys)) == 600

@@ -24,11 +24,11 @@ def fill(ground: Ground, n: int = 60) -> None:
     ground.add(*made)
     ground.add(make(episode="e", role="coder", seed=2**64 - 1), make(episode="e", text="", assigned="bandit@4f2a"))
     ground.store.end_episode("route", "e", "truncated", 9.5)
-    for number, each in enumerate(made):
-        ground.store.signal([Signal(subject=each.id, name="solved", value=number / 7, at=1.0, label="\\N")])
+    for number, decision in enumerate(made):
+        ground.store.signal([Signal(subject=decision.id, name="solved", value=number / 7, at=1.0, label="\\N")])
         if number % 3 == 0:
-            ground.store.signal([Signal(subject=each.id, name="solved", value=-0.0, at=2.0, rater="bob")])
-            ground.store.signal([Signal(subject=each.id, name="solved", value=0.1 + number, at=2.0)])
+            ground.store.signal([Signal(subject=decision.id, name="solved", value=-0.0, at=2.0, rater="bob")])
+            ground.store.signal([Signal(subject=decision.id, name="solved", value=0.1 + number, at=2.0)])
 
     def judge(_seq, signals, _age):
         return Outcome(status="rewarded", reward=sum(signals.values()))
@@ -45,28 +45,28 @@ def fill(ground: Ground, n: int = 60) -> None:
 
 
 def everything(database: Database) -> dict[str, list[tuple[object, ...]]]:
-    found = {
+    tables = {
         name: database.query(f"SELECT {', '.join(table.columns)} FROM {name} ORDER BY {', '.join(table.key)}")
         for name, table in database.tables().items()
     }
     with database.transaction() as connection:
         numbered = [name for name, table in database.tables().items() if table.numbered]
-        found["counters"] = [(name, database.counter(connection, name)) for name in numbered]
-    return found
+        tables["counters"] = [(name, database.counter(connection, name)) for name in numbered]
+    return tables
 
 
 @pytest.fixture
 def shared(postgres) -> Database:
-    found = open_database(postgres.store())
-    yield found
-    found.close()
+    store = open_database(postgres.store())
+    yield store
+    store.close()
 
 
 @pytest.fixture
 def back(tmp_path: Path) -> Database:
-    found = open_database(tmp_path / "back.db")
-    yield found
-    found.close()
+    store = open_database(tmp_path / "back.db")
+    yield store
+    store.close()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from headway.observe import details
 from headway.observe.copy_store import copy
 from headway.observe.database import open_database
 from headway.observe.erase import DeletionFilter, erase, plan_deletion
-from headway.observe.export import Wanted, export
+from headway.observe.export import ExportFilter, export
 from headway.observe.query import Query
 from headway.project import Project
 from tests.observe.conftest import CONFIGS, lay, make
@@ -73,7 +73,7 @@ def test_a_detail_over_one_mebibyte_is_refused_with_its_size(ground):
     with pytest.raises(InvalidInput) as error:
         ground.store.keep_details(made.id, "proxy", "answer", bytes(details.LARGEST + 1))
     assert error.value.code == "detail_too_large"
-    assert "1,048,577 bytes; at most 1,048,576" in error.value.message
+    assert "1,048,577 bytes; the limit is 1,048,576" in error.value.message
 
 
 def test_the_details_of_one_decision_are_bounded_together(ground, monkeypatch):
@@ -101,9 +101,9 @@ def test_deleting_a_decision_deletes_its_details_and_no_others(ground, by):
     for made in (gone, stays):
         ground.store.keep_details(made.id, "proxy", "answer", SECRET)
     wanted = DeletionFilter(**{by: {"decision": gone.id, "before": 1e9, "episode": "e"}[by]})
-    found = plan_deletion(ground.database, wanted)
+    matched = plan_deletion(ground.database, wanted)
     with ground.database.transaction() as connection:
-        assert erase(connection, wanted, found)["details"] == 1
+        assert erase(connection, wanted, matched)["details"] == 1
     assert ground.query.details(gone.id, "proxy") == {}
     assert ground.query.details(stays.id, "proxy") == {"answer": SECRET}
 
@@ -113,9 +113,9 @@ def test_a_deleted_detail_is_gone_from_the_disk(ground):
     (made,) = ground.add(make())
     ground.store.keep_details(made.id, "proxy", "answer", SECRET * 1000)
     wanted = DeletionFilter(decision=made.id)
-    found = plan_deletion(ground.database, wanted)
+    matched = plan_deletion(ground.database, wanted)
     with ground.database.transaction() as connection:
-        erase(connection, wanted, found)
+        erase(connection, wanted, matched)
     ground.database.purge()
     assert not any(SECRET in file.read_bytes() for file in ground.folder.iterdir() if file.is_file())
 
@@ -140,14 +140,14 @@ def test_details_are_copied_to_postgresql_and_back(tmp_path, postgres):
     here = lay(tmp_path / "headway.db")
     there, back = open_database(postgres.store()), open_database(tmp_path / "back.db")
     made = here.add(*[make() for _ in range(5)])
-    for number, each in enumerate(made):
-        here.store.keep_details(each.id, "proxy", "answer", ANSWER[number:])
-        here.store.keep_details(each.id, "demo", "naïve ✓", bytes([number]))
+    for number, store in enumerate(made):
+        here.store.keep_details(store.id, "proxy", "answer", ANSWER[number:])
+        here.store.keep_details(store.id, "demo", "naïve ✓", bytes([number]))
     assert copy(here.database, there, size=3).rows["details"] == 10
     copy(there, back, size=4)
-    for number, each in enumerate(made):
-        assert Query(there).details(each.id, "proxy") == {"answer": ANSWER[number:]}
-        assert Query(back).details(each.id, "demo") == {"naïve ✓": bytes([number])}
+    for number, store in enumerate(made):
+        assert Query(there).details(store.id, "proxy") == {"answer": ANSWER[number:]}
+        assert Query(back).details(store.id, "demo") == {"naïve ✓": bytes([number])}
     here.store.keep_details(made[0].id, "proxy", "answer", b"changed")
     assert copy(here.database, there).written == 1
     for database in (there, back, here.database):
@@ -159,8 +159,8 @@ def test_details_are_copied_to_postgresql_and_back(tmp_path, postgres):
 def test_a_page_of_a_copy_ends_by_bytes_too(ground, tmp_path, monkeypatch):
     monkeypatch.setattr("headway.observe.copy_store._PAGE_BYTES", 3000)
     target = open_database(tmp_path / "target.db")
-    for each in ground.add(*[make() for _ in range(6)]):
-        ground.store.keep_details(each.id, "proxy", "answer", ANSWER)
+    for decision in ground.add(*[make() for _ in range(6)]):
+        ground.store.keep_details(decision.id, "proxy", "answer", ANSWER)
     pages = []
     copy(ground.database, target, progress=lambda what, done, _: pages.append(done) if what == "copy" else None)
     assert count(target) == 6
@@ -177,7 +177,7 @@ def exported(folder, name):
         project.store.keep_details(first, "demo", "note", b"text")
         path = folder / name
         kind = path.suffix[1:]
-        manifest = export(project.database, project.query, path, Wanted(), now=1.0, format=kind)
+        manifest = export(project.database, project.query, path, ExportFilter(), now=1.0, format=kind)
     return path, manifest, first, second
 
 
@@ -203,7 +203,7 @@ def test_a_format_of_another_program_holds_no_details(tmp_path):
             project.database,
             project.query,
             tmp_path / "out.txt",
-            Wanted(),
+            ExportFilter(),
             now=1.0,
             format="theirs",
             writer=lambda _file, _database, _left_out: lines.extend,

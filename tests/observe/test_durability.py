@@ -93,10 +93,10 @@ def check_all_there(place: Path | str, ids: list[str]) -> None:
     decisions = f"SELECT COUNT(*) FROM decisions WHERE id = {mark}"
     signals = f"SELECT COUNT(*) FROM signals WHERE subject = {mark}"
     with contextlib.closing(connection):
-        for each in ids:
-            raw = bytes.fromhex(each[4:])
-            assert connection.execute(decisions, (raw,)).fetchone() == (1,), each
-            assert connection.execute(signals, (raw,)).fetchone() == (1,), each
+        for identifier in ids:
+            raw = bytes.fromhex(identifier[4:])
+            assert connection.execute(decisions, (raw,)).fetchone() == (1,), identifier
+            assert connection.execute(signals, (raw,)).fetchone() == (1,), identifier
 
 
 def test_a_killed_writer_loses_nothing_that_it_acknowledged(place, engine):
@@ -112,7 +112,7 @@ def test_two_hundred_killed_writers_lose_nothing(place):
 def test_two_processes_write_at_once_and_lose_and_duplicate_nothing(place, engine):
     each_writes = 1500 if engine == "sqlite" else 400
     both = [start(place, each_writes) for _ in range(2)]
-    ids = [each for process in both for each in acknowledged(process)]
+    ids = [line for process in both for line in acknowledged(process)]
     assert [process.wait() for process in both] == [0, 0]
     assert len(set(ids)) == 2 * each_writes
     check_all_there(place, ids)
@@ -128,7 +128,7 @@ def test_two_processes_write_twenty_thousand_decisions(place):
         reader.start()
     for reader in readers:
         reader.join()
-    ids = [each for process in both for each in process.said]
+    ids = [line for process in both for line in process.said]
     assert [process.wait() for process in both] == [0, 0]
     assert len(set(ids)) == 20_000
     check_all_there(place, ids)
@@ -175,16 +175,16 @@ def test_threads_share_commits_and_lose_nothing(ground, decision):
     made = [[decision() for _ in range(100)] for _ in range(8)]
 
     def work(mine):
-        for each in mine:
-            ground.add(each)
-            ground.store.signal([Signal(subject=each.id, name="solved", value=1.0, at=1.0)])
+        for identifier in mine:
+            ground.add(identifier)
+            ground.store.signal([Signal(subject=identifier.id, name="solved", value=1.0, at=1.0)])
 
     threads = [threading.Thread(target=work, args=(mine,)) for mine in made]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    ids = [each.id for mine in made for each in mine]
+    ids = [identifier.id for mine in made for identifier in mine]
     check_all_there(ground.place, ids)
     assert ground.query.counts("route").decisions == 800
 
@@ -199,8 +199,8 @@ def test_an_event_loop_writes_through_futures(ground, decision):
         return await asyncio.gather(*[one() for _ in range(500)])
 
     ids = asyncio.run(many())
-    for each in ids:
-        ground.store.signal([Signal(subject=each, name="solved", value=1.0, at=1.0)])
+    for identifier in ids:
+        ground.store.signal([Signal(subject=identifier, name="solved", value=1.0, at=1.0)])
     check_all_there(ground.place, ids)
 
 

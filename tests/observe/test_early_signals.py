@@ -22,9 +22,9 @@ DAY = 86_400.0
 @pytest.fixture
 def scene(place: Path | str) -> Iterator[SimpleNamespace]:
     ground = lay(place)
-    found = SimpleNamespace(now=1_700_000_000.0, ground=ground)
-    found.store = Store(ground.database, ground.writer, lambda: found.now)
-    yield found
+    scene = SimpleNamespace(now=1_700_000_000.0, ground=ground)
+    scene.store = Store(ground.database, ground.writer, lambda: scene.now)
+    yield scene
     ground.writer.close()
     ground.database.close()
 
@@ -64,8 +64,8 @@ def test_what_nobody_came_for_within_a_day_goes(scene: SimpleNamespace) -> None:
 def test_one_rater_cannot_lay_down_signals_without_end(scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(early_signals, "MOST", 3)
     waiting = [make() for _ in range(3)]
-    for each in waiting:
-        give(scene, each.id)
+    for signal in waiting:
+        give(scene, signal.id)
     with pytest.raises(Busy) as error:
         give(scene, make().id)
     assert error.value.code == "too_many_early"

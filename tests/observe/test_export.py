@@ -15,7 +15,7 @@ import pytest
 import headway
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput, MissingExtra
 from headway.observe.distribution import distribution
-from headway.observe.export import FORMATS, Wanted, export
+from headway.observe.export import FORMATS, ExportFilter, export
 from headway.project import Project
 
 
@@ -54,7 +54,7 @@ def project(tmp_path: Path, environ: dict[str, str]) -> Any:
 
 def write(project: Project, path: Path, **wanted: Any) -> dict[str, Any]:
     options = {name: wanted.pop(name) for name in ("format", "overwrite") if name in wanted}
-    return export(project.database, project.query, path, Wanted(**wanted), now=2e6, version="1", **options)
+    return export(project.database, project.query, path, ExportFilter(**wanted), now=2e6, version="1", **options)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -73,12 +73,12 @@ def test_every_decision_comes_out_with_its_signals_and_outcome(project: Project,
     assert row["seed"] == stored.seed
     assert row["candidates"] == ["a", {"name": "b", "cost": 0.5}]
     assert (row["status"], row["reward"], row["state"]) == ("rewarded", 5 / 30, {"x": 5.0, "kind": "k"})
-    assert [(each["name"], each["value"], each["rater"]) for each in row["signals"]] == [
+    assert [(signal["name"], signal["value"], signal["rater"]) for signal in row["signals"]] == [
         ("reward", 5 / 30, "ann"),
         ("cost", 0.5, ""),
     ]
-    assert [each["name"] for each in by_text["ask 3"]["signals"]] == ["reward"], "a withdrawn signal does not count"
-    assert [each["name"] for each in by_text["ask 7"]["episode_signals"]] == ["stars"]
+    assert [signal["name"] for signal in by_text["ask 3"]["signals"]] == ["reward"], "a withdrawn signal does not count"
+    assert [signal["name"] for signal in by_text["ask 7"]["episode_signals"]] == ["stars"]
     assert (by_text["ask 25"]["status"], by_text["ask 25"]["reward"]) == ("pending", None)
 
 
@@ -94,7 +94,7 @@ def test_the_manifest_counts_and_hashes_the_file(project: Project, tmp_path: Pat
     assert manifest["by_status"] == {"pending": 10, "rewarded": 20}
     assert manifest["by_reward_version"] == {project.rewards("route").version: 20, "none": 10}
     assert path.stat().st_mode & 0o777 == 0o600
-    assert sorted(each.name for each in tmp_path.iterdir() if each.is_file()) == [
+    assert sorted(file.name for file in tmp_path.iterdir() if file.is_file()) == [
         "all.jsonl",
         "all.jsonl.manifest.json",
     ]
@@ -175,7 +175,7 @@ def test_a_failure_half_way_leaves_no_file_behind(
     folder = tmp_path / "out"
     folder.mkdir()
     with pytest.raises(HeadwayError) as error:
-        export(project.database, project.query, folder / "x", Wanted(), format=kind, now=0.0, progress=broken)
+        export(project.database, project.query, folder / "x", ExportFilter(), format=kind, now=0.0, progress=broken)
     assert error.value.code == "disk_full"
     assert not list(folder.iterdir())
 
@@ -201,10 +201,10 @@ CHILD = """
 import resource, sys
 from pathlib import Path
 from headway.project import Project
-from headway.observe.export import Wanted, export
+from headway.observe.export import ExportFilter, export
 with Project(Path(sys.argv[1])) as project:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    export(project.database, project.query, Path(sys.argv[2]), Wanted(), now=0.0, format=sys.argv[3])
+    export(project.database, project.query, Path(sys.argv[2]), ExportFilter(), now=0.0, format=sys.argv[3])
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
@@ -231,31 +231,31 @@ def test_memory_is_bounded(tmp_path: Path, format: str, most: float) -> None:
 
 
 def test_rewards_are_counted_by_role_source_action_and_rater(project: Project) -> None:
-    found = distribution(project.database, project.query, "route", low=-1.0, high=1.0)
+    spreads = distribution(project.database, project.query, "route", low=-1.0, high=1.0)
     rows = [row for row in project.query.settled("route") if row.reward is not None]
     rewards = [row.reward for row in rows if row.reward is not None]
-    whole = found.whole
+    whole = spreads.whole
     assert (whole.decisions, whole.n, whole.pending, whole.rewarded) == (20, len(rows), 20 - len(rows), len(rows))
     assert whole.mean == pytest.approx(sum(rewards) / len(rewards))
     mean = sum(rewards) / len(rewards)
-    assert whole.std == pytest.approx((sum((each - mean) ** 2 for each in rewards) / (len(rewards) - 1)) ** 0.5)
+    assert whole.std == pytest.approx((sum((reward - mean) ** 2 for reward in rewards) / (len(rewards) - 1)) ** 0.5)
     assert (whole.low, whole.high) == (min(rewards), max(rewards))
     assert sum(whole.bins) == len(rows)
     for reward in rewards:
-        place = sum(1 for edge in found.edges[1:-1] if edge <= reward + 1e-12)
+        place = sum(1 for edge in spreads.edges[1:-1] if edge <= reward + 1e-12)
         assert whole.bins[place] > 0
     for kind, name_of in (
         ("role", lambda row: row.decision.situation.role or "none"),
         ("source", lambda row: row.decision.source),
         ("action", lambda row: row.decision.action),
     ):
-        for name, spread in found.groups[kind].items():
+        for name, spread in spreads.groups[kind].items():
             mine = [row.reward for row in rows if name_of(row) == name]
             assert spread.n == len(mine)
             assert spread.mean == (pytest.approx(sum(mine) / len(mine)) if mine else None)
-        assert sum(spread.decisions for spread in found.groups[kind].values()) == 20
-    assert found.raters["ann", "reward"].n == len(rows)
-    assert set(found.raters) == {("ann", "reward"), ("unnamed", "cost")}
+        assert sum(spread.decisions for spread in spreads.groups[kind].values()) == 20
+    assert spreads.raters["ann", "reward"].n == len(rows)
+    assert set(spreads.raters) == {("ann", "reward"), ("unnamed", "cost")}
 
 
 def test_the_ends_of_the_range_fall_into_the_first_and_the_last_bin(tmp_path: Path, environ: dict[str, str]) -> None:
@@ -263,5 +263,5 @@ def test_the_ends_of_the_range_fall_into_the_first_and_the_last_bin(tmp_path: Pa
         for reward in (-1.0, 1.0, -1.0, 1.0, 1.0):
             project.signal(project.decide("route", "x", ["a", "b"]).id, reward=reward)
         project.settle("route")
-        found = distribution(project.database, project.query, "route", low=-1.0, high=1.0)
-    assert (found.whole.bins[0], found.whole.bins[-1], sum(found.whole.bins)) == (2, 3, 5)
+        rewards = distribution(project.database, project.query, "route", low=-1.0, high=1.0)
+    assert (rewards.whole.bins[0], rewards.whole.bins[-1], sum(rewards.whole.bins)) == (2, 3, 5)

@@ -18,18 +18,18 @@ from headway.observe.keys import Keys, digest_of
 
 @pytest.fixture
 def database(place: Path | str) -> Iterator[Database]:
-    found = open_database(place)
-    yield found
-    found.close()
+    store = open_database(place)
+    yield store
+    store.close()
 
 
 def test_a_key_is_stored_as_its_hash_alone(database: Database, tmp_path: Path) -> None:
     secret = Keys(database).add("agent", ["signal", "decide"], now=100.0, expires=200.0)
-    (found,) = Keys(database).list()
-    assert (found.name, found.scopes, found.created, found.expires) == ("agent", ("decide", "signal"), 100.0, 200.0)
-    assert found.sha256 == digest_of(secret)
-    assert found.valid(199.0)
-    assert not found.valid(200.0)
+    (key,) = Keys(database).list()
+    assert (key.name, key.scopes, key.created, key.expires) == ("agent", ("decide", "signal"), 100.0, 200.0)
+    assert key.sha256 == digest_of(secret)
+    assert key.valid(199.0)
+    assert not key.valid(200.0)
     assert all(secret.encode() not in path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
     assert secret not in repr(database.query("SELECT * FROM keys"))
 
@@ -38,9 +38,9 @@ def test_rotating_replaces_the_secret_and_keeps_name_scopes_and_end(database: Da
     keys = Keys(database)
     first = keys.add("agent", ["decide"], now=100.0, expires=200.0)
     second = keys.rotate("agent", now=150.0)
-    (found,) = keys.list()
+    (key,) = keys.list()
     assert first != second
-    assert (found.sha256, found.scopes, found.expires) == (digest_of(second), ("decide",), 200.0)
+    assert (key.sha256, key.scopes, key.expires) == (digest_of(second), ("decide",), 200.0)
     keys.rotate("agent", now=150.0, expires=300.0)
     assert keys.list()[0].expires == 300.0
 
@@ -94,11 +94,11 @@ def test_a_job_whose_worker_fell_silent_is_given_to_another(database: Database) 
     taken = jobs.claim("w2", now=20.0, lease_s=10.0)
     assert taken is not None
     assert (taken.worker, taken.done, taken.total) == ("w2", 5, 10)
-    with pytest.raises(Conflict, match="not this worker's"):
+    with pytest.raises(Conflict, match="no longer holds the lease"):
         jobs.finish(seq, {"policy": "x"}, worker="w1", now=21.0)
     jobs.finish(seq, {"policy": "y"}, worker="w2", now=22.0)
-    found = jobs.get(seq)
-    assert (found.state, found.result, found.ended) == ("done", {"policy": "y"}, 22.0)
+    job = jobs.get(seq)
+    assert (job.state, job.result, job.ended) == ("done", {"policy": "y"}, 22.0)
     with pytest.raises(Conflict):
         jobs.finish(seq, {}, worker="w2", now=23.0)
     with pytest.raises(UnknownName):

@@ -75,19 +75,19 @@ def test_with_it_the_second_writer_waits_and_no_row_is_lost(ground, place):
     others = [threading.Thread(target=quickly), threading.Thread(target=settled, args=(settler,))]
     waiting = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
     until = time.monotonic() + 20
-    for count, each in enumerate(others, 1):
-        each.start()
+    for count, thread in enumerate(others, 1):
+        thread.start()
         while ground.database.query(waiting)[0][0] < count:
             assert time.monotonic() < until, "a writer did not wait"
     go_on.set()
-    for each in (slow, *others):
-        each.join()
+    for thread in (slow, *others):
+        thread.join()
     assert order == ["slow", "quick"]
     settled(ground)
-    assert [ground.query.outcome(each).status for each in (first, second)] == ["rewarded", "rewarded"]
-    for each in (other, settler):
-        each.writer.close()
-        each.database.close()
+    assert [ground.query.outcome(decision).status for decision in (first, second)] == ["rewarded", "rewarded"]
+    for store in (other, settler):
+        store.writer.close()
+        store.database.close()
 
 
 def test_a_batch_has_numbers_without_gaps_after_one_that_was_rolled_back(ground):
@@ -96,9 +96,9 @@ def test_a_batch_has_numbers_without_gaps_after_one_that_was_rolled_back(ground)
     with pytest.raises(Conflict):
         ground.add(make(), make(id=made.id, text="other"))
     batch = ground.add(make(), make(), make())
-    assert [each.seq for each in batch] == list(range(batch[0].seq, batch[0].seq + 3))
+    assert [decision.seq for decision in batch] == list(range(batch[0].seq, batch[0].seq + 3))
     assert batch[0].seq > stored.seq
-    assert [ground.query.decision(each.id).seq for each in batch] == [each.seq for each in batch]
+    assert [ground.query.decision(decision.id).seq for decision in batch] == [decision.seq for decision in batch]
 
 
 def test_the_version_moves_with_every_commit_of_others_even_if_a_later_one_was_quicker(ground, place):
@@ -106,8 +106,8 @@ def test_the_version_moves_with_every_commit_of_others_even_if_a_later_one_was_q
         slow.execute("INSERT INTO names (kind, name) VALUES ('x', 'slow')")
         quick.execute("INSERT INTO names (kind, name) VALUES ('x', 'quick')")
         seen = [ground.database.version()]
-        for each in (quick, slow):
-            each.commit()
+        for writer in (quick, slow):
+            writer.commit()
             seen.append(ground.database.version())
     assert len(set(seen)) == 3
     assert ground.database.version() == ground.database.version()
@@ -126,7 +126,7 @@ def test_a_server_that_restarts_is_said_to_be_away_and_loses_nothing(tmp_path):
             assert error.value.code in ("store_unreachable", "store_unavailable")
             assert error.value.hint
         futures = [ground.store.submit_decisions([make()], {"c0": "{}"}) for _ in range(300)]
-        assert all(isinstance(each.exception(30), Unavailable) for each in futures), "said to each, and quickly"
+        assert all(isinstance(future.exception(30), Unavailable) for future in futures), "said to each, and quickly"
         server.start()
         until = time.monotonic() + 20
         while True:  # for a second after a failure nobody tries to connect again
@@ -140,7 +140,7 @@ def test_a_server_that_restarts_is_said_to_be_away_and_loses_nothing(tmp_path):
         server.start()
         ground.add(make())  # a connection that was idle when the server restarted is replaced without a word
         assert ground.query.counts("route").decisions == 24
-        assert [ground.query.decision(each.id).id for each in (first, second)] == [first.id, second.id]
+        assert [ground.query.decision(decision.id).id for decision in (first, second)] == [first.id, second.id]
         ground.writer.close()
         ground.database.close()
 
@@ -185,10 +185,11 @@ def test_a_password_is_used_and_never_shown(guarded, tmp_path, caplog):
         with pytest.raises(HeadwayError) as error:
             open_database(wrong)
         errors.append(error.value)
-    assert [each.code for each in errors] == ["store_refused", "store_missing", "settings_bad_value"]
-    for each in errors:
-        assert each.hint
-        shown += [str(each), repr(each), repr(each.__cause__), repr(each.__context__) if each.__cause__ else ""]
+    assert [error.code for error in errors] == ["store_refused", "store_missing", "settings_bad_value"]
+    for failure in errors:
+        assert failure.hint
+        shown += [str(failure), repr(failure), repr(failure.__cause__)]
+        shown += [repr(failure.__context__) if failure.__cause__ else ""]
     for text in shown:
         assert not any(part in text for part in (SECRET, "pa55", "pa66", "w%40rd"))
 
@@ -225,7 +226,7 @@ def test_a_role_without_rights_is_refused_with_the_grant(postgres, guarded):
 def test_a_missing_driver_names_the_extra(monkeypatch):
     import sys
 
-    for name in [each for each in sys.modules if each.startswith(("psycopg", "headway.observe.postgres"))]:
+    for name in [module for module in sys.modules if module.startswith(("psycopg", "headway.observe.postgres"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(HeadwayError) as error:
@@ -247,16 +248,16 @@ def test_one_loop_learns_for_all_who_share_the_store(place):
         assert error.value.code == "already_running"
     with alone(there, "headway watch"):
         pass
-    for each in (here, there):
-        each.close()
+    for project in (here, there):
+        project.close()
 
 
 def test_two_stores_in_one_database_do_not_wait_for_each_other(postgres):
     here, there = open_database(postgres.store()), open_database(postgres.store())
     with here.transaction(), there.transaction() as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
-    for each in (here, there):
-        each.close()
+    for store in (here, there):
+        store.close()
 
 
 def test_a_sequence_that_fell_behind_is_found_by_the_check(ground):
@@ -264,6 +265,6 @@ def test_a_sequence_that_fell_behind_is_found_by_the_check(ground):
     assert ground.database.check() == []
     with ground.database.transaction() as connection:
         ground.database.advance(connection, "decisions", 1)
-    (found,) = ground.database.check()
-    assert "decisions" in found
-    assert "2" in found
+    (problem,) = ground.database.check()
+    assert "decisions" in problem
+    assert "2" in problem

@@ -75,8 +75,8 @@ def test_many_pages_keep_their_raters_apart(ground, decision):
     names = [("ann", "bob", "")[place % 3] for place in range(len(made))]
     ground.store.signal(
         [
-            Signal(subject=each.id, name="solved", value=1.0, rater=name, at=1.0)
-            for each, name in zip(made, names, strict=True)
+            Signal(subject=decision.id, name="solved", value=1.0, rater=name, at=1.0)
+            for decision, name in zip(made, names, strict=True)
         ]
     )
     run(ground)

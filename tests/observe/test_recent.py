@@ -8,57 +8,57 @@ from statistics import fmean, stdev
 
 import pytest
 
-from headway.observe.recent import Mean, recent
+from headway.observe.recent import RunningMean, recent
 from headway.project import Project
 
 
 @pytest.fixture
 def project(tmp_path: Path, environ: dict[str, str]) -> Project:
-    found = Project(tmp_path, environ=environ, seed=3)
+    opened = Project(tmp_path, environ=environ, seed=3)
     random = Random(3)
     for number in range(130):
-        pick = found.decide("route", f"ask {number}", ["small", "large"])
+        pick = opened.decide("route", f"ask {number}", ["small", "large"])
         if number % 10:
-            found.signal(pick.id, reward=random.random(), cost_usd=0.1 if pick.action == "small" else 0.5)
-    found.settle("route")
-    return found
+            opened.signal(pick.id, reward=random.random(), cost_usd=0.1 if pick.action == "small" else 0.5)
+    opened.settle("route")
+    return opened
 
 
 def test_sums_are_those_of_the_latest_decisions(project: Project) -> None:
     with project:
-        found = recent(project.database, project.query, "route", window=100, points=4)
+        summary = recent(project.database, project.query, "route", window=100, points=4)
         rows = list(project.query.settled("route", signals=True))[-100 + 10 :]
-        latest = {each.id for each in project.query.latest("route", 100)}
+        latest = {decision.id for decision in project.query.latest("route", 100)}
     rows = [row for row in rows if row.decision.id in latest]
-    assert (found.total, sum(each.decisions for each in found.actions), found.signals) == (
+    assert (summary.total, sum(action.decisions for action in summary.actions), summary.signals) == (
         130,
         100,
         ["cost_usd", "reward"],
     )
-    for part in found.actions:
+    for part in summary.actions:
         rewards = [row.reward for row in rows if row.decision.action == part.name and row.reward is not None]
         assert part.reward.value == pytest.approx(fmean(rewards))
         assert part.reward.interval is not None
         assert part.reward.interval[1] - fmean(rewards) == pytest.approx(1.96 * stdev(rewards) / len(rewards) ** 0.5)
         assert part.signals["cost_usd"].value == pytest.approx(0.1 if part.name == "small" else 0.5)
-    assert [part.name for part in found.policies] == ["uniform@0"]
+    assert [part.name for part in summary.policies] == ["uniform@0"]
 
 
 def test_buckets_end_with_the_newest_decision_and_only_the_oldest_may_be_smaller(project: Project) -> None:
     with project:
-        found = recent(project.database, project.query, "route", window=130, points=4)
+        summary = recent(project.database, project.query, "route", window=130, points=4)
         few = recent(project.database, project.query, "route", window=45, points=60)
-    assert [(each.upto, each.decisions) for each in found.trend] == [(31, 31), (64, 33), (97, 33), (130, 33)]
-    assert all(each.away / each.decisions == pytest.approx(0.5) for each in found.trend)
-    assert [(each.upto, each.decisions) for each in few.trend] == [(110, 20), (130, 20)]
+    assert [(bucket.upto, bucket.decisions) for bucket in summary.trend] == [(31, 31), (64, 33), (97, 33), (130, 33)]
+    assert all(bucket.away / bucket.decisions == pytest.approx(0.5) for bucket in summary.trend)
+    assert [(bucket.upto, bucket.decisions) for bucket in few.trend] == [(110, 20), (130, 20)]
 
 
 def test_nothing_is_summed_up_to_nothing(tmp_path: Path, environ: dict[str, str]) -> None:
     with Project(tmp_path, environ=environ) as project:
-        found = recent(project.database, project.query, "route", window=100, points=10)
-    assert (found.total, found.trend, found.actions, found.signals) == (0, [], [], [])
-    assert Mean().value is None
-    assert Mean().interval is None
+        summary = recent(project.database, project.query, "route", window=100, points=10)
+    assert (summary.total, summary.trend, summary.actions, summary.signals) == (0, [], [], [])
+    assert RunningMean().value is None
+    assert RunningMean().interval is None
 
 
 def test_a_withdrawn_signal_is_not_summed(tmp_path: Path, environ: dict[str, str]) -> None:
@@ -67,6 +67,6 @@ def test_a_withdrawn_signal_is_not_summed(tmp_path: Path, environ: dict[str, str
         project.signal(pick.id, reward=1.0)
         project.withdraw(pick.id, "reward")
         project.settle("route")
-        found = recent(project.database, project.query, "route", window=100, points=10)
-    assert found.signals == []
-    assert found.actions[0].reward.value is None
+        summary = recent(project.database, project.query, "route", window=100, points=10)
+    assert summary.signals == []
+    assert summary.actions[0].reward.value is None

@@ -124,14 +124,14 @@ def test_a_sticky_episode_settles_once_with_everybodys_signals(ground, decision)
 
 def test_rescoring_judges_everything_again_without_touching_a_signal(ground, decision):
     made = ground.add(*[decision() for _ in range(5)])
-    for each in made:
-        give(ground, each.id, 0.5)
+    for stored in made:
+        give(ground, stored.id, 0.5)
     run(ground)
-    before = [ground.query.signals(each.id) for each in made]
+    before = [ground.query.signals(stored.id) for stored in made]
     doubled = lambda seq, signals, age: Outcome(status="rewarded", reward=2 * signals["solved"])  # noqa: E731
     assert run(ground, again=True, judge=doubled) == 5
     assert rewards(ground) == [("rewarded", 1.0)] * 5
-    assert [ground.query.signals(each.id) for each in made] == before
+    assert [ground.query.signals(stored.id) for stored in made] == before
 
 
 def test_another_tasks_signals_are_left_to_it(ground, decision):
@@ -143,17 +143,17 @@ def test_another_tasks_signals_are_left_to_it(ground, decision):
 
 def test_parts_are_fixed_by_group_and_learners_never_see_prove(ground, decision):
     made = ground.add(*[decision(text=f"prompt {i % 300}") for i in range(600)])
-    for each in made:
-        give(ground, each.id)
+    for stored in made:
+        give(ground, stored.id)
     run(ground)
     experience = Recorded(ground.query, "route", upto=ground.query.last_settled("route"))
     assert {part_of(row.decision) for row in experience} == {"train", "tune"}
     assert len(experience) == len(list(experience.part("train"))) + len(list(experience.part("tune")))
     parts = {}
-    for each in made:
-        parts.setdefault(each.situation.text, set()).add(part_of(each))
-    assert all(len(found) == 1 for found in parts.values()), "one prompt is never in two parts"
-    shares = {name: sum(found == {name} for found in parts.values()) / 300 for name in PARTS}
+    for stored in made:
+        parts.setdefault(stored.situation.text, set()).add(part_of(stored))
+    assert all(len(part) == 1 for part in parts.values()), "one prompt is never in two parts"
+    shares = {name: sum(part == {name} for part in parts.values()) / 300 for name in PARTS}
     assert all(abs(shares[name] - share) < 0.14 for name, share in PARTS.items())
 
 
@@ -165,8 +165,8 @@ def test_settling_a_page_costs_the_same_in_a_large_store(ground, decision):
         ground.add(*[decision() for _ in range(4000)])
         run(ground, judge=no_wait)
         made = ground.add(*[decision() for _ in range(50)])
-        for each in made:
-            give(ground, each.id)
+        for stored in made:
+            give(ground, stored.id)
         steps = 0
 
         def step():

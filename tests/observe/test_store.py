@@ -40,11 +40,13 @@ def test_a_batch_of_any_size_is_numbered_without_gaps_and_repeats_as_it_was(grou
     ground.add(decision())
     batch = [decision(text=f"{n}") for n in range(count)]
     stored = ground.add(*batch)
-    assert [each.seq for each in stored] == list(range(2, 2 + count))
-    assert [each.id for each in stored] == [each.id for each in batch]
+    assert [decision.seq for decision in stored] == list(range(2, 2 + count))
+    assert [decision.id for decision in stored] == [decision.id for decision in batch]
     assert ground.add(*batch) == stored
     one_more = decision()
-    assert [each.id for each in ground.add(*batch, one_more)] == [each.id for each in (*batch, one_more)]
+    assert [decision.id for decision in ground.add(*batch, one_more)] == [
+        decision.id for decision in (*batch, one_more)
+    ]
     assert ground.query.counts("route").decisions == count + 2
 
 
@@ -60,8 +62,8 @@ def test_a_batch_of_any_size_is_numbered_without_gaps_and_repeats_as_it_was(grou
 def test_a_batch_whose_rows_differ_comes_back_as_it_went_in(ground, decision, other):
     batch = [decision(), decision(**other), decision()]
     stored = ground.add(*batch)
-    assert stored == [replace(each, seq=n + 1) for n, each in enumerate(batch)]
-    assert [ground.query.decision(each.id) for each in batch] == stored
+    assert stored == [replace(decision, seq=n + 1) for n, decision in enumerate(batch)]
+    assert [ground.query.decision(decision.id) for decision in batch] == stored
 
 
 def test_another_request_with_the_same_id_is_a_conflict_and_stores_nothing(ground, decision):
@@ -127,7 +129,7 @@ def test_a_signal_for_nothing_is_refused_unless_it_is_early(ground, decision):
     assert error.value.code == "unknown_decision"
     assert ground.store.signal([signal(made.id)], early=True) == 1
     ground.add(made)
-    assert [each.value for each in ground.query.signals(made.id)] == [1.0]
+    assert [signal.value for signal in ground.query.signals(made.id)] == [1.0]
 
 
 def test_a_repeated_signal_counts_once_and_a_new_value_replaces_the_old(ground, decision):
@@ -136,7 +138,7 @@ def test_a_repeated_signal_counts_once_and_a_new_value_replaces_the_old(ground, 
     assert ground.store.signal([signal(made.id)]) == 0
     assert ground.store.signal([signal(made.id, 0.0)]) == 1
     assert ground.store.signal([signal(made.id, 1.0)]) == 1
-    assert [each.value for each in ground.query.signals(made.id, live=True)] == [1.0]
+    assert [signal.value for signal in ground.query.signals(made.id, live=True)] == [1.0]
     assert len(ground.query.signals(made.id)) == 3, "history stays"
 
 
@@ -153,7 +155,7 @@ def test_a_withdrawn_signal_stops_counting(ground, decision):
     made = ground.add(decision())[0]
     ground.store.signal([signal(made.id), signal(made.id, 3.0, rater="bob")])
     ground.store.signal([signal(made.id, None)])
-    assert [(each.rater, each.value) for each in ground.query.signals(made.id, live=True)] == [("bob", 3.0)]
+    assert [(signal.rater, signal.value) for signal in ground.query.signals(made.id, live=True)] == [("bob", 3.0)]
     with pytest.raises(InvalidInput) as error:
         ground.store.signal([signal(made.id, None)])
     assert error.value.code == "nothing_to_withdraw"

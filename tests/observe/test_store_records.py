@@ -79,7 +79,7 @@ def test_an_outcome_that_came_later_is_a_late_signal(ground: Ground) -> None:
     assert writer(ground).write([record(1, signals=reward(0.5))]).fates == ["late"]
     assert writer(ground).write([record(1, signals=reward(0.5))]).fates == ["same"]
     (decision,) = ground.query.decisions("route")
-    assert [each.value for each in ground.query.signals(decision.id)] == [0.5]
+    assert [signal.value for signal in ground.query.signals(decision.id)] == [0.5]
 
 
 def test_an_outcome_that_changed_is_a_conflict(ground: Ground) -> None:
@@ -88,7 +88,7 @@ def test_an_outcome_that_changed_is_a_conflict(ground: Ground) -> None:
     assert result.fates == ["conflict"]
     assert "reward = 0.5, now it is 0.7" in result.clashes[0].message
     (decision,) = ground.query.decisions("route")
-    assert [each.value for each in ground.query.signals(decision.id)] == [0.5]
+    assert [signal.value for signal in ground.query.signals(decision.id)] == [0.5]
 
 
 def test_rows_without_an_id_are_told_apart_by_what_they_say_and_how_often(ground: Ground) -> None:
@@ -110,7 +110,7 @@ def test_episodes_keep_their_steps_and_end(ground: Ground) -> None:
     many = [record(n, episode="e", step=n - 1, ending="terminated" if n == 3 else None) for n in (1, 2, 3)]
     assert writer(ground).write(many).fates == ["new"] * 3
     assert writer(ground).write(many).fates == ["same"] * 3
-    assert [each.situation.step for each in ground.query.decisions("route")] == [0, 1, 2]
+    assert [decision.situation.step for decision in ground.query.decisions("route")] == [0, 1, 2]
     assert ground.database.query("SELECT ending FROM episodes") == [("terminated",)]
 
 

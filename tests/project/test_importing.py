@@ -228,7 +228,7 @@ def test_secrets_are_taken_out_on_the_way_in(project: Project, tmp_path: Path) -
 
 
 def test_routing_rows_come_back_byte_for_byte(project: Project, tmp_path: Path) -> None:
-    from headway.observe.export import Wanted, export
+    from headway.observe.export import ExportFilter, export
 
     path = tmp_path / "routing_v1.jsonl"
     path.write_text("".join(json.dumps(sage_row(n), ensure_ascii=False) + "\n" for n in range(120)), "utf-8")
@@ -236,14 +236,14 @@ def test_routing_rows_come_back_byte_for_byte(project: Project, tmp_path: Path) 
     assert (report.format, report.stored) == ("sage-routing", 120)
     back = tmp_path / "back.jsonl"
     manifest = export(
-        project.database, project.query, back, Wanted(), format="sage-routing", writer=writer, now=project.clock()
+        project.database, project.query, back, ExportFilter(), format="sage-routing", writer=writer, now=project.clock()
     )
     assert back.read_bytes() == path.read_bytes()
     assert (manifest["decisions"], manifest["left_out"]) == (120, {})
 
 
 def test_a_replaced_reward_comes_back_replaced_and_a_withdrawn_one_not_at_all(project: Project, tmp_path: Path) -> None:
-    from headway.observe.export import Wanted, export
+    from headway.observe.export import ExportFilter, export
 
     project.import_file(lines(tmp_path / "rows.jsonl", [sage_row(1), sage_row(2), sage_row(3)]))
     first, second, _ = project.query.decisions("route")
@@ -251,7 +251,7 @@ def test_a_replaced_reward_comes_back_replaced_and_a_withdrawn_one_not_at_all(pr
     project.withdraw(second.id, "reward")
     back = tmp_path / "back.jsonl"
     manifest = export(
-        project.database, project.query, back, Wanted(), format="sage-routing", writer=writer, now=project.clock()
+        project.database, project.query, back, ExportFilter(), format="sage-routing", writer=writer, now=project.clock()
     )
     rows = [json.loads(line) for line in back.read_text("utf-8").splitlines()]
     assert rows == [{**sage_row(1), "reward": 0.125}, sage_row(3)]
@@ -259,7 +259,7 @@ def test_a_replaced_reward_comes_back_replaced_and_a_withdrawn_one_not_at_all(pr
 
 
 def test_our_own_decisions_can_be_written_as_routing_rows_and_read_again(project: Project, tmp_path: Path) -> None:
-    from headway.observe.export import Wanted, export
+    from headway.observe.export import ExportFilter, export
 
     for n in range(20):
         pick = project.decide(
@@ -271,7 +271,7 @@ def test_our_own_decisions_can_be_written_as_routing_rows_and_read_again(project
     project.settle("route")
     back = tmp_path / "route.jsonl"
     manifest = export(
-        project.database, project.query, back, Wanted(), format="sage-routing", writer=writer, now=project.clock()
+        project.database, project.query, back, ExportFilter(), format="sage-routing", writer=writer, now=project.clock()
     )
     assert (manifest["decisions"], manifest["left_out"]) == (15, {"no reward": 6})
     with Project(tmp_path / "other") as other:
@@ -282,7 +282,7 @@ def test_our_own_decisions_can_be_written_as_routing_rows_and_read_again(project
 def test_our_own_export_is_imported_with_ids_probabilities_and_signals(
     project: Project, tmp_path: Path, kind: Any
 ) -> None:
-    from headway.observe.export import Wanted, export
+    from headway.observe.export import ExportFilter, export
 
     for n in range(30):
         pick = project.decide(
@@ -291,7 +291,7 @@ def test_our_own_export_is_imported_with_ids_probabilities_and_signals(
         project.signal(pick.id, {"solved": n / 30}, rater="bob", key=f"k{n}")
         project.signal(pick.id, reward=0.5)
     path = tmp_path / f"out.{kind}"
-    export(project.database, project.query, path, Wanted(), format=kind, now=project.clock())
+    export(project.database, project.query, path, ExportFilter(), format=kind, now=project.clock())
     with Project(tmp_path / "other") as other:
         report = other.import_file(path)
         assert (report.format, report.stored, report.unknown_propensity) == ("headway", 30, 0)

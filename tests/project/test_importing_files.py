@@ -22,14 +22,14 @@ GOOD = json.dumps(INTERACTION).encode()
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (GOOD + b"\n" + GOOD[:40] + b"\n", "line 2: .* it breaks off"),
-        (GOOD + b"\n" + GOOD[:40], "line 2: .* it breaks off"),
+        (GOOD + b"\n" + GOOD[:40] + b"\n", "line 2: .* it is truncated"),
+        (GOOD + b"\n" + GOOD[:40], "line 2: .* it is truncated"),
         (b'{"prompt": "a", "response": "b", "reward": NaN}', "line 1: .* is not JSON"),
         (b'{"prompt": "a", "response": "b", "reward": Infinity}', "line 1: .* is not JSON"),
         (b'{"prompt": "a", "response": "b", "reward": 1e999}', "line 1"),
         (GOOD + b"\n\xff\xfe{}\n", "line 2: .* not UTF-8"),
         (GOOD + b'\n{"prompt": "a\x00b", "response": "c"}\n', "line 2: .* NUL"),
-        (GOOD + b'\n{"prompt": "a\\u0000b", "response": "c"}\n', "line 2: prompt holds a NUL"),
+        (GOOD + b'\n{"prompt": "a\\u0000b", "response": "c"}\n', "line 2: prompt contains a NUL"),
         (GOOD + b'\n{"prompt": "\\ud800", "response": "c"}\n', "line 2"),
         (GOOD + b"\n[1, 2]\n", "line 2: .* not an object"),
         (GOOD + b'\n{"prompt": ' + b"[" * 50_000 + b"]" * 50_000 + b"}\n", "line 2: .* (nested|expected a text)"),
@@ -77,7 +77,7 @@ def test_gzip_is_read_and_a_broken_one_says_so(project: Project, tmp_path: Path)
     path.write_bytes(packed)
     assert project.import_file(path).stored == 5000
     path.write_bytes(packed[: len(packed) // 2])
-    with pytest.raises(InvalidInput, match=r"line \d+: the compressed data cannot be read any further"):
+    with pytest.raises(InvalidInput, match=r"line \d+: the compressed data is damaged"):
         project.import_file(path)
     with pytest.raises(InvalidInput, match="cannot be read"):
         project.import_file(tmp_path / "nowhere.jsonl")

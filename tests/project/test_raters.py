@@ -153,7 +153,7 @@ def test_questions_go_first_to_what_nobody_rated_and_where_raters_disagree(opene
     unrated = [project.decide("reply", "new").id for _ in range(2)]
     asked = project.questions("reply", count=42)
     assert {each.decision.id for each in asked[:2]} == set(unrated)
-    assert "nobody has rated it" in asked[0].why
+    assert "not rated yet" in asked[0].why
     assert asked[0].whom != "rater-0"
     assert asked[0].after < asked[0].std
     gains = [each.gain for each in asked]

@@ -142,7 +142,7 @@ def test_a_flag_settles_at_once_and_a_failure_outranks_it() -> None:
 def test_many_outcomes_come_in_their_order() -> None:
     rewards = Rewards.from_settings(reward={"x": 1.0})
     rows = [({"x": i / 10}, 0.0, None) for i in range(10)]
-    assert [each.reward for each in rewards.outcomes(rows)] == [i / 10 for i in range(10)]
+    assert [outcome.reward for outcome in rewards.outcomes(rows)] == [i / 10 for i in range(10)]
 
 
 def test_parts_add_up_to_the_reward_and_multiply_to_the_product() -> None:

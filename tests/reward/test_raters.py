@@ -38,7 +38,7 @@ def test_it_knows_quality_better_than_the_mean_and_its_intervals_cover_what_they
     for seed in range(panels):
         quality, rows = panel(seed)
         agreed = consensus(rows)
-        plain = np.array([np.mean([each.value for each in rows if each.item == item]) for item in range(len(quality))])
+        plain = np.array([np.mean([row.value for row in rows if row.item == item]) for item in range(len(quality))])
         better += float(np.mean((means(agreed) - quality) ** 2)) < float(np.mean((plain - quality) ** 2))
         for item, true in enumerate(quality):
             low, high = agreed.items[item].interval()
@@ -52,12 +52,12 @@ def test_a_reversed_rater_is_found_and_no_other_is_accused() -> None:
         agreed = consensus(panel(seed)[1])
         assert agreed.raters["r0"].reversed > 0.99
         assert agreed.raters["r0"].scale < 0.0
-        assert all(each.reversed < 0.5 for name, each in agreed.raters.items() if name != "r0")
+        assert all(rater.reversed < 0.5 for name, rater in agreed.raters.items() if name != "r0")
 
 
 def test_without_a_reversed_rater_none_is_found() -> None:
     for seed in range(10):
-        assert all(each.reversed < 0.5 for each in consensus(panel(seed, reversed=0)[1]).raters.values())
+        assert all(rater.reversed < 0.5 for rater in consensus(panel(seed, reversed=0)[1]).raters.values())
 
 
 def test_the_e_step_is_the_posterior_of_the_whole_linear_system() -> None:
@@ -74,7 +74,7 @@ def test_the_e_step_is_the_posterior_of_the_whole_linear_system() -> None:
         scale_spread=0.1,
         sign=np.ones(3),
     )
-    found = _expect(ratings, ways)
+    posterior = _expect(ratings, ways)
     # Every unknown written out: μ, three biases, seven items.
     design = np.zeros((30, 11))
     design[:, 0] = 1.0
@@ -84,12 +84,12 @@ def test_the_e_step_is_the_posterior_of_the_whole_linear_system() -> None:
     precision += np.diag([1e-6, *[1 / 0.4] * 3, *[1 / 0.8] * 7])
     covariance = np.linalg.inv(precision)
     best = covariance @ (design.T @ (value / ways.noise[rater]))
-    assert found.mean == pytest.approx(best[0])
-    np.testing.assert_allclose(found.bias, best[1:4])
-    np.testing.assert_allclose(found.u, best[4:])
-    np.testing.assert_allclose(found.u_variance, np.diag(covariance)[4:])
+    assert posterior.mean == pytest.approx(best[0])
+    np.testing.assert_allclose(posterior.bias, best[1:4])
+    np.testing.assert_allclose(posterior.u, best[4:])
+    np.testing.assert_allclose(posterior.u_variance, np.diag(covariance)[4:])
     residual = (value - design @ best) ** 2 + np.einsum("rp,pq,rq->r", design, covariance, design)
-    np.testing.assert_allclose(found.residual, residual)
+    np.testing.assert_allclose(posterior.residual, residual)
 
 
 def test_the_order_of_arrival_does_not_matter_to_the_last_bit() -> None:
@@ -103,7 +103,7 @@ def test_a_rating_that_is_withdrawn_leaves_nothing_behind() -> None:
     _, rows = panel(5)
     without = rows[:40] + rows[41:]
     assert consensus(without) != consensus(rows)
-    assert consensus([each for each in rows if each is not rows[40]]) == consensus(without)
+    assert consensus([row for row in rows if row is not rows[40]]) == consensus(without)
 
 
 def test_nobody_rated_anything() -> None:
@@ -115,13 +115,13 @@ def test_nobody_rated_anything() -> None:
 def test_one_rater_is_taken_as_they_are() -> None:
     agreed = consensus([Rating(item, "ann", float(item)) for item in range(5)])
     assert [agreed.items[item].mean for item in range(5)] == [0.0, 1.0, 2.0, 3.0, 4.0]
-    assert all(each.variance == 0.0 and each.reliability == 1.0 for each in agreed.items.values())
+    assert all(item.variance == 0.0 and item.reliability == 1.0 for item in agreed.items.values())
     assert not agreed.compared
 
 
 def test_raters_who_all_say_the_same_agree() -> None:
     rows = [Rating(item, rater, 4.0) for item, rater in itertools.product(range(5), ("ann", "bob", "eve"))]
-    assert {each.mean for each in consensus(rows).items.values()} == {4.0}
+    assert {item.mean for item in consensus(rows).items.values()} == {4.0}
 
 
 def test_a_rater_who_always_says_the_same_tells_nothing() -> None:
@@ -129,7 +129,7 @@ def test_a_rater_who_always_says_the_same_tells_nothing() -> None:
     bored = [*rows, *(Rating(item, "bored", 3.0) for item in range(len(quality)))]
     agreed = consensus(bored)
     assert agreed.raters["bored"].information < 0.05 * min(
-        each.information for name, each in agreed.raters.items() if name != "bored"
+        rater.information for name, rater in agreed.raters.items() if name != "bored"
     )
     np.testing.assert_allclose(means(agreed), means(consensus(rows)), atol=0.15)
 
@@ -142,7 +142,7 @@ def test_two_raters_and_one_item() -> None:
 
 def test_scale_and_place_of_the_ratings_do_not_matter() -> None:
     _, rows = panel(7)
-    moved = [Rating(each.item, each.rater, 1000.0 + 0.001 * each.value) for each in rows]
+    moved = [Rating(row.item, row.rater, 1000.0 + 0.001 * row.value) for row in rows]
     np.testing.assert_allclose(means(consensus(moved)), 1000.0 + 0.001 * means(consensus(rows)), rtol=1e-9)
 
 
@@ -167,7 +167,7 @@ def test_more_ratings_of_an_item_make_it_more_certain() -> None:
 )
 def test_whatever_is_rated_the_answer_is_finite_and_within_reason(given_ratings: list[tuple[int, str, int]]) -> None:
     agreed = consensus([Rating(item, rater, float(value)) for item, rater, value in given_ratings])
-    for each in agreed.items.values():
-        assert 0.0 <= each.mean <= 6.0
-        assert 0.0 <= each.variance < 10.0
-        assert 0.0 <= each.reliability <= 1.0
+    for quality in agreed.items.values():
+        assert 0.0 <= quality.mean <= 6.0
+        assert 0.0 <= quality.variance < 10.0
+        assert 0.0 <= quality.reliability <= 1.0

@@ -20,22 +20,22 @@ def test_stars_run_from_minus_one_to_one() -> None:
 
 
 def test_thumbs_are_as_they_are_and_raters_may_disagree() -> None:
-    assert [apply(term("thumbs"), each) for each in (-1.0, 1.0, 0.2)] == [-1.0, 1.0, 0.2]
+    assert [apply(term("thumbs"), value) for value in (-1.0, 1.0, 0.2)] == [-1.0, 1.0, 0.2]
 
 
 def test_log1p_counts_large_amounts_less() -> None:
-    each = term({"weight": 2.0, "transform": "log1p"})
-    assert apply(each, 0.0) == 0.0
-    assert apply(each, math.e - 1) == pytest.approx(1.0)
-    assert apply(each, -5.0) == 0.0, "signals stored before the transform was chosen do not break a rescore"
+    logged = term({"weight": 2.0, "transform": "log1p"})
+    assert apply(logged, 0.0) == 0.0
+    assert apply(logged, math.e - 1) == pytest.approx(1.0)
+    assert apply(logged, -5.0) == 0.0, "signals stored before the transform was chosen do not break a rescore"
 
 
 @given(st.floats(-1e9, 1e9), st.floats(-100, 0), st.floats(0.5, 100))
 def test_clip_is_idempotent_and_stays_within_its_bounds(value: float, low: float, high: float) -> None:
-    each = term({"transform": "clip", "low": low, "high": high})
-    once = apply(each, value)
+    clipped = term({"transform": "clip", "low": low, "high": high})
+    once = apply(clipped, value)
     assert low <= once <= high
-    assert apply(each, once) == once
+    assert apply(clipped, once) == once
     assert once == value or not low < value < high
 
 

@@ -173,10 +173,10 @@ def export(
     """
     from importlib.metadata import version
 
-    from headway.observe.export import Wanted
+    from headway.observe.export import ExportFilter
     from headway.observe.export import export as write
 
-    wanted = Wanted(tasks=tasks, since=_time(since), until=_time(until), role=role, source=source)
+    wanted = ExportFilter(tasks=tasks, since=_time(since), until=_time(until), role=role, source=source)
     kind = kind or {".parquet": "parquet", ".csv": "csv"}.get(out.suffix, "jsonl")
     exports = known(session.folder).all("exports")
     writer = load(exports[kind]) if kind in exports else None

@@ -1,8 +1,8 @@
-"""encode — turns text and typed state into numbers, always the same ones.
+"""encode — turns text and typed state into numbers, deterministically.
 
 Takes: texts, Situations.   Gives: vectors; `encoder("hashing")` an Encoder, `state.Features` a situation's vector;
 `models.folder("smollm2", cache)` the files of a model.
-Never: looks at a reward, fetches a model unasked, depends on Python's own hash().
+Never: reads a reward, downloads a model by itself, depends on Python's own hash().
 May import: nouns.
 """
 

@@ -1,4 +1,4 @@
-"""Encoders by name.
+"""Make encoders by name.
 
 encoder("hashing")                           # 128 buckets, cached
 encoder({"name": "hashing", "width": 256})
@@ -8,8 +8,8 @@ encoder("wordllama")
 encoder("minilm+structure", models=cache)    # several side by side; each part by name or by version
 encoder({"url": "http://127.0.0.1:11434/v1", "model": "nomic-embed-text", "width": 768})
 
-Nothing is loaded and nothing is asked until the first text, or `load()`. What is missing then is an error that names
-the command; no encoder ever stands in for another.
+Models are loaded on the first text, or by `load()`. A missing model is then an error that names the command to install
+it; no encoder silently replaces another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headway.nouns.protocols import Cache, Encoder
 __all__ = ["Find", "Make", "core", "encoder"]
 
 Make = Callable[..., Encoder]  # (models=…, keys=…, **settings) → Encoder
-Find = Callable[[str], Make]  # by name; UnknownName where there is none
+Find = Callable[[str], Make]  # by name; raises UnknownName
 _VERSION = re.compile(r"([a-z]+)-\d+(?:-w(\d{1,4}))?\Z")
 _WIDE = ("hashing",)  # encoders whose width is a setting
 
@@ -52,20 +52,20 @@ def encoder(
     vectors: Path | None = None,
     keys: Mapping[str, str] | None = None,
 ) -> Encoder:
-    """The encoder that a name, a table with `name` or `url`, or a version string asks for.
+    """The encoder for a name, a table with `name` or `url`, or a version string.
 
-    `find` gives the maker of a name; `models` is the cache folder with the models, `keys` has the values of the
-    variables that `key_env` names, and `vectors` is a file in which slow encoders keep what they have encoded.
+    `find` gives the maker for a name; `models` is the cache folder of the models, `keys` has the values of the
+    variables that `key_env` names, and `vectors` is the file in which slow encoders cache their vectors.
     """
 
-    def kept(one: str | Mapping[str, Any]) -> Encoder:
+    def part(one: str | Mapping[str, Any]) -> Encoder:
         plain = _plain(one, find, models, keys or {})
         disk = cached and vectors is not None and getattr(plain, "slow", False)
         return CachedEncoder(plain, DiskCache(vectors)) if disk and vectors is not None else plain
 
     joined = isinstance(spec, str) and "+" in spec
-    found = JoinedEncoder([kept(each) for each in str(spec).split("+")]) if joined else kept(spec)
-    return CachedEncoder(found, cache) if cached else found
+    made = JoinedEncoder([part(one) for one in str(spec).split("+")]) if joined else part(spec)
+    return CachedEncoder(made, cache) if cached else made
 
 
 def _plain(spec: str | Mapping[str, Any], find: Find, models: Path | None, keys: Mapping[str, str]) -> Encoder:

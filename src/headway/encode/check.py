@@ -1,4 +1,4 @@
-"""Settings of an encoder, checked before it is made."""
+"""Check the settings of an encoder before it is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What features a stream of situations has, and their statistics, in one pass and bounded memory.
+"""Find the features of a stream of situations and their statistics, in one pass and bounded memory.
 
 fit(situations, encoder)                      # → Features
 tracker = Tracker(); tracker.add(situation); tracker.features(encoder)
@@ -21,17 +21,17 @@ from headway.nouns.records import Situation
 __all__ = ["Tracker", "fit"]
 
 _CHUNK = 4096
-_LONGEST = 512  # a longer sequence is summarised even where its length never varies
-_VALUES = 32  # of a category get a place of their own
-_WATCHED = 1024  # different values of a category are counted before the rare ones are dropped
-_NAMES = 2048  # different state names are followed
+_LONGEST = 512  # a longer sequence is summarised even if its length never varies
+_VALUES = 32  # per category get a separate entry
+_WATCHED = 1024  # distinct values of a category are counted before rare ones are dropped
+_NAMES = 2048  # distinct state names are tracked
 
 
 def fit(situations: Iterable[Situation], encoder: Encoder | None = None) -> Features:
-    """The features of these situations. Text is used where an encoder is given and any text is not empty."""
+    """The features of these situations. Text is used if there is an encoder and any text is not empty."""
     tracker = Tracker()
-    for each in situations:
-        tracker.add(each)
+    for situation in situations:
+        tracker.add(situation)
     return tracker.features(encoder)
 
 
@@ -63,13 +63,13 @@ class _Moments:
         self.count = total
 
     def scale(self) -> Any:
-        """The deviation; 1 where the value never changed, so that it stays 0 after centring."""
+        """The deviation; 1 where the value never changed, so that it is 0 after centring."""
         deviation = np.sqrt(self.spread / max(self.count, 1))
         return np.where(deviation > 1e-9 * np.maximum(1.0, np.abs(self.mean)), deviation, 1.0)
 
 
 class Tracker:
-    """Follows a stream of situations; `features()` may be asked at any time."""
+    """Tracks a stream of situations; `features()` may be called at any time."""
 
     def __init__(self) -> None:
         self._length = _Moments()
@@ -89,18 +89,18 @@ class Tracker:
                 self._category(name, value)
             elif isinstance(value, int | float):
                 if not math.isfinite(value):
-                    raise InvalidInput(f"The state has {name!r} = {value!r}.", code="not_finite", hint="Leave it out.")
-                _follow(self._numbers, name).add(float(value))
+                    raise InvalidInput(f"The state has {name!r} = {value!r}.", code="not_finite", hint="Omit it.")
+                _tracked(self._numbers, name).add(float(value))
             else:
-                if not all(math.isfinite(each) for each in value):
-                    raise InvalidInput(f"The state's {name!r} is not finite.", code="not_finite", hint="Leave it out.")
-                _follow(self._summary, name).add(summarise(value))
+                if not all(math.isfinite(number) for number in value):
+                    raise InvalidInput(f"The state's {name!r} is not finite.", code="not_finite", hint="Omit it.")
+                _tracked(self._summary, name).add(summarise(value))
                 if 0 < len(value) <= _LONGEST and sum(1 for known, _ in self._whole if known == name) < 2:
                     self._whole.setdefault((name, len(value)), _Moments()).add(tuple(value))
 
     def features(self, encoder: Encoder | None = None) -> Features:
-        for each in (self._length, *self._numbers.values(), *self._whole.values(), *self._summary.values()):
-            each.flush()
+        for moment in (self._length, *self._numbers.values(), *self._whole.values(), *self._summary.values()):
+            moment.flush()
         means: list[float] = []
         scales: list[float] = []
 
@@ -114,7 +114,7 @@ class Tracker:
         numbers = tuple(sorted(self._numbers))
         for name in numbers:
             take(self._numbers[name])
-        # A sequence counts as a vector when the one length was seen on every row that had the sequence at all.
+        # A sequence counts as a vector if it had the same length in every row that contained it.
         vectors = sorted((name, n) for (name, n), m in self._whole.items() if m.count == self._summary[name].count)
         for key in vectors:
             take(self._whole[key])
@@ -128,7 +128,7 @@ class Tracker:
             numbers=numbers,
             vectors_of=tuple(vectors),
             sequences=sequences,
-            categories=tuple((name, _frequent(seen)) for name, seen in sorted(self._categories.items())),
+            categories=tuple((name, _frequent(counts)) for name, counts in sorted(self._categories.items())),
             means=tuple(means),
             scales=tuple(scales),
         )
@@ -136,22 +136,22 @@ class Tracker:
     def _category(self, name: str, value: str) -> None:
         if name not in self._categories and len(self._categories) >= _NAMES:
             return
-        seen = self._categories.setdefault(name, Counter())
-        seen[value] += 1
-        if len(seen) > _WATCHED:
-            self._categories[name] = Counter(dict(seen.most_common(_WATCHED // 2)))
+        counts = self._categories.setdefault(name, Counter())
+        counts[value] += 1
+        if len(counts) > _WATCHED:
+            self._categories[name] = Counter(dict(counts.most_common(_WATCHED // 2)))
 
 
-def _follow(table: dict[str, _Moments], name: str) -> _Moments:
+def _tracked(table: dict[str, _Moments], name: str) -> _Moments:
     if name not in table and len(table) >= _NAMES:
         raise InvalidInput(
-            f"More than {_NAMES} different names in the state; {name!r} was one too many.",
+            f"The state has more than {_NAMES} different names; {name!r} exceeds the limit.",
             code="bad_state",
             hint="Use a few fixed names; put free text into `text`.",
         )
     return table.setdefault(name, _Moments())
 
 
-def _frequent(seen: Counter[str]) -> tuple[str, ...]:
-    """The most frequent values, in alphabetical order: the layout does not depend on who came first."""
-    return tuple(sorted(value for value, _ in sorted(seen.items(), key=lambda each: (-each[1], each[0]))[:_VALUES]))
+def _frequent(counts: Counter[str]) -> tuple[str, ...]:
+    """The most frequent values, in alphabetical order, so that the layout does not depend on the order of rows."""
+    return tuple(sorted(value for value, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_VALUES]))

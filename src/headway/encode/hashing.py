@@ -1,9 +1,9 @@
-"""Text into a vector without a model: signed hashed 1-2-grams (Weinberger et al., "Feature hashing", 2009).
+"""Encode text without a model: signed hashed 1-2-grams (Weinberger et al., "Feature hashing", 2009).
 
     HashingEncoder().encode(["prove that sqrt(2) is irrational"])    # float64 [1, 128], length one
 
 A token is a run of letters, digits and underscores of the NFC-normalised, lower-cased text; a Chinese or Japanese
-character is a token of its own, because those scripts put no spaces between words. Each token and each pair of
+character is a separate token, because those scripts put no spaces between words. Each token and each pair of
 neighbours adds +1 or −1 to one of `width` buckets; the sum is divided by its Euclidean length. Counts are small
 integers, so the result does not depend on the order of summation: one text alone and the same text in a batch are
 equal bit for bit, on every machine.
@@ -53,7 +53,7 @@ def make(*, models: Path | None, keys: Mapping[str, str], **settings: Any) -> Ha
 
 
 class HashingEncoder:
-    """Encodes any text at once: `width` is a power of two between 8 and 4096."""
+    """Encodes any text without a model: `width` is a power of two between 8 and 4096."""
 
     __slots__ = ("_hashes", "_mask", "version", "width")
 
@@ -75,11 +75,11 @@ class HashingEncoder:
         words: list[int] = []
         ends: list[int] = []
         for text in texts:
-            found = tokens(text)
+            text_tokens = tokens(text)
             try:
-                words.extend([known[token] for token in found])
+                words.extend([known[token] for token in text_tokens])
             except KeyError:
-                words.extend([self._hash(token) for token in found])
+                words.extend([self._hash(token) for token in text_tokens])
             ends.append(len(words))
         count, width = len(texts), self.width
         if not words:
@@ -105,14 +105,14 @@ class HashingEncoder:
         if rows is not None:
             slots += rows * self.width
         signs = 1.0 - 2.0 * (hashes >> _SIGN_SHIFT)
-        found = np.bincount(slots, weights=signs, minlength=count * self.width)
-        return found.astype(np.float64, copy=False).reshape(count, self.width)
+        sums = np.bincount(slots, weights=signs, minlength=count * self.width)
+        return sums.astype(np.float64, copy=False).reshape(count, self.width)
 
     def _hash(self, token: str) -> int:
-        found = self._hashes.get(token)
-        if found is None:
-            found = int.from_bytes(blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+        hashed = self._hashes.get(token)
+        if hashed is None:
+            hashed = int.from_bytes(blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
             if len(self._hashes) >= _KNOWN_TOKENS:
-                self._hashes = {}  # a new table, never a cleared one: another thread may be reading the old
-            self._hashes[token] = found
-        return found
+                self._hashes = {}  # a new dict, because another thread may be reading the old one
+            self._hashes[token] = hashed
+        return hashed

@@ -1,10 +1,10 @@
-"""Several encoders as one: their vectors side by side.
+"""Several encoders as one: concatenates their vectors.
 
-    encoder("minilm+structure")                       # what a text means, and what it looks like
+    encoder("minilm+structure")                       # meaning and structure of a text
     JoinedEncoder([HashingEncoder(), StructureEncoder()])
 
-The version names all parts in order, so that a bundle finds the same ones again. Works with every family: the parts
-are columns like any others.
+The version names all parts in order, so that a bundle can load the same ones. Works with every family, because the
+parts are ordinary columns.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ __all__ = ["JoinedEncoder"]
 
 
 class JoinedEncoder:
-    """The parts' vectors, one after the other."""
+    """The concatenated vectors of its parts."""
 
     __slots__ = ("parts", "slow", "version", "width")
 
     def __init__(self, parts: Sequence[Encoder]) -> None:
-        versions = [each.version for each in parts]
+        versions = [part.version for part in parts]
         if len(parts) < 2 or len(set(versions)) != len(versions):
             raise InvalidSettings(
-                f"An encoder cannot be joined from {versions!r}.",
+                f"The encoders {versions!r} cannot be joined.",
                 code="bad_encoder",
-                hint='Join two or more different ones, for example "minilm+structure".',
+                hint='Join two or more different encoders, for example "minilm+structure".',
             )
         self.parts = tuple(parts)
         self.version = "+".join(versions)
-        self.width = sum(each.width for each in parts)
-        self.slow = any(getattr(each, "slow", False) for each in parts)
+        self.width = sum(part.width for part in parts)
+        self.slow = any(getattr(part, "slow", False) for part in parts)
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """[text, width]."""
-        return np.concatenate([each.encode(texts) for each in self.parts], axis=1)
+        return np.concatenate([part.encode(texts) for part in self.parts], axis=1)
 
     def load(self) -> None:
-        """Loads what the parts need, now."""
-        self._each("load")
+        """Load the models of all parts now."""
+        self._call("load")
 
     def close(self) -> None:
-        self._each("close")
+        self._call("close")
 
-    def _each(self, name: str) -> None:
+    def _call(self, name: str) -> None:
         for part in self.parts:
             method = getattr(part, name, None)
             if method is not None:

@@ -1,20 +1,20 @@
-"""A Situation into one vector: bias, text, numbers, fixed-length vectors, categories, summarised sequences.
+"""Turn a Situation into one vector: bias, text, numbers, fixed-length vectors, categories, summarised sequences.
 
     features = fit(situations, encoder)              # one pass over a stream, bounded memory
     features.vectors(situations, encoder)            # float64 [row, width]
-    Features.from_json(features.to_json())           # what a bundle stores
+    Features.from_json(features.to_json())           # the form in a bundle
 
 Layout: `[1, text…, log(1+characters), numbers…, vectors…, sequence summaries…, one-hot categories…]`.
 
-- Numbers (and true/false as 1/0) are standardised with the stored mean and deviation; a missing one is 0 afterwards.
-- A sequence that always had the same length (at most 512) is that many numbers; one whose length varies is summarised
-  by its mean, last, least, greatest and length.
-- A category is one-hot over the values seen (the 32 most frequent) with one more place for every other value.
-- Names that were not there at fitting are ignored; NaN and infinity are refused (`not_finite`).
+- Numbers (and true/false as 1/0) are standardised with the stored mean and deviation; a missing number becomes 0.
+- A sequence that always had the same length (at most 512) is that many numbers; a sequence of varying length is
+  summarised by its mean, last, least, greatest and length.
+- A category is one-hot over its 32 most frequent values, with one more entry for all other values.
+- Names that did not occur during fitting are ignored; NaN and infinity are refused (`not_finite`).
 
 **Every entry is a multiple of 2**-14 between −8 and 8.** Products of such entries with rounded weights add up exactly
-in float64, in whatever order a BLAS adds them: a row alone and the same row in a batch get bit-equal scores, replay is
-exact on every machine, and sums of outer products can be subtracted again without a trace.
+in float64, in any order of a BLAS: a row alone and the same row in a batch get bit-equal scores, replay is exact on
+every machine, and sums of outer products can be subtracted again exactly.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SUMMARY = ("mean", "last", "least", "greatest", "length")
 
 
 def summarise(values: Sequence[float]) -> tuple[float, ...]:
-    """Five numbers for a sequence of any length, in the order of SUMMARY; an empty one is all zeros."""
+    """Five numbers for a sequence of any length, in the order of SUMMARY; an empty sequence gives zeros."""
     if not len(values):
         return (0.0,) * len(SUMMARY)
     return (sum(values) / len(values), float(values[-1]), float(min(values)), float(max(values)), float(len(values)))
@@ -49,7 +49,7 @@ def summarise(values: Sequence[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """How situations of one task become vectors. Immutable; `version` of the encoder is part of it."""
+    """The map from situations of one task to vectors. Immutable; it includes the version of the encoder."""
 
     encoder: str = ""  # the version of the text encoder; empty: text is not used
     text_width: int = 0
@@ -60,11 +60,11 @@ class Features:
     means: tuple[float, ...] = ()  # of text length (if text is used), numbers, vectors and summaries, in this order
     scales: tuple[float, ...] = ()
     width: int = field(init=False, compare=False)
-    plain_width: int = field(init=False, compare=False)  # how many standardised numbers there are
+    plain_width: int = field(init=False, compare=False)  # the number of standardised numbers
     _gain: Floats = field(init=False, repr=False, compare=False)
     _offset: Floats = field(init=False, repr=False, compare=False)
     _shifted: bool = field(init=False, repr=False, compare=False)
-    _empty: Floats = field(init=False, repr=False, compare=False)  # a row of nothing but the bias
+    _empty: Floats = field(init=False, repr=False, compare=False)  # a row with only the bias
     _places: tuple[dict[str, int], ...] = field(init=False, repr=False, compare=False)
     _start: int = field(init=False, repr=False, compare=False)
     _pick: Any = field(init=False, repr=False, compare=False)
@@ -104,14 +104,14 @@ class Features:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each place of the vector is called, for `explain`."""
-        found = ["bias", *(f"text[{i}]" for i in range(self.text_width))]
-        found += ["text.length"] if self.text_width else []
-        found += self.numbers
-        found += [f"{name}[{i}]" for name, length in self.vectors_of for i in range(length)]
-        found += [f"{name}.{what}" for name in self.sequences for what in SUMMARY]
-        found += [f"{name}={value}" for name, values in self.categories for value in (*values, "…")]
-        return tuple(found)
+        """The name of each entry of the vector, for `explain`."""
+        names = ["bias", *(f"text[{i}]" for i in range(self.text_width))]
+        names += ["text.length"] if self.text_width else []
+        names += self.numbers
+        names += [f"{name}[{i}]" for name, length in self.vectors_of for i in range(length)]
+        names += [f"{name}.{what}" for name in self.sequences for what in SUMMARY]
+        names += [f"{name}={value}" for name, values in self.categories for value in (*values, "…")]
+        return tuple(names)
 
     def vectors(self, situations: Sequence[Situation], encoder: Encoder | None = None) -> Floats:
         """float64 [row, width]. Row i depends on situation i alone, bit for bit."""
@@ -122,13 +122,13 @@ class Features:
         if self.means:
             self._fill(raw[:, self._start : self._start + self.plain_width], situations)
         if self.categories:
-            for row, each in enumerate(situations):
-                self._mark(raw[row], each)
+            for row, situation in enumerate(situations):
+                self._mark(raw[row], situation)
         raw *= self._gain
         if self._shifted:
             raw += self._offset
         np.rint(raw, out=raw)
-        # Where even the sum of squares is within the limit, nothing can need clipping, and nothing is NaN.
+        # If the sum of squares is within the limit, no entry needs clipping and none is NaN.
         squares = raw[0].dot(raw[0]) if len(raw) == 1 else np.einsum("ij,ij->i", raw, raw).max(initial=0.0)
         if not squares <= (LIMIT / GRID) ** 2:
             if not np.isfinite(raw).all():
@@ -139,28 +139,28 @@ class Features:
         return raw
 
     def _fill(self, plain: Floats, situations: Sequence[Situation]) -> None:
-        """Writes the raw numbers of all rows: at once where every row has all of them, else one by one."""
+        """Write the raw numbers of all rows: at once if every row is complete, else one by one."""
         if self._pick is not None and len(situations) > 1:
             try:
-                block = np.array([self._pick(each.state) for each in situations])
+                block = np.array([self._pick(situation.state) for situation in situations])
                 if block.shape == plain.shape and block.dtype.kind in "fiub":
                     plain[:] = block
                     return
             except (KeyError, TypeError, ValueError, OverflowError):
                 pass
         if self.text_width and self.plain_width == 1:
-            plain[:, 0] = [math.log1p(len(each.text)) for each in situations]
+            plain[:, 0] = [math.log1p(len(situation.text)) for situation in situations]
             return
-        for row, each in enumerate(situations):
-            plain[row] = self._plain(each)
+        for row, one in enumerate(situations):
+            plain[row] = self._plain(one)
 
     def _mark(self, raw: Floats, situation: Situation) -> None:
-        """Puts the ones of the categories into a row; a missing category is all zeros."""
+        """Set the one-hot entries of a row; a missing category stays zero."""
         start = self._start + self.plain_width
         for (name, values), places in zip(self.categories, self._places, strict=True):
-            found = situation.role or None if name == "role" else situation.state.get(name)
-            if isinstance(found, str):
-                raw[start + places.get(found, len(values))] = 1.0
+            value = situation.role or None if name == "role" else situation.state.get(name)
+            if isinstance(value, str):
+                raw[start + places.get(value, len(values))] = 1.0
             start += len(values) + 1
 
     def _encode(self, situations: Sequence[Situation], encoder: Encoder | None) -> Floats:
@@ -168,18 +168,18 @@ class Features:
             raise Damaged(
                 f"These features need the encoder {self.encoder!r}, not {getattr(encoder, 'version', None)!r}.",
                 code="encoder_mismatch",
-                hint="Set `encoder` of the task to the one that the policy was learned with, or learn again.",
+                hint="Set `encoder` of the task to the encoder of the policy, or learn again.",
             )
         texts: list[str] = []
         for situation in situations:
             text = situation.text
-            texts.append(without(text) if MARK in text else text)  # nothing is learned from where a secret stood
+            texts.append(without(text) if MARK in text else text)  # redaction marks are not features
         return encoder.encode(texts)
 
     def _plain(self, situation: Situation) -> array[float]:
         """The raw standardisable numbers of one situation; a missing one is its mean, which standardises to 0."""
         state = situation.state
-        if self._pick is not None:  # one vector, or numbers alone: the usual cases of an all-numeric state
+        if self._pick is not None:  # one vector or only numbers: the common cases of a numeric state
             try:
                 quick = array("d", self._pick(state))
                 if len(quick) == self.plain_width:
@@ -191,32 +191,32 @@ class Features:
         if self.text_width:
             values.append(math.log1p(len(situation.text)))
         for name in self.numbers:
-            found = state.get(name)
-            values.append(means[len(values)] if not isinstance(found, int | float) else _number(name, found))
+            value = state.get(name)
+            values.append(means[len(values)] if not isinstance(value, int | float) else _number(name, value))
         for name, length in self.vectors_of:
-            found = state.get(name)
-            row = _numbers(name, found) if _is_sequence(found) else None
+            value = state.get(name)
+            row = _numbers(name, value) if _is_sequence(value) else None
             values.extend(means[len(values) : len(values) + length] if row is None or len(row) != length else row)
         for name in self.sequences:
-            found = state.get(name)
+            value = state.get(name)
             values.extend(
-                summarise(_numbers(name, found))
-                if _is_sequence(found)
+                summarise(_numbers(name, value))
+                if _is_sequence(value)
                 else means[len(values) : len(values) + len(SUMMARY)]
             )
         return values
 
     def _refuse(self, situations: Sequence[Situation]) -> None:
-        for each in situations:
-            plain = self._plain(each)
+        for situation in situations:
+            plain = self._plain(situation)
             for place, value in enumerate(plain):
                 if not math.isfinite(value):
                     raise InvalidInput(
-                        f"The state of task {each.task!r} has {self.names[self._start + place]!r} = {value!r}.",
+                        f"The state of task {situation.task!r} has {self.names[self._start + place]!r} = {value!r}.",
                         code="not_finite",
-                        hint="Leave the value out where it is unknown.",
+                        hint="Omit the value if it is unknown.",
                     )
-        # What is finite and still overflows once standardised is merely very large: it is clipped, as it should be.
+        # A finite value that overflows after standardising is very large: it is clipped.
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -233,11 +233,11 @@ class Features:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Features:
-        """The features that `to_json` wrote, equal in every bit; anything else is `damaged_features`."""
+        """The features that `to_json` wrote, equal in every bit; anything else raises Damaged (`damaged_features`)."""
         try:
             if data["format"] != 1 or set(data) != _FIELDS:
                 raise ValueError("unknown format or fields")
-            found = cls(
+            features = cls(
                 encoder=_text(data["encoder"]),
                 text_width=_count(data["text_width"]),
                 numbers=tuple(_text(name) for name in data["numbers"]),
@@ -251,9 +251,9 @@ class Features:
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise Damaged(f"The stored features cannot be read: {error}.", code="damaged_features") from error
-        if found.width > 1 << 16:
-            raise Damaged(f"The stored features are {found.width} wide.", code="damaged_features")
-        return found
+        if features.width > 1 << 16:
+            raise Damaged(f"The stored features are {features.width} wide.", code="damaged_features")
+        return features
 
 
 _FIELDS = {"format", "encoder", "text_width", "numbers", "vectors", "sequences", "categories", "means", "scales"}
@@ -268,7 +268,7 @@ def _number(name: str, value: float) -> float:
         return float(value)
     except OverflowError as error:
         raise InvalidInput(
-            f"The state's {name!r} is too large for a number.", code="not_finite", hint="Leave the value out."
+            f"The state's {name!r} is too large for a number.", code="not_finite", hint="Omit the value."
         ) from error
 
 
@@ -277,7 +277,7 @@ def _numbers(name: str, values: Any) -> array[float]:
         return array("d", values)
     except (TypeError, OverflowError) as error:
         raise InvalidInput(
-            f"The state's {name!r} holds something that is not a number: {values!r:.80}.",
+            f"The state's {name!r} contains a value that is not a number: {values!r:.80}.",
             code="bad_state",
             hint="A sequence in the state is a list of numbers.",
         ) from error

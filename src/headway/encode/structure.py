@@ -1,13 +1,13 @@
-"""What a text looks like, without reading it: lengths, digits, symbols, questions, lists, code.
+"""The structure of a text without its words: lengths, digits, symbols, questions, lists, code.
 
     StructureEncoder().encode(["What is 2 + 2?\\nA. 3\\nB. 4"])      # float64 [1, 24]
 
-How long, how numeric and how formal a prompt is says much about which model can answer it, on subjects that nobody has
-seen before too, where words say little. Each entry is centred and scaled by fixed constants (typical of prompts to
-language models) and then multiplied by 0.1, so that all of them together weigh about as much as one unit-length text
-vector: made to stand beside another encoder, as in `encoder("minilm+structure")`.
+The length, the numbers and the formality of a prompt help to predict which model can answer it, also on new subjects,
+where words help little. Each entry is centred and scaled by fixed constants (typical of prompts to language models) and
+then multiplied by 0.1, so that all entries together weigh about as much as one unit-length text vector. Intended for
+use with another encoder, as in `encoder("minilm+structure")`.
 
-Not covered: what the words mean.
+Not covered: the meaning of words.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class StructureEncoder:
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """One row per text; row i depends on text i alone."""
-        raw = np.array([_look(text) for text in texts], dtype=np.float64).reshape(len(texts), self.width)
+        raw = np.array([_measure(text) for text in texts], dtype=np.float64).reshape(len(texts), self.width)
         raw -= _CENTRE
         raw /= _SCALE
         np.clip(raw, -_MOST, _MOST, out=raw)
@@ -77,7 +77,7 @@ class StructureEncoder:
         return raw
 
 
-def _look(text: str) -> tuple[float, ...]:
+def _measure(text: str) -> tuple[float, ...]:
     count = max(len(text), 1)
     words, lines = _WORD.findall(text), text.split("\n")
     first = next((line for line in lines if line.strip()), "")
@@ -95,7 +95,7 @@ def _look(text: str) -> tuple[float, ...]:
         sum(map(len, words)) / max(len(words), 1),
         len({word.lower() for word in words}) / max(len(words), 1),
         sum(map(str.isupper, text)) / count,
-        0.0 if text.isascii() else math.log1p(sum(1 for each in text if ord(each) > 127)),
+        0.0 if text.isascii() else math.log1p(sum(1 for character in text if ord(character) > 127)),
         math.log1p(text.count(",")),
         math.log1p(text.count('"') + text.count("“")),
         math.log1p(text.count("?")),

@@ -1,10 +1,10 @@
-"""Vectors kept by content: the same text is encoded once.
+"""Cache vectors by content: the same text is encoded once.
 
     cached = CachedEncoder(HashingEncoder())           # keeps 8,192 vectors in memory
     cached.encode(["hello", "hello"])                  # encodes "hello" once
 
-The key is blake2b of the encoder's version and the text, so another version never meets an old vector. Any
-`nouns.Cache` can stand behind it; `MemoryCache` is the one in this process. Safe from several threads.
+The key is blake2b of the encoder's version and the text, so a new version never gets an old vector. Any
+`nouns.Cache` works; `MemoryCache` is in this process. Thread-safe.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ __all__ = ["CachedEncoder", "MemoryCache", "key"]
 
 
 def key(version: str, text: str) -> bytes:
-    """What a vector is kept under: 16 bytes of blake2b over the encoder's version and the text."""
+    """The key of a vector: 16 bytes of blake2b over the encoder's version and the text."""
     return blake2b(f"{version}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class MemoryCache:
-    """The `capacity` most recently used vectors; they are read-only, so nobody can spoil another's."""
+    """The `capacity` most recently used vectors; they are read-only, so callers cannot change them."""
 
-    __slots__ = ("_capacity", "_kept", "_lock")
+    __slots__ = ("_capacity", "_lock", "_vectors")
 
     def __init__(self, capacity: int = 8192) -> None:
         self._capacity = capacity
-        self._kept: OrderedDict[bytes, Floats] = OrderedDict()
+        self._vectors: OrderedDict[bytes, Floats] = OrderedDict()
         self._lock = Lock()
 
     def get(self, key: bytes) -> Floats | None:
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-            return found
+            vector = self._vectors.get(key)
+            if vector is not None:
+                self._vectors.move_to_end(key)
+            return vector
 
     def put(self, key: bytes, vector: Floats) -> None:
-        kept = np.array(vector, dtype=np.float64)
-        kept.flags.writeable = False
+        copy = np.array(vector, dtype=np.float64)
+        copy.flags.writeable = False
         with self._lock:
-            self._kept[key] = kept
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._capacity:
-                self._kept.popitem(last=False)
+            self._vectors[key] = copy
+            self._vectors.move_to_end(key)
+            while len(self._vectors) > self._capacity:
+                self._vectors.popitem(last=False)
 
     def clear(self) -> None:
         with self._lock:
-            self._kept.clear()
+            self._vectors.clear()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._vectors)
 
 
 class CachedEncoder:
-    """An encoder that asks its cache first. Equal to the encoder behind it, bit for bit."""
+    """An encoder with a cache. Its vectors equal those of the encoder, bit for bit."""
 
     __slots__ = ("_cache", "_encoder", "version", "width")
 
@@ -85,10 +85,10 @@ class CachedEncoder:
         for row, text in enumerate(texts):
             places.setdefault(text, []).append(row)
         names = {text: key(self.version, text) for text in places}
-        found = self._found(names.values())
+        cached = self._cached(names.values())
         missing: list[str] = []
         for text, rows in places.items():
-            vector = found.get(names[text])
+            vector = cached.get(names[text])
             if vector is None or len(vector) != self.width:
                 missing.append(text)
             else:
@@ -97,16 +97,16 @@ class CachedEncoder:
             fresh = self._encoder.encode(missing)
             for text, vector in zip(missing, fresh, strict=True):
                 vectors[places[text]] = vector
-            self._keep({names[text]: vector for text, vector in zip(missing, fresh, strict=True)})
+            self._store({names[text]: vector for text, vector in zip(missing, fresh, strict=True)})
         return vectors
 
-    def _found(self, names: Collection[bytes]) -> dict[bytes, Floats]:
+    def _cached(self, names: Collection[bytes]) -> dict[bytes, Floats]:
         if isinstance(self._cache, DiskCache):
             return self._cache.get_many(names)
-        found = ((name, self._cache.get(name)) for name in names)
-        return {name: vector for name, vector in found if vector is not None}
+        pairs = ((name, self._cache.get(name)) for name in names)
+        return {name: vector for name, vector in pairs if vector is not None}
 
-    def _keep(self, fresh: Mapping[bytes, Floats]) -> None:
+    def _store(self, fresh: Mapping[bytes, Floats]) -> None:
         if isinstance(self._cache, DiskCache):
             self._cache.put_many(fresh)
             return
@@ -114,17 +114,17 @@ class CachedEncoder:
             self._cache.put(name, vector)
 
     def load(self) -> None:
-        """Loads what is behind it now, so that no decision waits for that; says what is missing."""
+        """Load the encoder now, so that no decision waits for it; raises an error if a model is missing."""
         load = getattr(self._encoder, "load", None)
         if load is not None:
             load()
 
     def close(self) -> None:
-        for each in (self._cache, self._encoder):
-            close = getattr(each, "close", None)
+        for part in (self._cache, self._encoder):
+            close = getattr(part, "close", None)
             if close is not None:
                 close()
 
     def uncached(self) -> Encoder:
-        """The encoder itself, for long streams that would only push useful vectors out."""
+        """The encoder itself, for long streams that would evict useful vectors."""
         return self._encoder

@@ -1,11 +1,11 @@
-"""Vectors kept on the disk by content, for encoders that are slow or cost money: a text is encoded once per project.
+"""Cache vectors on disk, for encoders that are slow or cost money: a text is encoded once per project.
 
     cache = DiskCache(folder / "vectors.db")
     cached = CachedEncoder(encoder, cache)
 
-One SQLite file, shared by server, loop and terminal. What it holds can be made again, so nothing waits for the disk
-and a file that cannot be read is begun anew; a vector with a flipped bit is not given out. It keeps no text, only
-hashes and float32 numbers; an encoder whose numbers are float32 gets back the bits that it gave.
+One SQLite file, shared by server, loop and terminal. Its content can be computed again, so writes do not wait
+for the disk, and an unreadable file is replaced; a vector with a wrong checksum is ignored. It stores no text, only
+hashes and float32 numbers; vectors of a float32 encoder are restored bit for bit.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _MOST_BYTES = 2_000_000_000
 
 
 class DiskCache:
-    """Vectors by key in one file; safe from threads and processes. Errors of the disk are logged, never raised."""
+    """Vectors by key in one file; safe for threads and processes. Disk errors are logged, not raised."""
 
     def __init__(self, file: Path, *, most_bytes: int = _MOST_BYTES) -> None:
         self._file = file
         self._most = most_bytes
         self._lock = Lock()
         self._database: sqlite3.Connection | None = None
-        self._given_up = False
+        self._disabled = False
 
     def get(self, key: bytes) -> Floats | None:
         return self.get_many([key]).get(key)
@@ -47,26 +47,26 @@ class DiskCache:
         self.put_many({key: vector})
 
     def get_many(self, keys: Iterable[bytes]) -> dict[bytes, Floats]:
-        """Those that are there."""
-        wanted, found = list(keys), dict[bytes, Floats]()
-        with self._lock, self._told():
+        """The stored vectors among these keys."""
+        requested, vectors = list(keys), dict[bytes, Floats]()
+        with self._lock, self._logging_errors():
             database = self._open()
-            for start in range(0, len(wanted) if database else 0, _TOGETHER):
-                some = wanted[start : start + _TOGETHER]
-                marks = ",".join("?" * len(some))
+            for start in range(0, len(requested) if database else 0, _TOGETHER):
+                chunk = requested[start : start + _TOGETHER]
+                marks = ",".join("?" * len(chunk))
                 assert database is not None
-                rows = database.execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", some)  # noqa: S608
+                rows = database.execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", chunk)  # noqa: S608
                 for key, raw in rows:
                     if int.from_bytes(raw[-4:], "little") == crc32(raw[:-4], crc32(key)):
-                        found[key] = np.frombuffer(raw[:-4], dtype="<f4").astype(np.float64)
-        return found
+                        vectors[key] = np.frombuffer(raw[:-4], dtype="<f4").astype(np.float64)
+        return vectors
 
     def put_many(self, vectors: Mapping[bytes, Floats]) -> None:
         rows = []
         for key, vector in vectors.items():
             raw = np.asarray(vector, dtype="<f4").tobytes()
             rows.append((key, raw + crc32(raw, crc32(key)).to_bytes(4, "little")))
-        with self._lock, self._told():
+        with self._lock, self._logging_errors():
             database = self._open()
             if database is not None:
                 with database:
@@ -79,7 +79,7 @@ class DiskCache:
                 self._database = None
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _logging_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
@@ -87,15 +87,15 @@ class DiskCache:
                 self._database.close()
                 self._database = None
             if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-                _log.warning("vectors=%s damaged=%r begun anew", self._file, error)
-                for each in ("", "-wal", "-shm"):
-                    self._file.with_name(self._file.name + each).unlink(missing_ok=True)
+                _log.warning("vectors=%s damaged=%r replaced with an empty file", self._file, error)
+                for suffix in ("", "-wal", "-shm"):
+                    self._file.with_name(self._file.name + suffix).unlink(missing_ok=True)
             else:
-                _log.warning("vectors=%s error=%r going on without", self._file, error)
-                self._given_up = True
+                _log.warning("vectors=%s error=%r continuing without the cache", self._file, error)
+                self._disabled = True
 
     def _open(self) -> sqlite3.Connection | None:
-        if self._database is None and not self._given_up:
+        if self._database is None and not self._disabled:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self._file.exists():
                 self._file.touch(mode=0o600)
@@ -108,7 +108,7 @@ class DiskCache:
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA synchronous=OFF")
             database.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID")
-            if self._file.stat().st_size > self._most:  # begun anew: what is still asked for comes back by itself
+            if self._file.stat().st_size > self._most:  # start empty: vectors in use are computed again
                 with database:
                     database.execute("DELETE FROM vectors")
                 database.execute("VACUUM")

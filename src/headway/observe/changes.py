@@ -1,4 +1,4 @@
-"""What has happened since the last look, in a few cheap reads: for watchers that poll."""
+"""What changed since the last call, in a few cheap reads: for callers that poll."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LATEST_JOBS = "SELECT seq, kind, state, done, total FROM jobs ORDER BY seq DESC
 
 
 class Changes:
-    """Remembers where it stood. The first look tells where things stand, not what led there."""
+    """Remembers its position. It starts at the present: earlier changes are not reported."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -20,37 +20,37 @@ class Changes:
         self._ledger = int(database.query("SELECT MAX(seq) FROM ledger")[0][0] or 0)
         self._jobs = frozenset(database.query(_LATEST_JOBS))
         self.last = {"decisions": 0, "signals": 0}
-        self.look()
+        self.news()
 
     def moved(self) -> bool:
-        """Whether anything was committed since the last time this said so (4 µs). Ask always from the same thread."""
+        """Whether anything was committed since the last call (4 µs). Always call it from the same thread."""
         version = self._database.version()
         if version == self._version:
             return False
         self._version = version
         return True
 
-    def look(self) -> list[tuple[str, dict[str, Any]]]:
-        """What is new, as (name, data): ledger rows, the last decision and signal, progress of jobs."""
+    def news(self) -> list[tuple[str, dict[str, Any]]]:
+        """The changes since the last call as (name, data): ledger rows, last decision and signal, progress of jobs."""
         query = self._database.query
-        found: list[tuple[str, dict[str, Any]]] = []
+        changes: list[tuple[str, dict[str, Any]]] = []
         for seq, task, kind, policy in query(
             "SELECT l.seq, t.name, l.kind, l.policy FROM ledger l JOIN names t ON t.id = l.task_id "
             "WHERE l.seq > ? ORDER BY l.seq LIMIT 100",
             (self._ledger,),
         ):
             self._ledger = seq
-            found.append(("ledger", {"seq": seq, "task": task, "kind": kind, "policy": policy}))
-        for what, before in self.last.items():
-            last = int(query(f"SELECT MAX(seq) FROM {what}")[0][0] or 0)
+            changes.append(("ledger", {"seq": seq, "task": task, "kind": kind, "policy": policy}))
+        for table, before in self.last.items():
+            last = int(query(f"SELECT MAX(seq) FROM {table}")[0][0] or 0)
             if last != before:
-                self.last[what] = last
-                found.append((what, {"last": last}))
+                self.last[table] = last
+                changes.append((table, {"last": last}))
         jobs = query(_LATEST_JOBS)
-        found += [
+        changes += [
             ("progress", dict(zip(("job", "kind", "state", "done", "total"), row, strict=True)))
             for row in reversed(jobs)
             if row not in self._jobs
         ]
         self._jobs = frozenset(jobs)
-        return found
+        return changes

@@ -1,4 +1,4 @@
-"""Counts by day, for reports and pictures."""
+"""Counts by day, for reports and charts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _DAY = 86_400_000_000  # microseconds
 
 
 def by_day(database: Database, query: Query, task: str, *, since: float) -> list[Day]:
-    """(day, decisions, signals, rewarded, mean reward) per day in UTC, oldest first; empty days are left out.
+    """(day, decisions, signals, rewarded, mean reward) per day in UTC, oldest first; empty days are omitted.
 
-    A decision, its signals and its reward all count on the day on which it was decided.
+    A decision, its signals and its reward all count on the day of the decision.
     """
     values = (query.name_id("task", task), microseconds(since) // _DAY * _DAY)
     decisions = database.query(
@@ -39,9 +39,11 @@ def by_day(database: Database, query: Query, task: str, *, since: float) -> list
             values,
         )
     }
-    return [(_named(day), count, signals.get(day, 0), *rewards.get(day, (0, None))) for day, count in sorted(decisions)]
+    return [
+        (_iso_date(day), count, signals.get(day, 0), *rewards.get(day, (0, None))) for day, count in sorted(decisions)
+    ]
 
 
-def _named(day: int) -> str:
+def _iso_date(day: int) -> str:
     start: date = datetime(1970, 1, 1, tzinfo=UTC).date()
     return (start + timedelta(days=day)).isoformat()

@@ -1,11 +1,12 @@
-"""What every store can do, whichever database holds it: read, write all or nothing, lock, migrate.
+"""The interface of a store on either database: read, write in transactions, lock, migrate.
 
     open_database(Path(".headway/headway.db"))                        # SQLite: `sqlite.py`
     open_database("postgresql://headway@db.example.com/headway")      # PostgreSQL: `postgres.py`
 
-SQL elsewhere is written once, for both: `?` marks values, JSON is plain text, RETURNING instead of a last row id, no
-scalar MIN and MAX, every selected column grouped or counted. What the two say differently has a method here. On both,
-one write transaction runs at a time over all processes and machines, so that numbers become visible in their order.
+SQL in other modules is written once, for both: `?` marks values, JSON is plain text, RETURNING replaces the last row
+id, there is no scalar MIN or MAX, and every selected column is grouped or aggregated. Where the dialects differ, this
+class has a method. On both, one write transaction runs at a time over all processes and machines, so row numbers
+become visible in order.
 """
 
 from __future__ import annotations
@@ -15,21 +16,33 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 from headway.nouns.errors import Damaged
 from headway.observe.migrations import MIGRATIONS
 
-__all__ = ["Connection", "Cursor", "Database", "Durability", "Engine", "Table", "open_database"]
+__all__ = [
+    "Connection",
+    "Cursor",
+    "Database",
+    "Durability",
+    "Engine",
+    "Table",
+    "chunks",
+    "open_database",
+    "placeholders",
+]
 
 Durability = Literal["power", "process"]
 Engine = Literal["sqlite", "postgresql"]
 Row = tuple[Any, ...]
+_T = TypeVar("_T")
+_BOUND_VALUES = 500  # per statement
 _MIGRATIONS_TABLE = "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, at {int} NOT NULL)"
 
 
 class Cursor(Protocol):
-    """What a statement gave: the part that both drivers have."""
+    """The result of a statement: the part that both drivers share."""
 
     @property
     def rowcount(self) -> int: ...
@@ -42,7 +55,7 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """Where statements run inside a write transaction."""
+    """A connection inside a write transaction."""
 
     def execute(self, sql: str, values: Sequence[Any] = ..., /) -> Cursor: ...
 
@@ -50,11 +63,22 @@ class Connection(Protocol):
 
 
 class Table(NamedTuple):
-    """A table of the store: its columns in order, and those that make its primary key."""
+    """A table of the store: its columns in order, and its primary key."""
 
     columns: tuple[str, ...]
     key: tuple[str, ...]
-    numbered: bool  # the key is counted up by the database
+    numbered: bool  # the database numbers the rows
+
+
+def placeholders(values: Sequence[object]) -> str:
+    """`?, ?, ?`: one per value."""
+    return ", ".join("?" * len(values))
+
+
+def chunks(values: Sequence[_T], size: int = _BOUND_VALUES) -> Iterator[Sequence[_T]]:
+    """The values in slices that are small enough to bind in one statement."""
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
 
 
 def open_database(place: Path | str, durability: Durability = "power") -> Database:
@@ -80,19 +104,19 @@ class Database(ABC):
     """One store. Safe to use from threads, and after a fork."""
 
     engine: ClassVar[Engine]
-    name: str  # where it is, for people; never with a password
-    _types: ClassVar[Mapping[str, str]]  # what migrations call serial, bytes, int and float
+    name: str  # its location, for messages; never with a password
+    _types: ClassVar[Mapping[str, str]]  # the SQL types that migrations call serial, bytes, int and float
 
     # -- reading
 
     @abstractmethod
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """All rows at once; for small answers."""
+        """All rows at once; for small results."""
 
     def pages(self, sql: str, values: Sequence[Any], *, after: int, size: int = 5000) -> Iterator[list[Row]]:
         """Keyset pages: `sql` ends in `… > ? ORDER BY … LIMIT ?` and its first column is the key.
 
-        Each page is a read of its own, so that a slow consumer never pins a snapshot.
+        Each page is a separate read, so a slow consumer never holds a snapshot open.
         """
         while rows := self.query(sql, (*values, after, size)):
             yield rows
@@ -102,23 +126,23 @@ class Database(ABC):
 
     @abstractmethod
     def version(self) -> int:
-        """Another number whenever something may have been committed since: cheap enough to poll."""
+        """A number that changes whenever something may have been committed: cheap enough to poll."""
 
     # -- writing
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Connection]:
-        """All or nothing, durable on return. Re-entrant use is a bug of ours and fails."""
+        """All or nothing, durable on return. Nesting transactions is a bug and fails."""
 
     @abstractmethod
     def lock(self, name: str, *, shared: bool = False, wait: bool = True) -> AbstractContextManager[bool]:
-        """Holds the store's lock of that name, over all who share the store; gives False if it may not wait.
+        """Hold a named lock of the store across all its processes; gives False if taken and `wait` is False.
 
-        It ends with its holder, however that ends. Not re-entrant.
+        The lock is released when its process ends, even by a crash. Not re-entrant.
         """
 
     def migrate(self) -> None:
-        """Apply the steps that this store has not seen; refuse a store from the future."""
+        """Apply the migrations that this store lacks; refuse a store that a newer Headway wrote."""
         if self._applied() == {name for name, _ in MIGRATIONS}:
             return
         with self.transaction() as connection:
@@ -139,31 +163,31 @@ class Database(ABC):
                     connection.execute("INSERT INTO migrations VALUES (?, ?)", (name, int(time.time() * 1e6)))
 
     def _statements(self, script: str) -> list[str]:
-        return [each for each in script.format(**self._types).split(";") if each.strip()]
+        return [statement for statement in script.format(**self._types).split(";") if statement.strip()]
 
     def _applied(self) -> set[str]:
-        """The migrations that are there already, where a read can tell before a write has to."""
+        """The migrations that are already applied, if a read alone can tell."""
         return set()
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of connections and locks; the next use opens them anew."""
+        """Close connections and release locks; the next use opens new ones."""
 
-    # -- what the engines say differently
+    # -- differences between the engines
 
     @abstractmethod
     def whole(self, expression: str) -> str:
-        """SQL for a number without its fraction: towards zero."""
+        """SQL that truncates a number towards zero."""
 
-    # -- looking after it
+    # -- maintenance
 
     @abstractmethod
     def check(self) -> list[str]:
-        """What is wrong with the store; empty when all is well."""
+        """Problems of the store; empty if there are none."""
 
     @abstractmethod
     def server(self) -> str:
-        """Which program holds it, with its version."""
+        """The database software and its version."""
 
     @abstractmethod
     def size(self) -> int:
@@ -171,9 +195,9 @@ class Database(ABC):
 
     @abstractmethod
     def purge(self, *, rewrite: bool = True) -> list[str]:
-        """Take what was deleted off the disk; what may still hold some of it, in words, for people.
+        """Remove deleted data from the disk; returns descriptions of the places that may still hold some of it.
 
-        `rewrite` also gives the space back, which takes as long as copying the store.
+        `rewrite` also frees the disk space, which takes as long as copying the store.
         """
 
     @abstractmethod
@@ -182,12 +206,12 @@ class Database(ABC):
 
     @abstractmethod
     def counter(self, connection: Connection, table: str) -> int:
-        """The last number that a numbered table gave out."""
+        """The last number that a numbered table assigned."""
 
     @abstractmethod
     def advance(self, connection: Connection, table: str, number: int) -> None:
-        """Let a numbered table go on counting after this number."""
+        """Make a numbered table continue after this number."""
 
     @abstractmethod
     def fill(self, connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        """Insert many rows as they are, keys included."""
+        """Insert many rows unchanged, including their keys."""

@@ -1,10 +1,10 @@
-"""What kits keep beside a decision: named bytes, stored with it, deleted with it, copied and exported with it.
+"""Details: named bytes that a kit stores with a decision. They are deleted, copied and exported with it.
 
-    store.keep_details(decision.id, "proxy", "answer", b"…")      # a name that is there already gets the new bytes
+    store.keep_details(decision.id, "proxy", "answer", b"…")      # replaces an existing detail of that name
     query.details(decision.id, "proxy")                           # {"answer": b"…"}
 
-At most 1 MiB each and 16 MiB for one decision. Not covered: redaction. Bytes are stored as they are given, so a kit
-that keeps what users wrote redacts it first.
+At most 1 MiB per detail and 16 MiB per decision. Not covered: redaction. Bytes are stored unchanged, so a kit that
+stores users' text redacts it first.
 """
 
 from __future__ import annotations
@@ -16,28 +16,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from headway.nouns.errors import InvalidInput, UnknownName
 from headway.nouns.ids import id_bytes
 from headway.nouns.records import Detail
-from headway.observe.database import Connection, Database
+from headway.observe.database import Connection, Database, chunks, placeholders
 
 __all__ = ["LARGEST", "MOST", "as_text", "checked", "from_text", "having_details", "insert", "put", "read"]
 
 LARGEST = 1 << 20  # bytes of one detail
-MOST = 16 << 20  # bytes of all details of one decision: one line of an export has to hold them
+MOST = 16 << 20  # bytes of all details of one decision: an export writes them on one line
 _LONGEST_NAME = 200
-_MARKS = 500  # bound values per statement
 _INSERT = "INSERT INTO details (decision, kit, name, data) VALUES (?, ?, ?, ?) ON CONFLICT (decision, kit, name) DO "
 
 Prepared = Sequence[tuple[bytes, str, str, bytes]]  # rows of the table
 
 
 def checked(decision: str, details: Iterable[Detail]) -> Prepared:
-    """The rows for one decision, or InvalidInput where something does not fit."""
+    """The rows for one decision, or InvalidInput if a name or size is not allowed."""
     raw = id_bytes(decision)
     rows = [(raw, detail.kit, detail.name, bytes(detail.data)) for detail in details]
     for _, kit, name, data in rows:
-        for what, value in (("kit", kit), ("name", name)):
+        for field, value in (("kit", kit), ("name", name)):
             if not 0 < len(value) <= _LONGEST_NAME or "\0" in value:
                 raise InvalidInput(
-                    f"The {what} of a detail is {value[:60]!r}, expected 1 to {_LONGEST_NAME} characters without NUL.",
+                    f"The {field} of a detail is {value[:60]!r}, expected 1 to {_LONGEST_NAME} characters without NUL.",
                     code="bad_detail",
                 )
         if len(data) > LARGEST:
@@ -49,7 +48,7 @@ def checked(decision: str, details: Iterable[Detail]) -> Prepared:
 
 
 def insert(connection: Connection, rows: Prepared) -> None:
-    """Add details to decisions that this transaction stores; what is there already stays."""
+    """Add details to decisions that this transaction stores; existing details stay."""
     if rows:
         connection.executemany(f"{_INSERT}NOTHING", rows)
 
@@ -61,7 +60,7 @@ def put(connection: Connection, decision: str, rows: Prepared) -> None:
         raise UnknownName(
             f"There is no decision {decision!r}.",
             code="unknown_decision",
-            hint="Keep details beside the id that `decide` returned.",
+            hint="Use the id that `decide` returned.",
         )
     connection.executemany(f"{_INSERT}UPDATE SET data = excluded.data", rows)
     total = connection.execute("SELECT SUM(LENGTH(data)) FROM details WHERE decision = ?", (raw,)).fetchone()[0] or 0
@@ -70,7 +69,7 @@ def put(connection: Connection, decision: str, rows: Prepared) -> None:
 
 
 def read(database: Database, decision: str, kit: str | None = None) -> list[Detail]:
-    """The details of one decision, in the order of kit and name; of one kit only, if it is named."""
+    """The details of one decision, sorted by kit and name; `kit` selects those of one kit."""
     where, values = ("", ()) if kit is None else (" AND kit = ?", (kit,))
     rows = database.query(
         f"SELECT kit, name, data FROM details WHERE decision = ?{where} ORDER BY kit, name",
@@ -80,13 +79,11 @@ def read(database: Database, decision: str, kit: str | None = None) -> list[Deta
 
 
 def having_details(database: Database, decisions: Sequence[str]) -> set[bytes]:
-    """Which of these decisions have any, by the bytes of their ids."""
+    """Which of these decisions have details, as the bytes of their ids."""
     having: set[bytes] = set()
-    for start in range(0, len(decisions), _MARKS):
-        some = [id_bytes(decision) for decision in decisions[start : start + _MARKS]]
-        rows = database.query(
-            f"SELECT DISTINCT decision FROM details WHERE decision IN ({', '.join('?' * len(some))})", some
-        )
+    for chunk in chunks(decisions):
+        ids = [id_bytes(decision) for decision in chunk]
+        rows = database.query(f"SELECT DISTINCT decision FROM details WHERE decision IN ({placeholders(ids)})", ids)
         having |= {bytes(row[0]) for row in rows}
     return having
 
@@ -102,12 +99,12 @@ def as_text(details: Iterable[Detail]) -> dict[str, dict[str, str]]:
     return by_kit
 
 
-def from_text(given: object) -> tuple[Detail, ...]:
-    """The details that `as_text` wrote; a ValueError, in words, for anything else."""
-    if not isinstance(given, Mapping):
+def from_text(value: object) -> tuple[Detail, ...]:
+    """The details that `as_text` wrote; a ValueError with a readable message for anything else."""
+    if not isinstance(value, Mapping):
         raise ValueError("expected an object of kits")
     details = []
-    for kit, by_name in given.items():
+    for kit, by_name in value.items():
         if not isinstance(by_name, Mapping):
             raise ValueError(f"expected an object of names for the kit {kit!r}")
         for name, text in by_name.items():
@@ -121,7 +118,7 @@ def from_text(given: object) -> tuple[Detail, ...]:
 
 def _too_large(what: str, limit: int) -> InvalidInput:
     return InvalidInput(
-        f"{what}; at most {limit:,} can be kept.",
+        f"{what}; the limit is {limit:,}.",
         code="detail_too_large",
-        hint="Keep a file of your own, and only its name or hash here.",
+        hint="Store the data in a file, and only its name or hash as a detail.",
     )

@@ -1,7 +1,7 @@
-"""How rewards are spread: by role, source, action and rater, and how many decisions have none. Counted by the database.
+"""The distribution of rewards by role, source, action and rater, and the share of decisions without one.
 
-found = distribution(database, query, "route", low=-1.0, high=1.0)
-found.groups["action"]["small"].mean
+rewards = distribution(database, query, "route", low=-1.0, high=1.0)
+rewards.groups["action"]["small"].mean
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 
 @dataclass(slots=True, kw_only=True)
 class Spread:
-    """Numbers of one group: how many decisions, how they ended, and the moments and bins of their rewards."""
+    """One group: the number of decisions, their outcomes, and the moments and histogram of their rewards."""
 
     decisions: int = 0
     pending: int = 0
@@ -30,7 +30,7 @@ class Spread:
     failed: int = 0
     censored: int = 0
     clipped: int = 0
-    n: int = 0  # rewards, those of failed and censored decisions included where they count
+    n: int = 0  # rewards, including those of failed and censored decisions if the task counts them
     total: float = 0.0
     square: float = 0.0
     low: float = float("inf")
@@ -53,25 +53,25 @@ class Spread:
 
     @property
     def missing_share(self) -> float:
-        """Decisions that nobody said anything about: still pending, or censored."""
+        """The share of decisions without a signal: still pending, or censored."""
         return (self.pending + self.censored) / self.decisions if self.decisions else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """All decisions of a task that drew for themselves; `raters` is about signals, by (rater, signal).
+    """All decisions of a task that made their own draw; `raters` describes signals, by (rater, signal).
 
-    Mined labels are in the group of their source alone: they are never mixed with measured ones.
+    Mined labels appear only in the group of their source: they are never mixed with measured ones.
     """
 
     whole: Spread
     groups: Mapping[str, Mapping[str, Spread]]  # "role", "source", "action" → name → spread
     raters: Mapping[tuple[str, str], Spread]
-    edges: tuple[float, ...]  # of the bins, BINS + 1 of them
+    edges: tuple[float, ...]  # BINS + 1 edges of the bins
 
 
 def distribution(database: Database, query: Query, task: str, *, low: float, high: float) -> Distribution:
-    """The rewards of a task as they stand, and the signals behind them by rater."""
+    """The current rewards of a task, and the signals behind them by rater."""
     task_id = query.name_id("task", task)
     whole = Spread()
     groups: dict[str, dict[str, Spread]] = {"role": {}, "source": {}, "action": {}}
@@ -88,7 +88,7 @@ def distribution(database: Database, query: Query, task: str, *, low: float, hig
         (low, width, task_id),
     ):
         keys = {"role": role or "none", "source": SOURCES[source], "action": decode_candidates(body)[action].name}
-        if SOURCES[source] == "mined":  # weak labels stand by themselves and count nowhere else
+        if SOURCES[source] == "mined":  # weak labels count only in the group of their source
             del keys["role"], keys["action"]
         spreads = [groups[kind].setdefault(name, Spread()) for kind, name in keys.items()]
         for spread in (*spreads, *([] if SOURCES[source] == "mined" else [whole])):
@@ -104,7 +104,7 @@ def distribution(database: Database, query: Query, task: str, *, low: float, hig
                 spread.bins[min(BINS - 1, max(0, bin_))] += rewards
     return Distribution(
         whole=whole,
-        groups={kind: dict(sorted(found.items())) for kind, found in groups.items()},
+        groups={kind: dict(sorted(spreads.items())) for kind, spreads in groups.items()},
         raters=_raters(database, task_id),
         edges=tuple(low + width * place for place in range(BINS + 1)),
     )
@@ -112,7 +112,7 @@ def distribution(database: Database, query: Query, task: str, *, low: float, hig
 
 def _raters(database: Database, task_id: int) -> dict[tuple[str, str], Spread]:
     """Live signals on decisions of the task, by who gave them."""
-    found: dict[tuple[str, str], Spread] = {}
+    spreads: dict[tuple[str, str], Spread] = {}
     for rater, name, count, total, square, least, most in database.query(
         "SELECT r.name, n.name, COUNT(*), SUM(g.value), SUM(g.value * g.value), MIN(g.value), MAX(g.value) "
         "FROM signals g JOIN decisions d ON d.id = g.subject JOIN names n ON n.id = g.name_id "
@@ -120,5 +120,5 @@ def _raters(database: Database, task_id: int) -> dict[tuple[str, str], Spread]:
         "GROUP BY r.id, n.id ORDER BY r.name, n.name",
         (task_id,),
     ):
-        found[rater or "unnamed", name] = Spread(n=count, total=total, square=square, low=least, high=most)
-    return found
+        spreads[rater or "unnamed", name] = Spread(n=count, total=total, square=square, low=least, high=most)
+    return spreads

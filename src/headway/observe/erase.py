@@ -1,41 +1,40 @@
-"""Deleting: decisions by age, episode or id, and what one rater said; with everything that hangs on them.
+"""Delete decisions by age, episode or id, or the signals of one rater, with everything that depends on them.
 
     wanted = DeletionFilter(before=now - 90 * 86_400)        # or episode="chat-7", rater="ann", decision="dec_…"
-    matched = plan_deletion(database, wanted)                   # what would go; nothing is changed
+    matched = plan_deletion(database, wanted)                # what would be deleted; changes nothing
     with database.transaction() as connection:
-        erase(connection, wanted, matched)             # all of it or nothing
+        erase(connection, wanted, matched)                   # all or nothing
 
-With a decision go its signals, outcomes, details, provenance and, where nothing else uses them, its candidate set, its
-episode with the signals on it, and its raters' names. Decisions that repeat a deleted draw stay, without an outcome.
-Draws that lose some of their signals lose their outcome too, and the settling marks go back to before those signals, so
-that they settle afresh; a crash in between changes nothing about that.
+Deleting a decision deletes its signals, outcomes, details and provenance and, if nothing else uses them, its candidate
+set, its episode with the episode's signals, and its raters' names. Decisions that repeat a deleted draw stay without
+an outcome. Draws that lose some of their signals lose their outcome too, and the settling marks move back before those
+signals, so that the draws settle again, even after a crash in between.
 
-Not covered: what was exported, backed up or learned (`project.erase` lists the bundles), the ledger and evidence, which
-hold counts and no texts.
+Not covered: exports, backups and learned policies (`project.erase` lists the bundles), and the ledger and evidence,
+which hold counts but no texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from headway.nouns.errors import InvalidInput, UnknownName
 from headway.nouns.ids import episode_id, id_bytes
 from headway.nouns.records import Settled
-from headway.observe.database import Connection, Database
-from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, microseconds
+from headway.observe.database import Connection, Database, chunks, placeholders
+from headway.observe.rows import SETTLED_COLUMNS, SETTLED_TABLES, microseconds, settled_from_row
 
 __all__ = ["ERASED", "DeletionFilter", "MatchedRows", "erase", "outcomes", "plan_deletion"]
 
-ERASED = "erased"  # the mark, under task 0, that counts deletions: whoever caches ids looks at it
-_SOME = 500  # bound values per statement
+ERASED = "erased"  # the mark, under task 0, that counts deletions: caches of ids check it
 _HARMLESS_JOBS = ("learn", "cycle")  # they hold names of tasks and policies, and no texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionFilter:
-    """What is to go: exactly one of the first four, in one task or in all."""
+    """Which rows to delete: exactly one of the first four fields, in one task or in all."""
 
     before: float | None = None  # decisions made earlier than this
     episode: str | None = None
@@ -44,30 +43,30 @@ class DeletionFilter:
     task: str | None = None
 
     def __post_init__(self) -> None:
-        named = [each for each in (self.before, self.episode, self.rater, self.decision) if each is not None]
-        if len(named) != 1:
+        given = [value for value in (self.before, self.episode, self.rater, self.decision) if value is not None]
+        if len(given) != 1:
             raise InvalidInput(
-                f"{len(named)} things are named to delete by, expected one.",
+                f"The deletion has {len(given)} conditions, expected one.",
                 code="bad_deletion",
-                hint="Name a time (before), an episode, a rater or a decision.",
+                hint="Pass one of before, episode, rater or decision.",
             )
 
 
 @dataclass(slots=True)
 class MatchedRows:
-    """What a deletion takes away, counted; `survivors` are draws that stay and lose some of their signals."""
+    """The rows that a deletion removes, counted; `survivors` are draws that stay but lose some of their signals."""
 
     decisions: int = 0
     signals: int = 0
     episodes: int = 0
     outcomes: int = 0
     experiences: int = 0
-    where: str = "1 = 0"  # of the matching decisions
+    where: str = "1 = 0"  # SQL condition of the matching decisions
     values: tuple[Any, ...] = ()
     rater_id: int = 0
     task_id: int = 0  # 0: all
     survivors: list[int] = field(default_factory=list)
-    tasks: list[str] = field(default_factory=list)  # that lose something
+    tasks: list[str] = field(default_factory=list)  # that lose rows
 
     @property
     def nothing(self) -> bool:
@@ -75,7 +74,7 @@ class MatchedRows:
 
 
 def plan_deletion(database: Database, wanted: DeletionFilter) -> MatchedRows:
-    """What would go. Nothing is changed."""
+    """Find what would be deleted. Changes nothing."""
     query = database.query
     matched = MatchedRows()
     if wanted.task is not None:
@@ -83,7 +82,7 @@ def plan_deletion(database: Database, wanted: DeletionFilter) -> MatchedRows:
         if not matched.task_id:
             raise UnknownName(f"Nothing was recorded for the task {wanted.task!r}.", code="unknown_task")
     if wanted.rater is not None:
-        _look_for_rater(database, wanted.rater, matched)
+        _match_rater(database, wanted.rater, matched)
         return matched
     matched.where, matched.values = _where(database, wanted)
     if matched.task_id:
@@ -93,7 +92,8 @@ def plan_deletion(database: Database, wanted: DeletionFilter) -> MatchedRows:
     matched.signals = int(
         query(f"SELECT COUNT(*) FROM signals WHERE subject IN (SELECT id {matching})", matched.values)[0][0]
     ) + sum(
-        int(query(f"SELECT COUNT(*) FROM signals WHERE {sql}", values)[0][0]) for sql, values in _loose(wanted, matched)
+        int(query(f"SELECT COUNT(*) FROM signals WHERE {sql}", values)[0][0])
+        for sql, values in _other_signals(wanted, matched)
     )
     matched.outcomes = int(
         query(f"SELECT COUNT(*) FROM settled WHERE decision IN (SELECT seq {matching})", matched.values)[0][0]
@@ -143,19 +143,19 @@ def _where(database: Database, wanted: DeletionFilter) -> tuple[str, tuple[Any, 
         raise UnknownName(
             f"There is no episode {wanted.episode!r}.",
             code="unknown_episode",
-            hint="Episodes go by the name that their first decision gave.",
+            hint="Use the name that was passed with the episode's first decision.",
         )
-    return f"episode IN ({', '.join('?' * len(rows))})", tuple(bytes(row[0]) for row in rows)
+    return f"episode IN ({placeholders(rows)})", tuple(bytes(row[0]) for row in rows)
 
 
-def _loose(wanted: DeletionFilter, matched: MatchedRows) -> list[tuple[str, tuple[Any, ...]]]:
-    """Conditions on signals that go though their decision does not: early ones that nothing followed, an episode's."""
+def _other_signals(wanted: DeletionFilter, matched: MatchedRows) -> list[tuple[str, tuple[Any, ...]]]:
+    """Conditions on signals without a matching decision: early signals, and those of an episode."""
     if wanted.before is not None and not matched.task_id:
-        nobody = (
+        no_subject = (
             "NOT EXISTS (SELECT 1 FROM decisions d WHERE d.id = signals.subject) "
             "AND NOT EXISTS (SELECT 1 FROM episodes e WHERE e.id = signals.subject)"
         )
-        return [(f"at < ? AND {nobody}", (microseconds(wanted.before),))]
+        return [(f"at < ? AND {no_subject}", (microseconds(wanted.before),))]
     if wanted.episode is not None:
         if wanted.task is not None:
             return [("subject = ?", (id_bytes(episode_id(wanted.task, wanted.episode)),))]
@@ -164,13 +164,13 @@ def _loose(wanted: DeletionFilter, matched: MatchedRows) -> list[tuple[str, tupl
 
 
 def _steps(before: float, matched: MatchedRows) -> tuple[str, tuple[int, ...]]:
-    """Steps that callers of the prompt-mutation endpoints took: they have an age, and nothing else to go by."""
+    """The condition on steps of the prompt-mutation endpoints, which can only be selected by age."""
     if matched.task_id:
         return "at < ? AND task_id = ?", (microseconds(before), matched.task_id)
     return "at < ?", (microseconds(before),)
 
 
-def _look_for_rater(database: Database, rater: str, matched: MatchedRows) -> None:
+def _match_rater(database: Database, rater: str, matched: MatchedRows) -> None:
     query = database.query
     matched.rater_id = _name_id(database, "rater", rater)
     if not matched.rater_id:
@@ -180,25 +180,25 @@ def _look_for_rater(database: Database, rater: str, matched: MatchedRows) -> Non
     matched.signals = int(
         query(f"SELECT COUNT(*) FROM signals WHERE {_by_rater(matched)}", _rater_values(matched))[0][0]
     )
-    said = f"SELECT subject FROM signals WHERE {_by_rater(matched)}"
+    subjects = f"SELECT subject FROM signals WHERE {_by_rater(matched)}"
     values = _rater_values(matched)
     matched.survivors = [
         int(row[0])
         for row in query(
-            f"SELECT seq FROM decisions WHERE draw IS NULL AND id IN ({said}) UNION "
-            f"SELECT r.seq FROM decisions f JOIN decisions r ON r.id = f.draw WHERE f.id IN ({said}) UNION "
-            f"SELECT seq FROM decisions WHERE draw IS NULL AND episode IN ({said})",
+            f"SELECT seq FROM decisions WHERE draw IS NULL AND id IN ({subjects}) UNION "
+            f"SELECT r.seq FROM decisions f JOIN decisions r ON r.id = f.draw WHERE f.id IN ({subjects}) UNION "
+            f"SELECT seq FROM decisions WHERE draw IS NULL AND episode IN ({subjects})",
             values * 3,
         )
     ]
     tasks = set()
-    for some in _slices(matched.survivors):
+    for chunk in chunks(matched.survivors):
         tasks |= {
             row[0]
             for row in query(
                 "SELECT DISTINCT t.name FROM decisions d JOIN names t ON t.id = d.task_id "
-                f"WHERE d.seq IN ({', '.join('?' * len(some))})",
-                some,
+                f"WHERE d.seq IN ({placeholders(chunk)})",
+                chunk,
             )
         }
     matched.tasks = sorted(tasks)
@@ -218,34 +218,19 @@ def _rater_values(matched: MatchedRows) -> tuple[int, ...]:
 
 
 def outcomes(database: Database, matched: MatchedRows, task: str) -> Iterator[Settled]:
-    """Every row of the log of a task that goes, replaced ones too, in the log's order."""
-    tables = DECISION_TABLES.replace("decisions d JOIN", "decisions d ON d.seq = s.decision JOIN", 1)
-    columns = f"SELECT s.seq, s.reward, s.status, s.replaces, s.weight, {DECISION_COLUMNS} FROM settled s JOIN {tables}"
+    """Every row of a task's outcome log that a deletion removes, including replaced rows, in log order."""
+    select = f"SELECT {SETTLED_COLUMNS} FROM {SETTLED_TABLES}"
     task_id = _name_id(database, "task", task)
-
-    def settled_rows(rows: Sequence[Sequence[Any]]) -> Iterator[Settled]:
-        for row in rows:
-            yield Settled(
-                seq=row[0],
-                reward=row[1],
-                status=STATUSES[row[2]],
-                replaces=row[3],
-                weight=1.0 if row[4] is None else row[4],
-                decision=decision_from_row(row[5:]),
-            )
-
     inside = f"s.task_id = ? AND s.decision IN (SELECT seq FROM decisions WHERE {matched.where})"
     for page in database.pages(
-        f"{columns} WHERE {inside} AND s.seq > ? ORDER BY s.seq LIMIT ?", (task_id, *matched.values), after=0
+        f"{select} WHERE {inside} AND s.seq > ? ORDER BY s.seq LIMIT ?", (task_id, *matched.values), after=0
     ):
-        yield from settled_rows(page)
-    for some in _slices(matched.survivors):
-        marks = ", ".join("?" * len(some))
-        yield from settled_rows(
-            database.query(
-                f"{columns} WHERE s.task_id = ? AND s.decision IN ({marks}) ORDER BY s.seq", (task_id, *some)
-            )
+        yield from map(settled_from_row, page)
+    for chunk in chunks(matched.survivors):
+        rows = database.query(
+            f"{select} WHERE s.task_id = ? AND s.decision IN ({placeholders(chunk)}) ORDER BY s.seq", (task_id, *chunk)
         )
+        yield from map(settled_from_row, rows)
 
 
 def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) -> dict[str, int]:
@@ -257,14 +242,12 @@ def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) 
     deleted["settled"] += execute(
         f"DELETE FROM settled WHERE decision IN (SELECT seq {matching})", matched.values
     ).rowcount
-    for some in _slices(matched.survivors):
-        deleted["settled"] += execute(
-            f"DELETE FROM settled WHERE decision IN ({', '.join('?' * len(some))})", some
-        ).rowcount
+    for chunk in chunks(matched.survivors):
+        deleted["settled"] += execute(f"DELETE FROM settled WHERE decision IN ({placeholders(chunk)})", chunk).rowcount
     deleted["signals"] += execute(
         f"DELETE FROM signals WHERE subject IN (SELECT id {matching})", matched.values
     ).rowcount
-    for sql, values in _loose(wanted, matched):
+    for sql, values in _other_signals(wanted, matched):
         deleted["signals"] += execute(f"DELETE FROM signals WHERE {sql}", values).rowcount
     if matched.rater_id:
         deleted["signals"] += execute(
@@ -285,11 +268,11 @@ def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) 
     deleted["episodes"] = execute(f"DELETE FROM episodes WHERE {empty}").rowcount
     deleted["candidate_sets"] = sum(
         execute(
-            f"DELETE FROM candidate_sets WHERE id IN ({', '.join('?' * len(some))}) "
+            f"DELETE FROM candidate_sets WHERE id IN ({placeholders(chunk)}) "
             "AND id NOT IN (SELECT candidate_set_id FROM decisions)",
-            some,
+            chunk,
         ).rowcount
-        for some in _slices(sets)
+        for chunk in chunks(sets)
     )
     deleted["raters"] = execute(
         "DELETE FROM names WHERE kind = 'rater' AND name <> '' AND id NOT IN (SELECT rater_id FROM signals)"
@@ -301,7 +284,7 @@ def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) 
         deleted["experiences"] = execute(f"DELETE FROM experiences WHERE {sql}", values).rowcount
         deleted["jobs"] = execute("DELETE FROM jobs WHERE ended IS NOT NULL AND at < ?", (limit,)).rowcount
     else:
-        marks = ", ".join("?" * len(_HARMLESS_JOBS))
+        marks = placeholders(_HARMLESS_JOBS)
         left = f"DELETE FROM jobs WHERE ended IS NOT NULL AND kind NOT IN ({marks})"
         deleted["jobs"] = execute(left, _HARMLESS_JOBS).rowcount
     execute(
@@ -313,13 +296,13 @@ def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) 
 
 
 def _rewind(connection: Connection, matched: MatchedRows) -> None:
-    """Put the settling marks before what the survivors still have, and let raters be compared again."""
+    """Move the settling marks before the remaining signals of survivors, and have raters compared again."""
     signals: dict[int, int] = {}
     draws: dict[int, int] = {}
-    for some in _slices(matched.survivors):
-        marks = ", ".join("?" * len(some))
+    for chunk in chunks(matched.survivors):
+        marks = placeholders(chunk)
         for task, seq in connection.execute(
-            f"SELECT task_id, MIN(seq) FROM decisions WHERE seq IN ({marks}) GROUP BY task_id", some
+            f"SELECT task_id, MIN(seq) FROM decisions WHERE seq IN ({marks}) GROUP BY task_id", chunk
         ):
             draws[task] = min(seq, draws.get(task, seq))
         for task, seq in connection.execute(
@@ -329,7 +312,7 @@ def _rewind(connection: Connection, matched: MatchedRows) -> None:
             f"JOIN signals g ON g.subject = f.id WHERE d.seq IN ({marks}) GROUP BY d.task_id UNION ALL "
             f"SELECT d.task_id, MIN(g.seq) FROM decisions d JOIN signals g ON g.subject = d.episode "
             f"WHERE d.seq IN ({marks}) GROUP BY d.task_id",
-            (*some, *some, *some),
+            (*chunk, *chunk, *chunk),
         ):
             signals[task] = min(seq, signals.get(task, seq))
     for name, before in (("signals", signals), ("expired", draws)):
@@ -341,11 +324,6 @@ def _rewind(connection: Connection, matched: MatchedRows) -> None:
 
 
 def _name_id(database: Database, kind: str, name: str) -> int:
-    """Not by `Query`, which remembers: names of raters may go."""
+    """Not through `Query`, which caches ids: a deletion may remove raters' names."""
     rows = database.query("SELECT id FROM names WHERE kind = ? AND name = ?", (kind, name))
     return int(rows[0][0]) if rows else 0
-
-
-def _slices(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(values), _SOME):
-        yield values[start : start + _SOME]

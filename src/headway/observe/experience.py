@@ -1,7 +1,7 @@
-"""Settled decisions as experience: cut into train, tune and prove by group, once and for all.
+"""Settled decisions as experience, split into train, tune and prove parts by group. The split never changes.
 
-A group is an episode, else a text, else a state: two rows that show a policy the same thing are never on both sides
-of a cut. The cut is a hash, so it needs no table, never changes and is the same in every process.
+A group is an episode, else a text, else a state: two rows that show a policy the same input are always in the same
+part. The split is a hash, so it needs no table, never changes and is the same in every process.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _TRAIN, _TUNE = PARTS["train"], PARTS["train"] + PARTS["tune"]
 
 
 def part_of(decision: Decision) -> Part:
-    """The part that a decision belongs to, whatever its outcome and whenever it was made."""
+    """The part that a decision belongs to. It does not depend on the outcome or the time."""
     situation = decision.situation
     return part_of_group(situation.task, situation.episode, situation.text, situation.state)
 
 
 def part_of_group(task: str, episode: str | None, text: str, state: State) -> Part:
-    """The same, for what is not a decision yet."""
+    """The same, before the decision is made."""
     group = episode or text or dumps(state)
     digest = hashlib.blake2b(f"{task}\0{group}".encode(), digest_size=8, person=b"headway-split").digest()
     place = int.from_bytes(digest, "big") / 2**64
@@ -38,29 +38,31 @@ def part_of_group(task: str, episode: str | None, text: str, state: State) -> Pa
 
 
 def without(row: Settled, fields: Sequence[str]) -> Settled:
-    """The row as a learner may see it, less what gives its outcome away.
+    """The row for a learner, without fields that leak its outcome.
 
-    recent_deltas          a field of the state: gone
-    text:numbers           the situation's text (or a field, where one is named): with # for every measurement in it
-    action.NAME            a feature of the candidates; `:numbers` likewise
+    recent_deltas          removes a field of the state
+    text:numbers           replaces every number in the text (or in a named field) with #
+    action.NAME            removes a feature of the candidates; `:numbers` works here too
     """
     if not fields:
         return row
     decision, situation = row.decision, row.decision.situation
-    state = [each for each in fields if not each.startswith("action.")]
-    of_action = [each.removeprefix("action.") for each in fields if each.startswith("action.")]
+    state = [field for field in fields if not field.startswith("action.")]
+    of_action = [field.removeprefix("action.") for field in fields if field.startswith("action.")]
     situation = replace(
         situation,
         text=masked(situation.text) if "text:numbers" in state else situation.text,
-        state=_less(situation.state, state),
+        state=_without_fields(situation.state, state),
     )
     candidates = decision.candidates
     if of_action:
-        candidates = tuple(Candidate(each.name, _less(each.features, of_action)) for each in candidates)
+        candidates = tuple(
+            Candidate(candidate.name, _without_fields(candidate.features, of_action)) for candidate in candidates
+        )
     return replace(row, decision=replace(decision, situation=situation, candidates=candidates))
 
 
-def _less(values: State, fields: Sequence[str]) -> State:
+def _without_fields(values: State, fields: Sequence[str]) -> State:
     return {
         name: masked(value) if f"{name}:numbers" in fields and isinstance(value, str) else value
         for name, value in values.items()
@@ -69,9 +71,9 @@ def _less(values: State, fields: Sequence[str]) -> State:
 
 
 class Recorded:
-    """What learners read: the train and tune parts of a task, up to a fixed row, streamed as often as asked.
+    """The rows that learners read: the train and tune parts of a task up to a fixed row. Can be iterated repeatedly.
 
-    `left_out` names fields that give the outcome away (`without`). Rows with mined labels are read only if `mined`.
+    `left_out` names fields that leak the outcome (`without`). Rows with mined labels are read only if `mined`.
     """
 
     def __init__(
@@ -109,11 +111,11 @@ class Recorded:
         return self._length
 
     def endings(self) -> dict[str, Ending]:
-        """How the task's episodes ended, by name; one that is still open is not there."""
+        """How the task's episodes ended, by name; open episodes are not included."""
         return self._query.endings(self.task)
 
     def _rows(self) -> Iterator[Settled]:
         for row in self._query.settled(self.task, upto=self.upto):
             source = row.decision.source
             if (self._source is None or source == self._source) and (self._mined or source != "mined"):
-                yield row  # its part is that of the whole row: fields are left out afterwards
+                yield row  # its part is computed from the whole row: fields are removed afterwards

@@ -1,13 +1,13 @@
-"""Decisions with their signals and outcomes, as a file: JSON lines, Parquet or CSV.
+"""Export decisions with their signals and outcomes to a file: JSON lines, Parquet or CSV.
 
-    manifest = export(database, query, Path("route.jsonl"), Wanted(tasks=("route",), since=1.7e9), format="jsonl")
+    manifest = export(database, query, Path("route.jsonl"), ExportFilter(tasks=("route",), since=1.7e9), format="jsonl")
 
-Streams in bounded memory, up to the decision that was the last one when it began. The file appears whole or not at all,
-and a manifest beside it (`route.jsonl.manifest.json`) says what is in it: counts, filters, reward versions, SHA-256.
+Streams in bounded memory, up to the last decision at the start of the export. The file appears complete or not at all.
+A manifest beside it (`route.jsonl.manifest.json`) lists its content: counts, filters, reward versions, SHA-256.
 
-A CSV cell that a spreadsheet would run as a formula gets an apostrophe before it. What kits keep beside a decision is
-under `details`, by kit and name, in base64. Not covered: withdrawn and replaced signals (only what counts is exported),
-policies and the ledger.
+A CSV cell that a spreadsheet would run as a formula is prefixed with an apostrophe. Details that kits store with a
+decision are under `details`, by kit and name, in base64. Not covered: withdrawn and replaced signals (only live signals
+are exported), policies and the ledger.
 """
 
 from __future__ import annotations
@@ -23,38 +23,36 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from headway.nouns.errors import Conflict, InvalidInput, MissingExtra, Unavailable
 from headway.nouns.ids import id_bytes
 from headway.nouns.protocols import Progress
 from headway.nouns.records import SOURCES, Decision, Source
-from headway.observe.database import Database
+from headway.observe.database import Database, chunks, placeholders
 from headway.observe.details import as_text, having_details
 from headway.observe.details import read as read_details
 from headway.observe.query import Query
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, dumps, microseconds
 
-__all__ = ["FORMATS", "Wanted", "Write", "Writer", "export", "records"]
+__all__ = ["FORMATS", "ExportFilter", "FormatWriter", "Write", "export", "records"]
 
 FORMATS = ("jsonl", "parquet", "csv")
 MANIFEST_FORMAT = 1
 _PAGE = 1000
-_MARKS = 500  # bound values per statement
-_GROUP_ROWS, _GROUP_BYTES = 20_000, 8_000_000  # of a Parquet row group, whichever comes first
+_GROUP_ROWS, _GROUP_BYTES = 20_000, 8_000_000  # limits of a Parquet row group, whichever is reached first
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
-_T = TypeVar("_T")
 Record = dict[str, Any]
 _Outcome = tuple[str, float | None, bool, float, str | None]  # status, reward, clipped, weight, reward version
 _NOTHING: _Outcome = ("pending", None, False, 1.0, None)
 Write = Callable[[Sequence[Record]], None]
-Writer = Callable[[IO[str], Database, Counter[str]], Write]  # of a format that a kit brings
+FormatWriter = Callable[[IO[str], Database, Counter[str]], Write]  # of a format that a kit adds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which decisions: all of them unless narrowed. `since` is included, `until` is not; both in seconds since 1970."""
+class ExportFilter:
+    """Which decisions to export, all by default. `since` is inclusive, `until` exclusive; in seconds since 1970."""
 
     tasks: tuple[str, ...] = ()
     since: float | None = None
@@ -62,85 +60,98 @@ class Wanted:
     role: str | None = None
     source: Source | None = None
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "tasks": list(self.tasks),
+            "since": None if self.since is None else _time(self.since),
+            "until": None if self.until is None else _time(self.until),
+            "role": self.role,
+            "source": self.source,
+        }
+
 
 def export(
     database: Database,
     query: Query,
     path: Path,
-    wanted: Wanted,
+    wanted: ExportFilter,
     *,
     format: str = "jsonl",
-    writer: Writer | None = None,
+    writer: FormatWriter | None = None,
     now: float,
     version: str = "",
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Write what is wanted to `path` and return the manifest that was written beside it.
+    """Write the selected decisions to `path`, and the manifest beside it; returns the manifest.
 
-    `writer` writes a format that is not one of ours.
+    `writer` writes a format that a kit adds.
     """
     if path.exists() and not overwrite:
         raise Conflict(
-            f"{str(path)!r} exists already.", code="file_exists", hint="Choose another name, or overwrite it (--force)."
+            f"{str(path)!r} already exists.", code="file_exists", hint="Choose another name, or overwrite it (--force)."
         )
-    counts: dict[str, Counter[str]] = {
-        name: Counter() for name in ("source", "task", "role", "status", "reward_version")
-    }
-    total, first, last = 0, None, None
-    details = 0
+    tally = _Tally()
     left_out: Counter[str] = Counter()
     try:
-        with _whole(path) as scratch, _writing(scratch, format, writer, database, left_out) as write:
+        with _replacing(path) as scratch, _writing(scratch, format, writer, database, left_out) as write:
             for page in _pages(records(database, query, wanted, details=writer is None)):
                 write(page)
-                total += len(page)
-                first = first or page[0]["at"]
-                last = page[-1]["at"]
-                for each in page:
-                    for name, counter in counts.items():
-                        counter[each[name] or "none"] += 1
-                    details += sum(map(len, each["details"].values()))
+                tally.add(page)
                 if progress is not None:
-                    progress("export", total, None)
+                    progress("export", tally.total, None)
         manifest = {
             "format": MANIFEST_FORMAT,
             "file": path.name,
             "file_format": format,
             "bytes": path.stat().st_size,
             "sha256": _sha256(path),
-            "decisions": total - left_out.total(),
-            "details": details,
-            "left_out": dict(sorted(left_out.items())),  # what the format cannot say; the other counts include it
-            "first_at": first,
-            "last_at": last,
-            **{f"by_{name}": dict(sorted(counter.items())) for name, counter in counts.items()},
-            "filters": {
-                "tasks": list(wanted.tasks),
-                "since": None if wanted.since is None else _time(wanted.since),
-                "until": None if wanted.until is None else _time(wanted.until),
-                "role": wanted.role,
-                "source": wanted.source,
-            },
+            "decisions": tally.total - left_out.total(),
+            "details": tally.details,
+            "left_out": dict(sorted(left_out.items())),  # the format cannot express these; other counts include them
+            "first_at": tally.first,
+            "last_at": tally.last,
+            **{f"by_{name}": dict(sorted(counter.items())) for name, counter in tally.counts.items()},
+            "filters": wanted.to_json(),
             "exported_at": _time(now),
             "headway": version,
         }
-        with _whole(path.with_name(f"{path.name}.manifest.json")) as scratch:
+        with _replacing(path.with_name(f"{path.name}.manifest.json")) as scratch:
             scratch.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", "utf-8")
     except OSError as error:
         raise Unavailable(
             f"{str(path)!r} could not be written: {error.strerror}.",
             code="disk_full" if error.errno == 28 else "export_not_written",
-            hint="Check the folder, its permissions and the space on the disk; nothing was left behind.",
+            hint="Check the folder, its permissions and the free space; no partial file remains.",
         ) from error
     return manifest
+
+
+class _Tally:
+    """Counts of the exported records, for the manifest."""
+
+    def __init__(self) -> None:
+        self.total = self.details = 0
+        self.first: str | None = None
+        self.last: str | None = None
+        names = ("source", "task", "role", "status", "reward_version")
+        self.counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+
+    def add(self, page: Sequence[Record]) -> None:
+        self.total += len(page)
+        self.first = self.first or page[0]["at"]
+        self.last = page[-1]["at"]
+        for record in page:
+            for name, counter in self.counts.items():
+                counter[record[name] or "none"] += 1
+            self.details += sum(map(len, record["details"].values()))
 
 
 # -- reading
 
 
-def records(database: Database, query: Query, wanted: Wanted, *, details: bool = True) -> Iterator[Record]:
-    """What is wanted, one flat record per decision, in the store's order, in bounded memory."""
+def records(database: Database, query: Query, wanted: ExportFilter, *, details: bool = True) -> Iterator[Record]:
+    """One flat record per selected decision, in the order of the store, in bounded memory."""
     where, values = _where(query, wanted)
     end = int(database.query("SELECT MAX(seq) FROM decisions")[0][0] or 0)
     sql = (
@@ -149,30 +160,34 @@ def records(database: Database, query: Query, wanted: Wanted, *, details: bool =
     )
     for page in database.pages(sql, (*values, end), after=0, size=_PAGE):
         decisions = [decision_from_row(row) for row in page]
-        outcomes = _outcomes(database, [each.seq for each in decisions])
-        episodes = {each.situation.episode: _episode(each) for each in decisions if each.situation.episode is not None}
-        signals = _signals(database, [*(each.id for each in decisions), *episodes.values()])
-        detailed = having_details(database, [each.id for each in decisions]) if details else set()
-        for each in decisions:
-            status, reward, clipped, weight, reward_version = outcomes.get(each.seq, _NOTHING)
-            of_episode = _episode(each) if each.situation.episode is not None else ""
-            yield _record(each) | {
-                "status": "repeats" if each.draw_id else status,  # the draw settles for all that repeat it
+        outcomes = _outcomes(database, [decision.seq for decision in decisions])
+        episodes = {
+            decision.situation.episode: _episode(decision)
+            for decision in decisions
+            if decision.situation.episode is not None
+        }
+        signals = _signals(database, [*(decision.id for decision in decisions), *episodes.values()])
+        detailed = having_details(database, [decision.id for decision in decisions]) if details else set()
+        for decision in decisions:
+            status, reward, clipped, weight, reward_version = outcomes.get(decision.seq, _NOTHING)
+            of_episode = _episode(decision) if decision.situation.episode is not None else ""
+            yield _record(decision) | {
+                "status": "repeats" if decision.draw_id else status,  # the draw settles for its repeats
                 "reward": reward,
                 "clipped": clipped,
                 "weight": weight,
                 "reward_version": reward_version,
-                "signals": signals.get(each.id, []),
+                "signals": signals.get(decision.id, []),
                 "episode_signals": signals.get(of_episode, []),
-                "details": as_text(read_details(database, each.id)) if id_bytes(each.id) in detailed else {},
+                "details": as_text(read_details(database, decision.id)) if id_bytes(decision.id) in detailed else {},
             }
 
 
-def _where(query: Query, wanted: Wanted) -> tuple[str, list[Any]]:
+def _where(query: Query, wanted: ExportFilter) -> tuple[str, list[Any]]:
     parts, values = ["1 = 1"], []
     if wanted.tasks:
         parts.append(f"d.task_id IN ({', '.join('?' * len(wanted.tasks))})")
-        values += [query.name_id("task", each) for each in wanted.tasks]
+        values += [query.name_id("task", task) for task in wanted.tasks]
     for sign, bound in ((">=", wanted.since), ("<", wanted.until)):
         if bound is not None:
             parts.append(f"d.at {sign} ?")
@@ -186,12 +201,12 @@ def _where(query: Query, wanted: Wanted) -> tuple[str, list[Any]]:
     return " AND ".join(parts), values
 
 
-def _record(each: Decision) -> Record:
-    situation = each.situation
+def _record(decision: Decision) -> Record:
+    situation = decision.situation
     return {
-        "id": each.id,
-        "task": each.task,
-        "at": _time(each.at),
+        "id": decision.id,
+        "task": decision.task,
+        "at": _time(decision.at),
         "text": situation.text,
         "state": dict(situation.state),
         "episode": situation.episode,
@@ -199,22 +214,22 @@ def _record(each: Decision) -> Record:
         "role": situation.role,
         "candidates": [
             {"name": candidate.name, **candidate.features} if candidate.features else candidate.name
-            for candidate in each.candidates
+            for candidate in decision.candidates
         ],
-        "probabilities": list(each.probabilities),
-        "action": each.action,
-        "propensity": each.propensity if each.propensity_known else None,
-        "policy": each.policy,
-        "policy_hash": each.policy_hash,
-        "config_hash": each.config_hash,
-        "encoder": each.encoder,
-        "exploration": each.exploration,
-        "seed": each.seed,
-        "source": each.source,
-        "draw": each.draw_id or None,
-        "assigned": each.assigned or None,
-        "state_seq": each.state_seq,
-        "key": each.key,
+        "probabilities": list(decision.probabilities),
+        "action": decision.action,
+        "propensity": decision.propensity if decision.propensity_known else None,
+        "policy": decision.policy,
+        "policy_hash": decision.policy_hash,
+        "config_hash": decision.config_hash,
+        "encoder": decision.encoder,
+        "exploration": decision.exploration,
+        "seed": decision.seed,
+        "source": decision.source,
+        "draw": decision.draw_id or None,
+        "assigned": decision.assigned or None,
+        "state_seq": decision.state_seq,
+        "key": decision.key,
     }
 
 
@@ -225,31 +240,31 @@ def _episode(decision: Decision) -> str:
 
 
 def _outcomes(database: Database, seqs: Sequence[int]) -> dict[int, _Outcome]:
-    """The outcome that stands, by decision."""
-    found: dict[int, _Outcome] = {}
-    for some in _slices(seqs):
+    """The current outcome, by decision."""
+    outcomes: dict[int, _Outcome] = {}
+    for chunk in chunks(seqs):
         rows = database.query(
             "SELECT s.decision, s.status, s.reward, s.clipped, COALESCE(s.weight, 1.0), v.name FROM settled s "
-            f"JOIN names v ON v.id = s.version_id WHERE s.decision IN ({', '.join('?' * len(some))}) ORDER BY s.seq",
-            some,
+            f"JOIN names v ON v.id = s.version_id WHERE s.decision IN ({placeholders(chunk)}) ORDER BY s.seq",
+            chunk,
         )
         for decision, status, reward, clipped, weight, version in rows:
-            found[decision] = (STATUSES[status], reward, bool(clipped), weight, version)
-    return found
+            outcomes[decision] = (STATUSES[status], reward, bool(clipped), weight, version)
+    return outcomes
 
 
 def _signals(database: Database, subjects: Sequence[str]) -> dict[str, list[Record]]:
     """Live signals by decision or episode id."""
     from headway.nouns.ids import id_text
 
-    found: dict[str, list[Record]] = {}
-    for some in _slices(subjects):
+    signals: dict[str, list[Record]] = {}
+    for chunk in chunks(subjects):
         rows = database.query(
             "SELECT g.subject, n.name, g.value, g.label, r.name, g.key, g.at FROM signals g "
             "JOIN names n ON n.id = g.name_id JOIN names r ON r.id = g.rater_id "
-            f"WHERE g.subject IN ({', '.join('?' * len(some))}) AND g.withdrawn_by IS NULL AND g.value IS NOT NULL "
+            f"WHERE g.subject IN ({placeholders(chunk)}) AND g.withdrawn_by IS NULL AND g.value IS NOT NULL "
             "ORDER BY g.seq",
-            [id_bytes(each) for each in some],
+            [id_bytes(subject) for subject in chunk],
         )
         for subject, name, value, label, rater, key, at in rows:
             row = {
@@ -260,24 +275,19 @@ def _signals(database: Database, subjects: Sequence[str]) -> dict[str, list[Reco
                 "key": key,
                 "at": _time(at / 1e6),
             }
-            found.setdefault(id_text(subject), []).append(row)
-    return found
-
-
-def _slices(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    for start in range(0, len(values), _MARKS):
-        yield values[start : start + _MARKS]
+            signals.setdefault(id_text(subject), []).append(row)
+    return signals
 
 
 def _pages(rows: Iterable[Record]) -> Iterator[list[Record]]:
     page: list[Record] = []
-    heavy = 0
-    for each in rows:
-        page.append(each)
-        heavy += sum(len(text) for by_name in each["details"].values() for text in by_name.values())
-        if len(page) == _PAGE or heavy > _GROUP_BYTES:
+    size = 0
+    for row in rows:
+        page.append(row)
+        size += sum(len(text) for by_name in row["details"].values() for text in by_name.values())
+        if len(page) == _PAGE or size > _GROUP_BYTES:
             yield page
-            page, heavy = [], 0
+            page, size = [], 0
     if page:
         yield page
 
@@ -286,9 +296,9 @@ def _pages(rows: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place when the block ends well, and disappears when it does not."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}-", dir=path.parent)  # 0600: it may hold users' words
+def _replacing(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that replaces it if the block succeeds, and is deleted if it fails."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}-", dir=path.parent)  # mode 0600
     os.close(handle)
     scratch = Path(name)
     try:
@@ -302,7 +312,7 @@ def _whole(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _writing(
-    path: Path, format: str, writer: Writer | None, database: Database, left_out: Counter[str]
+    path: Path, format: str, writer: FormatWriter | None, database: Database, left_out: Counter[str]
 ) -> Iterator[Write]:
     if format == "parquet":
         with _parquet(path) as write:
@@ -319,7 +329,7 @@ def _writing(
 
 def _jsonl(file: IO[str]) -> Write:
     def write(page: Sequence[Record]) -> None:
-        file.writelines(f"{dumps(each)}\n" for each in page)
+        file.writelines(f"{dumps(record)}\n" for record in page)
 
     return write
 
@@ -329,13 +339,13 @@ def _csv(file: IO[str]) -> Write:
     rows.writerow(_COLUMNS)
 
     def write(page: Sequence[Record]) -> None:
-        rows.writerows([_cell(each[name]) for name in _COLUMNS] for each in page)
+        rows.writerows([_cell(record[name]) for name in _COLUMNS] for record in page)
 
     return write
 
 
 def _cell(value: object) -> object:
-    """Numbers as they are, structures as JSON, and no text that a spreadsheet would take for a formula."""
+    """A CSV cell: numbers unchanged, structures as JSON, and no text that a spreadsheet would run as a formula."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     text = value if isinstance(value, str) else dumps(value)
@@ -373,9 +383,11 @@ def _parquet(path: Path) -> Iterator[Write]:
                 waiting.clear()
 
         def write(page: Sequence[Record]) -> None:
-            rows = [each | {name: dumps(each[name]) for name in ("state", "candidates", "details")} for each in page]
+            rows = [
+                record | {name: dumps(record[name]) for name in ("state", "candidates", "details")} for record in page
+            ]
             waiting.append(arrow.Table.from_pylist(rows, schema=schema))
-            if sum(map(len, waiting)) >= _GROUP_ROWS or sum(each.nbytes for each in waiting) >= _GROUP_BYTES:
+            if sum(map(len, waiting)) >= _GROUP_ROWS or sum(table.nbytes for table in waiting) >= _GROUP_BYTES:
                 flush()
 
         yield write

@@ -1,4 +1,4 @@
-"""A decision as the row that the store inserts, and the statements that insert it. On the path of every decision."""
+"""The rows that the store inserts for decisions, and their SQL. Runs for every decision, so speed matters."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ INSERT = (
     "propensity, policy_id, seed, config_id, exploration_id, source, role_id, key_id, draw, assigned_id, state_seq) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
-TOGETHER = 64
+TOGETHER = 64  # rows per statement
 _HEAD, _, _TAIL = INSERT.partition("VALUES ")
 _ROW, _, _TAIL = _TAIL.partition(" ON CONFLICT")
 
 
 @cache
 def insert_many(rows: int) -> str:
-    """So many rows, at most `TOGETHER`, in one statement: the interpreter's lock is let go of once per statement, and
-    a busy event loop keeps a writer waiting for it each time.
+    """SQL that inserts `rows` rows (at most `TOGETHER`) at once.
+
+    A statement releases the interpreter's lock once, and under a busy event loop the writer waits to get it back.
     """
     return f"{_HEAD}VALUES {', '.join([_ROW] * rows)} ON CONFLICT{_TAIL}"
 
@@ -50,18 +51,18 @@ _OWN = ("id", "at", "text", "state", "probabilities", "action", "propensity", "s
 
 @cache
 def insert_alike(rows: int) -> str:
-    """So many rows that have `_COMMON` in common, which is bound once: half the price. SQLite alone knows ?1."""
+    """SQL for rows that share the `_COMMON` columns, bound once: half the time. Only SQLite supports `?1`."""
     marks = [f"?{n}" for n in range(1, 1 + len(_COMMON) + rows * len(_OWN))]
     common, own = marks[: len(_COMMON)], marks[len(_COMMON) :]
     values = (", ".join((*common, *own[place : place + len(_OWN)])) for place in range(0, len(own), len(_OWN)))
     return (
-        f"INSERT INTO decisions ({', '.join((*_COMMON, *_OWN))}) VALUES {', '.join(f'({each})' for each in values)} "
+        f"INSERT INTO decisions ({', '.join((*_COMMON, *_OWN))}) VALUES {', '.join(f'({value})' for value in values)} "
         "ON CONFLICT (id) DO NOTHING"
     )
 
 
 class Prepared(NamedTuple):
-    """A decision with everything that can be computed outside the transaction."""
+    """A decision, with everything that can be computed before the transaction."""
 
     decision: Decision
     raw: bytes
@@ -78,19 +79,19 @@ def ready(decisions: Sequence[Decision]) -> list[Prepared]:
 
 
 def row_of(
-    intern: Names.Session,
+    intern: Names.Interner,
     prepared: Prepared,
     configs: Mapping[str, str],
     episode: bytes | None,
     step: int | None,
     shared: dict[Any, tuple[int, ...]] | None = None,
 ) -> tuple[Any, ...]:
-    """The row of a decision; `shared` keeps the ids that the decisions of one batch have in common."""
+    """The row of a decision; `shared` caches the ids that the decisions of a batch share."""
     decision = prepared.decision
     situation = decision.situation
-    whose = (situation.task, decision.policy, decision.policy_hash, decision.config_hash, decision.exploration,
+    shared_fields = (situation.task, decision.policy, decision.policy_hash, decision.config_hash, decision.exploration,
              situation.role, decision.key)  # fmt: skip
-    ids = None if shared is None else shared.get(whose)
+    ids = None if shared is None else shared.get(shared_fields)
     if ids is None:
         ids = (
             intern.name("task", situation.task),
@@ -101,7 +102,7 @@ def row_of(
             intern.name("key", decision.key),
         )
         if shared is not None:
-            shared[whose] = ids
+            shared[shared_fields] = ids
     task, policy, config, exploration, role, key = ids
     return (
         prepared.raw,
@@ -129,50 +130,50 @@ def row_of(
 
 
 def alike(prepared: Sequence[Prepared]) -> bool:
-    """Whether rows differ in nothing but `_OWN`: one task, one policy, one set of candidates, one caller."""
+    """Whether the rows differ only in `_OWN`: one task, one policy, one set of candidates, one caller."""
     first = prepared[0].decision
     task, role = first.situation.task, first.situation.role
-    for each, *_ in prepared:
-        here = each.situation
+    for decision, *_ in prepared:
+        here = decision.situation
         if not (
-            each.candidates is first.candidates
-            and each.policy_hash == first.policy_hash
-            and each.policy == first.policy
-            and each.config_hash == first.config_hash
-            and each.state_seq == first.state_seq
-            and each.exploration == first.exploration
-            and each.key == first.key
-            and each.source == first.source
+            decision.candidates is first.candidates
+            and decision.policy_hash == first.policy_hash
+            and decision.policy == first.policy
+            and decision.config_hash == first.config_hash
+            and decision.state_seq == first.state_seq
+            and decision.exploration == first.exploration
+            and decision.key == first.key
+            and decision.source == first.source
             and here.task == task
             and here.role == role
             and here.step is None
-            and not each.draw_id
-            and not each.assigned
+            and not decision.draw_id
+            and not decision.assigned
         ):
             return False
     return True
 
 
 def alike_values(row: Sequence[Any], prepared: Sequence[Prepared]) -> list[Any]:
-    """What `insert_alike` binds; `row` is that of one of them, by `row_of`."""
-    found = [row[1], row[7], row[11], row[13], row[14], row[15], row[16], row[17], row[20]]
-    for each in prepared:
-        decision = each.decision
-        found += (
-            each.raw,
+    """The values that `insert_alike` binds; `row` is the `row_of` any of the decisions."""
+    values = [row[1], row[7], row[11], row[13], row[14], row[15], row[16], row[17], row[20]]
+    for item in prepared:
+        decision = item.decision
+        values += (
+            item.raw,
             microseconds(decision.at),
             decision.situation.text,
-            each.state,
+            item.state,
             pack(decision.probabilities),
             decision.index,
             decision.propensity,
             signed(decision.seed),
         )
-    return found
+    return values
 
 
 def stamped(decision: Decision, seq: int, step: int | None) -> Decision:
-    """The decision with the number that the store gave it: the one field that is filled in after the fact."""
+    """The decision with the number that the store assigned: the only field that is set afterwards."""
     if step != decision.situation.step:
         decision = replace(decision, situation=replace(decision.situation, step=step))
     object.__setattr__(decision, "seq", seq)  # a copy of the whole record would cost 9 µs

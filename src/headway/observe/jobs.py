@@ -1,12 +1,12 @@
-"""Work that the server asks for and a worker does: rows that are queued, leased, and end done or failed.
+"""Jobs: work that the server requests and a worker does. A job is queued, leased, and ends as done or failed.
 
     job = jobs.add("learn", {"task": "route"}, now=clock())
-    jobs.claim("worker-1", now=clock(), lease_s=60)      # the oldest that is queued, or whose worker fell silent
+    jobs.claim("worker-1", now=clock(), lease_s=60)      # the oldest that is queued, or whose lease expired
     jobs.progress(job.seq, 400, 4000, now=clock(), lease_s=60)
     jobs.finish(job.seq, {"policy": "bandit@4f2a"}, now=clock())
 
-A lease that ran out puts the job back in the queue, so work must be safe to repeat. Whether any worker is there at all
-is told by a lock that it holds while it lives (`at_work`, `worker_there`): a killed worker lets go of it at once.
+An expired lease puts the job back in the queue, so work must be safe to repeat. A running worker holds a lock
+(`at_work`, `worker_there`), which is released at once if the worker is killed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from headway.nouns.errors import Conflict, UnknownName
-from headway.observe.database import Connection, Database
+from headway.observe.database import Connection, Database, placeholders
 from headway.observe.rows import dumps, loads, microseconds
 
 __all__ = ["Job", "JobState", "Jobs", "at_work", "worker_there"]
@@ -32,7 +32,7 @@ class Job:
     seq: int
     kind: str
     body: Mapping[str, Any]
-    key: str  # who asked, by name
+    key: str  # the name of the API key that requested it
     state: JobState
     worker: str = ""
     done: int = 0
@@ -58,7 +58,7 @@ class Jobs:
         return _job(row)
 
     def begin(self, kind: str, body: Mapping[str, Any], *, worker: str, now: float, lease_s: float) -> Job:
-        """Work that a worker gives itself: a row that is running from the start."""
+        """A job that a worker starts by itself: its row is running from the start."""
         with self._database.transaction() as connection:
             row = connection.execute(
                 "INSERT INTO jobs (kind, body, key, state, worker, lease, done, at) "
@@ -68,18 +68,18 @@ class Jobs:
         return _job(row)
 
     def waiting(self, kinds: tuple[str, ...], *, now: float) -> bool:
-        """Whether `claim` would find something; only reads."""
+        """Whether `claim` would return a job; only reads."""
         rows = self._database.query(
             "SELECT 1 FROM jobs WHERE (state = 'queued' OR (state = 'running' AND lease < ?)) "
-            f"AND kind IN ({', '.join('?' * len(kinds))}) LIMIT 1",
+            f"AND kind IN ({placeholders(kinds)}) LIMIT 1",
             (microseconds(now), *kinds),
         )
         return bool(rows)
 
     def abandoned(self, worker: str, *, own: tuple[str, ...], result: Any, now: float) -> list[Job]:
-        """What a dead worker of this name left running: its `own` kinds of work end as failed, others queue again.
+        """Jobs that a dead worker of this name left running: its `own` kinds fail, others are queued again.
 
-        Call it only where the worker is known to be dead: it holds a lock that this process has now.
+        Call it only if the worker is known to be dead, because this process now holds its lock.
         """
         with self._database.transaction() as connection:
             rows = connection.execute(
@@ -111,8 +111,8 @@ class Jobs:
         ]
 
     def claim(self, worker: str, *, now: float, lease_s: float, kinds: tuple[str, ...] = ()) -> Job | None:
-        """The oldest job that nobody works on, now leased to this worker; None: there is nothing to do."""
-        only = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        """Lease the oldest waiting job to this worker; None if there is none."""
+        only = f" AND kind IN ({placeholders(kinds)})" if kinds else ""
         with self._database.transaction() as connection:
             row = connection.execute(
                 f"SELECT seq FROM jobs WHERE (state = 'queued' OR (state = 'running' AND lease < ?)){only} "
@@ -129,9 +129,9 @@ class Jobs:
             )
 
     def progress(self, seq: int, done: int, total: int | None, *, worker: str, now: float, lease_s: float) -> None:
-        """How far it is; renews the lease. A Conflict if the job was given to another worker meanwhile."""
+        """Report progress and renew the lease. Raises Conflict if another worker has the job now."""
         with self._database.transaction() as connection:
-            _mine(connection, seq, worker)
+            _check_lease(connection, seq, worker)
             connection.execute(
                 "UPDATE jobs SET done = ?, total = ?, lease = ? WHERE seq = ?",
                 (done, total, microseconds(now + lease_s), seq),
@@ -139,18 +139,20 @@ class Jobs:
 
     def finish(self, seq: int, result: Any, *, worker: str, now: float, failed: bool = False) -> None:
         with self._database.transaction() as connection:
-            _mine(connection, seq, worker)
+            _check_lease(connection, seq, worker)
             connection.execute(
                 "UPDATE jobs SET state = ?, result = ?, lease = NULL, ended = ? WHERE seq = ?",
                 ("failed" if failed else "done", dumps(result), microseconds(now), seq),
             )
 
 
-def _mine(connection: Connection, seq: int, worker: str) -> None:
+def _check_lease(connection: Connection, seq: int, worker: str) -> None:
     row = connection.execute("SELECT state, worker FROM jobs WHERE seq = ?", (seq,)).fetchone()
     if row is None or row != ("running", worker):
         raise Conflict(
-            f"The job {seq} is not this worker's any more.", code="lease_lost", hint="Drop the result: it is repeated."
+            f"This worker no longer holds the lease of job {seq}.",
+            code="lease_lost",
+            hint="Discard the result: another worker repeats the job.",
         )
 
 
@@ -173,12 +175,12 @@ def _job(row: tuple[Any, ...]) -> Job:
 
 @contextmanager
 def at_work(database: Database) -> Iterator[None]:
-    """Held by a worker while it lives. Several may hold it."""
+    """Mark this process as a running worker. Several processes may do so."""
     with database.lock(_WORKING, shared=True):
         yield
 
 
 def worker_there(database: Database) -> bool:
     """Whether any worker of this store is alive."""
-    with database.lock(_WORKING, wait=False) as nobody:
-        return not nobody
+    with database.lock(_WORKING, wait=False) as free:
+        return not free

@@ -1,11 +1,11 @@
-"""API keys: shown once, kept as SHA-256, separated by scope.
+"""API keys: shown once, stored as SHA-256, limited to scopes.
 
-    key = keys.add("agent", ("decide",), now=clock())     # "hw_…": the only time it is readable
+    key = keys.add("agent", ("decide",), now=clock())     # "hw_…": shown only once
     keys.rotate("agent", now=clock())                     # a new secret under the same name; the old one stops at once
     keys.revoke("agent", now=clock())
 
-A key is 256 random bits, so its plain hash cannot be searched; a slow hash would only slow the server down. Names of
-revoked keys are never reused: what they rated stays theirs.
+A key is 256 random bits, so its hash cannot be reversed by search; a slow hash would only slow the server down. Names
+of revoked keys are never reused, so their ratings keep a clear owner.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["PREFIX", "SCOPES", "Key", "Keys", "digest_of", "new_secret"]
 PREFIX = "hw_"
 SCOPES = ("decide", "signal", "train", "admin")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z")
-_RESERVED = ("owner", "page")  # what the project token and the page's cookie are called
+_RESERVED = ("owner", "page")  # names of the project token and the page's cookie
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """What is known about a key; its secret is not."""
+    """A key without its secret."""
 
     name: str
     scopes: tuple[str, ...]
@@ -120,7 +120,7 @@ class Keys:
     def _live(self, connection: Connection, name: str) -> None:
         row = connection.execute("SELECT revoked FROM keys WHERE name = ?", (name,)).fetchone()
         if row is None:
-            known = [each for (each,) in connection.execute("SELECT name FROM keys WHERE revoked IS NULL")]
+            known = [key for (key,) in connection.execute("SELECT name FROM keys WHERE revoked IS NULL")]
             raise UnknownName(
                 f"No key is called {name[:80]!r}.",
                 code="unknown_key",
@@ -131,9 +131,9 @@ class Keys:
 
 
 def _checked(scopes: Sequence[str]) -> tuple[str, ...]:
-    for each in scopes:
-        if each not in SCOPES:
-            raise InvalidInput(f"{each[:80]!r} is not a scope.", code="bad_scope", hint=did_you_mean(each, SCOPES))
+    for scope in scopes:
+        if scope not in SCOPES:
+            raise InvalidInput(f"{scope[:80]!r} is not a scope.", code="bad_scope", hint=did_you_mean(scope, SCOPES))
     if not scopes:
         raise InvalidInput("A key needs a scope.", code="bad_scope", hint=f"One or more of {', '.join(SCOPES)}.")
-    return tuple(each for each in SCOPES if each in scopes)
+    return tuple(scope for scope in SCOPES if scope in scopes)

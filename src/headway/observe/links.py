@@ -1,8 +1,8 @@
-"""Which of the page's links were used: each works once, whichever server is asked.
+"""One-time links to the page: each works once, on any server of the project.
 
-    Links(database).use(digest_of(code), until=until, now=clock())     # True once, False ever after
+    Links(database).use(digest_of(code), until=until, now=clock())     # True the first time, then False
 
-Only digests of links that were valid are kept, until an hour after they have become too old to be used anyway.
+Stores digests of used links until one hour after the links expire.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from headway.observe.rows import microseconds
 
 __all__ = ["Links"]
 
-_KEPT_S = 3600.0  # the clocks of machines that share a store may differ
+_GRACE_S = 3600.0  # the clocks of machines that share a store may differ
 
 
 class Links:
@@ -22,9 +22,9 @@ class Links:
         self._database = database
 
     def use(self, sha256: bytes, *, until: float, now: float) -> bool:
-        """Whether this is the first time."""
+        """Use a link; True if this is its first use."""
         with self._database.transaction() as connection:
-            connection.execute("DELETE FROM used_links WHERE until < ?", (microseconds(now - _KEPT_S),))
+            connection.execute("DELETE FROM used_links WHERE until < ?", (microseconds(now - _GRACE_S),))
             added = connection.execute(
                 "INSERT INTO used_links (sha256, until) VALUES (?, ?) ON CONFLICT DO NOTHING",
                 (sha256, microseconds(until)),

@@ -1,4 +1,4 @@
-"""The schema, as named steps that are only ever appended to.
+"""The schema as a list of named migrations. Append only: never change a step that was released.
 
 Integers that name things (tasks, signals, raters, keys, reward versions) are interned in `names`; candidate sets,
 policies and configurations by their hash. Outcome status is derived, never updated: `settled` is a log in which a later
@@ -71,8 +71,8 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         """,
     ),
     (
-        # Where imported decisions come from. `content` and `outcome` are hashes of what the row said, so that the same
-        # row again is known as such and a changed one is a conflict; `rest` is what only an export back needs.
+        # The origin of imported decisions. `content` and `outcome` are hashes of the row, so that a repeated row is
+        # recognised and a changed one is a conflict; `rest` holds the fields that only an export back needs.
         "0004_imports",
         """
         CREATE TABLE imports (
@@ -85,12 +85,12 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         """,
     ),
     (
-        # How surely a reward is known; empty: fully. See `Settled.weight`.
+        # The weight of a reward; empty: 1. See `Settled.weight`.
         "0005_weights",
         "ALTER TABLE settled ADD COLUMN weight {float}",
     ),
     (
-        # Steps that callers of the prompt-mutation endpoints took; the vectors go once a policy was learned from them.
+        # Steps of callers of the prompt-mutation endpoints; the vectors are deleted once a policy is learned from them.
         "0006_experiences",
         """
         CREATE TABLE experiences (
@@ -101,7 +101,7 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         """,
     ),
     (
-        # When a signal came whose decision was not there yet; empty: it was, or has come since. See `early`.
+        # The arrival time of a signal whose decision is not stored yet, otherwise empty. See `early_signals`.
         "0007_early_signals",
         """
         ALTER TABLE signals ADD COLUMN early {int};
@@ -109,13 +109,13 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         """,
     ),
     (
-        # Links of the page that were used, as SHA-256, until they would be too old anyway.
+        # Used one-time links to the page, as SHA-256, until they expire.
         "0008_used_links",
         "CREATE TABLE used_links (sha256 {bytes} PRIMARY KEY, until {int} NOT NULL)",
     ),
     (
-        # The ledger answers by its last row of each kind, and by the rows of one policy. `details` holds what a kit
-        # keeps beside a decision: it goes with the decision, and is copied and exported with it.
+        # The ledger is read by its last row of each kind, and by the rows of one policy. `details` holds what a kit
+        # stores with a decision: it is deleted, copied and exported with it.
         "0009_ledger_index_and_details",
         """
         CREATE INDEX ledger_by_kind ON ledger (task_id, kind, n);

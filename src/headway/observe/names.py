@@ -1,8 +1,8 @@
-"""Interning: what repeats in every row is written once and named by a small integer.
+"""Interning: values that repeat in every row are stored once and referenced by a small integer.
 
-Ids learned inside a transaction are trusted only after its commit: a session collects them in `found`, and the caller
-keeps them (`Names.keep`) once the write has returned. A rolled-back id can therefore never be used. A deletion, by
-whichever process, counts a mark up: every transaction looks at it before it trusts an id (`Names.check`).
+Ids from inside a transaction are trusted only after its commit: a session collects them in `new`, and the caller passes
+them to `Names.keep` once the write has returned. So a rolled-back id is never used. Every deletion, by any process,
+increments a mark that each transaction compares before it trusts an id (`Names.check`).
 """
 
 from __future__ import annotations
@@ -10,45 +10,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headway.observe.database import Connection
+from headway.observe.database import Connection, placeholders
 
 __all__ = ["Names"]
 
-_LIMIT = 20_000  # candidate sets may be unique per decision: the cache forgets rather than grows
+_LIMIT = 20_000  # candidate sets may be unique per decision: the cache is emptied when it reaches this size
 
 
 class Names:
-    """The ids that this process knows of."""
+    """The ids that this process has cached."""
 
     def __init__(self) -> None:
         self._known: dict[Any, int] = {}
         self._erased = 0
 
     def check(self, connection: Connection) -> None:
-        """Forget everything if something was deleted since: what was interned may be gone. 2 µs a transaction."""
+        """Empty the cache if anything was deleted: interned rows may be gone. 2 µs per transaction."""
         row = connection.execute("SELECT value FROM marks WHERE task_id = 0 AND name = 'erased'").fetchone()
         erased = 0 if row is None else row[0]
         if erased != self._erased:
             self._erased, self._known = erased, {}
 
-    def session(self, connection: Connection) -> Session:
-        return Names.Session(connection, self._known)
+    def session(self, connection: Connection) -> Interner:
+        return Names.Interner(connection, self._known)
 
-    def keep(self, found: Mapping[Any, int]) -> None:
-        if found:
+    def keep(self, ids: Mapping[Any, int]) -> None:
+        if ids:
             if len(self._known) > _LIMIT:
                 self._known = {}
-            self._known.update(found)
+            self._known.update(ids)
 
-    class Session:
+    class Interner:
         """One transaction's view: known ids, then the database, then a new row."""
 
-        __slots__ = ("_connection", "_known", "found")
+        __slots__ = ("_connection", "_known", "new")
 
         def __init__(self, connection: Connection, known: Mapping[Any, int]) -> None:
             self._connection = connection
             self._known = known
-            self.found: dict[Any, int] = {}
+            self.new: dict[Any, int] = {}
 
         def name(self, kind: str, name: str) -> int:
             key = (kind, name)
@@ -68,7 +68,7 @@ class Names:
         def _intern(
             self, key: Any, table: str, columns: tuple[str, ...], values: tuple[Any, ...], body: str | None = None
         ) -> int:
-            known = self.found.get(key)
+            known = self.new.get(key)
             if known is not None:
                 return known
             where = " AND ".join(f"{column} = ?" for column in columns)
@@ -76,9 +76,9 @@ class Names:
             if row is None:
                 if body is not None:
                     columns, values = (*columns, "body"), (*values, body)
-                marks = ", ".join("?" * len(values))
+                marks = placeholders(values)
                 row = self._connection.execute(
                     f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) RETURNING id", values
                 ).fetchone()
-            self.found[key] = int(row[0])
+            self.new[key] = int(row[0])
             return int(row[0])

@@ -1,16 +1,16 @@
 """The shared store: one schema of a PostgreSQL database, written by any number of processes and machines.
 
-Every write transaction holds one advisory lock until its commit is visible. Numbers of a sequence are given out before
-the commit, so that without the lock a row could appear *below* a water mark that a reader has already passed, and would
-never be read. The other cure, to read only up to the oldest open transaction, was not taken: that horizon is the whole
-cluster's (any program's forgotten transaction would stop learning), and every place that reads before it writes
-(interning, episodes, the ledger) would need retries. The lock's queue is first come, first served, so that no writer
-starves. It is let go of before the disk is waited for (`_FLUSH`), so that writers share that wait: four of them wrote
-2.6 times as many rows as with the wait inside. What others read may so be a moment ahead of the disk, but whatever they
-write then lies behind it in the log, and is durable only with it. Locks end with their connection, however that ends.
+Every write transaction holds one advisory lock until its commit is visible. A sequence assigns numbers before the
+commit, so without the lock a row could appear *below* a water mark that a reader has already passed, and would never
+be read. The alternative, to read only up to the oldest open transaction, was rejected: that horizon spans the whole
+cluster (one forgotten transaction of any program would stop learning), and all code that reads before it writes
+(interning, episodes, the ledger) would need retries. The lock's queue is first come, first served, so no writer
+starves. The lock is released before the flush to disk (`_FLUSH`), so writers share that wait: four writers stored 2.6
+times as many rows as with the wait inside. Readers may therefore see a commit shortly before it is on disk, but
+anything they write follows it in the log and becomes durable only with it. A lock ends with its connection.
 
-Reads take connections from a small pool. A connection that the server closed is replaced: a read or a BEGIN is tried
-once more, a transaction that had begun fails with `store_unavailable`. The password is never part of a message.
+Reads use a small pool of connections. A connection that the server closed is replaced: a read or a BEGIN is retried
+once, a transaction that had begun fails with `store_unavailable`. The password never appears in a message.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ __all__ = ["Postgres"]
 logger = logging.getLogger("headway.observe")
 
 _OLDEST = 13  # pg_current_snapshot
-_IDLE = 4  # connections that wait for the next read
-_AGAIN_S = 1.0  # after a failed connect, others fail at once for so long: a queue must not wait for each alone
-_LOCK_S, _STUCK_S = 60, 60  # how long to wait for the write lock, and how long a stopped process may hold it
+_IDLE = 4  # connections in the pool
+_RETRY_S = 1.0  # after a failed connect, further ones fail at once for this long: a queue must not wait for each
+_LOCK_S, _STUCK_S = 60, 60  # the longest wait for the write lock, and the longest a stalled process may hold it
 _DEFAULTS = {"application_name": "headway", "connect_timeout": 10, "tcp_user_timeout": 30_000, "keepalives_idle": 30}
-# A commit of its own, after the lock was let go of: it waits for the disk, and the log up to it holds the one before.
+# A separate commit after the lock is released. It waits for the disk, and the log before it holds the first commit.
 _FLUSH = "SELECT pg_logical_emit_message(true, 'headway', '')"
 _TEXT = re.compile(r"\bTEXT\b")
-_abandoned: list[object] = []  # connections that a fork copied: closing one in the child would close the parent's
+_abandoned: list[object] = []  # connections copied by a fork: closing them in the child would close the parent's
 
 
 class Postgres(Database):
@@ -69,11 +69,11 @@ class Postgres(Database):
     def __init__(self, url: str, durability: Durability) -> None:
         try:
             self._parameters = conninfo_to_dict(url)
-        except psycopg.Error:  # its message may repeat the password
+        except psycopg.Error:  # its message may contain the password
             raise InvalidSettings(
-                "The URL of the store cannot be read.",
+                "The URL of the store is not valid.",
                 code="settings_bad_value",
-                hint="Write postgresql://user:password@host:5432/database, with %40 for an @ in the password.",
+                hint="Write postgresql://user:password@host:5432/database, and write %40 for an @ in the password.",
             ) from None
         self._secret = str(self._parameters.get("password") or "")
         self.name = shown(self._parameters)
@@ -99,14 +99,14 @@ class Postgres(Database):
 
     def _connect(self, *, writing: bool = False) -> Link:
         failed = self._failed
-        if failed is not None and time.monotonic() - failed[0] < _AGAIN_S:
+        if failed is not None and time.monotonic() - failed[0] < _RETRY_S:
             raise failed[1]
         try:
             connection = self._connected(writing)
         except psycopg.Error as error:
             failure = self._ours(error, connecting=True)
             self._failed = time.monotonic(), failure
-            raise failure from None  # the driver's own text may name what we keep to ourselves
+            raise failure from None  # the driver's text may contain the password
         self._failed = None
         self._shut = False
         return connection
@@ -121,7 +121,7 @@ class Postgres(Database):
                 if self._durability == "process":
                     raw.execute("SET synchronous_commit = off")
                 elif raw.execute("SHOW synchronous_commit").fetchone() == ("off",):
-                    raw.execute("SET synchronous_commit = on")  # anything stronger stays as the server has it
+                    raw.execute("SET synchronous_commit = on")  # a stronger setting of the server stays
             else:
                 raw.execute("SET default_transaction_read_only = on")
             if not self._schema:
@@ -132,7 +132,7 @@ class Postgres(Database):
         return link
 
     def _checked(self, raw: psycopg.Connection[Any]) -> str:
-        """The schema that this store lives in, once version and encoding are good."""
+        """The schema of this store, after checking the version and encoding of the server."""
         row = raw.execute("SELECT current_schema(), current_setting('server_encoding')").fetchone()
         schema, encoding = row if row is not None else (None, "")
         if raw.info.server_version < _OLDEST * 10_000:
@@ -143,7 +143,7 @@ class Postgres(Database):
             )
         if encoding != "UTF8":
             raise Unavailable(
-                f"{self.name} keeps text as {encoding}.",
+                f"{self.name} stores text as {encoding}, expected UTF8.",
                 code="store_unsupported",
                 hint="Create the database with ENCODING 'UTF8' TEMPLATE template0.",
             )
@@ -151,12 +151,12 @@ class Postgres(Database):
             raise Unavailable(
                 f"{self.name} has no schema to create tables in.",
                 code="store_unsupported",
-                hint="Create the schema that `search_path` names, or leave `options` out of the URL.",
+                hint="Create the schema in `search_path`, or omit `options` from the URL.",
             )
         return str(schema)
 
     def _key(self, name: str) -> int:
-        """Advisory locks are a database's: the number is made of the schema and the lock's name."""
+        """The number of an advisory lock. Locks belong to the database, so it includes the schema."""
         digest = hashlib.blake2b(f"headway/{self._schema}/{name}".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "little", signed=True)
 
@@ -164,12 +164,12 @@ class Postgres(Database):
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         with _Translated(self):
-            connection, rows = self._ask(sql, values)
+            connection, rows = self._run(sql, values)
             self._give_back(connection)
             return rows
 
-    def _ask(self, sql: str, values: Sequence[Any]) -> tuple[Link, list[Row]]:
-        """The rows, and the connection that gave them, which is the caller's now."""
+    def _run(self, sql: str, values: Sequence[Any]) -> tuple[Link, list[Row]]:
+        """The rows and their connection, which the caller must give back."""
         self._check_fork()
         try:
             connection, used = self._idle.pop(), True
@@ -185,10 +185,10 @@ class Postgres(Database):
                 connection.raw.close()
                 if not used:
                     raise
-                self._forget_idle()  # what the server closed while it was idle is no reason to fail
+                self._forget_idle()  # a connection that the server closed while idle is not a failure
                 connection, used = self._connect(), False
             except BaseException:
-                connection.raw.close()  # interrupted: whatever is still on its way belongs to nobody
+                connection.raw.close()  # interrupted: the result of the statement may still arrive
                 raise
 
     def _give_back(self, connection: Link) -> None:
@@ -203,7 +203,7 @@ class Postgres(Database):
                 self._idle.pop().raw.close()
 
     def version(self) -> int:
-        """The snapshot itself: it differs exactly when the set of finished transactions does. One round trip."""
+        """A hash of the snapshot, which changes exactly when a transaction finishes. One round trip."""
         return hash(self.query("SELECT pg_current_snapshot()::text")[0][0])
 
     # -- writing
@@ -238,7 +238,7 @@ class Postgres(Database):
         return self._locked(self._writer)
 
     def _locked(self, connection: Link) -> Link:
-        # READ COMMITTED: each statement after the lock sees all that was committed before it was granted.
+        # READ COMMITTED: each statement after the lock sees everything that was committed before it.
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off"
         try:
             connection.raw.execute(f"{begin}; SELECT pg_advisory_xact_lock({self._key('write')})")
@@ -250,14 +250,14 @@ class Postgres(Database):
 
     @contextmanager
     def lock(self, name: str, *, shared: bool = False, wait: bool = True) -> Iterator[bool]:
-        """A session's advisory lock. If the server restarts meanwhile it is gone, which the log says at the end."""
+        """An advisory lock of the session. If the server restarts it is lost, which is logged at the end."""
         kind = "_shared" if shared else ""
         with _Translated(self):
             if not self._schema:
                 self._give_back(self._connect())
             key = self._key(name)
             sql = f"SELECT pg_{'' if wait else 'try_'}advisory_lock{kind}({key})"
-            connection, rows = self._ask(sql, ())
+            connection, rows = self._run(sql, ())
         granted = wait or bool(rows[0][0])
         try:
             yield granted
@@ -271,11 +271,11 @@ class Postgres(Database):
                 logger.warning("lock=%s lost: the connection to %s ended while it was held", name, self.name)
 
     def _statements(self, script: str) -> list[str]:
-        """The same order of texts as in SQLite, whatever the database's language is."""
-        return [_TEXT.sub('TEXT COLLATE "C"', each) for each in super()._statements(script)]
+        """Sorts texts as SQLite does, independent of the locale of the database."""
+        return [_TEXT.sub('TEXT COLLATE "C"', statement) for statement in super()._statements(script)]
 
     def _applied(self) -> set[str]:
-        """So that a role without the right to create tables can open a store that is complete."""
+        """Lets a role without the right to create tables open a store that is up to date."""
         if self.query("SELECT to_regclass('migrations') IS NULL")[0][0]:
             return set()
         return {name for (name,) in self.query("SELECT name FROM migrations")}
@@ -284,30 +284,30 @@ class Postgres(Database):
         if os.getpid() != self._pid:
             return
         with self._writing:
-            self._shut = True  # what is still lent out is closed when it comes back
+            self._shut = True  # connections in use are closed when they are given back
             self._forget_idle()
             if self._writer is not None:
                 self._writer.raw.close()
                 self._writer = None
 
-    # -- what PostgreSQL says its own way
+    # -- SQL dialect
 
     def whole(self, expression: str) -> str:
         return f"CAST(TRUNC({expression}) AS BIGINT)"
 
-    # -- looking after it
+    # -- maintenance
 
     def check(self) -> list[str]:
-        """Whether numbering goes on after the last row: a store that was restored by hand may start again at 1."""
-        wrong = []
+        """Tables whose numbering is behind their last row, as after a restore by hand."""
+        problems = []
         for name, table in self.tables().items():
             if table.numbered:
                 (column,) = table.key
                 last = int(self.query(f"SELECT MAX({column}) FROM {name}")[0][0] or 0)
                 counted = self.query(_COUNTER.format(table=name, column=column))[0][0]
                 if int(counted or 0) < last:
-                    wrong.append(f"{name} goes on counting from {counted or 0}, but holds {last} already")
-        return wrong
+                    problems.append(f"{name} continues numbering at {counted or 0}, but already holds row {last}")
+        return problems
 
     def server(self) -> str:
         return f"PostgreSQL {self.query('SHOW server_version')[0][0]}"
@@ -316,8 +316,8 @@ class Postgres(Database):
         names = ", ".join(f"pg_total_relation_size('{name}')" for name in self.tables())
         return sum(self.query(f"SELECT {names}")[0])
 
-    def purge(self, *, rewrite: bool = True) -> list[str]:  # noqa: ARG002 — nothing here is rewritten in full
-        """VACUUM of every table, which blocks nobody. Freed space is used again; copies are the administrator's."""
+    def purge(self, *, rewrite: bool = True) -> list[str]:  # noqa: ARG002 — PostgreSQL does not rewrite files
+        """VACUUM every table without blocking others. Freed space is reused; backups are up to the administrator."""
         names = list(self.tables())
         with self._writing, _Translated(self):
             connection = self._connect(writing=True)
@@ -329,10 +329,10 @@ class Postgres(Database):
         return ["the server's write-ahead log, replicas and backups, until they are rotated", "free space in its files"]
 
     def tables(self) -> dict[str, Table]:
-        found: dict[str, Table] = {}
+        tables: dict[str, Table] = {}
         for name, columns, key, numbered in self.query(_TABLES):
-            found[name] = Table(tuple(columns), tuple(key or ()), bool(numbered))
-        return found
+            tables[name] = Table(tuple(columns), tuple(key or ()), bool(numbered))
+        return tables
 
     def counter(self, connection: Connection, table: str) -> int:
         (column,) = self.tables()[table].key
@@ -341,7 +341,7 @@ class Postgres(Database):
 
     def advance(self, connection: Connection, table: str, number: int) -> None:
         (column,) = self.tables()[table].key
-        # setval(…, 1, false): nothing was given out yet
+        # setval(…, 1, false): no number is assigned yet
         connection.execute(
             f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), GREATEST({int(number)}, 1), {number > 0})"
         )
@@ -352,7 +352,7 @@ class Postgres(Database):
             for column, value in zip(columns, row, strict=True):
                 if isinstance(value, str) and "\0" in value:
                     raise InvalidInput(
-                        f"{column} of {table} {row[0]!r} holds a NUL, which PostgreSQL cannot store.",
+                        f"{column} of {table} {row[0]!r} contains a NUL character, which PostgreSQL cannot store.",
                         code="not_storable",
                         hint="Remove the character from that row first.",
                     )
@@ -365,7 +365,7 @@ class Postgres(Database):
 
 
 class _Translated:
-    """Turns the driver's exceptions into ours; what the caller raised passes through."""
+    """Turns the driver's exceptions into ours; exceptions of the caller pass through."""
 
     __slots__ = ("_database",)
 

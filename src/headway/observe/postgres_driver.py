@@ -1,4 +1,4 @@
-"""psycopg as this code sees it: connections that take `?`, numbers as SQLite has them, errors that name the cure."""
+"""psycopg adapted to the store: connections that accept `?`, numbers as in SQLite, errors with a hint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headway.nouns.errors import Damaged, HeadwayError, InvalidInput, MissingExt
 
 try:
     import psycopg
-    from psycopg import errors as said
+    from psycopg import errors
     from psycopg.raw_cursor import RawCursor
     from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader, NumericLoader
 except ImportError:
@@ -23,7 +23,7 @@ _SQL_PIECES = re.compile(r"('(?:[^']|'')*')|(\?)")
 
 
 class Link:
-    """A connection that speaks the SQL of this code: `?` marks values."""
+    """A connection that accepts SQL with `?` for values."""
 
     __slots__ = ("raw",)
 
@@ -31,7 +31,7 @@ class Link:
         settings: dict[str, Any] = {**parameters, "client_encoding": "utf8"}
         self.raw: psycopg.Connection[Any] = psycopg.connect(**settings, autocommit=True, cursor_factory=RawCursor)
         adapters = self.raw.adapters
-        for kind in (int, bool):  # one width for all: a statement is then prepared once
+        for kind in (int, bool):  # one width, so that a statement is prepared once
             adapters.register_dumper(kind, Int8BinaryDumper)
         adapters.register_loader("numeric", _Number)
         adapters.register_loader("numeric", _NumberBinary)
@@ -51,9 +51,9 @@ _known: dict[str, str] = {}
 
 
 def _numbered(sql: str) -> str:
-    """`?` outside of quotes as $1, $2, …"""
-    found = _known.get(sql)
-    if found is None:
+    """The SQL with `?` outside quotes replaced by $1, $2, …"""
+    numbered = _known.get(sql)
+    if numbered is None:
         count = 0
 
         def place(match: re.Match[str]) -> str:
@@ -63,11 +63,11 @@ def _numbered(sql: str) -> str:
             count += 1
             return f"${count}"
 
-        found = _SQL_PIECES.sub(place, sql)
-        if len(_known) > 500:  # lists of every length: forget rather than grow
+        numbered = _SQL_PIECES.sub(place, sql)
+        if len(_known) > 500:  # lists have any length: empty the cache rather than let it grow
             _known.clear()
-        _known[sql] = found
-    return found
+        _known[sql] = numbered
+    return numbered
 
 
 def _plain(number: Decimal) -> int | float:
@@ -86,7 +86,7 @@ class _NumberBinary(NumericBinaryLoader):
 
 
 def shown(parameters: Mapping[str, Any]) -> str:
-    """Where a store is, without the password."""
+    """The location of a store, without the password."""
     host = str(parameters.get("host") or "localhost")
     port = f":{parameters['port']}" if parameters.get("port") else ""
     user = f"{parameters['user']}@" if parameters.get("user") else ""
@@ -98,32 +98,32 @@ def shown(parameters: Mapping[str, Any]) -> str:
 
 
 def ours(error: psycopg.Error, name: str, secret: str, *, connecting: bool = False) -> HeadwayError:
-    """The driver's error as one of ours: what happened to the store called `name`, and what to do."""
+    """The driver's error as one of ours, for the store called `name`."""
     reason = _reason(error, secret)
     match error:
-        case said.DiskFull():
+        case errors.DiskFull():
             return Unavailable(
-                f"The disk of {name} is full; nothing of this write was stored.",
+                f"The disk of {name} is full; this write was not stored.",
                 code="disk_full",
-                hint="Free some space and try again; what was acknowledged before is safe.",
+                hint="Free some space and try again; earlier acknowledged writes are safe.",
             )
-        case said.DataCorrupted() | said.IndexCorrupted():
+        case errors.DataCorrupted() | errors.IndexCorrupted():
             return Damaged(
                 f"{name} is damaged: {reason}.",
                 code="store_damaged",
-                hint="Ask whoever runs the server; restore the database from a backup (pg_restore).",
+                hint="Ask the administrator of the server; restore the database from a backup (pg_restore).",
             )
-        case said.LockNotAvailable() | said.QueryCanceled() | said.DeadlockDetected():
+        case errors.LockNotAvailable() | errors.QueryCanceled() | errors.DeadlockDetected():
             return Unavailable(
                 f"{name} is locked by another program: {reason}.",
                 code="store_locked",
-                hint="Try again; pg_stat_activity shows who holds the lock.",
+                hint="Try again; pg_stat_activity shows which client holds the lock.",
             )
-        case said.ReadOnlySqlTransaction() | said.InsufficientPrivilege():
+        case errors.ReadOnlySqlTransaction() | errors.InsufficientPrivilege():
             return Unavailable(
-                f"{name} refuses to do that: {reason}.",
+                f"{name} refused the operation: {reason}.",
                 code="store_refused",
-                hint="Use the primary server, and a role that may create tables and write them: "
+                hint="Use the primary server, and a role that may create and write tables: "
                 "GRANT USAGE, CREATE ON SCHEMA … TO …",
             )
         case psycopg.DataError():
@@ -132,41 +132,41 @@ def ours(error: psycopg.Error, name: str, secret: str, *, connecting: bool = Fal
         return _not_connected(name, reason)
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return Unavailable(
-            f"{name} went away: {reason}.",
+            f"The connection to {name} was lost: {reason}.",
             code="store_unavailable",
-            hint="Try again with the same id: what was acknowledged is safe, and nothing is stored twice.",
+            hint="Try again with the same id: acknowledged writes are safe, and nothing is stored twice.",
         )
     return Unavailable(
         f"{name} could not be used: {reason}.",
         code="store_unavailable",
-        hint="If nobody else has changed its tables, this is a mistake in Headway: please report it.",
+        hint="If no other program changed its tables, this is a bug in Headway: please report it.",
     )
 
 
 def _not_connected(name: str, reason: str) -> Unavailable:
-    """No connection was made; libpq gives a text, and no code."""
+    """The error for a failed connection; libpq gives only a text, no code."""
     for part, code, hint in _CURES:
         if part in reason:
             return Unavailable(f"{name} cannot be opened: {reason}.", code=code, hint=hint)
     return Unavailable(
         f"{name} cannot be reached: {reason}.",
         code="store_unreachable",
-        hint="Check that the server runs and that host and port in [store] url are right.",
+        hint="Check that the server is running, and check the host and port in [store] url.",
     )
 
 
 def _reason(error: psycopg.Error, secret: str) -> str:
-    """The last line of what the server said, without the password."""
+    """The main line of the server's message, without the password."""
     text = str(error.diag.message_primary or error).strip()
     if secret:
         text = text.replace(secret, "***")
-    lines = [each.strip() for each in text.splitlines() if each.strip()]
-    fatal = [each.partition("FATAL:")[2].strip() for each in lines if "FATAL:" in each]
+    lines = [splitline.strip() for splitline in text.splitlines() if splitline.strip()]
+    fatal = [line.partition("FATAL:")[2].strip() for line in lines if "FATAL:" in line]
     return ((fatal or lines)[0] if lines else type(error).__name__).rstrip(".")
 
 
 class _Cure(NamedTuple):
-    part: str  # of what libpq says
+    part: str  # of libpq's message
     code: str
     hint: str
 
@@ -176,13 +176,13 @@ _CURES = (
     _Cure(
         "password authentication failed",
         code="store_refused",
-        hint="Check user and password in [store] url; a password may also lie in ~/.pgpass.",
+        hint="Check the user and password in [store] url, or in ~/.pgpass.",
     ),
-    _Cure("no password supplied", code="store_refused", hint="Put the password into HEADWAY_STORE_URL or ~/.pgpass."),
+    _Cure("no password supplied", code="store_refused", hint="Set the password in HEADWAY_STORE_URL or ~/.pgpass."),
     _Cure(
         "no pg_hba.conf entry",
         code="store_refused",
-        hint="The server does not let this machine or user in: see its pg_hba.conf.",
+        hint="Allow this machine and user in the server's pg_hba.conf.",
     ),
     _Cure("role ", code="store_refused", hint="Create the role: createuser NAME"),
     _Cure("does not exist", code="store_missing", hint="Create the database: createdb NAME"),

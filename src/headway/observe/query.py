@@ -1,4 +1,4 @@
-"""Reads back what was written: single records, pages of decisions, counts."""
+"""Read the store: single records, pages of decisions, counts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ from typing import Any
 from headway.nouns.errors import UnknownName
 from headway.nouns.ids import episode_id, id_bytes, id_text, is_episode
 from headway.nouns.records import SOURCES, Decision, Ending, Outcome, Settled, Signal, Source
-from headway.observe.database import Database
+from headway.observe.database import Database, chunks, placeholders
 from headway.observe.details import read as read_details
 from headway.observe.rater_signals import RaterSignals, SignalsByRater
-from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, decode_candidates
+from headway.observe.rows import (
+    DECISION_COLUMNS,
+    DECISION_TABLES,
+    SETTLED_COLUMNS,
+    SETTLED_TABLES,
+    STATUSES,
+    decision_from_row,
+    decode_candidates,
+    settled_from_row,
+)
 
 __all__ = ["Counts", "Query"]
 
@@ -22,7 +31,7 @@ _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How much there is of a task."""
+    """Row counts of a task."""
 
     decisions: int
     signals: int
@@ -35,14 +44,14 @@ class Counts:
 
 
 class Query:
-    """The reading half of the store; every method is one short read of its own."""
+    """The reading half of the store; every method is a separate short read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._ids: dict[tuple[str, str], int] = {}
 
     def name_id(self, kind: str, name: str) -> int:
-        """The interned id, or 0 (which nothing has) when the store has never seen the name."""
+        """The interned id, or 0 (which no row has) if the store does not know the name."""
         known = self._ids.get((kind, name))
         if known is None:
             rows = self._database.query("SELECT id FROM names WHERE kind = ? AND name = ?", (kind, name))
@@ -55,7 +64,7 @@ class Query:
         return [row[0] for row in self._database.query("SELECT name FROM names WHERE kind = ? ORDER BY name", (kind,))]
 
     def endings(self, task: str) -> dict[str, Ending]:
-        """How a task's episodes ended, by name; one that is still open is not there."""
+        """How a task's episodes ended, by name; open episodes are not included."""
         rows = self._database.query(
             "SELECT name, ending FROM episodes WHERE task_id = ? AND ending IS NOT NULL", (self.name_id("task", task),)
         )
@@ -70,14 +79,14 @@ class Query:
         return decision_from_row(rows[0]) if rows else None
 
     def decision(self, decision: str) -> Decision:
-        found = self.find(decision)
-        if found is None:
+        stored = self.find(decision)
+        if stored is None:
             raise UnknownName(
                 f"There is no decision {decision!r}.",
                 code="unknown_decision",
                 hint="`headway data log` lists the latest ones.",
             )
-        return found
+        return stored
 
     def by_seq(self, seq: int) -> Decision:
         rows = self._database.query(f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.seq = ?", (seq,))
@@ -103,7 +112,7 @@ class Query:
             "(SELECT DISTINCT candidate_set_id FROM decisions WHERE task_id = ?)",
             (self.name_id("task", task),),
         )
-        return sorted({each.name for (body,) in rows for each in decode_candidates(body)})
+        return sorted({decode_candidate.name for (body,) in rows for decode_candidate in decode_candidates(body)})
 
     def opening(self, task: str, episode: str) -> Decision | None:
         """The latest draw of a sticky episode: the decision whose action its later ones repeat."""
@@ -132,7 +141,7 @@ class Query:
         return [decision_from_row(row) for row in rows]
 
     def details(self, decision: str, kit: str) -> dict[str, bytes]:
-        """What a kit keeps beside a decision, by name; see `Store.keep_details`."""
+        """The details that a kit stored with a decision, by name; see `Store.keep_details`."""
         return {detail.name: detail.data for detail in read_details(self._database, decision, kit)}
 
     # -- signals
@@ -174,74 +183,51 @@ class Query:
     ) -> Iterator[Settled]:
         """Outcomes in the order in which they became known.
 
-        By default each decision once, as it stands now. `corrections` gives the whole log, replaced rows and the rows
-        that replace them, which is what an online fold needs. `signals` adds the live signal values of each row,
-        `raters` who gave those that count: the names of the signals that do, or True for all.
+        By default each decision appears once, with its current outcome. `corrections` gives the whole log, including
+        replaced rows and their replacements, for online folds. `signals` adds the live signal values of each row.
+        `raters` adds who gave them: the names of the signals that count, or True for all.
         """
         live = "" if corrections else f" AND {_LIVE}"
         sql = (
-            f"SELECT s.seq, s.reward, s.status, s.replaces, s.weight, {DECISION_COLUMNS} FROM settled s "
-            f"JOIN {DECISION_TABLES.replace('decisions d JOIN', 'decisions d ON d.seq = s.decision JOIN', 1)} "
+            f"SELECT {SETTLED_COLUMNS} FROM {SETTLED_TABLES} "
             f"WHERE s.task_id = ?{live} AND s.seq > ? ORDER BY s.seq LIMIT ?"
         )
-        told: RaterSignals | None = None
+        reader: RaterSignals | None = None
         for page in self._database.pages(sql, (self.name_id("task", task),), after=after):
             values = self._values([row[6] for row in page]) if signals else {}
-            said: Sequence[SignalsByRater] = ()
+            by_rater: Sequence[SignalsByRater] = ()
             if raters is not False:
-                told = RaterSignals(self._database, None if raters is True else raters) if told is None else told
-                said = told.of([(row[6], row[7], row[8], STATUSES[row[2]]) for row in page])
+                reader = RaterSignals(self._database, None if raters is True else raters) if reader is None else reader
+                by_rater = reader.of([(row[6], row[7], row[8], STATUSES[row[2]]) for row in page])
             for place, row in enumerate(page):
                 if upto is not None and row[0] > upto:
                     return
-                yield Settled(
-                    seq=row[0],
-                    reward=row[1],
-                    status=STATUSES[row[2]],
-                    replaces=row[3],
-                    weight=1.0 if row[4] is None else row[4],
-                    decision=decision_from_row(row[5:]),
-                    signals=values.get(row[6], {}),
-                    said=said[place] if said else _NOTHING,
-                )
+                yield settled_from_row(row, values.get(row[6], {}), by_rater[place] if by_rater else _NOTHING)
 
     def settled_row(self, seq: int) -> Settled:
         """One row of the log, replaced or not."""
-        tables = DECISION_TABLES.replace("decisions d JOIN", "decisions d ON d.seq = s.decision JOIN", 1)
-        row = self._database.query(
-            f"SELECT s.seq, s.reward, s.status, s.replaces, s.weight, {DECISION_COLUMNS} "
-            f"FROM settled s JOIN {tables} WHERE s.seq = ?",
-            (seq,),
-        )[0]
-        return Settled(
-            seq=row[0],
-            reward=row[1],
-            status=STATUSES[row[2]],
-            replaces=row[3],
-            weight=1.0 if row[4] is None else row[4],
-            decision=decision_from_row(row[5:]),
-        )
+        rows = self._database.query(f"SELECT {SETTLED_COLUMNS} FROM {SETTLED_TABLES} WHERE s.seq = ?", (seq,))
+        return settled_from_row(rows[0])
 
     def _values(self, subjects: Sequence[bytes]) -> dict[bytes, dict[str, float]]:
         """Live signal values per subject, averaged over raters."""
-        given: dict[bytes, dict[str, list[float]]] = {}
-        for start in range(0, len(subjects), 1000):
-            chunk = subjects[start : start + 1000]
+        values: dict[bytes, dict[str, list[float]]] = {}
+        for chunk in chunks(subjects, 1000):
             rows = self._database.query(
                 "SELECT g.subject, n.name, g.value FROM signals g JOIN names n ON n.id = g.name_id "
-                f"WHERE g.subject IN ({', '.join('?' * len(chunk))}) "
+                f"WHERE g.subject IN ({placeholders(chunk)}) "
                 "AND g.withdrawn_by IS NULL AND g.value IS NOT NULL",
                 chunk,
             )
             for subject, name, value in rows:
-                given.setdefault(subject, {}).setdefault(name, []).append(value)
+                values.setdefault(subject, {}).setdefault(name, []).append(value)
         return {
-            subject: {name: sum(sorted(some)) / len(some) for name, some in sorted(mine.items())}
-            for subject, mine in given.items()
+            subject: {name: sum(sorted(ratings)) / len(ratings) for name, ratings in sorted(by_name.items())}
+            for subject, by_name in values.items()
         }
 
     def outcome(self, decision: Decision) -> Outcome:
-        """How a decision stands: the last row that settled it, or pending."""
+        """The current outcome of a decision: the last row that settled it, or pending."""
         rows = self._database.query(
             "SELECT reward, status, clipped, weight FROM settled WHERE decision = ? ORDER BY seq DESC LIMIT 1",
             (decision.seq,),
@@ -258,9 +244,9 @@ class Query:
         return int(rows[0][0] or 0)
 
     def count_settled(self, task: str, *, after: int = 0) -> int:
-        """Decisions that became settled after a mark; corrections of earlier ones do not count again, mined ones never.
+        """Decisions that became settled after a mark; without corrections of earlier ones and mined decisions.
 
-        Where nothing was ever imported there are none of these, and the count needs no look at the decisions.
+        Mined decisions are always imported: without imports, the count does not read the decisions.
         """
         values: tuple[Any, ...] = (self.name_id("task", task), after)
         sql = "SELECT COUNT(*) FROM settled s WHERE s.task_id = ? AND s.seq > ? AND s.replaces IS NULL"
@@ -272,7 +258,7 @@ class Query:
     # -- counts
 
     def count_source(self, task: str, source: Source) -> int:
-        """Decisions of a task from one source: what is synthetic has to be called so on every screen."""
+        """Decisions of a task from one source, so that every view can label synthetic data."""
         rows = self._database.query(
             "SELECT COUNT(*) FROM decisions WHERE task_id = ? AND source = ?",
             (self.name_id("task", task), SOURCES.index(source)),

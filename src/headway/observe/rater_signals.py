@@ -1,11 +1,11 @@
-"""Who gave the rewards: the raters behind a page of settled decisions, read with few queries.
+"""The raters behind a page of settled decisions, read with few queries.
 
-    told = RaterSignals(database, names)            # names of the signals that count; None: all
-    told.of([(id, task, episode, status), …])   # per row: rater → (signal, value)
+    reader = RaterSignals(database, names)          # names of the signals that count; None: all
+    reader.of([(id, task, episode, status), …])     # per row: rater → (signal, value)
 
-A reward comes from the decision's own signals, those of the decisions that repeat its draw, and those of its episode.
-What one rater alone said is not read: without that rater nothing is left of it. Where the store knows one rater only,
-nothing is read at all.
+A reward comes from the signals of the decision, of the decisions that repeat its draw, and of its episode. Values are
+not read if a decision has only one rater: without that rater it has no reward. If the store knows only one rater,
+nothing is read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from headway.nouns.ids import episode_id, id_bytes
 from headway.nouns.records import Status
-from headway.observe.database import Database
+from headway.observe.database import Database, placeholders
 
 __all__ = ["RaterSignals", "SignalsByRater"]
 
@@ -26,7 +26,7 @@ _LIVE = "g.withdrawn_by IS NULL AND g.value IS NOT NULL"
 
 
 class RaterSignals:
-    """The raters of rows of one task, for one reading of it."""
+    """The raters of the rows of one task; create a new one for each pass over the rows."""
 
     def __init__(self, database: Database, names: Collection[str] | None = None) -> None:
         self._database = database
@@ -39,80 +39,76 @@ class RaterSignals:
         self._counting = "" if names is None else f" AND g.name_id IN ({', '.join(map(str, counting)) or '0'})"
 
     def of(self, rows: Sequence[tuple[bytes, str, str | None, Status]]) -> list[SignalsByRater]:
-        """For rows (id, task, episode, status): what each rater said; nothing where no signal settled it."""
+        """For rows (id, task, episode, status): the signals by rater; empty if no signal settled the row."""
         if self._only is not None:
             return [self._only if status in _BY_SIGNALS else _NOBODY for *_, status in rows]
-        found: dict[bytes, SignalsByRater] = {}
+        raters: dict[bytes, SignalsByRater] = {}
         for start in range(0, len(rows), _CHUNK):
             page = [row for row in rows[start : start + _CHUNK] if row[3] in _BY_SIGNALS]
-            found |= self._apart([row[0] for row in page if row[2] is None])
-            found |= self._episodes(
+            raters |= self._outside_episodes([row[0] for row in page if row[2] is None])
+            raters |= self._episodes(
                 [(row[0], id_bytes(episode_id(row[1], row[2]))) for row in page if row[2] is not None]
             )
-        return [found.get(row[0], _NOBODY) if row[3] in _BY_SIGNALS else _NOBODY for row in rows]
+        return [raters.get(row[0], _NOBODY) if row[3] in _BY_SIGNALS else _NOBODY for row in rows]
 
-    def _apart(self, ids: Sequence[bytes]) -> dict[bytes, SignalsByRater]:
-        """Decisions outside of episodes: one look says who rated alone, another what several said."""
-        found: dict[bytes, SignalsByRater] = {}
+    def _outside_episodes(self, ids: Sequence[bytes]) -> dict[bytes, SignalsByRater]:
+        """Decisions outside episodes: one query finds those with a single rater, another the values of the rest."""
+        raters: dict[bytes, SignalsByRater] = {}
         several: list[bytes] = []
         if not ids:
-            return found
+            return raters
         alone = self._alone
         for subject, first, last in self._database.query(
-            f"SELECT g.subject, MIN(g.rater_id), MAX(g.rater_id) FROM signals g WHERE g.subject IN ({_marks(ids)}) "
-            f"AND {_LIVE}{self._counting} GROUP BY g.subject",
+            f"SELECT g.subject, MIN(g.rater_id), MAX(g.rater_id) FROM signals g "
+            f"WHERE g.subject IN ({placeholders(ids)}) AND {_LIVE}{self._counting} GROUP BY g.subject",
             ids,
         ):
             if first == last:
-                found[subject] = alone.get(first) or {self._name(first): ()}
+                raters[subject] = alone.get(first) or {self._name(first): ()}
             else:
                 several.append(subject)
-        for subject, told in self._told("g.subject", "signals g", several).items():
-            found[subject] = self._said(told)
-        return found
+        for subject, ratings in self._ratings("g.subject", "signals g", several).items():
+            raters[subject] = self._by_rater(ratings)
+        return raters
 
     def _episodes(self, rows: Sequence[tuple[bytes, bytes]]) -> dict[bytes, SignalsByRater]:
-        """Decisions (id, episode) that others may repeat: their own signals, the repeated ones' and the episode's."""
+        """Decisions (id, episode) in episodes: their own signals, those of their repeats and those of the episode."""
         ids = [row[0] for row in rows]
-        given = self._told("g.subject", "signals g", ids)
-        for draw, told in self._told("f.draw", "decisions f JOIN signals g ON g.subject = f.id", ids).items():
-            given.setdefault(draw, []).extend(told)
-        whole = self._told("g.subject", "signals g", sorted({row[1] for row in rows}))
+        ratings = self._ratings("g.subject", "signals g", ids)
+        for draw, repeated in self._ratings("f.draw", "decisions f JOIN signals g ON g.subject = f.id", ids).items():
+            ratings.setdefault(draw, []).extend(repeated)
+        of_episode = self._ratings("g.subject", "signals g", sorted({row[1] for row in rows}))
         for draw, episode in rows:
-            if episode in whole:
-                given.setdefault(draw, []).extend(whole[episode])
-        return {draw: self._said(told) for draw, told in given.items()}
+            if episode in of_episode:
+                ratings.setdefault(draw, []).extend(of_episode[episode])
+        return {draw: self._by_rater(rows) for draw, rows in ratings.items()}
 
-    def _told(self, key: str, tables: str, ids: Sequence[bytes]) -> dict[bytes, list[tuple[int, int, float]]]:
+    def _ratings(self, key: str, tables: str, ids: Sequence[bytes]) -> dict[bytes, list[tuple[int, int, float]]]:
         """By `key`, among `ids`: (rater, signal, value) of every live signal that counts."""
-        given: dict[bytes, list[tuple[int, int, float]]] = {}
+        ratings: dict[bytes, list[tuple[int, int, float]]] = {}
         if not ids:
-            return given
+            return ratings
         for subject, rater, name, value in self._database.query(
-            f"SELECT {key}, g.rater_id, g.name_id, g.value FROM {tables} WHERE {key} IN ({_marks(ids)}) "
+            f"SELECT {key}, g.rater_id, g.name_id, g.value FROM {tables} WHERE {key} IN ({placeholders(ids)}) "
             f"AND {_LIVE}{self._counting}",
             ids,
         ):
-            given.setdefault(subject, []).append((rater, name, value))
-        return given
+            ratings.setdefault(subject, []).append((rater, name, value))
+        return ratings
 
-    def _said(self, told: Sequence[tuple[int, int, float]]) -> SignalsByRater:
-        first = told[0][0]
-        if all(each[0] == first for each in told):
+    def _by_rater(self, ratings: Sequence[tuple[int, int, float]]) -> SignalsByRater:
+        first = ratings[0][0]
+        if all(rating[0] == first for rating in ratings):
             return self._alone.get(first) or {self._name(first): ()}
-        said: dict[str, list[tuple[str, float]]] = {}
-        for rater, name, value in told:
-            said.setdefault(self._name(rater), []).append((self._name(name), value))
-        return {rater: tuple(sorted(said[rater])) for rater in sorted(said)}
+        by_rater: dict[str, list[tuple[str, float]]] = {}
+        for rater, name, value in ratings:
+            by_rater.setdefault(self._name(rater), []).append((self._name(name), value))
+        return {rater: tuple(sorted(by_rater[rater])) for rater in sorted(by_rater)}
 
     def _name(self, number: int) -> str:
-        """Interned after this reading began, perhaps."""
+        """A name; read from the store if it was interned after this reader was made."""
         known = self._names.get(number)
         if known is None:
             rows = self._database.query("SELECT name FROM names WHERE id = ?", (number,))
             known = self._names[number] = str(rows[0][0])
         return known
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))

@@ -1,6 +1,6 @@
-"""The latest decisions of a task, summed up for a picture: the trend of its reward, its arms, its policies.
+"""A summary of the latest decisions of a task for charts: reward over time, by action and by policy.
 
-Buckets hold equally many decisions, not equal times, so that bursts and quiet nights both draw well.
+Buckets hold equal numbers of decisions, not equal times, so that bursts and quiet periods both show well.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from headway.observe.database import Database
 from headway.observe.query import Query
 from headway.observe.rows import decode_candidates
 
-__all__ = ["Bucket", "Mean", "Part", "Recent", "recent"]
+__all__ = ["Bucket", "Part", "Recent", "RunningMean", "recent"]
 
-_SMALLEST = 20  # decisions of a bucket; fewer would draw noise
+_SMALLEST = 20  # decisions per bucket; fewer would show noise
 _WINDOW = "(SELECT * FROM decisions WHERE task_id = ? ORDER BY seq DESC LIMIT ?) d"
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 
 
 @dataclass(slots=True)
-class Mean:
-    """A running mean; `interval` is the usual 95% one, None with fewer than two values."""
+class RunningMean:
+    """A running mean; `interval` is the normal 95% interval, None with fewer than two values."""
 
     n: int = 0
     total: float = 0.0
@@ -50,24 +50,24 @@ class Mean:
 
 @dataclass(slots=True)
 class Part:
-    """What one action, or one policy, did in the window."""
+    """The results of one action or one policy in the window."""
 
     name: str
     decisions: int = 0
-    reward: Mean = field(default_factory=Mean)
-    signals: dict[str, Mean] = field(default_factory=dict)
+    reward: RunningMean = field(default_factory=RunningMean)
+    signals: dict[str, RunningMean] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Bucket:
-    """Some decisions in a row. `upto` is the number of its last one, counted from the task's first."""
+    """Consecutive decisions. `upto` is the number of the last one, counted from the first of the task."""
 
     upto: int
     at: float
     policy: str
     decisions: int = 0
-    reward: Mean = field(default_factory=Mean)
-    away: float = 0.0  # summed probability that was not on the favourite
+    reward: RunningMean = field(default_factory=RunningMean)
+    away: float = 0.0  # summed probability outside the most likely action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Recent:
 
 
 def recent(database: Database, query: Query, task: str, *, window: int, points: int) -> Recent:
-    """Sums over the last `window` decisions, the trend in at most `points` buckets. Not covered: earlier ones."""
+    """Summarise the last `window` decisions, with the trend in at most `points` buckets."""
     values = (query.name_id("task", task), window)
     total = int(database.query("SELECT COUNT(*) FROM decisions WHERE task_id = ?", values[:1])[0][0])
     rows = database.query(
@@ -91,7 +91,7 @@ def recent(database: Database, query: Query, task: str, *, window: int, points: 
         values,
     )
     size = max(_SMALLEST, math.ceil(len(rows) / points))
-    early = -len(rows) % size  # the oldest bucket is the one that is not full
+    early = -len(rows) % size  # only the oldest bucket may be partly filled
     trend: list[Bucket] = []
     actions: dict[str, Part] = {}
     policies: dict[str, Part] = {}
@@ -101,7 +101,7 @@ def recent(database: Database, query: Query, task: str, *, window: int, points: 
         bucket = trend[-1]
         bucket.upto, bucket.at, bucket.policy = total - len(rows) + place + 1, at / 1e6, ref
         bucket.decisions += 1
-        if blob:  # empty: imported history that does not say
+        if blob:  # empty: imported without probabilities
             bucket.away += 1.0 - max(struct.unpack(f"<{len(blob) // 8}d", blob))
         name = decode_candidates(body)[action].name
         parts = (actions.setdefault(name, Part(name)), policies.setdefault(policy, Part(policy)))
@@ -112,7 +112,7 @@ def recent(database: Database, query: Query, task: str, *, window: int, points: 
                 mean.add(reward)
     names = _add_signals(database, values, actions, policies)
     if len(trend) > 1 and trend[0].decisions < _SMALLEST:
-        del trend[0]  # too few to draw
+        del trend[0]  # too few to show
     return Recent(
         total=total,
         trend=trend,
@@ -125,7 +125,7 @@ def recent(database: Database, query: Query, task: str, *, window: int, points: 
 def _add_signals(
     database: Database, values: tuple[int, int], actions: dict[str, Part], policies: dict[str, Part]
 ) -> list[str]:
-    found = database.query(
+    rows = database.query(
         "SELECT c.body, d.action, COALESCE(a.name, p.ref), n.name, COUNT(*), SUM(g.value), SUM(g.value * g.value) "
         f"FROM {_WINDOW} JOIN signals g ON g.subject = d.id JOIN names n ON n.id = g.name_id "
         "JOIN candidate_sets c ON c.id = d.candidate_set_id JOIN policies p ON p.id = d.policy_id "
@@ -133,13 +133,13 @@ def _add_signals(
         "GROUP BY c.body, d.action, COALESCE(a.name, p.ref), n.name",
         values,
     )
-    for body, action, policy, name, count, total, squares in found:
+    for body, action, policy, name, count, total, squares in rows:
         for part in (actions[decode_candidates(body)[action].name], policies[policy]):
-            mean = part.signals.setdefault(name, Mean())
+            mean = part.signals.setdefault(name, RunningMean())
             mean.n += count
             mean.total += total
             mean.squares += squares
-    return sorted({row[3] for row in found})
+    return sorted({row[3] for row in rows})
 
 
 def _largest(parts: Iterable[Part]) -> list[Part]:

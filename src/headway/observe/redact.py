@@ -1,18 +1,18 @@
-"""Secrets out of what comes in, before it is encoded, decided on or stored.
+"""Remove secrets from input before it is encoded, decided on or stored.
 
     redact = Redactor()                                     # secrets
     redact("use sk-proj-…")                                 # "use [redacted:api-key]"
-    Redactor(("secrets", "email", "card"))                  # more, where the settings ask for it
+    Redactor(("secrets", "email", "card"))                  # further kinds, as the settings ask
 
 `secrets` are API keys of known shapes, bearer tokens and JSON web tokens, private keys, passwords in URLs, and quoted
 or exported values with a name such as password or API_KEY. `email`, `phone` and `card` (with its check digit) are
 separate.
 
-A text without a digit and without `://` is passed after one scan (0.5 µs for a hundred characters); one without a run
-of sixteen letters and digits after a second (2 µs). Redacting twice changes nothing.
+A text without a digit and without `://` passes after one scan (0.5 µs per hundred characters), a text without a run of
+sixteen letters and digits after two (2 µs). Redacting twice changes nothing.
 
-Not covered: secrets that look like nothing (a password in the middle of a sentence), names of episodes, roles, raters
-and keys, which are identifiers; pictures.
+Not covered: secrets without a recognisable form (a password in the middle of a sentence); names of episodes, roles,
+raters and keys, which are identifiers; images.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Span = tuple[int, int, str]
 _SUSPECT = re.compile(r"[0-9]|://")
 _RUN = re.compile(r"[A-Za-z0-9_\-]{16}")
 _RUNS = re.compile(r"[A-Za-z0-9_+/=.:\-]{16,}")
-# Inside one run: the shapes of keys. Each begins where no letter or digit stands before it.
+# The shapes of keys inside one run. A key starts where no letter or digit precedes it.
 _KEYS = re.compile(
     r"""(?<![A-Za-z0-9])(?:
       sk-(?=[A-Za-z0-9_-]{0,60}[A-Za-z0-9]{16})(?=[A-Za-z0-9_-]{0,60}[0-9])[A-Za-z0-9_-]{20,}
@@ -70,7 +70,7 @@ _PRIVATE = re.compile(
 )
 _PRIVATE_END = re.compile(r"-----END (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _IN_URL = re.compile(r"://[^\s/:@\"'<>`$\{\[]{0,100}:([^\s/@\"'<>`$\{\[]{3,200})@[A-Za-z0-9\[]")
-# A value that is assigned, and the end of what stands before it: the rare signs are looked for first.
+# An assigned value, and the end of the name before it. The rarer characters are searched first.
 _ASSIGNED = re.compile(r"[:=](?:>|=)?\s{0,4}[\"']([^\s\"'<>$\{\}\[\]()]{8,200})[\"']|=([^\s\"'<>$\{\}\[\]()]{8,200})")
 _NAME = re.compile(
     r"(?i:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)s?"
@@ -86,29 +86,29 @@ _CARD = re.compile(r"(?<![0-9.-])(?:[0-9][ -]?){12,18}[0-9](?![0-9-])")
 
 
 class Redactor:
-    """Takes out what the settings name; with nothing named, every text passes unread. Safe from several threads."""
+    """Removes the kinds of data that the settings name; without any, it does nothing. Thread-safe."""
 
     __slots__ = ("_finders", "_least", "_secrets", "kinds")
 
     def __init__(self, kinds: tuple[Redaction, ...] = ("secrets",)) -> None:
         self.kinds = kinds
         self._secrets = "secrets" in kinds
-        self._finders: list[Callable[[str], Iterator[Span]]] = [_OTHERS[each] for each in kinds if each in _OTHERS]
+        self._finders: list[Callable[[str], Iterator[Span]]] = [_OTHERS[kind] for kind in kinds if kind in _OTHERS]
         self._least = 1_000_000_000 if not kinds else 6 if self._finders else 12
 
     def __call__(self, text: str) -> str:
-        """The text, with a mark where something was."""
+        """The text, with a mark in place of each removed part."""
         if len(text) < self._least:
             return text
-        found: list[Span] = []
+        spans: list[Span] = []
         if self._secrets and _SUSPECT.search(text) is not None and _may_hold(text):
-            found += _secrets(text)
+            spans += _secrets(text)
         for finder in self._finders:
-            found += finder(text)
-        return _cut(text, found) if found else text
+            spans += finder(text)
+        return _cut(text, spans) if spans else text
 
     def state(self, state: State) -> State:
-        """The state, with its texts redacted; the same object where nothing was found."""
+        """The state, with its texts redacted; the same object if nothing was found."""
         if not self.kinds:
             return state
         changed: dict[str, Value] = {}
@@ -121,15 +121,16 @@ class Redactor:
 
     def candidates(self, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
         """Names and features redacted; names that became equal are counted: `[redacted:api-key] (2)`."""
-        clean = tuple(self._candidate(each) for each in candidates)
-        if all(one is other for one, other in zip(clean, candidates, strict=True)):
+        redacted = tuple(self._candidate(candidate) for candidate in candidates)
+        if all(new is old for new, old in zip(redacted, candidates, strict=True)):
             return candidates
-        seen: dict[str, int] = {}
-        found = []
-        for each in clean:
-            seen[each.name] = count = seen.get(each.name, 0) + 1
-            found.append(each if count == 1 else Candidate(f"{each.name} ({count})", each.features))
-        return tuple(found)
+        counts: dict[str, int] = {}
+        unique = []
+        for candidate in redacted:
+            name = candidate.name
+            counts[name] = count = counts.get(name, 0) + 1
+            unique.append(candidate if count == 1 else Candidate(f"{name} ({count})", candidate.features))
+        return tuple(unique)
 
     def _candidate(self, candidate: Candidate) -> Candidate:
         name = self(candidate.name)
@@ -140,7 +141,7 @@ class Redactor:
 
 
 def _may_hold(text: str) -> bool:
-    """Whether any rule of `_secrets` could find something: a few cheap looks."""
+    """A cheap check whether any rule of `_secrets` could match."""
     if ":" in text or "=" in text or "earer" in text:
         return True
     return _RUN.search(text) is not None
@@ -149,29 +150,29 @@ def _may_hold(text: str) -> bool:
 def _secrets(text: str) -> Iterator[Span]:
     if _RUN.search(text) is not None:
         for run in _RUNS.finditer(text):
-            yield from ((*_moved(each.span(), run.start()), "api-key") for each in _KEYS.finditer(run[0]))
+            yield from ((*_moved(match.span(), run.start()), "api-key") for match in _KEYS.finditer(run[0]))
         if "eyJ" in text:
-            yield from ((*each.span(), "token") for each in _WEB_TOKEN.finditer(text))
+            yield from ((*match.span(), "token") for match in _WEB_TOKEN.finditer(text))
         if "PRIVATE KEY" in text:
             yield from _private_keys(text)
     if "earer" in text or "asic " in text:
-        for each in _BEARER.finditer(text):
-            yield (*each.span(1 if each[1] else 2), "token")
+        for match in _BEARER.finditer(text):
+            yield (*match.span(1 if match[1] else 2), "token")
     if "://" in text and "@" in text:
-        yield from ((*each.span(1), "password") for each in _IN_URL.finditer(text))
+        yield from ((*match.span(1), "password") for match in _IN_URL.finditer(text))
     if "=" in text or ":" in text:
-        for each in _ASSIGNED.finditer(text):
-            group, name = (1, _NAME) if each[1] else (2, _VARIABLE)
-            before = text[max(0, each.start() - 70) : each.start()]
-            if name.search(before) is not None and _telling(each[group]):
-                yield (*each.span(group), "password")
+        for match in _ASSIGNED.finditer(text):
+            group, name = (1, _NAME) if match[1] else (2, _VARIABLE)
+            before = text[max(0, match.start() - 70) : match.start()]
+            if name.search(before) is not None and _is_secret(match[group]):
+                yield (*match.span(group), "password")
 
 
 def _private_keys(text: str) -> Iterator[Span]:
     end = 0
-    for each in _PRIVATE.finditer(text):
-        end = each.end()
-        yield (*each.span(), "private-key")
+    for match in _PRIVATE.finditer(text):
+        end = match.end()
+        yield (*match.span(), "private-key")
     first = _PRIVATE_END.search(text)
     if first is not None and "-----BEGIN " not in text[: first.start()]:
         start = first.start()
@@ -180,16 +181,16 @@ def _private_keys(text: str) -> Iterator[Span]:
         yield start, first.end(), "private-key"
 
 
-def _telling(value: str) -> bool:
-    """Whether a named value is one: letters and digits mixed like a secret, and no stand-in or path to one."""
+def _is_secret(value: str) -> bool:
+    """Whether a value mixes letters and digits like a secret, and is not a placeholder or a path."""
     if value.startswith(MARK) or value.lower().startswith(("your", "my-", "my_", "example", "changeme", "xxx", "test")):
         return False
-    letters = sum(each.isalpha() for each in value)
-    digits = sum(each.isdigit() for each in value)
+    letters = sum(character.isalpha() for character in value)
+    digits = sum(character.isdigit() for character in value)
     if not letters or not digits or "://" in value or "/" in value[:1] or "\\" in value:
         return False
     words = re.split(r"[._/:,-]", value)
-    if len(words) > 1 and all(each.isalpha() or each.isdigit() for each in words if each):
+    if len(words) > 1 and all(word.isalpha() or word.isdigit() for word in words if word):
         return False  # gpt-4, en-US-2, auth.token_1: a name, a version, a path
     return len(value) >= 12 or (digits >= 2 and len(value) - letters - digits >= 1)
 
@@ -200,24 +201,24 @@ def _moved(span: tuple[int, int], by: int) -> tuple[int, int]:
 
 def _emails(text: str) -> Iterator[Span]:
     if "@" in text:
-        yield from ((*each.span(), "email") for each in _EMAIL.finditer(text))
+        yield from ((*match.span(), "email") for match in _EMAIL.finditer(text))
 
 
 def _phones(text: str) -> Iterator[Span]:
-    for each in _PHONE.finditer(text):
-        if 7 <= sum(character.isdigit() for character in each[0]) <= 15:
-            yield (*each.span(), "phone")
+    for match in _PHONE.finditer(text):
+        if 7 <= sum(character.isdigit() for character in match[0]) <= 15:
+            yield (*match.span(), "phone")
 
 
 def _cards(text: str) -> Iterator[Span]:
-    for each in _CARD.finditer(text):
-        digits = [int(character) for character in each[0] if character.isdigit()]
+    for match in _CARD.finditer(text):
+        digits = [int(character) for character in match[0] if character.isdigit()]
         if 13 <= len(digits) <= 19 and digits[0] in (2, 3, 4, 5, 6) and _checks(digits):
-            yield (*each.span(), "card")
+            yield (*match.span(), "card")
 
 
 def _checks(digits: list[int]) -> bool:
-    """The check digit of Luhn (ISO/IEC 7812-1)."""
+    """Whether the Luhn check digit (ISO/IEC 7812-1) is correct."""
     total = 0
     for place, digit in enumerate(reversed(digits)):
         doubled = digit * 2 if place % 2 else digit
@@ -229,10 +230,10 @@ _OTHERS: Mapping[Redaction, Callable[[str], Iterator[Span]]] = {"email": _emails
 
 
 def _cut(text: str, spans: list[Span]) -> str:
-    """Marks in the place of spans; where two overlap, the earlier one stretches over both."""
+    """Replace spans with marks; if two overlap, the mark of the earlier one covers both."""
     parts: list[str] = []
     end = 0
-    for start, stop, kind in sorted(spans, key=lambda each: (each[0], -each[1])):
+    for start, stop, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
         if start < end:
             end = max(end, stop)
             continue

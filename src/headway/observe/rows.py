@@ -1,20 +1,22 @@
-"""Records to rows and back. On the path of every decision, so: no reflection, no copies."""
+"""Convert records to rows and back. Runs for every decision, so it uses no reflection and makes no copies."""
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from headway.nouns.ids import id_text
-from headway.nouns.records import SOURCES, Candidate, Decision, Situation, State, Status
+from headway.nouns.records import SOURCES, Candidate, Decision, Settled, Situation, State, Status
 
 __all__ = [
     "DECISION_COLUMNS",
     "DECISION_TABLES",
+    "SETTLED_COLUMNS",
+    "SETTLED_TABLES",
     "STATUSES",
     "decision_from_row",
     "decode_candidates",
@@ -22,6 +24,7 @@ __all__ = [
     "encode_candidates",
     "loads",
     "microseconds",
+    "settled_from_row",
 ]
 
 STATUSES: tuple[Status, ...] = ("pending", "rewarded", "failed", "censored")
@@ -39,6 +42,10 @@ DECISION_TABLES = (
     "JOIN names x ON x.id = d.exploration_id JOIN names r ON r.id = d.role_id JOIN names k ON k.id = d.key_id "
     "LEFT JOIN episodes e ON e.id = d.episode LEFT JOIN names a ON a.id = d.assigned_id"
 )
+SETTLED_COLUMNS = f"s.seq, s.reward, s.status, s.replaces, s.weight, {DECISION_COLUMNS}"
+SETTLED_TABLES = "settled s JOIN " + DECISION_TABLES.replace(
+    "decisions d JOIN", "decisions d ON d.seq = s.decision JOIN", 1
+)
 _WIDTH = DECISION_COLUMNS.count(",") + 1
 
 
@@ -47,7 +54,7 @@ def microseconds(seconds: float) -> int:
 
 
 def dumps(value: object) -> str:
-    """Canonical JSON: the same value is the same text, so that texts can be compared and hashed."""
+    """Canonical JSON: equal values give equal texts, which can be compared and hashed."""
     if type(value) is dict and not value:
         return "{}"
     return _encoder.encode(value).decode()
@@ -61,11 +68,13 @@ _encoded: dict[int, tuple[Sequence[Candidate], bytes, str]] = {}
 
 
 def encode_candidates(candidates: Sequence[Candidate]) -> tuple[bytes, str]:
-    """The set's hash and its body: names alone as strings, described candidates as [name, features]."""
+    """The hash and the body of a set: plain names as strings, candidates with features as [name, features]."""
     known = _encoded.get(id(candidates))  # callers intern their sets: most decisions share one tuple
     if known is not None and known[0] is candidates:
         return known[1], known[2]
-    body = dumps([[each.name, each.features] if each.features else each.name for each in candidates])
+    body = dumps(
+        [[candidate.name, candidate.features] if candidate.features else candidate.name for candidate in candidates]
+    )
     digest = hashlib.blake2b(body.encode(), digest_size=16).digest()
     if len(_encoded) > 4096:
         _encoded.clear()
@@ -77,10 +86,10 @@ _sets: dict[str, tuple[Candidate, ...]] = {}
 
 
 def decode_candidates(body: str) -> tuple[Candidate, ...]:
-    """Interned: rows that share a candidate set share one tuple, which readers may compare by identity."""
+    """Interned: rows with the same candidate set share one tuple, so readers may compare by identity."""
     known = _sets.get(body)
     if known is None:
-        known = tuple(Candidate(each) if isinstance(each, str) else Candidate(each[0], each[1]) for each in loads(body))
+        known = tuple(Candidate(load) if isinstance(load, str) else Candidate(load[0], load[1]) for load in loads(body))
         if len(_sets) > 4096:
             _sets.clear()
         _sets[body] = known
@@ -98,6 +107,8 @@ def _encoder_of(config: str) -> str:
 
 
 _NOTHING: State = {}
+_NO_SIGNALS: Mapping[str, float] = {}
+_NO_RATERS: Mapping[str, Sequence[tuple[str, float]]] = {}
 
 
 def decision_from_row(row: Sequence[Any]) -> Decision:
@@ -136,8 +147,26 @@ def decision_from_row(row: Sequence[Any]) -> Decision:
     )
 
 
+def settled_from_row(
+    row: Sequence[Any],
+    signals: Mapping[str, float] = _NO_SIGNALS,
+    said: Mapping[str, Sequence[tuple[str, float]]] = _NO_RATERS,
+) -> Settled:
+    """The row of the outcome log that SETTLED_COLUMNS selects."""
+    return Settled(
+        seq=row[0],
+        reward=row[1],
+        status=STATUSES[row[2]],
+        replaces=row[3],
+        weight=1.0 if row[4] is None else row[4],
+        decision=decision_from_row(row[5:]),
+        signals=signals,
+        said=said,
+    )
+
+
 def request_of(decision: Decision) -> tuple[object, ...]:
-    """What a client asked for: two decisions with one id must agree in this."""
+    """The client's request: two decisions with the same id must agree in it."""
     situation = decision.situation
     return (
         situation.task,

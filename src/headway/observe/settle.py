@@ -1,10 +1,10 @@
-"""Settling: when the outcome of a decision is known, a row says so, in the order in which outcomes became known.
+"""Settling: append a row when the outcome of a decision is known, in the order in which outcomes become known.
 
-A decision settles when its required signals are there, when it failed, or when the task's waiting time has passed. If
-its signals change later, another row replaces the first; nothing is updated. The unit is the *draw*: later decisions of
-a sticky episode add their signals to the decision that drew, and never settle themselves.
+A decision settles when its required signals have arrived, when it failed, or when the task's waiting time has passed.
+If its signals change later, another row replaces the first; no row is updated. The unit is the *draw*: later decisions
+of a sticky episode add their signals to the decision that made the draw, and never settle themselves.
 
-Water marks count the store's own sequence numbers, never ids or times: clients supply ids, and rewards come late.
+Water marks are sequence numbers of the store, never ids or times: clients supply ids, and rewards arrive late.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from headway.nouns.records import Outcome
-from headway.observe.database import Connection, Database
+from headway.observe.database import Connection, Database, placeholders
 from headway.observe.early_signals import expire
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, microseconds
@@ -22,7 +22,7 @@ from headway.observe.rows import STATUSES, microseconds
 __all__ = ["Agree", "Given", "Judge", "given", "settle"]
 
 Judge = Callable[[int, Mapping[str, float], float], Outcome]  # (decision seq, live signals, age in seconds)
-Given = tuple[int, str, str, float]  # a live signal: decision that drew, name, rater, value
+Given = tuple[int, str, str, float]  # a live signal: draw, name, rater, value
 Agree = Callable[[Sequence[Given]], Mapping[int, tuple[Mapping[str, float], float]]]  # → values and weight per draw
 _PAGE = 1000
 _LIVE_SIGNAL = "g.withdrawn_by IS NULL AND g.value IS NOT NULL"
@@ -40,10 +40,10 @@ def settle(
     again: bool = False,
     agree: Agree | None = None,
 ) -> int:
-    """Settle what can be settled; returns how many rows were written. The caller holds the project lock.
+    """Settle every decision that is ready; returns the number of rows written. The caller holds the project lock.
 
-    `again` looks at every settled decision once more (after the reward was redefined). `agree` makes one value of what
-    several raters said: it sees all live signals of the task, because every rating tells something about its rater.
+    `again` judges every settled decision again (after the reward was redefined). `agree` combines the ratings of
+    several raters into one value: it gets all live signals of the task, because every rating informs about its rater.
     """
     task_id = query.name_id("task", task)
     if not task_id:
@@ -75,7 +75,7 @@ class _Settler:
         self._names: dict[int, str] = {}
 
     def new_signals(self) -> int:
-        """Decisions of this task that signals since the mark speak of."""
+        """Settle the decisions of this task that have signals after the mark."""
         written = 0
         pages = self._database.pages(
             "SELECT seq, subject FROM signals WHERE seq > ? ORDER BY seq LIMIT ?",
@@ -88,7 +88,7 @@ class _Settler:
         return written
 
     def early_signals(self) -> int:
-        """Decisions that arrived after their signals."""
+        """Settle decisions that arrived after their signals."""
         written, seen = 0, self._mark("signals")
         pages = self._database.pages(
             "SELECT d.seq, d.id FROM decisions d WHERE d.task_id = ? AND d.seq > ? ORDER BY d.seq LIMIT ?",
@@ -99,13 +99,14 @@ class _Settler:
         for page in pages:
             ids = [row[1] for row in page]
             rows = self._database.query(
-                f"SELECT DISTINCT subject FROM signals WHERE subject IN ({_marks(ids)}) AND seq <= ?", (*ids, seen)
+                f"SELECT DISTINCT subject FROM signals WHERE subject IN ({placeholders(ids)}) AND seq <= ?",
+                (*ids, seen),
             )
             written += self._write(self._draws([row[0] for row in rows]), marks={"decisions": page[-1][0]})
         return written
 
     def expired(self, before: float) -> int:
-        """Draws that have waited long enough, in order, up to the first that has not."""
+        """Settle draws whose waiting time has passed, in order, up to the first whose time has not."""
         written, limit = 0, microseconds(before)
         pages = self._database.pages(
             "SELECT d.seq, d.at, d.draw IS NULL AND NOT EXISTS (SELECT 1 FROM settled s WHERE s.decision = d.seq) "
@@ -138,17 +139,17 @@ class _Settler:
     # -- several raters
 
     def ratings_changed(self) -> bool:
-        """Whether any signal came, was withdrawn or was deleted since the raters were last compared."""
+        """Whether any signal was added, withdrawn or deleted since the raters were last compared."""
         last = self._database.query("SELECT MAX(seq) FROM signals")[0][0] or 0
         return self._mark("agreed") != last
 
     def rated(self) -> int:
-        """Every draw that has ratings once more: a rating changes what the rater's other ratings are worth."""
+        """Settle every rated draw again: one rating changes the weight of the rater's other ratings."""
         last = self._database.query("SELECT MAX(seq) FROM signals")[0][0] or 0
         agreement = self._agreement()
         compared = len({name for values, _ in agreement.values() for name in values})
         if compared < self._mark("compared"):
-            written = self.everything()  # a signal that has one rater left counts as it is, wherever it stands
+            written = self.everything()  # a signal with one remaining rater counts unchanged in every draw
         else:
             draws = sorted(agreement)
             written = 0
@@ -166,12 +167,12 @@ class _Settler:
     # -- one page
 
     def _draws(self, subjects: Sequence[bytes]) -> list[int]:
-        """The decisions that drew, behind signals on themselves, on a follower or on their episode."""
+        """The draws behind signals on themselves, on a repeat or on their episode."""
         if not subjects:
             return []
-        marks = _marks(subjects)
-        # The + keeps SQLite from walking all decisions of the task instead of looking up these (it guesses that a
-        # task has ten): a page would cost as much as the whole store.
+        marks = placeholders(subjects)
+        # The + keeps SQLite from scanning all decisions of the task (it assumes that a task has ten) instead of
+        # looking these up: a page would cost as much as the whole store.
         rows = self._database.query(
             f"SELECT d.seq FROM decisions d WHERE d.id IN ({marks}) AND d.draw IS NULL AND +d.task_id = ? "
             f"UNION SELECT r.seq FROM decisions d JOIN decisions r ON r.id = d.draw WHERE d.id IN ({marks}) "
@@ -182,7 +183,7 @@ class _Settler:
         return sorted(row[0] for row in rows)
 
     def _write(self, draws: Sequence[int], *, marks: Mapping[str, int]) -> int:
-        """Judge these draws and append what changed, with the marks, in one transaction."""
+        """Judge these draws and append the changed outcomes and the marks in one transaction."""
         if not draws and not marks:
             return 0
         judged = self._judged(draws)
@@ -204,9 +205,9 @@ class _Settler:
     def _judged(self, draws: Sequence[int]) -> list[tuple[int, Outcome]]:
         if not draws:
             return []
-        marks = _marks(draws)
+        marks = placeholders(draws)
         ages = self._database.query(f"SELECT seq, at FROM decisions WHERE seq IN ({marks})", draws)
-        given: dict[int, dict[str, list[float]]] = {}
+        ratings: dict[int, dict[str, list[float]]] = {}
         # A draw is rewarded by its own signals, those of the decisions that repeat it, and those of its episode.
         for seq, name_id, value in self._database.query(
             f"SELECT d.seq, g.name_id, g.value FROM decisions d JOIN signals g ON g.subject = d.id "
@@ -217,11 +218,12 @@ class _Settler:
             f"WHERE d.seq IN ({marks}) AND {_LIVE_SIGNAL}",
             (*draws,) * 3,
         ):
-            given.setdefault(seq, {}).setdefault(self._name(name_id), []).append(value)
+            ratings.setdefault(seq, {}).setdefault(self._name(name_id), []).append(value)
         judged = []
         for seq, at in sorted(ages):
-            # In an order of our own: a database gives rows in any, and the last bit of a sum depends on it.
-            values = {name: sum(sorted(some)) / len(some) for name, some in sorted(given.get(seq, {}).items())}
+            # Sorted, because a database returns rows in any order, and the last bit of a sum depends on it.
+            by_name = sorted(ratings.get(seq, {}).items())
+            values = {name: sum(sorted(given)) / len(given) for name, given in by_name}
             weight = 1.0
             if values and self._agree is not None:
                 agreed, weight = self._agreement().get(seq, ({}, 1.0))
@@ -233,16 +235,18 @@ class _Settler:
         return judged
 
     def _changed(self, connection: Connection, judged: Iterable[tuple[int, Outcome]]) -> list[tuple[Any, ...]]:
-        """Rows for the outcomes that differ from what stands. A decision that settled stays settled: signals that are
-        withdrawn again leave it `pending`, which is written, so that its reward stops counting."""
-        from_version = self._version_id(connection)
+        """Rows for outcomes that differ from the current ones.
+
+        If the signals of a settled decision are withdrawn, a `pending` row is written: its reward stops counting.
+        """
+        version_id = self._version_id(connection)
         known: dict[int, tuple[Any, ...]] = {}
         judged = list(judged)
         for start in range(0, len(judged), _PAGE):
             seqs = [seq for seq, _ in judged[start : start + _PAGE]]
             for decision, *rest in connection.execute(
                 f"SELECT decision, seq, reward, status, COALESCE(weight, 1.0) FROM settled "
-                f"WHERE decision IN ({_marks(seqs)}) ORDER BY seq",
+                f"WHERE decision IN ({placeholders(seqs)}) ORDER BY seq",
                 seqs,
             ):
                 known[decision] = tuple(rest)
@@ -261,7 +265,7 @@ class _Settler:
                     seq,
                     outcome.reward,
                     status,
-                    from_version,
+                    version_id,
                     int(outcome.clipped),
                     replaces,
                     microseconds(self._now),
@@ -289,24 +293,24 @@ class _Settler:
 
 
 def given(database: Database, query: Query, task: str, *, several: bool = False) -> list[Given]:
-    """Every live signal of a task, by the decision that drew; `several`: of those that more than one rater gives."""
+    """Every live signal of a task, by draw; `several` selects signals with more than one rater."""
     names: dict[int, str] = {}
 
     def name(identifier: int) -> str:
-        found = names.get(identifier)
-        if found is None:
-            found = names[identifier] = database.query("SELECT name FROM names WHERE id = ?", (identifier,))[0][0]
-        return found
+        known = names.get(identifier)
+        if known is None:
+            known = names[identifier] = database.query("SELECT name FROM names WHERE id = ?", (identifier,))[0][0]
+        return known
 
     return _given(database, query.name_id("task", task), name, several=several)
 
 
 def _given(database: Database, task_id: int, name_of: Callable[[int], str], *, several: bool) -> list[Given]:
-    """Live signals by draw, as in `_judged`: its own, those of the decisions that repeat it, of its episode."""
+    """Live signals by draw, as in `_judged`: of the draw, of the decisions that repeat it, and of its episode."""
     columns = "SELECT g.seq, g.name_id, g.rater_id, g.value"
-    found: list[Given] = []
+    signals: list[Given] = []
     live = _LIVE_SIGNAL
-    if several:  # what is measured comes from one source, and there may be millions of it
+    if several:  # measured signals have one source, and there may be millions
         rows = database.query(
             f"SELECT g.name_id FROM signals g WHERE {live} GROUP BY g.name_id HAVING COUNT(DISTINCT g.rater_id) > 1"
         )
@@ -323,7 +327,7 @@ def _given(database: Database, task_id: int, name_of: Callable[[int], str], *, s
             after=0,
         )
         for page in pages:
-            found += [(draw, name_of(name), name_of(rater), value) for _, name, rater, value, draw in page]
+            signals += [(draw, name_of(name), name_of(rater), value) for _, name, rater, value, draw in page]
     pages = database.pages(
         f"{columns}, g.subject FROM signals g JOIN episodes e ON e.id = g.subject WHERE e.task_id = ? "
         f"AND {live} AND g.seq > ? ORDER BY g.seq LIMIT ?",
@@ -335,13 +339,9 @@ def _given(database: Database, task_id: int, name_of: Callable[[int], str], *, s
         episodes = sorted({row[4] for row in page})
         draws: dict[bytes, list[int]] = {}
         for episode, draw in database.query(
-            f"SELECT episode, seq FROM decisions WHERE episode IN ({_marks(episodes)}) AND draw IS NULL", episodes
+            f"SELECT episode, seq FROM decisions WHERE episode IN ({placeholders(episodes)}) AND draw IS NULL", episodes
         ):
             draws.setdefault(episode, []).append(draw)
         for _, name, rater, value, episode in page:
-            found += [(draw, name_of(name), name_of(rater), value) for draw in draws.get(episode, ())]
-    return found
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))
+            signals += [(draw, name_of(name), name_of(rater), value) for draw in draws.get(episode, ())]
+    return signals

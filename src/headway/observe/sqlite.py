@@ -1,8 +1,8 @@
 """The embedded store: one SQLite file in WAL mode.
 
-Every write transaction, checkpoint included, runs under an exclusive `flock` beside the file: SQLite's own busy timeout
-starves some of several writers, the lock is fair enough to share the disk, and one lock over commit *and* checkpoint
-rules out the WAL-reset race of SQLite before 3.51.3. Not covered: network file systems, whose locks lie.
+Every write transaction, including its checkpoint, runs under an exclusive `flock` beside the file: with SQLite's own
+busy timeout some writers starve, this lock is fair enough, and one lock over commit *and* checkpoint rules out the
+WAL-reset race of SQLite before 3.51.3. Not covered: network file systems, whose locks are not reliable.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from types import MappingProxyType
 from typing import Any
 
 from headway.nouns.errors import Damaged, HeadwayError, Unavailable
-from headway.observe.database import Connection, Database, Durability, Row, Table
+from headway.observe.database import Connection, Database, Durability, Row, Table, placeholders
 
 __all__ = ["SQLite"]
 
-_abandoned: list[object] = []  # connections that a fork copied: closing one in the child would be undefined
+_abandoned: list[object] = []  # connections copied by a fork: closing them in the child is undefined
 
 
 class SQLite(Database):
@@ -80,7 +80,6 @@ class SQLite(Database):
         return connection
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """All rows at once; for small answers."""
         with translated(self.path):
             return self.reader().execute(sql, values).fetchall()
 
@@ -92,7 +91,6 @@ class SQLite(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """All or nothing, durable on return. Re-entrant use is a bug of ours and fails."""
         self._check_fork()
         with self._writing, translated(self.path):
             connection = self._writer or self._connect()
@@ -131,15 +129,15 @@ class SQLite(Database):
             else:
                 yield True
 
-    # -- what SQLite says its own way
+    # -- SQL dialect
 
     def whole(self, expression: str) -> str:
         return f"CAST({expression} AS INTEGER)"
 
-    # -- looking after it
+    # -- maintenance
 
     def check(self) -> list[str]:
-        """What SQLite's own quick check finds."""
+        """Problems that SQLite's quick check reports."""
         rows = self.query("PRAGMA quick_check(20)")
         return [str(row[0]) for row in rows if row[0] != "ok"]
 
@@ -152,8 +150,8 @@ class SQLite(Database):
     def purge(self, *, rewrite: bool = True) -> list[str]:
         """Empty the write-ahead log, and rewrite the file without its free pages.
 
-        Deleted content is overwritten with zeros (`secure_delete`), in the log at first; with the log emptied, the file
-        has them too.
+        Deleted content is overwritten with zeros (`secure_delete`), first in the log, and in the file once the log is
+        emptied.
         """
         self._check_fork()
         with self._writing, translated(self.path), self._locked():
@@ -161,23 +159,23 @@ class SQLite(Database):
             self._writer = connection
             if rewrite:
                 connection.execute("VACUUM")
-            for _ in range(50):  # a reader in the middle of a page keeps the log for a moment
+            for _ in range(50):  # a reader may briefly hold the log
                 if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0:
                     return []
                 time.sleep(0.1)
-        return [f"{self.path.name}-wal, which another process is reading: it is emptied once that process lets go"]
+        return [f"{self.path.name}-wal, which another process is reading: it is emptied when that process finishes"]
 
     def tables(self) -> dict[str, Table]:
-        found: dict[str, Table] = {}
+        tables: dict[str, Table] = {}
         for name, sql in self.query(
             "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name"
         ):
             columns = self.query(f"PRAGMA table_info({name})")  # (place, name, type, not null, default, place in key)
             key = sorted((row[5], row[1]) for row in columns if row[5])
-            found[name] = Table(
-                tuple(row[1] for row in columns), tuple(each for _, each in key), "AUTOINCREMENT" in sql
+            tables[name] = Table(
+                tuple(row[1] for row in columns), tuple(column for _, column in key), "AUTOINCREMENT" in sql
             )
-        return found
+        return tables
 
     def counter(self, connection: Connection, table: str) -> int:
         row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
@@ -188,7 +186,7 @@ class SQLite(Database):
             connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (table, number))
 
     def fill(self, connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        marks = ", ".join("?" * len(columns))
+        marks = placeholders(columns)
         connection.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows)
 
     def close(self) -> None:
@@ -206,7 +204,7 @@ class SQLite(Database):
 
 
 class translated:  # noqa: N801 — reads as a verb at the call, and a class costs 2 µs less than a generator
-    """Turns the driver's exceptions into ours; what the caller raised passes through."""
+    """Turns the driver's exceptions into ours; exceptions of the caller pass through."""
 
     __slots__ = ("_path",)
 
@@ -225,15 +223,15 @@ class translated:  # noqa: N801 — reads as a verb at the call, and a class cos
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_FULL or "disk is full" in message:
             return Unavailable(
-                f"The disk that holds {self._path} is full; nothing of this write was stored.",
+                f"The disk that holds {self._path} is full; this write was not stored.",
                 code="disk_full",
-                hint="Free some space and try again; what was acknowledged before is safe.",
+                hint="Free some space and try again; earlier acknowledged writes are safe.",
             )
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             return Damaged(
                 f"{self._path} is not a readable store: {message}.",
                 code="store_damaged",
-                hint="Run `headway doctor`; restore the file from a backup or move it away to start afresh.",
+                hint="Run `headway doctor`; restore the file from a backup, or move it away to start empty.",
             )
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return Unavailable(

@@ -1,4 +1,4 @@
-"""Writes decisions, signals and episodes: idempotent by id, atomic per batch, durable on return."""
+"""Write decisions, signals and episodes: idempotent by id, atomic per batch, durable on return."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from headway.observe.rows import (
 )
 from headway.observe.writer import Writer
 
-__all__ = ["Hand", "Store"]
+__all__ = ["Store", "WriteTransaction"]
 
 _T = TypeVar("_T")
 _NO_DETAILS: Mapping[str, Sequence[Detail]] = {}
@@ -47,10 +47,10 @@ _FIND_DECISION = f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.id =
 
 
 class Store:
-    """Where experience is written.
+    """The writing half of the store.
 
-    store.add([decision])           # returns the stored decisions: earlier ones where the id was known
-    store.signal([signal])          # how many were new
+    store.add([decision])           # the stored decisions: an earlier one if its id was known
+    store.signal([signal])          # the number of changes
     store.submit_decisions([…])     # the same, as a Future, for callers that must not block
     """
 
@@ -73,14 +73,14 @@ class Store:
     ) -> list[Decision]:
         """Store decisions; `configs` maps each config hash to the body that it is the hash of.
 
-        `opening` says which are the first of their episode: a Conflict (`draw_exists`) if somebody else was faster.
-        `details` are what kits keep beside them, by decision id; for a decision that was stored before, the first stay.
+        `opening` marks decisions that open their episode: Conflict (`draw_exists`) if another request was faster.
+        `details` holds the details of kits, by decision id; a decision that was stored before keeps its details.
 
-        An id that is stored already returns the stored decision if it was the same request, and is a Conflict if it
-        was not. Either all of the batch is stored or nothing.
+        If an id is already stored, the stored decision is returned if the request was the same; otherwise it is a
+        Conflict. The batch is stored completely or not at all.
         """
-        stored, found = self._writer.write(self._adding(decisions, configs, opening, details))
-        self._names.keep(found)
+        stored, ids = self._writer.write(self._adding(decisions, configs, opening, details))
+        self._names.keep(ids)
         return stored
 
     def submit_decisions(
@@ -98,8 +98,8 @@ class Store:
             if error is not None:
                 outer.set_exception(error)
                 return
-            stored, found = inner.result()
-            self._names.keep(found)
+            stored, ids = inner.result()
+            self._names.keep(ids)
             outer.set_result(stored)
 
         self._writer.submit(self._adding(decisions, configs, opening, details)).add_done_callback(committed)
@@ -114,37 +114,37 @@ class Store:
     ) -> Callable[[Connection], tuple[list[Decision], dict[Any, int]]]:
         prepared = ready(decisions)
         rows: list[Any] = []
-        for each in decisions if details else ():
-            rows += checked(each.id, details.get(each.id, ()))
+        for decision in decisions if details else ():
+            rows += checked(decision.id, details.get(decision.id, ()))
 
         def work(connection: Connection) -> tuple[list[Decision], dict[Any, int]]:
             intern = self._names.session(connection)
             stored = self._put_decisions(connection, intern, prepared, configs, opening)
             if rows:
                 insert_details(connection, rows)
-            return stored, intern.found
+            return stored, intern.new
 
         return work
 
     def _put_decisions(
         self,
         connection: Connection,
-        intern: Names.Session,
+        intern: Names.Interner,
         prepared: Sequence[Prepared],
         configs: Mapping[str, str],
         opening: Sequence[bool] = (),
     ) -> list[Decision]:
-        if len(prepared) > 1 and all(each.decision.situation.episode is None for each in prepared):
+        if len(prepared) > 1 and all(item.decision.situation.episode is None for item in prepared):
             return self._insert_many(connection, intern, prepared, configs)
         stored: list[Decision] = []
-        for place, each in enumerate(prepared):
-            stored.append(self._insert(connection, intern, each, configs, bool(opening) and opening[place]))
+        for place, item in enumerate(prepared):
+            stored.append(self._insert(connection, intern, item, configs, bool(opening) and opening[place]))
         return stored
 
     def _insert(
         self,
         connection: Connection,
-        intern: Names.Session,
+        intern: Names.Interner,
         prepared: Prepared,
         configs: Mapping[str, str],
         opening: bool,
@@ -161,29 +161,29 @@ class Store:
         return stamped(decision, row[0], step)
 
     def _insert_many(
-        self, connection: Connection, intern: Names.Session, prepared: Sequence[Prepared], configs: Mapping[str, str]
+        self, connection: Connection, intern: Names.Interner, prepared: Sequence[Prepared], configs: Mapping[str, str]
     ) -> list[Decision]:
-        """A batch without episodes in one statement; if an id was there already, each one is compared."""
+        """A batch without episodes in one statement; if an id was already stored, every request is compared."""
         common = self._database.engine == "sqlite" and alike(prepared)
         shared: dict[Any, tuple[int, ...]] = {}
         new, last = 0, None
         for place in range(0, len(prepared), TOGETHER):
             some = prepared[place : place + TOGETHER]
-            rows = (row_of(intern, each, configs, None, each.decision.situation.step, shared) for each in some)
+            rows = (row_of(intern, item, configs, None, item.decision.situation.step, shared) for item in some)
             if common:
                 done = connection.execute(insert_alike(len(some)), alike_values(next(rows), some))
             else:
                 done = connection.execute(insert_many(len(some)), [*chain.from_iterable(rows)])
             new += done.rowcount
-            last = getattr(done, "lastrowid", None)  # SQLite's driver knows it
+            last = getattr(done, "lastrowid", None)  # only SQLite's driver has it
         if new < len(prepared):
-            return [self._same_request(connection, each.decision, each.raw) for each in prepared]
+            return [self._same_request(connection, item.decision, item.raw) for item in prepared]
         # One writer at a time and AUTOINCREMENT: the batch has the last numbers, without gaps.
         if last is None:
             last = connection.execute("SELECT seq FROM decisions WHERE id = ?", (prepared[-1].raw,)).fetchone()[0]
         first = last - len(prepared) + 1
         return [
-            stamped(each.decision, first + place, each.decision.situation.step) for place, each in enumerate(prepared)
+            stamped(item.decision, first + place, item.decision.situation.step) for place, item in enumerate(prepared)
         ]
 
     def _same_request(self, connection: Connection, decision: Decision, raw: bytes) -> Decision:
@@ -197,9 +197,9 @@ class Store:
         return stored
 
     def _enter_episode(
-        self, connection: Connection, intern: Names.Session, decision: Decision, opening: bool
+        self, connection: Connection, intern: Names.Interner, decision: Decision, opening: bool
     ) -> tuple[bytes, int, Decision | None]:
-        """The episode's id and this decision's step in it, or the decision that holds the id already."""
+        """The episode's id and the step of this decision, or the stored decision that has the same id."""
         situation = decision.situation
         name = situation.episode or ""
         episode = id_bytes(episode_id(situation.task, name))
@@ -214,7 +214,7 @@ class Store:
             raise Conflict(
                 f"The episode {name!r} was opened with another key.",
                 code="episode_conflict",
-                hint="Use an episode name of your own.",
+                hint="Use another episode name.",
             )
         raw = id_bytes(decision.id)
         if known is not None:
@@ -230,7 +230,7 @@ class Store:
         last = connection.execute("SELECT MAX(step) FROM decisions WHERE episode = ?", (episode,)).fetchone()[0]
         if opening and last is not None:
             raise Conflict(
-                f"The episode {name!r} has drawn already.", code="draw_exists", hint="Read its first decision."
+                f"The episode {name!r} already has a draw.", code="draw_exists", hint="Read its first decision."
             )
         step = situation.step
         if step is None:
@@ -238,14 +238,14 @@ class Store:
         taken = connection.execute("SELECT 1 FROM decisions WHERE episode = ? AND step = ?", (episode, step)).fetchone()
         if taken is not None:
             raise Conflict(
-                f"Step {step} of the episode {name!r} is decided already.",
+                f"Step {step} of the episode {name!r} is already decided.",
                 code="step_conflict",
-                hint=f"The next free step is {last + 1}; leave `step` out to have it counted for you.",
+                hint=f"The next free step is {last + 1}; omit `step` to use it.",
             )
         return episode, step, None
 
     def keep_details(self, decision: str, kit: str, name: str, data: bytes) -> None:
-        """Keep something of a kit's beside a stored decision; a name that is there already gets the new bytes."""
+        """Store a detail of a kit with a stored decision; replaces an existing detail of that name."""
         rows = checked(decision, [Detail(kit, name, data)])
         self._writer.write(lambda connection: put_details(connection, decision, rows))
 
@@ -255,28 +255,28 @@ class Store:
         """Store signals; returns how many changed something.
 
         A repeated key with the same value counts once; a new value from the same rater replaces the old one; value None
-        withdraws it. `early` accepts a signal whose decision is not stored yet: it counts once the decision arrives,
-        within a day.
+        withdraws it. `early` accepts a signal whose decision is not stored yet: it counts if the decision arrives
+        within 24 hours.
         """
-        new, found = self._writer.write(self._signalling(signals, early))
-        self._names.keep(found)
+        new, ids = self._writer.write(self._signalling(signals, early))
+        self._names.keep(ids)
         return new
 
     def submit_signals(self, signals: Sequence[Signal], *, early: bool = False) -> Future[tuple[int, dict[Any, int]]]:
         return self._writer.submit(self._signalling(signals, early))
 
     def _signalling(self, signals: Sequence[Signal], early: bool) -> Callable[[Connection], tuple[int, dict[Any, int]]]:
-        prepared = [(each, id_bytes(each.subject)) for each in signals]
+        prepared = [(signal, id_bytes(signal.subject)) for signal in signals]
 
         def work(connection: Connection) -> tuple[int, dict[Any, int]]:
             intern = self._names.session(connection)
-            new = sum(self._put_signal(connection, intern, each, subject, early) for each, subject in prepared)
-            return new, intern.found
+            new = sum(self._put_signal(connection, intern, signal, subject, early) for signal, subject in prepared)
+            return new, intern.new
 
         return work
 
     def _put_signal(
-        self, connection: Connection, intern: Names.Session, signal: Signal, subject: bytes, early: bool
+        self, connection: Connection, intern: Names.Interner, signal: Signal, subject: bytes, early: bool
     ) -> int:
         table = "episodes" if is_episode(signal.subject) else "decisions"
         waits = connection.execute(f"SELECT 1 FROM {table} WHERE id = ?", (subject,)).fetchone() is None
@@ -326,21 +326,21 @@ class Store:
 
     # -- several at once
 
-    def together(self, work: Callable[[Hand], _T]) -> _T:
-        """Decisions, signals and rows of other tables in one transaction: all of it or nothing."""
+    def together(self, work: Callable[[WriteTransaction], _T]) -> _T:
+        """Write decisions, signals and rows of other tables in one transaction."""
 
         def run(connection: Connection) -> tuple[_T, dict[Any, int]]:
-            hand = Hand(self, connection, self._names.session(connection))
-            return work(hand), hand.intern.found
+            transaction = WriteTransaction(self, connection, self._names.session(connection))
+            return work(transaction), transaction.intern.new
 
-        result, found = self._writer.write(run)
-        self._names.keep(found)
+        result, ids = self._writer.write(run)
+        self._names.keep(ids)
         return result
 
     # -- episodes
 
     def end_episode(self, task: str, name: str, ending: Ending, at: float, *, key: str | None = None) -> None:
-        """Close an episode; ending it the same way twice is fine. With `key`, only if that key opened it."""
+        """End an episode; repeating the same ending is allowed. With `key`, only if that key opened it."""
         raw = id_bytes(episode_id(task, name))
 
         def work(connection: Connection) -> None:
@@ -350,7 +350,7 @@ class Store:
             if row is None or (key is not None and row[1] != key):
                 raise UnknownName(f"There is no episode {name!r} in {task!r}.", code="unknown_episode")
             if row[0] not in (None, ending):
-                raise Conflict(f"The episode {name!r} has ended already ({row[0]}).", code="episode_ended")
+                raise Conflict(f"The episode {name!r} has already ended ({row[0]}).", code="episode_ended")
             connection.execute(
                 "UPDATE episodes SET ending = ?, ended_at = ? WHERE id = ? AND ending IS NULL",
                 (ending, microseconds(at), raw),
@@ -359,19 +359,19 @@ class Store:
         self._writer.write(work)
 
 
-class Hand:
-    """What `together` hands out: it writes inside that one transaction."""
+class WriteTransaction:
+    """The argument of the function that `together` runs: it writes inside that transaction."""
 
     __slots__ = ("_store", "connection", "intern")
 
-    def __init__(self, store: Store, connection: Connection, intern: Names.Session) -> None:
+    def __init__(self, store: Store, connection: Connection, intern: Names.Interner) -> None:
         self._store, self.connection, self.intern = store, connection, intern
 
     def add(self, decisions: Sequence[Decision], configs: Mapping[str, str]) -> list[Decision]:
         return self._store._put_decisions(self.connection, self.intern, ready(decisions), configs)
 
     def add_details(self, decision: str, details: Sequence[Detail]) -> None:
-        """Keep details beside a decision that is stored by now; what is there already stays."""
+        """Add details to a stored decision; existing details stay."""
         insert_details(self.connection, checked(decision, details))
 
     def signal(self, signal: Signal) -> int:

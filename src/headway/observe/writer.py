@@ -1,8 +1,8 @@
-"""Group commit: everything that queued during the last commit forms the next transaction.
+"""Group commit: all writes that queue up during one commit form the next transaction.
 
-A caller that finds nobody writing writes at once, in its own thread, and takes along all that is queued (no hand-over
+If no other thread is writing, a caller writes at once in its own thread, together with all queued work (no switch
 between threads: 40 µs saved on a single decision). Callers that must not block use `submit`, which a background thread
-serves. Either way a result is handed out only after its commit.
+serves. In both cases a result is returned only after its commit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Writer"]
 T = TypeVar("T")
 
 
-class _Job(Generic[T]):
+class _QueuedWrite(Generic[T]):
     __slots__ = ("done", "error", "future", "result", "work")
 
     def __init__(self, work: Callable[[Connection], T], future: Future[T] | None) -> None:
@@ -42,12 +42,12 @@ class _Job(Generic[T]):
 
 
 class Writer:
-    """Runs pieces of work inside shared transactions, in the order in which they came.
+    """Runs functions inside shared transactions, in the order of their arrival.
 
     writer.write(lambda connection: …)     # returns when it is durable
     writer.submit(lambda connection: …)    # returns a Future
 
-    Work may run twice (when a neighbour in the same transaction fails), so it must have no effect but its SQL.
+    A function may run twice (if another one in the same transaction fails), so it must have no effect besides its SQL.
     """
 
     def __init__(self, database: Database, limit: int = 10_000) -> None:
@@ -58,7 +58,7 @@ class Writer:
 
     def _start(self) -> None:
         self._pid = os.getpid()
-        self._queue: deque[_Job[Any]] = deque()
+        self._queue: deque[_QueuedWrite[Any]] = deque()
         self._leading = threading.Lock()
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -99,14 +99,14 @@ class Writer:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def _enqueue(self, work: Callable[[Connection], T], future: Future[T] | None) -> _Job[T]:
+    def _enqueue(self, work: Callable[[Connection], T], future: Future[T] | None) -> _QueuedWrite[T]:
         if os.getpid() != self._pid:
             self._start()
         if self._closed:
             raise Unavailable("This project is closed.", code="closed", hint="Open it again with headway.open().")
         if len(self._queue) >= self._limit:
-            raise Busy(f"{self._limit} writes are queued already.", code="queue_full", hint="Try again in a second.")
-        job = _Job(work, future)
+            raise Busy(f"{self._limit} writes are already queued.", code="queue_full", hint="Try again in a second.")
+        job = _QueuedWrite(work, future)
         self._queue.append(job)
         return job
 
@@ -121,15 +121,15 @@ class Writer:
                 self._commit_queued()
 
     def _commit_queued(self) -> None:
-        """Commit all that is queued; on a poison row, each piece of work alone. Holds `_leading`."""
-        jobs: list[_Job[Any]] = []
+        """Commit everything that is queued; if that fails, each write separately. The caller holds `_leading`."""
+        jobs: list[_QueuedWrite[Any]] = []
         while self._queue:
             jobs.append(self._queue.popleft())
         if not jobs:
             return
         try:
             self._commit(jobs)
-        except BaseException as error:  # noqa: BLE001 — handed to the caller that waits
+        except BaseException as error:  # noqa: BLE001 — raised in the waiting caller
             if len(jobs) == 1:
                 jobs[0].error = error
             else:
@@ -141,7 +141,7 @@ class Writer:
         for job in jobs:
             job.finish()
 
-    def _commit(self, jobs: list[_Job[Any]]) -> None:
+    def _commit(self, jobs: list[_QueuedWrite[Any]]) -> None:
         with self._database.transaction() as connection:
             if self.opening is not None:
                 self.opening(connection)

@@ -1,14 +1,14 @@
-"""Reward weights by prompt class: what counts in an answer differs between code and a poem.
+"""Reward weights by prompt class: code and poems are judged by different signals.
 
     [tasks.mutate]
     reward = "headway.reward.by_class:mutation_reward"
 
-    weights_of("code generation", confidence=0.9)      # nine tenths of the class's, one tenth of the common weights
+    weights_of("code generation", confidence=0.9)      # nine tenths class weights, one tenth common weights
     weighed({"passed": 1.0, "tokens": 120}, weights_of("marketing"))
 
 Signals: `passed` and `score` (of the check), `tokens`, `latency_s`, `human` (1-5 stars of a person) and `ai` (1-5, of a
-calibrated judge: reward/second_rater.py). The class is the state's `prompt_class`, with `prompt_class_confidence`; one
-that is unsure or unknown moves the weights towards the common ones. A missing signal contributes nothing.
+calibrated judge: reward/second_rater.py). The class is the state's `prompt_class`, with `prompt_class_confidence`; a
+low confidence or an unknown class moves the weights towards the common ones. A missing signal contributes nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Weights = Mapping[str, float]
 COMMON: Weights = MappingProxyType(
     {"passed": 1.0, "score": 0.0, "tokens": -0.0002, "latency_s": -0.005, "human": 0.5, "ai": 0.15}
 )
-# Where an answer can be checked the check counts; where taste decides, people do, and a judge a little.
+# The check counts most where answers can be checked, people where taste decides, a judge a little.
 WEIGHTS: Mapping[str, Weights] = MappingProxyType(
     {
         "code generation": {**COMMON, "passed": 0.8, "score": 0.2, "human": 0.3, "ai": 0.05},
@@ -39,10 +39,10 @@ WEIGHTS: Mapping[str, Weights] = MappingProxyType(
 
 
 def weights_of(kind: str, confidence: float = 1.0) -> dict[str, float]:
-    """The class's weights, as far as the class is sure."""
-    sure = min(max(confidence, 0.0), 1.0) if kind in WEIGHTS else 0.0
+    """The weights of a class, mixed with the common ones by its confidence."""
+    share = min(max(confidence, 0.0), 1.0) if kind in WEIGHTS else 0.0
     own = WEIGHTS.get(kind, COMMON)
-    return {name: sure * own[name] + (1.0 - sure) * COMMON[name] for name in COMMON}
+    return {name: share * own[name] + (1.0 - share) * COMMON[name] for name in COMMON}
 
 
 def weighed(signals: Mapping[str, float], weights: Weights) -> float:
@@ -59,5 +59,5 @@ def mutation_reward(decision: Decision | None, signals: Mapping[str, float]) -> 
     """The reward of a decision of the task `mutate`."""
     state = decision.situation.state if decision is not None else {}
     kind, confidence = state.get("prompt_class", ""), state.get("prompt_class_confidence", 1.0)
-    sure = float(confidence) if isinstance(confidence, int | float) else 0.0
-    return weighed(signals, weights_of(str(kind), sure))
+    share = float(confidence) if isinstance(confidence, int | float) else 0.0
+    return weighed(signals, weights_of(str(kind), share))

@@ -1,16 +1,16 @@
-"""Signals into one number: weights, transforms, a sum or a product, the range, and what failure and silence are worth.
+"""Compute a reward from signals: weights, transforms, a sum or product, the range, and failed or missing signals.
 
     rewards = Rewards.from_settings(reward={"solved": 1.0, "cost_usd": -20.0})
     rewards.outcome({"solved": 1.0, "cost_usd": 0.004}, age_s=2.0)   # Outcome(status="rewarded", reward=0.92)
-    rewards.outcome({"solved": 1.0}, age_s=2.0)                      # pending: cost_usd is not there yet
-    rewards.outcome({"solved": 1.0}, age_s=90000.0)                  # censored: it never came
+    rewards.outcome({"solved": 1.0}, age_s=2.0)                      # pending: cost_usd is missing
+    rewards.outcome({"solved": 1.0}, age_s=90000.0)                  # censored: it never arrived
 
 Additive: the sum of weight · t(value). Multiplicative: the product of (1 - weight + weight · t(value)), so that a
-signal of 1 or a weight of 0 changes nothing, and a weight of 1 counts in full. A signal that counts but is not required
-and is missing contributes 0 to the sum, 1 to the product.
-A safety flag settles at once, at the low end of the range: no later signal can make it a positive.
-Several raters come in as one number per signal: their mean, or with `consensus` what `raters` makes of them.
-Not covered: replies' tokens.
+signal of 1 or a weight of 0 changes nothing, and a weight of 1 counts in full. An optional signal that is missing
+contributes 0 to the sum, 1 to the product.
+A safety flag settles a decision at once, at the low end of the range: later signals cannot raise it.
+Several raters are combined into one number per signal: their mean, or the consensus of `raters` with `consensus`.
+Not covered: rewards per token of a reply.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ Combine = Literal["additive", "multiplicative"]
 COMBINES: tuple[Combine, ...] = ("additive", "multiplicative")
 Worth = float | Literal["exclude"]
 
-CONSENSUS: Final = "raters-1"  # the model behind `consensus`; another one is another reward version
+CONSENSUS: Final = "raters-1"  # the model behind `consensus`; part of the reward version
 _PENDING: Final = Outcome(status="pending", reward=None)
 
 
 def default_required(reward: Mapping[str, object] | str) -> tuple[str, ...]:
-    """Signals that settle a decision where nothing is declared: all of a table; any first one of a function."""
+    """The default of `required`: all signals of a table; for a function none, so that any signal settles."""
     return () if isinstance(reward, str) else tuple(reward)
 
 
 class Rewards:
-    """One version of what a task's signals come to. Immutable; the same definition has the same version everywhere."""
+    """One version of a task's reward. Immutable; equal definitions have equal versions everywhere."""
 
     __slots__ = (
         "_additive", "_censored", "_failed", "_flagged", "_function", "_high", "_low", "_others", "_required",
@@ -52,7 +52,7 @@ class Rewards:
     )  # fmt: skip
 
     version: str
-    consensus: bool  # several raters are weighed against each other before their ratings count
+    consensus: bool  # combine several raters by consensus
 
     def __init__(
         self,
@@ -76,16 +76,16 @@ class Rewards:
         self._signals = frozenset(signals)
         self._additive = combine == "additive"
         self._required = tuple(required)
-        self._others = tuple(each for each in self._required if each not in self._terms)  # required, not counted
+        self._others = tuple(name for name in self._required if name not in self._terms)  # required, not counted
         self._reward_after_s = reward_after_s
         self._failed = Outcome(status="failed", reward=None if on_failure == "exclude" else on_failure)
         self._censored = Outcome(status="censored", reward=None if on_censored == "exclude" else on_censored)
         self._flagged = Outcome(status="rewarded", reward=self._low)
         self.version = version
-        # What the inner loop needs, flat: name, weight, the term where it does more than weigh, must it be there.
+        # For the inner loop: name, weight, the term unless it only has a weight, whether it is required.
         self._steps = tuple(
-            (name, each.weight, None if _plain(each) else each, name in self._required)
-            for name, each in self._terms.items()
+            (name, one.weight, None if _plain(one) else one, name in self._required)
+            for name, one in self._terms.items()
         )
 
     @classmethod
@@ -125,7 +125,7 @@ class Rewards:
             signals = tuple(terms)
         needs = default_required(reward) if required is None else tuple(required)
         definition = {
-            "terms": {name: [each.weight, each.transform, each.low, each.high] for name, each in terms.items()},
+            "terms": {name: [one.weight, one.transform, one.low, one.high] for name, one in terms.items()},
             "function": named,
             "combine": combine,
             "required": sorted(needs),
@@ -135,7 +135,6 @@ class Rewards:
             "reward_after_s": float(reward_after_s),
             **({"consensus": CONSENSUS} if consensus else {}),
         }
-        text = json.dumps(definition, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
         return cls(
             terms=terms,
             function=call,
@@ -146,23 +145,23 @@ class Rewards:
             on_failure=failed,
             on_censored=censored,
             reward_after_s=float(reward_after_s),
-            version=hashlib.sha256(text.encode()).hexdigest()[:12],
+            version=_version(definition),
             consensus=consensus,
         )
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The signals that must be there before a decision settles; empty: any first one that counts."""
+        """The signals that must arrive before a decision settles; empty: any signal that counts."""
         return self._required
 
     @property
     def signals(self) -> frozenset[str]:
-        """The signals that count; empty where a function decides which."""
+        """The signals that count; empty if a function decides."""
         return self._signals
 
     @property
     def counting(self) -> frozenset[str]:
-        """Every signal that an outcome can depend on; empty where a function decides which."""
+        """Every signal that an outcome can depend on; empty if a function decides."""
         return self._signals | {*self._required, FAILED, SAFETY_FLAG} if self._signals else frozenset()
 
     @property
@@ -170,23 +169,23 @@ class Rewards:
         return self._low, self._high
 
     def worth(self, name: str) -> float:
-        """How strongly a step of one in this signal moves the reward; 1 where a function or a product decides that."""
-        found = self._terms.get(name)
-        if found is None or not self._additive:
+        """The change of the reward per unit of this signal; 1 for a function or a product."""
+        known = self._terms.get(name)
+        if known is None or not self._additive:
             return 1.0
-        return abs(found.weight) * (0.5 if found.transform == "stars" else 1.0)
+        return abs(known.weight) * (0.5 if known.transform == "stars" else 1.0)
 
     def rated(self, name: str) -> bool:
-        """Whether the signal looks like a person's: stars or thumbs."""
-        found = self._terms.get(name)
-        return found is not None and found.transform in ("stars", "thumbs")
+        """Whether people give this signal, as stars or thumbs."""
+        known = self._terms.get(name)
+        return known is not None and known.transform in ("stars", "thumbs")
 
     def check(self, name: str, value: float) -> float:
-        """The value of a signal as a float, or an InvalidInput: call it at the door, before anything is stored."""
+        """The value of a signal as a float, or InvalidInput. Call it before anything is stored."""
         return check(name, value, self._terms.get(name))
 
     def outcome(self, signals: Mapping[str, float], *, age_s: float, decision: Decision | None = None) -> Outcome:
-        """What the live signals of a decision come to, `age_s` seconds after it was made."""
+        """The outcome of a decision with these live signals, `age_s` seconds after it was made."""
         if FAILED in signals and signals[FAILED] > 0.0:
             return self._failed
         if SAFETY_FLAG in signals and signals[SAFETY_FLAG] > 0.0:
@@ -202,10 +201,10 @@ class Rewards:
             additive = self._additive
             total = 0.0 if additive else 1.0
             silent = True
-            for name, weight, each, needed in self._steps:
+            for name, weight, step, needed in self._steps:
                 if name in signals:
                     silent = False
-                    value = signals[name] if each is None else apply(each, signals[name])
+                    value = signals[name] if step is None else apply(step, signals[name])
                     if additive:
                         total += weight * value
                     else:
@@ -225,27 +224,32 @@ class Rewards:
         if not math.isfinite(total):
             about = "" if decision is None else f" of decision {decision.id!r}"
             raise InvalidInput(
-                f"The signals{about} come to {total!r}, expected a finite reward.",
+                f"The reward{about} is {total!r}, expected a finite number.",
                 code="reward_not_finite",
-                hint="Withdraw the signal that is not finite, or bound it with low and high in the reward table.",
+                hint="Withdraw the extreme signal, or limit it with low and high in the reward table.",
             )
         return Outcome(status="rewarded", reward=self._low if total < self._low else self._high, clipped=True)
 
     def outcomes(self, rows: Iterable[tuple[Mapping[str, float], float, Decision | None]]) -> Iterator[Outcome]:
-        """Outcomes of many (signals, age_s, decision), streamed in their order."""
+        """Outcomes of many (signals, age_s, decision), streamed in order."""
         outcome = self.outcome
         for signals, age_s, decision in rows:
             yield outcome(signals, age_s=age_s, decision=decision)
 
     def parts(self, signals: Mapping[str, float]) -> dict[str, float]:
-        """What each signal contributed, for explanations; a function's parts are not known."""
+        """The contribution of each signal, for explanations; empty for a function."""
         if self._additive:
             return {n: t.weight * apply(t, signals[n]) for n, t in self._terms.items() if n in signals}
         return {n: 1.0 - t.weight + t.weight * apply(t, signals[n]) for n, t in self._terms.items() if n in signals}
 
 
-def _plain(each: Term) -> bool:
-    return each.transform in ("identity", "thumbs") and each.low is None and each.high is None
+def _version(definition: Mapping[str, object]) -> str:
+    text = json.dumps(definition, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _plain(one: Term) -> bool:
+    return one.transform in ("identity", "thumbs") and one.low is None and one.high is None
 
 
 def _terms(reward: Mapping[str, object], combine: str) -> dict[str, Term]:

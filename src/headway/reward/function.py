@@ -1,8 +1,8 @@
-"""A user's own reward: `reward = "package.module:function"`, a Python function (decision, signals) → float.
+"""Custom rewards: `reward = "package.module:function"` names a Python function (decision, signals) → float.
 
-It is looked for in the project's directory first, then on sys.path. The bytes that are hashed are the bytes that run,
-so the reward version changes exactly when the function's file does.
-Not covered: a change in what that file imports. Name such versions in the file itself.
+Headway searches the project's directory first, then sys.path. It runs the bytes that it hashed, so the reward version
+changes exactly when the function's file changes.
+Not covered: changes in modules that this file imports. Put a version number into the file itself.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Function:
             raise InvalidInput(
                 f"The reward function {self.name!r} raised {type(error).__name__}: {error}{about}.",
                 code="reward_function_failed",
-                hint="It gets (decision, signals) and must return a finite number for every decision that settles.",
+                hint="It is called with (decision, signals) and must return a finite number.",
             ) from error
         if isinstance(result, (str, bytes)) or not hasattr(result, "__float__"):
             raise self._wrong(result, about)
@@ -56,7 +56,7 @@ class Function:
         return InvalidInput(
             f"The reward function {self.name!r} returned {result!r}{about}, expected a finite number.",
             code="reward_function_failed",
-            hint="Return a float; a decision without a reward is one whose required signals are missing.",
+            hint="Return a float. To leave a decision without a reward, make a missing signal required.",
         )
 
 
@@ -80,14 +80,16 @@ def load(name: str, directory: Path | None = None) -> Function:
         raise
     except Exception as error:
         raise InvalidSettings(
-            f"The reward function {name!r} cannot be loaded: {type(error).__name__}: {error}.",
+            f"The reward function {name!r} could not be loaded: {type(error).__name__}: {error}.",
             code="bad_reward_function",
-            hint=f"It is looked for in {str(directory) if directory else 'sys.path'!r}"
-            f"{' and on sys.path' if directory else ''}; `python -c 'import {module_name}'` shows the whole error.",
+            hint=f"Headway searched {str(directory) if directory else 'sys.path'!r}"
+            f"{' and on sys.path' if directory else ''}; `python -c 'import {module_name}'` shows the full error.",
         ) from error
     call = getattr(module, function_name, None)
     if not callable(call):
-        names = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
+        names = [
+            attribute for attribute, value in vars(module).items() if callable(value) and not attribute.startswith("_")
+        ]
         raise InvalidSettings(
             f"The module {module_name!r} has no function {function_name!r}.",
             code="bad_reward_function",
@@ -107,29 +109,29 @@ def _module(name: str, directory: Path | None) -> tuple[ModuleType, bytes]:
     path = getattr(module, "__file__", None)
     if path is None or not path.endswith(".py"):
         raise InvalidSettings(
-            f"The module {name!r} has no source file, so that a reward from it could not be versioned.",
+            f"The module {name!r} has no source file, so a reward from it cannot be versioned.",
             code="bad_reward_function",
             hint="Put the function into a .py file.",
         )
     if directory is not None:
-        mine = directory.joinpath(*name.split("."))
-        files = [each for each in (mine.with_suffix(".py"), mine / "__init__.py") if each.is_file()]
-        if files and not any(Path(path).samefile(each) for each in files):
+        local = directory.joinpath(*name.split("."))
+        files = [file for file in (local.with_suffix(".py"), local / "__init__.py") if file.is_file()]
+        if files and not any(Path(path).samefile(file) for file in files):
             raise InvalidSettings(
-                f"Another module {name!r} is loaded already, from {path!r}.",
+                f"Another module {name!r} is already loaded, from {path!r}.",
                 code="bad_reward_function",
-                hint=f"Rename {str(files[0])!r}; two packages of one name cannot be imported in one process.",
+                hint=f"Rename {str(files[0])!r}; two modules of the same name cannot be imported in one process.",
             )
     return module, Path(path).read_bytes()
 
 
 def _from_file(file: Path, directory: Path) -> tuple[ModuleType, bytes]:
-    # Not by importlib: bytecode caches go by time and size, and two projects may both have a `rewards.py`.
+    # Not by importlib: bytecode caches compare time and size, and two projects may both have a `rewards.py`.
     source = file.read_bytes()
     module = ModuleType(f"headway_reward_{hashlib.sha256(bytes(file) + source).hexdigest()[:16]}")
     module.__file__ = str(file)
     with _importable(directory):
-        sys.modules[module.__name__] = module  # dataclasses and typing look their module up
+        sys.modules[module.__name__] = module  # dataclasses and typing look up their module
         try:
             exec(compile(source, str(file), "exec"), module.__dict__)
         except BaseException:

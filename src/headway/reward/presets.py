@@ -1,10 +1,10 @@
-"""Rewards that go by a name: `reward = "reward_v1"` in headway.toml.
+"""Reward presets: `reward = "reward_v1"` in headway.toml.
 
 `reward_v1`: trajectory_reward, +0.25 if verification_passed, -0.15 if it failed, -1.0 for a timeout, -0.10 if there
-were retries (once, however many: its rows say that there were some, not how many), -0.2 for a terminal failure; clipped
-to ±2. The composite reward of SAGE routing rows, reproduced exactly.
-`reward_v2`: the same, minus 20 per US dollar (`cost_usd`) and 0.01 per second (`latency_s`): a cent costs twice what
-retries cost, ten seconds what they cost.
+were retries (once, because the rows do not contain their number), -0.2 for a terminal failure; clipped to ±2. The
+composite reward of SAGE routing rows, reproduced exactly.
+`reward_v2`: the same, minus 20 per US dollar (`cost_usd`) and 0.01 per second (`latency_s`): one cent costs twice as
+much as retries, ten seconds as much as retries.
 
 A signal that is missing contributes nothing: an unverified run is neither +0.25 nor -0.15.
 """
@@ -42,7 +42,7 @@ def reward_v1(_: Decision | None, signals: Mapping[str, float]) -> float:
 
 
 def reward_v2(_: Decision | None, signals: Mapping[str, float]) -> float:
-    """The composite reward less the price of money and time, clipped to ±2."""
+    """The composite reward minus the price of money and time, clipped to ±2."""
     priced = _sum(signals) - 20.0 * signals.get("cost_usd", 0.0) - 0.01 * signals.get("latency_s", 0.0)
     return min(2.0, max(-2.0, priced))
 

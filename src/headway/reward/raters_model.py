@@ -1,4 +1,4 @@
-"""The numbers behind `raters`: EM for a rater's bias, scale and noise, with the items' quality integrated out exactly.
+"""The model behind `raters`: EM for the bias, scale and noise of raters; item quality is integrated out exactly.
 
 Unknowns, in units of the ratings' spread: μ and bias_j (together θ), u_i per item. Given scales α and variances the log
 posterior is quadratic. Eliminating the items leaves S·θ = t with
@@ -26,10 +26,10 @@ Places = NDArray[np.int64]
 
 _ROUNDS = 200
 _CLOSE = 1e-6
-_SAMPLE = 20_000  # ratings that the raters' ways are first found on
-_FEW_ROUNDS = 6  # on all of them, after that
-_REVERSED = 0.05  # how likely a rater is to be one, before anything is known
-_NOISE_ROWS = 4.0  # the common noise variance counts as so many ratings of each rater
+_SAMPLE = 20_000  # ratings for the first fit of the raters
+_FEW_ROUNDS = 6  # then, on all ratings
+_REVERSED = 0.05  # prior probability that a rater is reversed
+_NOISE_ROWS = 4.0  # the common noise variance counts as this many ratings of each rater
 _BIAS_RATERS, _BIAS_PRIOR = 1.0, 0.25  # one rater's worth of a bias of half the ratings' spread
 _SCALE_RATERS, _SCALE_PRIOR = 4.0, 0.05
 _SPREAD_ITEMS, _SPREAD_PRIOR = 2.0, 0.5
@@ -38,11 +38,11 @@ _LEAST = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Per item and per rater, in the units that came in."""
+    """Results per item and per rater, in the units of the input."""
 
     quality: Floats  # [item]
     variance: Floats
-    reliability: Floats  # 1 − Var(u)/τ²: how much of what sets the item apart is known
+    reliability: Floats  # 1 − Var(u)/τ²: the known share of the deviation of the item
     bias: Floats  # [rater]
     bias_variance: Floats
     scale: Floats
@@ -55,20 +55,20 @@ class Fit:
 
 @dataclass(slots=True)
 class _Ratings:
-    """Ratings with, per item, the pairs of ratings that it joins."""
+    """Ratings, and the pairs of ratings of the same item."""
 
     item: Places
     rater: Places
     value: Floats
     items: int
     raters: int
-    left: Places  # pairs: places of two ratings of the same item, both orders and each with itself
+    left: Places  # pairs: indices of two ratings of the same item, in both orders and with themselves
     right: Places
 
 
 @dataclass(slots=True)
-class _Ways:
-    """How raters rate: what the M step sets."""
+class _Parameters:
+    """Parameters of the raters, set by the M step."""
 
     scale: Floats
     noise: Floats
@@ -79,8 +79,8 @@ class _Ways:
 
 
 @dataclass(slots=True)
-class _Known:
-    """What the E step gives."""
+class _Posterior:
+    """The result of the E step."""
 
     mean: float
     bias: Floats
@@ -92,50 +92,50 @@ class _Known:
 
 
 def fit(item: Places, rater: Places, value: Floats, items: int, raters: int) -> Fit:
-    """The fit of ratings in units of their own spread; at least two raters."""
+    """Fit ratings in units of their standard deviation, from at least two raters."""
     ratings = _Ratings(item, rater, value, items, raters, *_pairs(item))
     if len(value) > 2 * _SAMPLE:
-        ways = _settled(_some(ratings))
-        found = _em(ratings, ways, _FEW_ROUNDS)
+        parameters = _fit_signs(_sample(ratings))
+        posterior = _em(ratings, parameters, _FEW_ROUNDS)
     else:
-        ways = _settled(ratings)
-        found = _expect(ratings, ways)
-    odds = _turned(ratings, ways, found)
-    variance, own, bias_variance, scale_variance = _laplace(ratings, ways, found)
+        parameters = _fit_signs(ratings)
+        posterior = _expect(ratings, parameters)
+    odds = _reversed_odds(ratings, parameters, posterior)
+    variance, own, bias_variance, scale_variance = _laplace(ratings, parameters, posterior)
     return Fit(
-        quality=found.mean + found.u,
+        quality=posterior.mean + posterior.u,
         variance=variance,
-        reliability=np.clip(1.0 - own / ways.spread, 0.0, 1.0),
-        bias=found.bias,
+        reliability=np.clip(1.0 - own / parameters.spread, 0.0, 1.0),
+        bias=posterior.bias,
         bias_variance=bias_variance,
-        scale=ways.scale,
+        scale=parameters.scale,
         scale_variance=scale_variance,
-        noise=ways.noise,
+        noise=parameters.noise,
         reversed=1.0 / (1.0 + np.exp(-np.clip(odds, -700.0, 700.0))),
-        mean=found.mean,
-        spread=ways.spread,
+        mean=posterior.mean,
+        spread=parameters.spread,
     )
 
 
-def _settled(ratings: _Ratings) -> _Ways:
-    """The raters' ways, signs included: a sign is decided by what the others say, which depends on their signs."""
-    ways = _start(ratings)
-    found = _em(ratings, ways)
+def _fit_signs(ratings: _Ratings) -> _Parameters:
+    """The parameters including signs: the sign of a rater depends on the other raters, whose signs it affects."""
+    parameters = _start(ratings)
+    posterior = _em(ratings, parameters)
     for _ in range(4):
-        signs = np.where(_turned(ratings, ways, found) > 0.0, -1.0, 1.0)
-        if (signs == ways.sign).all():
+        signs = np.where(_reversed_odds(ratings, parameters, posterior) > 0.0, -1.0, 1.0)
+        if (signs == parameters.sign).all():
             break
-        ways = _start(ratings, signs)
-        found = _em(ratings, ways)
-    return ways
+        parameters = _start(ratings, signs)
+        posterior = _em(ratings, parameters)
+    return parameters
 
 
-def _some(ratings: _Ratings) -> _Ratings:
-    """Every k-th item with all its ratings, so that about `_SAMPLE` ratings are left."""
+def _sample(ratings: _Ratings) -> _Ratings:
+    """Every k-th item with all its ratings: about `_SAMPLE` ratings."""
     step = -(-len(ratings.value) // _SAMPLE)
-    kept = np.flatnonzero(ratings.item % step == 0)
-    item = ratings.item[kept] // step
-    return _Ratings(item, ratings.rater[kept], ratings.value[kept], int(item.max()) + 1, ratings.raters, *_pairs(item))
+    rows = np.flatnonzero(ratings.item % step == 0)
+    item = ratings.item[rows] // step
+    return _Ratings(item, ratings.rater[rows], ratings.value[rows], int(item.max()) + 1, ratings.raters, *_pairs(item))
 
 
 def _pairs(item: Places) -> tuple[Places, Places]:
@@ -154,10 +154,10 @@ def _pairs(item: Places) -> tuple[Places, Places]:
     return np.concatenate(left), np.concatenate(right)
 
 
-def _start(ratings: _Ratings, signs: Floats | None = None) -> _Ways:
+def _start(ratings: _Ratings, signs: Floats | None = None) -> _Parameters:
     if signs is None:
         signs = _first_signs(ratings)
-    return _Ways(
+    return _Parameters(
         scale=signs.copy(),
         noise=np.full(ratings.raters, 0.5),
         spread=0.5,
@@ -168,7 +168,7 @@ def _start(ratings: _Ratings, signs: Floats | None = None) -> _Ways:
 
 
 def _first_signs(ratings: _Ratings) -> Floats:
-    """−1 for raters who run against the mean of the others on the items they share."""
+    """−1 for raters who disagree with the mean of the others on shared items."""
     centred = ratings.value - _mean_by(ratings.rater, ratings.value, ratings.raters)[ratings.rater]
     signs = np.ones(ratings.raters)
     for _ in range(3):
@@ -179,12 +179,12 @@ def _first_signs(ratings: _Ratings) -> Floats:
         shared = count[ratings.item] > 1
         others = np.where(shared, others / np.maximum(count[ratings.item] - 1, 1), 0.0)
         product = np.bincount(ratings.rater, centred * others, ratings.raters)
-        found = np.where(product < 0.0, -1.0, 1.0)
-        if found.sum() < 0.0:  # most raters are right, by definition
-            found = -found
-        if (found == signs).all():
+        new_signs = np.where(product < 0.0, -1.0, 1.0)
+        if new_signs.sum() < 0.0:  # by definition most raters are not reversed
+            new_signs = -new_signs
+        if (new_signs == signs).all():
             break
-        signs = found
+        signs = new_signs
     return signs
 
 
@@ -192,35 +192,35 @@ def _mean_by(place: Places, value: Floats, count: int) -> Floats:
     return np.bincount(place, value, count) / np.maximum(np.bincount(place, minlength=count), 1)
 
 
-def _em(ratings: _Ratings, ways: _Ways, rounds: int = _ROUNDS) -> _Known:
-    found = _expect(ratings, ways)
+def _em(ratings: _Ratings, parameters: _Parameters, rounds: int = _ROUNDS) -> _Posterior:
+    posterior = _expect(ratings, parameters)
     before = np.inf
     for _ in range(rounds):
-        _maximise(ratings, ways, found)
-        found = _expect(ratings, ways)
-        now = float(np.abs(found.u).sum() + np.abs(found.bias).sum()) + float(np.log(ways.noise).sum())
+        _maximise(ratings, parameters, posterior)
+        posterior = _expect(ratings, parameters)
+        now = float(np.abs(posterior.u).sum() + np.abs(posterior.bias).sum()) + float(np.log(parameters.noise).sum())
         if abs(now - before) < _CLOSE * (1.0 + abs(now)):
             break
         before = now
-    return found
+    return posterior
 
 
-def _expect(ratings: _Ratings, ways: _Ways) -> _Known:
+def _expect(ratings: _Ratings, parameters: _Parameters) -> _Posterior:
     """The exact posterior of μ, bias and u, given scales and variances."""
     rater, item, value = ratings.rater, ratings.item, ratings.value
-    precision = 1.0 / ways.noise[rater]
-    alpha = ways.scale[rater]
+    precision = 1.0 / parameters.noise[rater]
+    alpha = parameters.scale[rater]
     load = alpha * precision  # cross term of u with μ and with bias
-    weight = np.bincount(item, alpha * load, ratings.items) + 1.0 / ways.spread  # λ
+    weight = np.bincount(item, alpha * load, ratings.items) + 1.0 / parameters.spread  # λ
     count = ratings.raters
     # A and its right side, μ first
     system = np.zeros((count + 1, count + 1))
     per = np.bincount(rater, precision, count)
-    system[1:, 1:] = np.diag(per + 1.0 / ways.bias_spread)
+    system[1:, 1:] = np.diag(per + 1.0 / parameters.bias_spread)
     system[0, 1:] = system[1:, 0] = per
     system[0, 0] = per.sum() + _LEAST
     side = np.concatenate([[float((precision * value).sum())], np.bincount(rater, precision * value, count)])
-    # less what the items carry
+    # minus the contribution of the items
     scaled = load / weight[item]
     pairs = np.bincount(
         rater[ratings.left] * count + rater[ratings.right], load[ratings.left] * scaled[ratings.right], count * count
@@ -252,7 +252,7 @@ def _expect(ratings: _Ratings, ways: _Ways) -> _Known:
     left = value - mean - bias[rater]
     residual = (left - alpha * u[item]) ** 2
     residual += alpha**2 * u_variance[item] + level[rater] + 2.0 * alpha * to_level
-    return _Known(
+    return _Posterior(
         mean=mean,
         bias=bias,
         u=u,
@@ -263,79 +263,81 @@ def _expect(ratings: _Ratings, ways: _Ways) -> _Known:
     )
 
 
-def _maximise(ratings: _Ratings, ways: _Ways, found: _Known) -> None:
+def _maximise(ratings: _Ratings, parameters: _Parameters, posterior: _Posterior) -> None:
     rater, count = ratings.rater, ratings.raters
-    second = found.u_variance + found.u**2
+    second = posterior.u_variance + posterior.u**2
     rows = np.bincount(rater, minlength=count)
-    per_noise = 1.0 / ways.noise
-    across = np.bincount(rater, found.cross, count) * per_noise
+    per_noise = 1.0 / parameters.noise
+    across = np.bincount(rater, posterior.cross, count) * per_noise
     along = np.bincount(rater, second[ratings.item], count) * per_noise
-    ways.scale = (across + ways.sign / ways.scale_spread) / (along + 1.0 / ways.scale_spread)
-    residual = np.bincount(rater, found.residual, count)
+    parameters.scale = (across + parameters.sign / parameters.scale_spread) / (along + 1.0 / parameters.scale_spread)
+    residual = np.bincount(rater, posterior.residual, count)
     common = float(residual.sum() / rows.sum())
-    ways.noise = np.maximum((residual + _NOISE_ROWS * common) / (rows + _NOISE_ROWS), _LEAST)
-    ways.spread = float((second.sum() + _SPREAD_ITEMS * _SPREAD_PRIOR) / (len(second) + _SPREAD_ITEMS))
-    ways.bias_spread = float((found.bias_second.sum() + _BIAS_RATERS * _BIAS_PRIOR) / (count + _BIAS_RATERS))
-    off = (ways.scale * ways.sign - 1.0) ** 2 + 1.0 / (along + 1.0 / ways.scale_spread)
-    ways.scale_spread = float((off.sum() + _SCALE_RATERS * _SCALE_PRIOR) / (count + _SCALE_RATERS))
+    parameters.noise = np.maximum((residual + _NOISE_ROWS * common) / (rows + _NOISE_ROWS), _LEAST)
+    parameters.spread = float((second.sum() + _SPREAD_ITEMS * _SPREAD_PRIOR) / (len(second) + _SPREAD_ITEMS))
+    parameters.bias_spread = float((posterior.bias_second.sum() + _BIAS_RATERS * _BIAS_PRIOR) / (count + _BIAS_RATERS))
+    off = (parameters.scale * parameters.sign - 1.0) ** 2 + 1.0 / (along + 1.0 / parameters.scale_spread)
+    parameters.scale_spread = float((off.sum() + _SCALE_RATERS * _SCALE_PRIOR) / (count + _SCALE_RATERS))
 
 
-def _turned(ratings: _Ratings, ways: _Ways, found: _Known) -> Floats:
-    """Log odds that each rater's scale is turned round, by what the others say of the same items.
+def _reversed_odds(ratings: _Ratings, parameters: _Parameters, posterior: _Posterior) -> Floats:
+    """Log odds that the scale of each rater is reversed, by the ratings of the others on the same items.
 
     The quality of each item without this rater's own ratings, N(m, v), predicts y − level ~ N(±m, v + σ²).
     """
     rater, item = ratings.rater, ratings.item
-    alpha, noise = ways.scale[rater], ways.noise[rater]
-    weight = np.bincount(item, alpha**2 / noise, ratings.items) + 1.0 / ways.spread
-    left = ratings.value - found.mean - found.bias[rater]
+    alpha, noise = parameters.scale[rater], parameters.noise[rater]
+    weight = np.bincount(item, alpha**2 / noise, ratings.items) + 1.0 / parameters.spread
+    left = ratings.value - posterior.mean - posterior.bias[rater]
     aim = np.bincount(item, alpha * left / noise, ratings.items)
-    # all ratings of this rater on this item leave together
+    # remove all ratings of this rater on this item together
     same = rater[ratings.left] == rater[ratings.right]
-    mine, yours = ratings.left[same], ratings.right[same]
-    own_weight = np.bincount(mine, (alpha**2 / noise)[yours], len(rater))
-    own_aim = np.bincount(mine, (alpha * left / noise)[yours], len(rater))
-    others = np.maximum(weight[item] - own_weight, 1.0 / ways.spread)
+    left_same, right_same = ratings.left[same], ratings.right[same]
+    own_weight = np.bincount(left_same, (alpha**2 / noise)[right_same], len(rater))
+    own_aim = np.bincount(left_same, (alpha * left / noise)[right_same], len(rater))
+    others = np.maximum(weight[item] - own_weight, 1.0 / parameters.spread)
     m, v = (aim[item] - own_aim) / others, 1.0 / others
-    # The level under each sign: without it, a bias that was fitted with the wrong sign would speak for that sign.
+    # The level under each sign: without it, a bias that was fitted with the wrong sign would favour that sign.
     odds: Floats = np.full(ratings.raters, math.log(_REVERSED / (1.0 - _REVERSED)))
     spread = v + noise
     for sign, factor in ((-1.0, 1.0), (1.0, -1.0)):
-        gap = ratings.value - found.mean - sign * m
-        share = np.bincount(rater, 1.0 / spread, ratings.raters) + 1.0 / ways.bias_spread
+        gap = ratings.value - posterior.mean - sign * m
+        share = np.bincount(rater, 1.0 / spread, ratings.raters) + 1.0 / parameters.bias_spread
         level = np.bincount(rater, gap / spread, ratings.raters) / share
         odds += factor * 0.5 * level**2 * share
         odds -= factor * 0.5 * np.bincount(rater, gap**2 / spread, ratings.raters)
     return odds
 
 
-def _laplace(ratings: _Ratings, ways: _Ways, found: _Known) -> tuple[Floats, Floats, Floats, Floats]:
+def _laplace(
+    ratings: _Ratings, parameters: _Parameters, posterior: _Posterior
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Variances of quality, u, bias and scale, with the scales among the unknowns."""
     rater, item, count = ratings.rater, ratings.item, ratings.raters
-    precision = 1.0 / ways.noise[rater]
-    alpha, u = ways.scale[rater], found.u[item]
-    second = (found.u_variance + found.u**2)[item]
-    weight = np.bincount(item, alpha**2 * precision, ratings.items) + 1.0 / ways.spread
+    precision = 1.0 / parameters.noise[rater]
+    alpha, u = parameters.scale[rater], posterior.u[item]
+    second = (posterior.u_variance + posterior.u**2)[item]
+    weight = np.bincount(item, alpha**2 * precision, ratings.items) + 1.0 / parameters.spread
     size = 2 * count + 1  # μ, biases, scales
-    mine, scales = 1 + rater, 1 + count + rater
+    biases, scales = 1 + rater, 1 + count + rater
     system = np.zeros((size, size))
     system[0, 0] = _LEAST
     for one, other, value in (
         (np.zeros_like(rater), np.zeros_like(rater), precision),
-        (np.zeros_like(rater), mine, precision),
+        (np.zeros_like(rater), biases, precision),
         (np.zeros_like(rater), scales, precision * u),
-        (mine, mine, precision),
-        (mine, scales, precision * u),
+        (biases, biases, precision),
+        (biases, scales, precision * u),
         (scales, scales, precision * second),
     ):
         block = np.bincount(one * size + other, value, size * size).reshape(size, size)
         system += block if (one == other).all() else block + block.T
     index = np.arange(count)
-    system[1 + index, 1 + index] += 1.0 / ways.bias_spread
-    system[1 + count + index, 1 + count + index] += 1.0 / ways.scale_spread
+    system[1 + index, 1 + index] += 1.0 / parameters.bias_spread
+    system[1 + count + index, 1 + count + index] += 1.0 / parameters.scale_spread
     # cross terms of u_i: α·p on μ and bias, α·p·u on the scale
     plain, tilted = alpha * precision, alpha * precision * u
-    loads: Sequence[tuple[Places, Floats]] = ((np.zeros_like(rater), plain), (mine, plain), (scales, tilted))
+    loads: Sequence[tuple[Places, Floats]] = ((np.zeros_like(rater), plain), (biases, plain), (scales, tilted))
     for one, left in loads:
         for other, right in loads:
             where = one[ratings.left] * size + other[ratings.right]

@@ -1,17 +1,17 @@
-"""AI feedback as a second rater: calibrated against people, and never counted as one of them.
+"""AI feedback as a second rater: calibrated against people, and never counted as a person.
 
-    given = stars(generator, [("Write a haiku about rain.", "Rain taps on the roof …")])   # [4.0]; None: it gave none
-    calibration = calibrate([(ai, human), …])                                    # at least 20 answers that both rated
-    calibration.rate(4.0, judge="smollm2")                       # Rated(value=3.4, std=0.7, rater="ai:smollm2")
+    ratings = stars(generator, [("Write a haiku about rain.", "Rain taps on the roof …")])   # [4.0]; None: no rating
+    calibration = calibrate([(ai, human), …])                                    # at least 20 answers rated by both
+    calibration.rate(4.0, judge="smollm2")                       # JudgeRating(value=3.4, std=0.7, rater="ai:smollm2")
 
-A judge's stars are mapped to what people gave where it gave them, by isotonic regression (pool adjacent violators: a
-higher score never maps lower), pulled towards the people's mean as the evidence is thin. `std` is the cross-validated
-error of that map, so a judge that tells nothing gives everything the mean, with the spread of people's own ratings. Its
-rater id begins with `ai:`; `is_ai` tells it from a person wherever ratings are counted.
+A judge's stars are mapped to the ratings of people on the same answers by isotonic regression (pool adjacent violators:
+a higher score never maps lower), shrunk towards the people's mean if there is little data. `std` is the cross-validated
+error of that map, so an uninformative judge rates everything with the mean and the spread of the people's ratings. Its
+rater id begins with `ai:`; `is_ai` distinguishes it from a person.
 
-Prompt injection: the judged text is data between two lines that it cannot contain, and the judge's answer is read as
-one number; whatever else it says is dropped. Its ratings go into a signal of their own (`ai` beside `human` in
-`reward.by_class`), whose weight says how much they count; with the weight 0 they are kept and count nothing.
+Prompt injection: the judged text is between two lines that it cannot contain, and only one number is read from the
+judge's reply. Its ratings are a separate signal (`ai` beside `human` in `reward.by_class`) with its own weight; with
+weight 0 they are stored but do not count.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from itertools import pairwise
 from headway.nouns.errors import Conflict, InvalidInput
 from headway.nouns.protocols import Generator, Prompt, Turn
 
-__all__ = ["LEAST", "Calibration", "Rated", "calibrate", "is_ai", "question", "score_in", "stars"]
+__all__ = ["LEAST", "Calibration", "JudgeRating", "calibrate", "is_ai", "question", "score_in", "stars"]
 
 LEAST = 20  # answers that both a person and the judge rated
 _FOLDS = 5
 _REPLY = 8  # tokens
-_PRIOR = 2.0  # ratings' worth of the mean in every step of the map
+_PRIOR = 2.0  # weight of the mean in every step of the map, in ratings
 _SCORE = re.compile(r"(?<![\d.])([1-5])(?:\.0+)?(?:\s*(?:/|out of)\s*5)?(?![\d.])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rated:
+class JudgeRating:
     """A judge's rating on the people's scale."""
 
     value: float
@@ -48,7 +48,7 @@ class Rated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """How a judge's stars read. `skill` is the share of people's variance that it explains on answers left out."""
+    """The map from a judge's stars to people's. `skill`: the share of their variance explained on held-out answers."""
 
     steps: tuple[tuple[float, float], ...]  # judge's stars → people's, both rising
     n: int
@@ -57,9 +57,9 @@ class Calibration:
     skill: float
     bias: float  # judge minus people, before the map
 
-    def rate(self, stars: float, *, judge: str) -> Rated:
+    def rate(self, stars: float, *, judge: str) -> JudgeRating:
         _check(stars)
-        return Rated(value=_mapped(self.steps, stars), std=self.std, rater=f"ai:{judge}", raw=stars)
+        return JudgeRating(value=_mapped(self.steps, stars), std=self.std, rater=f"ai:{judge}", raw=stars)
 
 
 def is_ai(rater: str) -> bool:
@@ -70,24 +70,24 @@ def is_ai(rater: str) -> bool:
 def calibrate(pairs: Sequence[tuple[float, float]]) -> Calibration:
     """From (judge, person) ratings of the same answers, 1 to 5 each."""
     for pair in pairs:
-        for each in pair:
-            _check(each)
+        for rating in pair:
+            _check(rating)
     if len(pairs) < LEAST or len({round(human, 6) for _, human in pairs}) < 2:
         raise Conflict(
-            f"{len(pairs)} answers were rated by both a person and the judge, expected at least {LEAST} that differ.",
+            f"{len(pairs)} answers have ratings by a person and the judge, expected {LEAST} or more that differ.",
             code="not_calibrated",
-            hint="Let people rate more of what the judge rated; until then its ratings do not count.",
+            hint="Let people rate more of the judged answers; until then the judge's ratings do not count.",
         )
     humans = [human for _, human in pairs]
     mean = sum(humans) / len(humans)
-    left_out = [0.0] * len(pairs)
+    held_out = [0.0] * len(pairs)
     for fold in range(_FOLDS):
         rest = [pair for place, pair in enumerate(pairs) if place % _FOLDS != fold]
         steps = _isotonic(rest)
         for place in range(fold, len(pairs), _FOLDS):
-            left_out[place] = _mapped(steps, pairs[place][0])
-    wrong = sum((one - other) ** 2 for one, other in zip(left_out, humans, strict=True)) / len(pairs)
-    spread = sum((each - mean) ** 2 for each in humans) / len(humans)
+            held_out[place] = _mapped(steps, pairs[place][0])
+    wrong = sum((one - other) ** 2 for one, other in zip(held_out, humans, strict=True)) / len(pairs)
+    spread = sum((human - mean) ** 2 for human in humans) / len(humans)
     return Calibration(
         steps=_isotonic(pairs),
         n=len(pairs),
@@ -111,11 +111,11 @@ def _isotonic(pairs: Sequence[tuple[float, float]]) -> tuple[tuple[float, float]
         while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] > blocks[-1][0] / blocks[-1][1]:
             (a, b, first), (c, d, second) = blocks[-2:]
             blocks[-2:] = [(a + c, b + d, first + second)]
-    return tuple((level, total / weight) for total, weight, mine in blocks for level in mine)
+    return tuple((level, total / weight) for total, weight, members in blocks for level in members)
 
 
 def _mapped(steps: Sequence[tuple[float, float]], stars: float) -> float:
-    """Between two known levels in a straight line; beyond them, the nearest."""
+    """Linear interpolation between known levels; beyond them, the nearest level."""
     if stars <= steps[0][0]:
         return steps[0][1]
     for (low, below), (high, above) in pairwise(steps):
@@ -125,7 +125,7 @@ def _mapped(steps: Sequence[tuple[float, float]], stars: float) -> float:
 
 
 def question(prompt: str, answer: str) -> str:
-    """What a judge is asked. The texts stand between lines that neither of them contains."""
+    """The prompt for the judge. The texts are between lines that neither of them contains."""
     fence = "=" * 8 + hashlib.blake2b(f"{prompt}\0{answer}".encode(), digest_size=6).hexdigest()
     return (
         "Rate how well the answer does what the task asks, from 1 (useless) to 5 (perfect). What stands between the "
@@ -135,18 +135,18 @@ def question(prompt: str, answer: str) -> str:
 
 
 def stars(generator: Generator, answers: Sequence[tuple[str, str]]) -> list[float | None]:
-    """What a judge gives each (task, answer), 1 to 5, greedily; None where it named no number."""
-    asked = [
+    """The judge's rating of each (task, answer), 1 to 5, decoded greedily; None if the reply has no number."""
+    prompts = [
         Prompt(turns=(Turn("user", question(task, answer)),), max_tokens=_REPLY, temperature=0.0)
         for task, answer in answers
     ]
-    return [score_in(each.text) for each in generator.generate(asked)]
+    return [score_in(reply.text) for reply in generator.generate(prompts)]
 
 
 def score_in(reply: str) -> float | None:
-    """The first whole number from 1 to 5 that a judge says; None: it said none."""
-    found = _SCORE.search(reply)
-    return float(found[1]) if found else None
+    """The first whole number from 1 to 5 in the reply, or None."""
+    match = _SCORE.search(reply)
+    return float(match[1]) if match else None
 
 
 def _check(stars: float) -> None:

@@ -1,14 +1,14 @@
-"""One signal's part in a reward: how much it counts, after which transform.
+"""The contribution of one signal to a reward: its weight and transform.
 
-    term(1.0)                                                # counts as it is
+    term(1.0)                                                # used unchanged
     term("stars")                                            # 1 to 5 becomes -1 to +1
     term({"weight": -0.1, "transform": "log1p"})             # counts that grow large
     term({"weight": 1.0, "transform": "clip", "low": 0, "high": 2})
 
-`low` and `high` bound the transformed value, before the weight. `check` refuses what a signal cannot be at the door,
-so that nothing impossible is ever stored. Two names are reserved: `failed` above 0 marks a failed call, `safety_flag`
+`low` and `high` bound the transformed value, before the weight. `check` refuses invalid values before they are
+stored. Two names are reserved: `failed` above 0 marks a failed call, `safety_flag`
 above 0 closes the safety gate; neither takes a weight.
-Not covered: what a sum or product of signals comes to (compose).
+Not covered: the sum or product of signals (see compose).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """What one signal contributes: weight · bound(transform(value), low, high)."""
+    """The contribution of one signal: weight · bound(transform(value), low, high)."""
 
     weight: float = 1.0
     transform: Transform = "identity"
@@ -44,14 +44,14 @@ class Term:
 def apply(term: Term, value: float) -> float:
     """The transformed and bounded value, before its weight.
 
-    stars: (r - 3) / 2. thumbs: as it is, +1 or -1 (an average of several raters lies between). log1p: log(1 + value).
+    stars: (r - 3) / 2. thumbs: unchanged, +1 or -1 (or between, as a mean of raters). log1p: log(1 + value).
     """
     transform = term.transform
     if transform == "stars":
         value = (value - 3.0) / 2.0
     elif transform == "log1p":
-        # Below 0 nothing can be counted; such values are refused at the door and only occur in signals stored before
-        # this transform was chosen.
+        # Negative values are refused before they are stored, so they only occur in signals from before this transform
+        # was chosen.
         value = math.log1p(max(value, 0.0))
     if term.low is not None and value < term.low:
         return term.low
@@ -61,7 +61,7 @@ def apply(term: Term, value: float) -> float:
 
 
 def check(name: str, value: float, term: Term | None = None) -> float:
-    """The value as a float, or the error that says what this signal can be. Call it before anything is stored."""
+    """The value as a float, or InvalidInput with the allowed values. Call it before anything is stored."""
     if not isinstance(name, str) or _NAME.match(name) is None:
         raise InvalidInput(
             f"{name!r} is not a signal name.",
@@ -82,7 +82,7 @@ def check(name: str, value: float, term: Term | None = None) -> float:
         raise InvalidInput(
             f"Signal {name!r} is {number!r}, expected a finite number.",
             code="bad_signal",
-            hint="Leave the signal out where it could not be measured; it stays pending.",
+            hint="Omit a signal that was not measured; the decision stays pending.",
         )
     expected = _expected(term, number, value)
     if expected:
@@ -106,16 +106,16 @@ def _expected(term: Term | None, number: float, value: object) -> str:
 
 
 def term(value: object) -> Term:
-    """The term that a value of a reward table means; ValueError says what was expected.
+    """The term for a value of a reward table; a ValueError holds the expected form.
 
-    Not covered: names. The caller knows where the value stood and puts the place into its own error.
+    Not covered: names. The caller adds the key to its error.
     """
     if isinstance(value, Term):
         return value
     if isinstance(value, str):
         if value not in TRANSFORMS or value == "clip":
-            shown = [each for each in TRANSFORMS if each != "clip"]  # clip needs its bounds, so a table
-            raise ValueError(f"a weight, the name of a transform, or a table. {did_you_mean(value, shown)}")
+            names = [name for name in TRANSFORMS if name != "clip"]  # clip needs its bounds, so a table
+            raise ValueError(f"a weight, the name of a transform, or a table. {did_you_mean(value, names)}")
         return Term(transform=value)
     if isinstance(value, Mapping):
         return _from_table(value)
@@ -131,17 +131,17 @@ def _from_table(table: Mapping[str, object]) -> Term:
     if transform not in TRANSFORMS:
         raise ValueError(f"a transform out of {', '.join(TRANSFORMS)}. {did_you_mean(str(transform), TRANSFORMS)}")
     low, high = table.get("low"), table.get("high")
-    made = Term(
+    parsed = Term(
         weight=_number(table.get("weight", 1.0), "a finite number as weight"),
         transform=transform,
         low=None if low is None else _number(low, "a finite number as low"),
         high=None if high is None else _number(high, "a finite number as high"),
     )
-    if made.transform == "clip" and made.low is None and made.high is None:
+    if parsed.transform == "clip" and parsed.low is None and parsed.high is None:
         raise ValueError('low or high (or both) beside transform = "clip"')
-    if made.low is not None and made.high is not None and made.low >= made.high:
-        raise ValueError(f"low below high, and not low = {made.low:g}, high = {made.high:g}")
-    return made
+    if parsed.low is not None and parsed.high is not None and parsed.low >= parsed.high:
+        raise ValueError(f"low below high, and not low = {parsed.low:g}, high = {parsed.high:g}")
+    return parsed
 
 
 def _number(value: object, expected: str) -> float:

@@ -119,7 +119,7 @@ class Server:
 
     async def _look(self) -> None:
         """Off the loop, one after another; what is served is swapped as one reference."""
-        found = await self.in_thread(self.changes.look)
+        found = await self.in_thread(self.changes.news)
         try:
             await self.in_thread(self.credentials.reload)
             await self.in_thread(self.project.servings.refresh)

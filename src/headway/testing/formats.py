@@ -54,7 +54,7 @@ def _is_record(record: Record, count: int) -> None:
     where = f"line {record.line}"
     assert 1 <= record.line <= count, f"{where} is not a line of the example"
     assert record.action in names, f"{where}: the action {record.action!r} is not among the candidates {names}"
-    assert len(set(names)) == len(names), f"{where}: a candidate is there twice: {names}"
+    assert len(set(names)) == len(names), f"{where}: a candidate appears twice: {names}"
     if record.probabilities is not None:
         assert len(record.probabilities) == len(names), f"{where}: a probability per candidate is expected"
         assert math.isclose(math.fsum(record.probabilities), 1.0, abs_tol=1e-6), f"{where}: they do not sum to 1"
@@ -65,7 +65,7 @@ def _is_record(record: Record, count: int) -> None:
 
 def _survives(format: Format, options: Options) -> None:
     """What another reader could not read stays a problem, and a strange row is said, never raised."""
-    broken = Problem(1, "", "the line breaks off")
+    broken = Problem(1, "", "the line is truncated")
     items = list(format.read([broken], options))
     assert items == [broken], f"{format.name} does not pass on a line that could not be read: {items}"
     for row in _STRANGE:

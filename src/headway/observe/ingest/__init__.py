@@ -1,12 +1,12 @@
-"""Other people's history, read line by line into records that the store can keep. One file per family of formats.
+"""Read logs of other programs line by line into records for the store. One file per family of formats.
 
-    found = detect(Path("training-buffer.jsonl"), formats)   # the format that most of its rows look like
-    for each in read(path, found, Options()):
-        ...                                                  # Record, Skipped or Problem, in the order of the lines
+    format = detect(Path("training-buffer.jsonl"), formats)   # the format that most of its rows match
+    for item in read(path, format, Options()):
+        ...                                                   # Record, Skipped or Problem, in the order of the lines
 
-A reader changes nothing and knows nothing of today's configuration: candidates, models and rewards are what the row
-says. What a row does not say (above all the probability of its action) stays unknown. Not covered: files over a
-network, archives other than gzip, spreadsheets.
+A reader changes nothing and does not use the current configuration: candidates, models and rewards come from the row.
+Missing values (above all the probability of the action) stay unknown. Not covered: files over a network, archives other
+than gzip, spreadsheets.
 """
 
 from headway.observe.ingest.formats import Format, by_line, detect, read

@@ -1,4 +1,4 @@
-"""Reads one field of a row, or says which field is wrong, what was expected and what to do."""
+"""Read one field of a row, or raise an error with the field, the expected value and a remedy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MISSING = object()
 
 
 class Wrong(Exception):
-    """A field that cannot be used. Readers turn it into a Problem with the line's number."""
+    """A field that cannot be used. Readers turn it into a Problem with the line number."""
 
     def __init__(self, field: str, message: str, cure: str = "") -> None:
         super().__init__(message)
@@ -50,54 +50,54 @@ def shown(value: object) -> str:
 def _get(row: Mapping[str, Any], path: str) -> Any:
     if path in row:
         return row[path]
-    found: Any = row
+    value: Any = row
     for part in path.split("."):
-        if not isinstance(found, Mapping) or part not in found:
+        if not isinstance(value, Mapping) or part not in value:
             return _MISSING
-        found = found[part]
-    return found
+        value = value[part]
+    return value
 
 
 def _wrong(path: str, value: object, expected: str, cure: str = "") -> Wrong:
     if value is _MISSING:
-        return Wrong(path, f"{path} is missing, expected {expected}.", cure or f"Add {path}, or leave the line out.")
-    return Wrong(path, f"{path} is {shown(value)}, expected {expected}.", cure or "Correct the line, or leave it out.")
+        return Wrong(path, f"{path} is missing, expected {expected}.", cure or f"Add {path}, or remove the line.")
+    return Wrong(path, f"{path} is {shown(value)}, expected {expected}.", cure or "Correct the line, or remove it.")
 
 
 def object_of(row: Mapping[str, Any], path: str, *, optional: bool = False) -> dict[str, Any]:
-    found = _get(row, path)
-    if found is _MISSING or found is None:
+    value = _get(row, path)
+    if value is _MISSING or value is None:
         if optional:
             return {}
-        raise _wrong(path, found, "an object")
-    if not isinstance(found, dict):
-        raise _wrong(path, found, "an object")
-    return found
-
-
-def number(row: Mapping[str, Any], path: str, *, optional: bool = False, words: bool = False) -> float | None:
-    """A finite number; true and false are 1 and 0. `words` also reads "0.07" and "true" (events, CSV)."""
-    found = _get(row, path)
-    if found is _MISSING or found is None or (words and found == ""):
-        if optional:
-            return None
-        raise _wrong(path, found, "a number")
-    return finite(path, _spoken(found) if words and isinstance(found, str) else found)
-
-
-def finite(path: str, found: object) -> float:
-    if not isinstance(found, (int, float)):
-        raise _wrong(path, found, "a number")
-    try:
-        value = float(found)
-    except OverflowError:
-        value = math.inf
-    if not math.isfinite(value):
-        raise _wrong(path, found, "a finite number", "Leave the field out where the value is not known.")
+        raise _wrong(path, value, "an object")
+    if not isinstance(value, dict):
+        raise _wrong(path, value, "an object")
     return value
 
 
-def _spoken(text: str) -> object:
+def number(row: Mapping[str, Any], path: str, *, optional: bool = False, words: bool = False) -> float | None:
+    """A finite number; true and false are 1 and 0. `words` also accepts the texts "0.07" and "true" (events, CSV)."""
+    value = _get(row, path)
+    if value is _MISSING or value is None or (words and value == ""):
+        if optional:
+            return None
+        raise _wrong(path, value, "a number")
+    return finite(path, _parse_word(value) if words and isinstance(value, str) else value)
+
+
+def finite(path: str, raw: object) -> float:
+    if not isinstance(raw, (int, float)):
+        raise _wrong(path, raw, "a number")
+    try:
+        value = float(raw)
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise _wrong(path, raw, "a finite number", "Omit the field if the value is unknown.")
+    return value
+
+
+def _parse_word(text: str) -> object:
     word = text.strip()
     if word.lower() in ("true", "false"):
         return word.lower() == "true"
@@ -108,89 +108,89 @@ def _spoken(text: str) -> object:
 
 
 def integer(row: Mapping[str, Any], path: str, *, words: bool = False) -> int | None:
-    found = number(row, path, optional=True, words=words)
-    if found is None:
+    value = number(row, path, optional=True, words=words)
+    if value is None:
         return None
-    if found != int(found) or not 0 <= found < 2**53:
+    if value != int(value) or not 0 <= value < 2**53:
         raise _wrong(path, _get(row, path), "a whole number from 0")
-    return int(found)
+    return int(value)
 
 
 def flag(row: Mapping[str, Any], path: str) -> bool | None:
-    found = _get(row, path)
-    if found is _MISSING or found is None:
+    value = _get(row, path)
+    if value is _MISSING or value is None:
         return None
-    if not isinstance(found, bool):
-        raise _wrong(path, found, "true or false")
-    return found
+    if not isinstance(value, bool):
+        raise _wrong(path, value, "true or false")
+    return value
 
 
 def text_of(row: Mapping[str, Any], path: str, *, optional: bool = False, most: int = _MOST_TEXT) -> str:
-    found = _get(row, path)
-    if found is _MISSING or found is None:
+    value = _get(row, path)
+    if value is _MISSING or value is None:
         if optional:
             return ""
-        raise _wrong(path, found, "a text")
-    if not isinstance(found, str):
-        raise _wrong(path, found, "a text")
-    return checked_text(path, found, most)
+        raise _wrong(path, value, "a text")
+    if not isinstance(value, str):
+        raise _wrong(path, value, "a text")
+    return checked_text(path, value, most)
 
 
-def checked_text(path: str, found: str, most: int = _MOST_TEXT) -> str:
-    if len(found) > most:
-        raise Wrong(path, f"{path} has {len(found):,} characters, at most {most:,} are possible.", "Shorten it.")
-    if "\0" in found:
-        raise Wrong(path, f"{path} holds a NUL character.", "Remove it: databases cannot store one.")
+def checked_text(path: str, text: str, most: int = _MOST_TEXT) -> str:
+    if len(text) > most:
+        raise Wrong(path, f"{path} has {len(text):,} characters, at most {most:,} are allowed.", "Shorten it.")
+    if "\0" in text:
+        raise Wrong(path, f"{path} contains a NUL character.", "Remove it: databases cannot store one.")
     try:
-        found.encode()
+        text.encode()
     except UnicodeEncodeError:
-        raise Wrong(path, f"{path} holds half of a surrogate pair.", "Write the file as UTF-8.") from None
-    return found
+        raise Wrong(path, f"{path} contains half of a surrogate pair.", "Write the file as UTF-8.") from None
+    return text
 
 
 def name_of(row: Mapping[str, Any], path: str, *, optional: bool = False) -> str:
-    """A short text: an id, a role, the name of a session. Whole numbers are names too."""
-    found = _get(row, path)
-    if isinstance(found, int) and not isinstance(found, bool):
-        return str(found)
+    """A short text: an id, a role, the name of a session. Whole numbers are accepted too."""
+    value = _get(row, path)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
     return text_of(row, path, optional=optional, most=_MOST_NAME)
 
 
 def moment(row: Mapping[str, Any], path: str, *, optional: bool = False) -> float | None:
-    """Seconds since 1970 from ISO 8601 (UTC unless it says otherwise), seconds or milliseconds."""
-    found = _get(row, path)
-    if found is _MISSING or found is None or found == "":
+    """Seconds since 1970 from ISO 8601 (UTC by default), seconds or milliseconds."""
+    value = _get(row, path)
+    if value is _MISSING or value is None or value == "":
         if optional:
             return None
-        raise _wrong(path, found, "a time", "Write 2026-06-01T12:00:00Z or seconds since 1970.")
-    at = parsed_time(found)
+        raise _wrong(path, value, "a time", "Write 2026-06-01T12:00:00Z or seconds since 1970.")
+    at = parsed_time(value)
     if at is None:
-        raise _wrong(path, found, "a time", "Write 2026-06-01T12:00:00Z or seconds since 1970.")
+        raise _wrong(path, value, "a time", "Write 2026-06-01T12:00:00Z or seconds since 1970.")
     return at
 
 
-def parsed_time(found: object) -> float | None:
-    """The time that a value says, if it says one."""
-    if isinstance(found, str):
-        if not _ISO.match(found):
+def parsed_time(value: object) -> float | None:
+    """The time in seconds since 1970, or None if the value is not a time."""
+    if isinstance(value, str):
+        if not _ISO.match(value):
             try:
-                found = float(found)
+                value = float(value)
             except ValueError:
                 return None
         else:
             try:
-                read = datetime.fromisoformat(found)
+                read = datetime.fromisoformat(value)
             except ValueError:
                 return None
             return round((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp() * 1e6) / 1e6
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found < 1e14:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e14:
         return None
-    return float(found) / 1000.0 if found >= 1e11 else float(found)
+    return float(value) / 1000.0 if value >= 1e11 else float(value)
 
 
 def flat(values: Mapping[str, Any], path: str, *, left: list[str], words: bool = False) -> dict[str, Value]:
-    """Nested state as our kind: numbers, texts, short lists of numbers under dotted names; `left` gets the rest."""
-    found: dict[str, Value] = {}
+    """Nested state as numbers, texts and short lists of numbers with dotted names; other fields are added to `left`."""
+    flattened: dict[str, Value] = {}
     for key, value in values.items():
         name = str(key)
         if not name or len(name) > _MOST_NAME:
@@ -199,34 +199,36 @@ def flat(values: Mapping[str, Any], path: str, *, left: list[str], words: bool =
             continue
         if isinstance(value, dict):
             inner = flat(value, f"{path}.{name}", left=left, words=words)
-            found.update({f"{name}.{inside}": each for inside, each in inner.items()})
+            flattened.update({f"{name}.{inside}": item for inside, item in inner.items()})
         elif isinstance(value, bool):
-            found[name] = value
+            flattened[name] = value
         elif isinstance(value, (int, float)):
-            found[name] = _kept(f"{path}.{name}", value)
+            flattened[name] = _exact(f"{path}.{name}", value)
         elif isinstance(value, str):
-            spoken = _spoken(value) if words else value
-            found[name] = spoken if isinstance(spoken, (bool, float)) else checked_text(f"{path}.{name}", value, 10_000)
-            if isinstance(spoken, float) and not math.isfinite(spoken):
-                found[name] = value
-        elif isinstance(value, list) and len(value) <= _MOST_VALUES and all(_plain(each) for each in value):
-            found[name] = [_kept(f"{path}.{name}", each) for each in value]
+            parsed = _parse_word(value) if words else value
+            flattened[name] = (
+                parsed if isinstance(parsed, (bool, float)) else checked_text(f"{path}.{name}", value, 10_000)
+            )
+            if isinstance(parsed, float) and not math.isfinite(parsed):
+                flattened[name] = value
+        elif isinstance(value, list) and len(value) <= _MOST_VALUES and all(_plain(number) for number in value):
+            flattened[name] = [_exact(f"{path}.{name}", number) for number in value]
         else:
             left.append(f"{path}.{name}")
-    return found
+    return flattened
 
 
 def _plain(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _kept(path: str, value: float) -> float:
-    """Whole numbers stay whole where a float holds them exactly."""
+def _exact(path: str, value: float) -> float:
+    """Integers stay integers if a float can represent them exactly."""
     checked = finite(path, value)
     return value if isinstance(value, int) and abs(value) < 2**53 else checked
 
 
 def fields_left(row: Mapping[str, Any], used: Iterable[str]) -> list[str]:
-    """Fields of the row that nobody reads, where they say something."""
+    """Fields of the row that have a value but are not used."""
     known = set(used)
     return [str(name) for name, value in row.items() if name not in known and value is not None]

@@ -1,7 +1,7 @@
-"""A file into rows: JSON lines, CSV or Parquet, also gzipped; a line that is none is a Problem, never an exception.
+"""Read the rows of a file: JSON lines, CSV or Parquet, also gzipped. A bad line is a Problem, never an exception.
 
-Strict where silence would lose data: NaN, a line that breaks off, a NUL, bytes that are not UTF-8 and lines over 32 MB
-are all said, with their number. Lenient where nothing is lost: a byte order mark, CRLF, empty lines.
+Strict where data would be lost: NaN, truncated lines, NUL, bytes that are not UTF-8 and lines over 32 MB are reported
+with their line number. Lenient where nothing is lost: a byte order mark, CRLF, empty lines.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def kind_of(path: Path) -> Kind:
-    """What kind of file it is, by its name."""
+    """The kind of a file, by its name."""
     name = path.name.lower().removesuffix(".gz")
     if name.endswith((".parquet", ".pq")):
         return "parquet"
@@ -48,16 +48,16 @@ def rows_of(path: Path, kind: Kind | None = None) -> Iterator[Row | Problem]:
     return read(path)
 
 
-def digest_of(path: Path, told: Callable[[int], None] | None = None) -> str:
-    """SHA-256 of the file as it lies there."""
+def digest_of(path: Path, progress: Callable[[int], None] | None = None) -> str:
+    """SHA-256 of the file on disk."""
     digest = hashlib.sha256()
     with _translated(path), path.open("rb") as file:
         done = 0
         while block := file.read(1 << 20):
             digest.update(block)
             done += len(block)
-            if told is not None:
-                told(done)
+            if progress is not None:
+                progress(done)
     return digest.hexdigest()
 
 
@@ -81,7 +81,7 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _broken(line: int, error: Exception) -> Problem:
-    return Problem(line, "", f"the compressed data cannot be read any further ({error}).", "Fetch the file again.")
+    return Problem(line, "", f"the compressed data is damaged ({error}).", "Download the file again.")
 
 
 # -- JSON lines
@@ -116,14 +116,14 @@ def _json_lines(path: Path) -> Iterator[Row | Problem]:
 
 def _parsed(line: int, raw: bytes) -> Row | Problem:
     try:
-        found = _decode(raw)
+        parsed = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
         return Problem(line, "", f"{_start(raw)} is not JSON: {_why(raw, error)}", _cure(raw))
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         return Problem(
             line, "", f"{_start(raw)} is JSON, but not an object.", "Write one object {…} per line (jq -c '.[]' does)."
         )
-    return line, found
+    return line, parsed
 
 
 def _start(raw: bytes) -> str:
@@ -134,22 +134,22 @@ def _why(raw: bytes, error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply."
     if b"\0" in raw:
-        return "it holds a NUL byte."
+        return "it contains a NUL byte."
     try:
         raw.decode()
     except UnicodeDecodeError as wrong:
         return f"byte {wrong.start} is not UTF-8."
     if "truncated" in str(error):
-        return "it breaks off."
+        return "it is truncated."
     return f"{str(error).removeprefix('JSON is malformed: ').rstrip('.')}."
 
 
 def _cure(raw: bytes) -> str:
     if any(word in raw for word in (b"NaN", b"Infinity")):
-        return "JSON has no NaN and no Infinity: write null where a value is not known."
+        return "JSON has no NaN or Infinity: write null for an unknown value."
     if raw.startswith(b"["):
         return "Write one object per line (jq -c '.[]' turns an array into lines)."
-    return "Correct the line, or leave it out; --on-error skip goes on and lists such lines."
+    return "Correct the line, or remove it; --on-error skip skips and lists such lines."
 
 
 # -- CSV
@@ -166,8 +166,10 @@ def _csv_lines(path: Path) -> Iterator[Row | Problem]:
             try:
                 cells = next(reader, None)
             except csv.Error as error:
-                yield Problem(start, "", f"the line is not CSV: {error}.", "Quote fields that hold commas or quotes.")
-                return  # where the next line begins is not known any more
+                yield Problem(
+                    start, "", f"the line is not CSV: {error}.", "Quote fields that contain commas or quotes."
+                )
+                return  # the start of the next line is unknown
             except UnicodeDecodeError:
                 yield Problem(start, "", "the file is not UTF-8 from about here on.", "Save it as UTF-8.")
                 return
@@ -181,14 +183,14 @@ def _csv_lines(path: Path) -> Iterator[Row | Problem]:
                 header = [cell.strip() for cell in cells]
                 twice = {name for name in header if header.count(name) > 1}
                 if twice:
-                    yield Problem(line, "", f"the column {min(twice)!r} is there twice.", "Name each column once.")
+                    yield Problem(line, "", f"the column {min(twice)!r} appears twice.", "Name each column once.")
                     return
             elif cells and len(cells) != len(header):
                 yield Problem(
                     line,
                     "",
                     f"{len(cells)} fields, the header has {len(header)}.",
-                    "Quote fields that hold commas; leave a field empty where its value is not known.",
+                    "Quote fields that contain commas; leave unknown fields empty.",
                 )
             elif cells:
                 yield line, {name: None if cell == "" else cell for name, cell in zip(header, cells, strict=True)}
@@ -207,28 +209,28 @@ def _parquet_rows(path: Path) -> Iterator[Row | Problem]:
         try:
             table = parquet.ParquetFile(file)
             for batch in table.iter_batches(batch_size=_batch_size(table.metadata)):
-                for each in batch.to_pylist():
+                for record in batch.to_pylist():
                     row += 1
-                    yield row, {name: _plain(value) for name, value in each.items()}
+                    yield row, {name: _plain(value) for name, value in record.items()}
         except (ArrowException, ValueError, OverflowError) as error:
             yield Problem(row + 1, "", f"the file cannot be read as Parquet: {error}", "Check the file.")
 
 
 def _batch_size(metadata: Any) -> int:
-    """Rows at a time: fewer where they are large (exported details), so that a batch has about 64 MB."""
+    """Rows per batch: fewer if they are large (exported details), so that a batch has about 64 MB."""
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
     largest = max((group.total_byte_size // max(1, group.num_rows) for group in groups), default=0)
     return max(1, min(_BATCH, _BATCH_BYTES // max(1, largest)))
 
 
 def _plain(value: Any) -> Any:
-    """Arrow's values as JSON has them."""
+    """Arrow values as JSON values."""
     if isinstance(value, (datetime, date)):
         return value.isoformat()
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value

@@ -1,8 +1,7 @@
-"""What a format of history is, and which of several a file is in.
+"""Import formats, and detection of the format of a file.
 
-A format says how to recognise it, how to read it, which task its decisions belong to unless the caller says otherwise,
-and which signal is its label. `weak`: its labels are mined, never measured. Kits bring formats; the core has
-its own.
+A format defines how to recognise and read a file, the default task of its decisions, and the signal that is its label.
+`weak` means that the labels are mined, not measured. Kits add formats to the core's own.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from headway.observe.ingest.records import Options, Problem, Record, Row, Skippe
 
 __all__ = ["VERSION", "Format", "Item", "by_line", "detect", "read"]
 
-VERSION = "1"  # of the readers together: a change in what they make of a line raises it
-_LOOKED_AT = 50  # rows
+VERSION = "1"  # of all readers: increase it when a reader interprets a line differently
+_SAMPLE = 50  # rows
 
 Item = Record | Skipped | Problem
 Reader = Callable[[Iterable[Row | Problem], Options], Iterator[Item]]
@@ -43,26 +42,26 @@ class Format:
 
 
 def by_line(function: Callable[[int, dict[str, Any], Options], Record | Skipped]) -> Reader:
-    """A reader for formats in which a line stands for itself."""
+    """A reader for formats in which every line is independent."""
 
     def read(rows: Iterable[Row | Problem], options: Options) -> Iterator[Item]:
-        for each in rows:
-            if isinstance(each, Problem):
-                yield each
+        for row in rows:
+            if isinstance(row, Problem):
+                yield row
                 continue
             try:
-                yield function(*each, options)
+                yield function(*row, options)
             except Wrong as wrong:
-                yield Problem(each[0], wrong.field, wrong.message, wrong.cure)
+                yield Problem(row[0], wrong.field, wrong.message, wrong.cure)
 
     return read
 
 
 def detect(path: Path, formats: Sequence[Format]) -> Format:
-    """The format of a file by its first rows; a line that cannot be read does not count."""
-    rows = [each for each in islice(rows_of(path), _LOOKED_AT) if not isinstance(each, Problem)]
+    """The format of a file, by its first rows; unreadable lines are ignored."""
+    rows = [row for row in islice(rows_of(path), _SAMPLE) if not isinstance(row, Problem)]
     if not rows and kind_of(path) == "jsonl":
-        first = next((each for each in rows_of(path) if isinstance(each, Problem)), None)
+        first = next((row for row in rows_of(path) if isinstance(row, Problem)), None)
         if first is not None:
             raise first.error(path.name)
     ordered = sorted(formats, key=lambda form: form.priority)
@@ -73,14 +72,14 @@ def detect(path: Path, formats: Sequence[Format]) -> Format:
         winner = votes.most_common(1)[0][0]
         return next(form for form in ordered if form.name == winner)
     known = ", ".join(form.name for form in ordered)
-    columns_there = ", ".join(map(str, list(rows[0][1])[:12])) if rows else "none"
+    fields = ", ".join(map(str, list(rows[0][1])[:12])) if rows else "none"
     raise InvalidInput(
-        f"{path.name} is in no format that is known by its looks (its fields: {columns_there}).",
+        f"The format of {path.name} was not recognised (its fields: {fields}).",
         code="unknown_format",
-        hint=f"Name it with --format ({known}), or say what the columns mean: --map action=COLUMN --map reward=COLUMN.",
+        hint=f"Name it with --format ({known}), or map its columns: --map action=COLUMN --map reward=COLUMN.",
     )
 
 
 def read(path: Path, format: Format, options: Options) -> Iterator[Item]:
-    """Every line of the file as what it is: a record, a line without a decision, or a problem."""
+    """Every line of the file as a record, a line without a decision, or a problem."""
     return format.read(rows_of(path), options)

@@ -1,8 +1,7 @@
-"""Our own exports, read back: every decision keeps its id, probabilities, details, and signals with rater and key.
+"""Read files of `headway data export`: decisions keep their id, probabilities, details and signals.
 
-The files of `headway data export`, as JSON lines, Parquet or CSV. What is derived (status, reward) is not read: the
-store derives it again. What belongs to the project that exported (policy bundles, seeds, configurations) stays there,
-so that an imported decision says "made elsewhere" when it is asked to be replayed.
+JSON lines, Parquet or CSV. Derived fields (status, reward) are ignored: the store derives them again. Policy bundles,
+seeds and configurations stay in the exporting project, so an imported decision cannot be replayed ("made elsewhere").
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ def looks_like_export(row: dict[str, Any]) -> bool:
 
 
 def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
-    if isinstance(row.get("signals"), str):  # a CSV: its cells are guarded from spreadsheets by an apostrophe
-        row = {name: _unguarded(value) for name, value in row.items()}
+    if isinstance(row.get("signals"), str):  # CSV: an apostrophe protects cells from being run as formulas
+        row = {name: _without_apostrophe(value) for name, value in row.items()}
     try:
         identifier = parse_decision_id(name_of(row, "id"))
     except InvalidInput as error:
@@ -45,8 +44,8 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
     if row.get("draw"):
         raise Wrong(
             "draw",
-            "the decision repeats an earlier draw of its episode, which an import cannot tie together again.",
-            "Leave such lines out (--on-error skip): their outcome belongs to the draw.",
+            "the decision repeats an earlier draw of its episode, and an import cannot restore that link.",
+            "Skip such lines (--on-error skip): their outcome belongs to the draw.",
         )
     left = fields_left(row, (*_USED, *_DERIVED))
     if _decoded(row, "episode_signals", []):
@@ -55,7 +54,7 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
         left.remove("episode_signals")
     action = text_of(row, "action", most=2000)
     candidates = _candidates(_decoded(row, "candidates", []))
-    if action not in {each.name for each in candidates}:
+    if action not in {candidate.name for candidate in candidates}:
         raise Wrong("action", f"action is {action!r}, which is not among the candidates.")
     at = moment(row, "at")
     source = name_of(row, "source", optional=True)
@@ -80,85 +79,86 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
         at=at,
         probabilities=_probabilities(_decoded(row, "probabilities", []), candidates, action),
         policy=name_of(row, "policy", optional=True),
-        source=next((each for each in SOURCES if each == source and each != "real"), "imported"),
-        signals=tuple(_signal(each, place) for place, each in enumerate(signals)),
+        source=next((known for known in SOURCES if known == source and known != "real"), "imported"),
+        signals=tuple(_signal(signal, place) for place, signal in enumerate(signals)),
         details=_details(_decoded(row, "details", {}), identifier),
         ignored=tuple(left),
     )
 
 
-def _details(given: object, decision: str) -> tuple[Detail, ...]:
+def _details(raw: object, decision: str) -> tuple[Detail, ...]:
     try:
-        details = from_text(given)
+        details = from_text(raw)
         checked(decision, details)
     except ValueError as error:
-        raise Wrong("details", f"details is {shown(given)}: {error}.") from None
+        raise Wrong("details", f"details is {shown(raw)}: {error}.") from None
     except InvalidInput as error:
         raise Wrong("details", error.message, error.hint) from None
     return details
 
 
-def _unguarded(value: Any) -> Any:
+def _without_apostrophe(value: Any) -> Any:
     guarded = isinstance(value, str) and value[:1] == "'" and value[1:2] in ("=", "+", "-", "@", "\t", "\r")
     return value[1:] if guarded else value
 
 
 def _decoded(row: dict[str, Any], field: str, missing: Any) -> Any:
-    """CSV and Parquet keep structures as JSON text."""
-    found = row.get(field)
-    if found is None:
+    """A field that may be JSON text, as in CSV and Parquet."""
+    value = row.get(field)
+    if value is None:
         return missing
-    if isinstance(found, str):
+    if isinstance(value, str):
         try:
-            return msgspec.json.decode(found)
+            return msgspec.json.decode(value)
         except (msgspec.DecodeError, RecursionError):
-            raise Wrong(field, f"{field} is {shown(found)}, expected JSON.") from None
-    return found
+            raise Wrong(field, f"{field} is {shown(value)}, expected JSON.") from None
+    return value
 
 
-def _candidates(given: object) -> tuple[Candidate, ...]:
-    if not isinstance(given, list) or not given:
-        raise Wrong("candidates", f"candidates is {shown(given)}, expected a list of names or objects.")
-    found = []
-    for each in given:
+def _candidates(raw: object) -> tuple[Candidate, ...]:
+    if not isinstance(raw, list) or not raw:
+        raise Wrong("candidates", f"candidates is {shown(raw)}, expected a list of names or objects.")
+    candidates = []
+    for item in raw:
         features: dict[str, Value] = {}
-        name = each
-        if isinstance(each, dict):
-            name = each.get("name")
-            features = flat({key: value for key, value in each.items() if key != "name"}, "candidates", left=[])
+        name = item
+        if isinstance(item, dict):
+            name = item.get("name")
+            features = flat({key: value for key, value in item.items() if key != "name"}, "candidates", left=[])
         if not isinstance(name, str) or not 0 < len(name) <= 2000:
-            raise Wrong("candidates", f"a candidate is {shown(each)}, expected a name.")
-        found.append(Candidate(name, features))
-    if len({each.name for each in found}) < len(found):
-        raise Wrong("candidates", "a candidate is there twice.")
-    return tuple(found)
+            raise Wrong("candidates", f"a candidate is {shown(item)}, expected a name.")
+        candidates.append(Candidate(name, features))
+    if len({candidate.name for candidate in candidates}) < len(candidates):
+        raise Wrong("candidates", "a candidate appears twice.")
+    return tuple(candidates)
 
 
-def _probabilities(given: object, candidates: tuple[Candidate, ...], action: str) -> tuple[float, ...] | None:
-    if given == []:
+def _probabilities(raw: object, candidates: tuple[Candidate, ...], action: str) -> tuple[float, ...] | None:
+    if raw == []:
         return None
-    if not isinstance(given, list) or len(given) != len(candidates):
-        raise Wrong("probabilities", f"probabilities is {shown(given)}, expected {len(candidates)} numbers.")
-    found = tuple(finite("probabilities", each) for each in given)
-    chosen = next(value for value, each in zip(found, candidates, strict=True) if each.name == action)
-    if any(not 0.0 <= each <= 1.0 for each in found) or abs(sum(found) - 1.0) > 1e-6 or chosen <= 0.0:
+    if not isinstance(raw, list) or len(raw) != len(candidates):
+        raise Wrong("probabilities", f"probabilities is {shown(raw)}, expected {len(candidates)} numbers.")
+    probabilities = tuple(finite("probabilities", value) for value in raw)
+    chosen = next(value for value, candidate in zip(probabilities, candidates, strict=True) if candidate.name == action)
+    if any(not 0.0 <= value <= 1.0 for value in probabilities) or abs(sum(probabilities) - 1.0) > 1e-6 or chosen <= 0.0:
         raise Wrong(
-            "probabilities", f"probabilities is {shown(given)}, expected a distribution that can do {action!r}."
+            "probabilities",
+            f"probabilities is {shown(raw)}, expected a distribution with a positive probability of {action!r}.",
         )
-    return found
+    return probabilities
 
 
-def _signal(given: object, place: int) -> ImportedSignal:
+def _signal(raw: object, place: int) -> ImportedSignal:
     path = f"signals[{place}]"
-    if not isinstance(given, dict):
-        raise Wrong(path, f"{path} is {shown(given)}, expected an object.")
+    if not isinstance(raw, dict):
+        raise Wrong(path, f"{path} is {shown(raw)}, expected an object.")
     return ImportedSignal(
-        name=name_of(given, "name"),
-        value=finite(f"{path}.value", given.get("value")),
-        rater=name_of(given, "rater", optional=True),
-        label=text_of(given, "label", optional=True, most=10_000),
-        key=name_of(given, "key", optional=True),
-        at=moment(given, "at", optional=True),
+        name=name_of(raw, "name"),
+        value=finite(f"{path}.value", raw.get("value")),
+        rater=name_of(raw, "rater", optional=True),
+        label=text_of(raw, "label", optional=True, most=10_000),
+        key=name_of(raw, "key", optional=True),
+        at=moment(raw, "at", optional=True),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a reader gives: a record per decision, or why a line is none."""
+"""The results of a reader: a record per decision, or the reason why a line has none."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from headway.nouns.records import Candidate, Detail, Ending, Source, State
 
 __all__ = ["ImportedSignal", "Options", "Problem", "Record", "Row", "Skipped"]
 
-Row = tuple[int, dict[str, Any]]  # the line (or row) number, counted from 1, and the object that stands there
+Row = tuple[int, dict[str, Any]]  # the line (or row) number, counted from 1, and its object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedSignal:
-    """One signal as the row tells it."""
+    """One signal of an imported row."""
 
     name: str
     value: float
     rater: str = ""
     label: str = ""
     key: str = ""
-    at: float | None = None  # None: when the decision was made, or is not known
+    at: float | None = None  # None: unknown; the time of the decision is used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One decision of somebody else's history. `None` is always "the row does not say"."""
+    """One decision of an imported log. `None` means that the row does not contain the value."""
 
     line: int
-    origin: str  # the row's own id; empty: it has none, and its content stands for it
+    origin: str  # the id in the row; empty: the content identifies the row
     action: str
     candidates: tuple[Candidate, ...]
     text: str = ""
@@ -44,21 +44,21 @@ class Record:
     source: Source = "imported"
     signals: tuple[ImportedSignal, ...] = ()
     ending: Ending | None = None  # the episode ends with this decision
-    schema: str = ""  # which of a format's shapes it had
-    ignored: tuple[str, ...] = ()  # fields that have no place in a record
-    id: str = ""  # only our own exports keep the id that the decision had
+    schema: str = ""  # the variant of the format
+    ignored: tuple[str, ...] = ()  # fields of the row that a record does not have
+    id: str = ""  # of the decision; only Headway exports have it
     task: str = ""  # likewise
     policy: str = ""  # likewise
-    details: tuple[Detail, ...] = ()  # likewise: what kits kept beside it
-    rest: str | None = None  # the line itself, where an export back to the format needs it
+    details: tuple[Detail, ...] = ()  # likewise: what kits stored with it
+    rest: str | None = None  # the original line, if an export back to the format needs it
 
     def labels(self) -> dict[str, float]:
-        return {each.name: each.value for each in self.signals}
+        return {signal.name: signal.value for signal in self.signals}
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A line that is fine and holds no decision."""
+    """A valid line without a decision."""
 
     line: int
     why: str
@@ -66,7 +66,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A line that cannot be used: where, what is wrong, and the cure."""
+    """A line that cannot be used: its number, the problem and the remedy."""
 
     line: int
     field: str
@@ -79,8 +79,8 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the caller adds to what a file says."""
+    """Options of the caller that add to the content of a file."""
 
-    columns: Mapping[str, str] = field(default_factory=dict)  # our name → theirs (--map)
-    candidates: tuple[str, ...] = ()  # what could be chosen, where rows do not say
-    name: str = ""  # of the file, for rows that are named after it
+    columns: Mapping[str, str] = field(default_factory=dict)  # our name → the name in the file (--map)
+    candidates: tuple[str, ...] = ()  # for rows without candidates
+    name: str = ""  # of the file, for rows that have no name

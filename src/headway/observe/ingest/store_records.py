@@ -1,9 +1,9 @@
-"""Records into the store: each once, each with where it came from, a batch wholly or not at all.
+"""Store imported records: each record once, with its origin; a batch completely or not at all.
 
-An id is derived from the task, the format and what identifies the row: its own id, else everything it says but its
-outcome (and, where a file says the same thing twice, which time it is). So the same file again adds nothing, a file
-that has grown adds what is new, and a run that was killed is finished by the next one. An outcome that was missing and
-is there now is a late signal; anything else that changed is a conflict, reported and not stored.
+An id is derived from the task, the format and the identity of the row: its own id, else its whole content except the
+outcome (and a counter for repeated rows of a file). So importing a file again adds nothing, a file that has grown adds
+its new rows, and the next run completes an interrupted one. An outcome that was missing before is a late signal; any
+other change is a conflict, which is reported and not stored.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Literal, NamedTuple
 from headway.nouns.errors import Conflict, HeadwayError
 from headway.nouns.ids import id_bytes, id_text
 from headway.nouns.records import Decision, Signal, Situation
-from headway.observe.database import Database
+from headway.observe.database import Database, chunks, placeholders
 from headway.observe.details import read as read_details
 from headway.observe.ingest.records import Record
 from headway.observe.query import Query
 from headway.observe.rows import dumps, encode_candidates, microseconds, request_of
-from headway.observe.store import Hand, Store
+from headway.observe.store import Store, WriteTransaction
 
 __all__ = ["BATCH", "BATCH_BYTES", "BatchResult", "Clash", "Fate", "Origin", "RecordWriter"]
 
@@ -30,12 +30,11 @@ BATCH = 1000
 BATCH_BYTES = 16 << 20  # of details
 CONFIG = "elsewhere"
 Fate = Literal["new", "same", "late", "conflict"]
-_MARKS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where the records of one run come from."""
+    """The origin of the records of one import."""
 
     file: str
     sha256: str
@@ -47,7 +46,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """A row that contradicts what is stored."""
+    """A row that contradicts the stored decision."""
 
     line: int
     origin: str
@@ -56,7 +55,7 @@ class Clash:
 
 @dataclass(slots=True)
 class BatchResult:
-    """What became of a batch, record by record."""
+    """What happened to a batch, record by record."""
 
     fates: list[Fate] = field(default_factory=list)
     clashes: list[Clash] = field(default_factory=list)
@@ -70,7 +69,7 @@ class _Keyed(NamedTuple):
     origin: str
 
 
-class _Known(NamedTuple):
+class _StoredRow(NamedTuple):
     content: bytes | None  # None: a decision that was not imported
     outcome: bytes | None
     file: str
@@ -81,8 +80,8 @@ class RecordWriter:
     """Stores the records of one file.
 
     writer = RecordWriter(database, query, store, origin)
-    writer.write(records)       # durable on return; the result says what became of each record
-    writer.preview(records)     # the same answer, nothing stored
+    writer.write(records)       # durable on return; the result has the fate of each record
+    writer.preview(records)     # the same result, but nothing is stored
     """
 
     def __init__(self, database: Database, query: Query, store: Store, origin: Origin) -> None:
@@ -90,38 +89,38 @@ class RecordWriter:
         self._repeats = _Repeats()
 
     def write(self, records: Sequence[Record]) -> BatchResult:
-        return self._decide(records, write=True)
+        return self._process(records, write=True)
 
     def preview(self, records: Sequence[Record]) -> BatchResult:
-        return self._decide(records, write=False)
+        return self._process(records, write=False)
 
-    # -- who is who
+    # -- compare
 
-    def _decide(self, records: Sequence[Record], *, write: bool) -> BatchResult:
-        keyed = [self._key(each) for each in records]
-        known = self._known([each.id for each in keyed])
+    def _process(self, records: Sequence[Record], *, write: bool) -> BatchResult:
+        keyed = [self._key(record) for record in records]
+        known = self._known([row.id for row in keyed])
         result, fresh, late = BatchResult(), list[_Keyed](), list[_Keyed]()
-        for each in keyed:
-            before = known.get(each.id)
+        for row in keyed:
+            before = known.get(row.id)
             fate: Fate = "new"
             if before is not None:
-                fate = self._compare(each, before, result)
+                fate = self._compare(row, before, result)
             if fate == "new":
-                fresh.append(each)
-                known[each.id] = _Known(each.content, each.outcome, self._origin.file, each.record.line)
+                fresh.append(row)
+                known[row.id] = _StoredRow(row.content, row.outcome, self._origin.file, row.record.line)
             elif fate == "late":
-                late.append(each)
+                late.append(row)
             result.fates.append(fate)
         if write:
             self._write(keyed, fresh, late, result)
         return result
 
     def _key(self, record: Record) -> _Keyed:
-        said = [
+        fields = [
             record.text, record.state, record.role, record.episode, record.step, record.at, record.action,
             encode_candidates(record.candidates)[1], record.probabilities, record.source,
         ]  # fmt: skip
-        content = _hash(dumps(said).encode())
+        content = _hash(dumps(fields).encode())
         signals = sorted(
             (signal.name, signal.rater, signal.key, signal.value, signal.label) for signal in record.signals
         )
@@ -136,56 +135,55 @@ class RecordWriter:
                 f"{task}\0{self._origin.format}\0{identity}".encode(), digest_size=16, person=b"headway-import"
             ).digest()
         )
-        raw[6], raw[8] = 0x80 | raw[6] & 0x0F, 0x80 | raw[8] & 0x3F  # a UUID of version 8: made up by us
+        raw[6], raw[8] = 0x80 | raw[6] & 0x0F, 0x80 | raw[8] & 0x3F  # UUID version 8: a custom format
         return _Keyed(record, bytes(raw), content, outcome, record.origin)
 
-    def _known(self, ids: Sequence[bytes]) -> dict[bytes, _Known]:
-        found: dict[bytes, _Known] = {}
-        for start in range(0, len(ids), _MARKS):
-            some = ids[start : start + _MARKS]
+    def _known(self, ids: Sequence[bytes]) -> dict[bytes, _StoredRow]:
+        known: dict[bytes, _StoredRow] = {}
+        for chunk in chunks(ids):
             rows = self._database.query(
                 "SELECT d.id, i.content, i.outcome, f.file, i.line FROM decisions d "
                 "LEFT JOIN imported i ON i.decision = d.id LEFT JOIN imports f ON f.id = i.import_id "
-                f"WHERE d.id IN ({', '.join('?' * len(some))})",
-                some,
+                f"WHERE d.id IN ({placeholders(chunk)})",
+                chunk,
             )
             for raw, content, outcome, file, line in rows:
                 if content is None:
-                    found[bytes(raw)] = _Known(None, None, "", 0)
+                    known[bytes(raw)] = _StoredRow(None, None, "", 0)
                 else:
-                    found[bytes(raw)] = _Known(bytes(content), bytes(outcome), file, line)
-        return found
+                    known[bytes(raw)] = _StoredRow(bytes(content), bytes(outcome), file, line)
+        return known
 
-    def _compare(self, each: _Keyed, before: _Known, result: BatchResult) -> Fate:
-        record = each.record
-        if before.content is None:  # it is here because it was decided here
-            stored = self._query.decision(id_text(each.id))
-            if request_of(stored) == request_of(self._decision(each)) and stored.action == record.action:
+    def _compare(self, row: _Keyed, before: _StoredRow, result: BatchResult) -> Fate:
+        record = row.record
+        if before.content is None:  # decided here, not imported
+            stored = self._query.decision(id_text(row.id))
+            if request_of(stored) == request_of(self._decision(row)) and stored.action == record.action:
                 return "same"
-            result.clashes.append(Clash(record.line, each.origin, f"{stored.id} was decided here, with other content."))
+            result.clashes.append(Clash(record.line, row.origin, f"{stored.id} was decided here with other content."))
             return "conflict"
         where = f"{before.file} line {before.line}"
-        if before.content != each.content:
-            changed = self._changed(each)
-            message = f"{_named(each)} is stored already, from {where}, with other content{changed}."
-            result.clashes.append(Clash(record.line, each.origin, message))
+        if before.content != row.content:
+            changed = self._changed(row)
+            message = f"{_named(row)} is already stored from {where}, with other content{changed}."
+            result.clashes.append(Clash(record.line, row.origin, message))
             return "conflict"
-        if before.outcome == each.outcome:
+        if before.outcome == row.outcome:
             return "same"
-        other = self._contradicted(each)
+        other = self._contradicted(row)
         if other:
             result.clashes.append(
-                Clash(record.line, each.origin, f"{_named(each)} from {where} was stored with {other}.")
+                Clash(record.line, row.origin, f"{_named(row)} from {where} was stored with {other}.")
             )
             return "conflict"
         return "late"
 
-    def _changed(self, each: _Keyed) -> str:
+    def _changed(self, row: _Keyed) -> str:
         """Which parts differ, for the message."""
-        stored = self._query.find(id_text(each.id))
-        if stored is None:  # both stand in this file, and the first is not stored yet
+        stored = self._query.find(id_text(row.id))
+        if stored is None:  # both rows are in this file, and the first is not stored yet
             return ""
-        new = self._decision(each)
+        new = self._decision(row)
         parts = {
             "text": stored.situation.text != new.situation.text,
             "state": dumps(stored.situation.state) != dumps(new.situation.state),
@@ -197,124 +195,127 @@ class RecordWriter:
         names = [name for name, differs in parts.items() if differs]
         return f" ({', '.join(names)})" if names else ""
 
-    def _contradicted(self, each: _Keyed) -> str:
-        """The stored signal or detail that the row gives another value, in words; empty where it only adds."""
-        stored = {(row.name, row.rater): row for row in self._query.signals(id_text(each.id)) if row.value is not None}
-        for told in each.record.signals:
-            before = stored.get((told.name, told.rater))
-            if before is not None and before.value != told.value:
-                return f"{told.name} = {before.value:g}, now it is {told.value:g}"
-        known = {(detail.kit, detail.name): detail.data for detail in read_details(self._database, id_text(each.id))}
-        for detail in each.record.details:
+    def _contradicted(self, keyed: _Keyed) -> str:
+        """Describes a stored signal or detail that differs from the row; empty if the row only adds to them."""
+        stored = {(row.name, row.rater): row for row in self._query.signals(id_text(keyed.id)) if row.value is not None}
+        for signal in keyed.record.signals:
+            before = stored.get((signal.name, signal.rater))
+            if before is not None and before.value != signal.value:
+                return f"{signal.name} = {before.value:g}, now it is {signal.value:g}"
+        known = {(detail.kit, detail.name): detail.data for detail in read_details(self._database, id_text(keyed.id))}
+        for detail in keyed.record.details:
             if known.get((detail.kit, detail.name), detail.data) != detail.data:
                 return f"other bytes as {detail.name!r} of the kit {detail.kit!r}"
         return ""
 
-    # -- writing
+    # -- write
 
     def _write(
         self, keyed: Sequence[_Keyed], fresh: Sequence[_Keyed], late: Sequence[_Keyed], result: BatchResult
     ) -> None:
         try:
             if fresh:
-                self._store.together(lambda hand: self._insert(hand, fresh))
+                self._store.together(lambda transaction: self._insert(transaction, fresh))
         except Conflict:
-            # One row does not fit (a step of an episode that is taken, an episode that has ended): find it.
-            for each in fresh:
-                self._alone(each, keyed, result)
-        for each in late:
-            self._store.together(lambda hand, each=each: self._add_late(hand, each))  # type: ignore[misc]
+            # One row conflicts (its step is taken, or its episode has ended): find it.
+            for row in fresh:
+                self._write_one(row, keyed, result)
+        for row in late:
+            self._store.together(lambda transaction, row=row: self._add_late(transaction, row))  # type: ignore[misc]
 
-    def _alone(self, each: _Keyed, keyed: Sequence[_Keyed], result: BatchResult) -> None:
+    def _write_one(self, row: _Keyed, keyed: Sequence[_Keyed], result: BatchResult) -> None:
         try:
-            self._store.together(lambda hand: self._insert(hand, [each]))
+            self._store.together(lambda transaction: self._insert(transaction, [row]))
         except HeadwayError as error:
             if not isinstance(error, Conflict):
                 raise
-            result.fates[next(place for place, other in enumerate(keyed) if other is each)] = "conflict"
-            result.clashes.append(Clash(each.record.line, each.origin, error.message))
+            result.fates[next(place for place, other in enumerate(keyed) if other is row)] = "conflict"
+            result.clashes.append(Clash(row.record.line, row.origin, error.message))
 
-    def _insert(self, hand: Hand, fresh: Sequence[_Keyed]) -> None:
-        decisions = [self._decision(each) for each in fresh]
-        hand.add(decisions, {CONFIG: '{"encoder":""}'})
-        import_id = self._import(hand)
+    def _insert(self, transaction: WriteTransaction, fresh: Sequence[_Keyed]) -> None:
+        decisions = [self._decision(row) for row in fresh]
+        transaction.add(decisions, {CONFIG: '{"encoder":""}'})
+        import_id = self._import(transaction)
         signals = []
-        for each, decision in zip(fresh, decisions, strict=True):
-            for told in each.record.signals:
-                name, rater = hand.intern.name("signal", told.name), hand.intern.name("rater", told.rater)
-                at = microseconds(decision.at if told.at is None else told.at)
-                signals.append((each.id, name, told.value, told.label or None, rater, at, told.key))
-            hand.add_details(decision.id, each.record.details)
-        hand.connection.executemany(
+        for row, decision in zip(fresh, decisions, strict=True):
+            for signal in row.record.signals:
+                name, rater = (
+                    transaction.intern.name("signal", signal.name),
+                    transaction.intern.name("rater", signal.rater),
+                )
+                at = microseconds(decision.at if signal.at is None else signal.at)
+                signals.append((row.id, name, signal.value, signal.label or None, rater, at, signal.key))
+            transaction.add_details(decision.id, row.record.details)
+        transaction.connection.executemany(
             "INSERT INTO signals (subject, name_id, value, label, rater_id, at, key) VALUES (?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (subject, name_id, rater_id, key) DO NOTHING",
             signals,
         )
-        hand.connection.executemany(
+        transaction.connection.executemany(
             "INSERT INTO imported (decision, import_id, line, origin, content, outcome, rest) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (decision) DO UPDATE SET import_id = excluded.import_id, "
             "line = excluded.line, content = excluded.content, outcome = excluded.outcome, rest = excluded.rest",
             [
-                (each.id, import_id, each.record.line, each.origin, each.content, each.outcome, each.record.rest)
-                for each in fresh
+                (row.id, import_id, row.record.line, row.origin, row.content, row.outcome, row.record.rest)
+                for row in fresh
             ],
         )
-        for each, decision in zip(fresh, decisions, strict=True):
-            if each.record.ending is not None and decision.situation.episode is not None:
-                self._end(hand, each, decision)
+        for row, decision in zip(fresh, decisions, strict=True):
+            if row.record.ending is not None and decision.situation.episode is not None:
+                self._end(transaction, row, decision)
 
-    def _end(self, hand: Hand, each: _Keyed, decision: Decision) -> None:
-        hand.connection.execute(
+    def _end(self, transaction: WriteTransaction, row: _Keyed, decision: Decision) -> None:
+        transaction.connection.execute(
             "UPDATE episodes SET ending = ?, ended_at = ? WHERE ending IS NULL AND id = "
             "(SELECT episode FROM decisions WHERE id = ?)",
-            (each.record.ending, microseconds(decision.at), each.id),
+            (row.record.ending, microseconds(decision.at), row.id),
         )
 
-    def _add_late(self, hand: Hand, each: _Keyed) -> None:
-        decision = self._decision(each)
+    def _add_late(self, transaction: WriteTransaction, row: _Keyed) -> None:
+        decision = self._decision(row)
         held = {
             (name, rater)
-            for name, rater in hand.connection.execute(
+            for name, rater in transaction.connection.execute(
                 "SELECT n.name, r.name FROM signals g JOIN names n ON n.id = g.name_id "
                 "JOIN names r ON r.id = g.rater_id WHERE g.subject = ?",
-                (each.id,),
+                (row.id,),
             )
         }
-        for told in each.record.signals:
-            if (told.name, told.rater) not in held:
-                at = self._origin.at if told.at is None else told.at
-                hand.signal(
+        for signal in row.record.signals:
+            if (signal.name, signal.rater) not in held:
+                at = self._origin.at if signal.at is None else signal.at
+                transaction.signal(
                     Signal(
                         subject=decision.id,
-                        name=told.name,
-                        value=told.value,
-                        label=told.label,
-                        rater=told.rater,
-                        key=told.key,
+                        name=signal.name,
+                        value=signal.value,
+                        label=signal.label,
+                        rater=signal.rater,
+                        key=signal.key,
                         at=at,
                     )
                 )
-        hand.add_details(decision.id, each.record.details)
-        hand.connection.execute(
-            "UPDATE imported SET outcome = ?, rest = ? WHERE decision = ?", (each.outcome, each.record.rest, each.id)
+        transaction.add_details(decision.id, row.record.details)
+        transaction.connection.execute(
+            "UPDATE imported SET outcome = ?, rest = ? WHERE decision = ?", (row.outcome, row.record.rest, row.id)
         )
 
-    def _import(self, hand: Hand) -> int:
-        """The id of this run's provenance. Asked for in every transaction: one that was rolled back made none."""
+    def _import(self, transaction: WriteTransaction) -> int:
+        """The id of this import. Looked up in every transaction, because a rollback removes it."""
         origin = self._origin
         which = (origin.file, origin.sha256, origin.format, origin.version)
-        row = hand.connection.execute(
+        row = transaction.connection.execute(
             "SELECT id FROM imports WHERE file = ? AND sha256 = ? AND format = ? AND version = ?", which
         ).fetchone()
         if row is None:
-            row = hand.connection.execute(
+            row = transaction.connection.execute(
                 "INSERT INTO imports (file, sha256, format, version, at) VALUES (?, ?, ?, ?, ?) RETURNING id",
                 (*which, microseconds(origin.at)),
             ).fetchone()
         return int(row[0])
 
-    def _decision(self, each: _Keyed) -> Decision:
-        record = each.record
+    def _decision(self, row: _Keyed) -> Decision:
+        record = row.record
         chosen = 0.0
         if record.probabilities is not None:
             chosen = next(
@@ -322,7 +323,7 @@ class RecordWriter:
             )
         at = self._origin.at if record.at is None else record.at
         return Decision(
-            id=id_text(each.id),
+            id=id_text(row.id),
             situation=Situation(
                 task=record.task or self._origin.task,
                 text=record.text,
@@ -346,8 +347,8 @@ class RecordWriter:
         )
 
 
-def _named(each: _Keyed) -> str:
-    return f"the row {each.origin!r}" if each.origin else "the same row"
+def _named(row: _Keyed) -> str:
+    return f"the row {row.origin!r}" if row.origin else "the same row"
 
 
 def _hash(data: bytes) -> bytes:
@@ -355,7 +356,7 @@ def _hash(data: bytes) -> bytes:
 
 
 class _Repeats:
-    """How often a content was met before: 8 bytes per different one, so that a million rows cost 16 MB, not 100."""
+    """Counts repeated contents in 8 bytes per distinct content: a million rows take 16 MB, not 100."""
 
     __slots__ = ("_again", "_count", "_slots")
 
@@ -372,9 +373,9 @@ class _Repeats:
         self._count += 1
         if 3 * self._count > 2 * len(self._slots):
             wider = array("Q", bytes(16 * len(self._slots)))
-            for each in self._slots:
-                if each:
-                    self._put(wider, each)
+            for slot in self._slots:
+                if slot:
+                    self._put(wider, slot)
             self._slots = wider
         return 0
 
@@ -382,8 +383,8 @@ class _Repeats:
     def _put(slots: array[int], key: int) -> bool:
         mask = len(slots) - 1
         place = key & mask
-        while found := slots[place]:
-            if found == key:
+        while slot := slots[place]:
+            if slot == key:
                 return False
             place = (place + 1) & mask
         slots[place] = key

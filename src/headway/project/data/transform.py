@@ -54,7 +54,7 @@ def transform(
     """Write the train and tune parts of a task to `out`; the file appears whole or not at all."""
     if out.exists() and not overwrite:
         raise Conflict(
-            f"{str(out)!r} exists already.", code="file_exists", hint="Choose another name, or overwrite it (--force)."
+            f"{str(out)!r} already exists.", code="file_exists", hint="Choose another name, or overwrite it (--force)."
         )
     project.settings.task(task)
     source = readable(project, task, trust=trust, mined=mined)

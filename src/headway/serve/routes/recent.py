@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from headway.nouns.times import rfc3339
-from headway.observe.recent import Mean, Part
+from headway.observe.recent import Part, RunningMean
 from headway.observe.recent import recent as sum_up
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.routes.tasks import NextStepAnswer
@@ -195,7 +195,7 @@ def _part(part: Part, window: int) -> PartAnswer:
     )
 
 
-def _mean(mean: Mean) -> MeanAnswer:
+def _mean(mean: RunningMean) -> MeanAnswer:
     low, high = mean.interval or (None, None)
     return MeanAnswer(n=mean.n, value=mean.value, low=low, high=high)
 
