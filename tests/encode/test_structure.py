@@ -1,4 +1,4 @@
-"""Structure, and encoders side by side."""
+"""The structure encoder, and joined encoders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.nouns.errors import InvalidSettings, UnknownName
 TEXTS = ["", "What is 2 + 2?\nA. 3\nB. 4", "def f(x):\n    return x", "Écris une lettre à ma voisine.", "x" * 5000]
 
 
-def test_each_text_gets_the_same_numbers_alone_and_in_company() -> None:
+def test_a_text_gets_the_same_numbers_alone_and_in_a_batch() -> None:
     many = StructureEncoder().encode(TEXTS)
     assert many.shape == (len(TEXTS), len(NAMES))
     for row, text in enumerate(TEXTS):
@@ -22,7 +22,7 @@ def test_each_text_gets_the_same_numbers_alone_and_in_company() -> None:
     assert StructureEncoder().encode([]).shape == (0, len(NAMES))
 
 
-def test_it_tells_numbers_from_words_and_code_from_prose() -> None:
+def test_structure_distinguishes_numbers_from_words_and_code_from_prose() -> None:
     place = {name: index for index, name in enumerate(NAMES)}
     sums, prose, code = StructureEncoder().encode(
         ["Calculate 3.5 * 17 + 4 = ?", "Write a kind letter to our neighbours", "import os\ndef f():\n    return os"]
@@ -34,13 +34,13 @@ def test_it_tells_numbers_from_words_and_code_from_prose() -> None:
 
 
 @given(st.text(max_size=400))
-def test_no_text_gives_anything_but_small_finite_numbers(text: str) -> None:
+def test_every_text_gives_small_finite_numbers(text: str) -> None:
     vectors = StructureEncoder().encode([text])
     assert np.isfinite(vectors).all()
     assert np.abs(vectors).max() <= 0.4 + 1e-12
 
 
-def test_joined_encoders_stand_side_by_side_and_are_found_again_by_version() -> None:
+def test_joined_encoders_are_concatenated_and_can_be_named_by_version() -> None:
     both = encoder("hashing+structure")
     assert both.width == 128 + len(NAMES)
     assert both.version == "hashing-1-w128+structure-1"
@@ -52,7 +52,7 @@ def test_joined_encoders_stand_side_by_side_and_are_found_again_by_version() -> 
     assert np.array_equal(again.encode(TEXTS), vectors)
 
 
-def test_what_cannot_be_joined_is_refused() -> None:
+def test_invalid_joins_of_encoders_are_refused() -> None:
     with pytest.raises(InvalidSettings):
         encoder("structure+structure")
     with pytest.raises(UnknownName):

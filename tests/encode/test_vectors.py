@@ -1,4 +1,4 @@
-"""Vectors on the disk: the same bits, in every process, and never a wrong one."""
+"""The disk cache: the same bits in every process, and never a damaged vector."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Counting:
         return np.array([[len(text), 1 / 3, -0.0, 1e-30] for text in texts], dtype=np.float32).astype(np.float64)
 
 
-def test_what_was_kept_is_what_was_given(tmp_path: Path) -> None:
+def test_a_stored_vector_is_read_back_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "vectors.db"
     counting = Counting()
     cached = CachedEncoder(counting, DiskCache(file))
@@ -38,7 +38,7 @@ def test_what_was_kept_is_what_was_given(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_flipped_bit_is_a_missing_vector(tmp_path: Path) -> None:
+def test_a_vector_with_a_flipped_bit_is_ignored(tmp_path: Path) -> None:
     file = tmp_path / "vectors.db"
     cache = DiskCache(file)
     cache.put(b"k" * 16, np.ones(4))
@@ -54,7 +54,7 @@ def test_a_flipped_bit_is_a_missing_vector(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_a_file_that_is_no_database_is_begun_anew(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "vectors.db"
     file.write_bytes(b"nonsense" * 1000)
     cache = DiskCache(file)
@@ -64,7 +64,7 @@ def test_a_file_that_is_no_database_is_begun_anew(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_a_folder_that_cannot_be_used_costs_time_and_nothing_else(tmp_path: Path) -> None:
+def test_an_unusable_folder_only_disables_the_cache(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     counting = Counting()
     cached = CachedEncoder(counting, DiskCache(tmp_path / "file" / "vectors.db"))
@@ -73,7 +73,7 @@ def test_a_folder_that_cannot_be_used_costs_time_and_nothing_else(tmp_path: Path
     assert counting.asked == ["a", "a"]
 
 
-def test_it_does_not_grow_for_ever(tmp_path: Path) -> None:
+def test_the_size_of_the_cache_is_limited(tmp_path: Path) -> None:
     file = tmp_path / "vectors.db"
     cache = DiskCache(file)
     cache.put_many({bytes([n]) * 16: np.ones(512) for n in range(64)})
@@ -84,7 +84,7 @@ def test_it_does_not_grow_for_ever(tmp_path: Path) -> None:
     assert file.stat().st_size < 50_000
 
 
-def test_processes_share_it(tmp_path: Path) -> None:
+def test_processes_share_the_cache(tmp_path: Path) -> None:
     script = (
         "import sys, numpy; from pathlib import Path; from headway.encode.vectors import DiskCache\n"
         "cache = DiskCache(Path(sys.argv[1])); start = int(sys.argv[2])\n"

@@ -1,4 +1,4 @@
-"""A real store of the test's own, on both engines."""
+"""A real store for each test, on both engines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _clock = itertools.count(1_700_000_000)
 
 
 def make(task: str = "route", **changes: object) -> Decision:
-    """A decision; `text`, `state`, `episode`, `step` and `role` go into its situation."""
+    """A decision; `text`, `state`, `episode`, `step` and `role` belong to its situation."""
     at = float(next(_clock))
     situation = Situation(task=task, text=str(changes.pop("text", "hello")))
     for name in ("state", "episode", "step", "role"):
@@ -64,7 +64,7 @@ class Ground:
 
 
 def lay(place: Path | str) -> Ground:
-    """`place` as text may also be the path of a file: for child processes."""
+    """Open the store at a URL or a path; the path may be a text, for child processes."""
     database = open_database(place if str(place).startswith("postgresql:") else Path(place))
     writer = Writer(database)
     return Ground(database, writer, Store(database, writer), Query(database), place)

@@ -1,4 +1,4 @@
-"""One store into another and back: row for row, numbers included."""
+"""Copy a store to another engine and back: row by row, including the row numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.observe.conftest import Ground, lay, make
 
 
 def fill(ground: Ground, n: int = 60) -> None:
-    """Something in every table, and what is awkward: replaced signals, gaps, escapes, extreme numbers."""
+    """Rows in every table, with difficult cases: replaced signals, gaps, escapes, extreme numbers."""
     made = [make(text=f"naïve ✓ \t\n\\ {number}", state={"x": 1e-300 * number}) for number in range(n)]
     ground.add(*made)
     ground.add(make(episode="e", role="coder", seed=2**64 - 1), make(episode="e", text="", assigned="bandit@4f2a"))
@@ -77,7 +77,7 @@ def embedded(tmp_path: Path) -> Ground:
     laid.database.close()
 
 
-def test_to_postgresql_and_back_every_row_and_every_counter_is_the_same(embedded, shared, back):
+def test_a_copy_to_postgresql_and_back_keeps_every_row_and_counter(embedded, shared, back):
     fill(embedded)
     before = everything(embedded.database)
     filled = ("candidate_sets", "configs", "decisions", "episodes", "evidence", "keys", "ledger", "marks", "names")
@@ -89,7 +89,7 @@ def test_to_postgresql_and_back_every_row_and_every_counter_is_the_same(embedded
     assert everything(back) == before
 
 
-def test_what_is_written_afterwards_goes_on_counting(embedded, shared):
+def test_writes_after_a_copy_continue_the_numbering(embedded, shared):
     fill(embedded)
     copy(embedded.database, shared)
     with embedded.database.transaction() as here, shared.transaction() as there:
@@ -98,7 +98,7 @@ def test_what_is_written_afterwards_goes_on_counting(embedded, shared):
     assert Jobs(shared).add("learn", {}, now=1.0).seq == 2, "number 1 was given out before it was copied"
 
 
-def test_a_stopped_copy_goes_on_and_a_second_one_writes_only_what_changed(embedded, shared):
+def test_an_interrupted_copy_resumes_and_a_second_copy_writes_only_changes(embedded, shared):
     fill(embedded)
 
     class Stopped(Exception):
@@ -126,7 +126,7 @@ def test_a_stopped_copy_goes_on_and_a_second_one_writes_only_what_changed(embedd
     assert everything(shared) == everything(embedded.database)
 
 
-def test_a_store_that_holds_something_else_is_refused_and_left_alone(embedded, shared, tmp_path):
+def test_a_target_with_other_data_is_refused_and_not_changed(embedded, shared, tmp_path):
     fill(embedded, 3)
     copy(embedded.database, shared)
     other = lay(tmp_path / "other.db")
@@ -143,7 +143,7 @@ def test_a_store_that_holds_something_else_is_refused_and_left_alone(embedded, s
     other.database.close()
 
 
-def test_what_is_written_meanwhile_is_noticed(embedded, shared):
+def test_writes_during_a_copy_are_detected(embedded, shared):
     fill(embedded, 30)
     written = []
 
@@ -158,7 +158,7 @@ def test_what_is_written_meanwhile_is_noticed(embedded, shared):
     assert everything(shared) == everything(embedded.database)
 
 
-def test_a_text_that_postgresql_cannot_hold_is_named(embedded, shared):
+def test_a_text_that_postgresql_cannot_store_is_reported(embedded, shared):
     embedded.add(make())
     with embedded.database.transaction() as connection:
         connection.execute("UPDATE decisions SET text = ?", ("nul: \0",))

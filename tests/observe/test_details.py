@@ -1,4 +1,4 @@
-"""What a kit keeps beside a decision goes wherever the decision goes."""
+"""Details of kits are stored, deleted, copied, exported and imported with their decision."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_details_come_back_by_kit_and_name(ground):
     assert ground.query.details(made.id, "nobody") == {}
 
 
-def test_keeping_a_name_again_replaces_its_bytes(ground):
+def test_storing_a_detail_again_replaces_its_bytes(ground):
     (made,) = ground.add(make())
     ground.store.keep_details(made.id, "proxy", "answer", b"first")
     ground.store.keep_details(made.id, "proxy", "answer", b"second")
@@ -76,7 +76,7 @@ def test_a_detail_over_one_mebibyte_is_refused_with_its_size(ground):
     assert "1,048,577 bytes; the limit is 1,048,576" in error.value.message
 
 
-def test_the_details_of_one_decision_are_bounded_together(ground, monkeypatch):
+def test_the_total_size_of_the_details_of_a_decision_is_limited(ground, monkeypatch):
     monkeypatch.setattr(details, "MOST", 100)
     (made,) = ground.add(make())
     ground.store.keep_details(made.id, "proxy", "one", bytes(60))
@@ -156,7 +156,7 @@ def test_details_are_copied_to_postgresql_and_back(tmp_path, postgres):
 
 
 @pytest.mark.engines("sqlite")
-def test_a_page_of_a_copy_ends_by_bytes_too(ground, tmp_path, monkeypatch):
+def test_the_pages_of_a_copy_are_limited_by_bytes(ground, tmp_path, monkeypatch):
     monkeypatch.setattr("headway.observe.copy_store._PAGE_BYTES", 3000)
     target = open_database(tmp_path / "target.db")
     for decision in ground.add(*[make() for _ in range(6)]):
@@ -169,7 +169,7 @@ def test_a_page_of_a_copy_ends_by_bytes_too(ground, tmp_path, monkeypatch):
 
 
 def exported(folder, name):
-    """An export of two decisions, of which the first has details; (path, manifest, first, second)."""
+    """An export of two decisions, the first with details; (path, manifest, first, second)."""
     with Project(folder, environ={}, seed=1) as project:
         first, second = (project.decide("route", text, ["a", "b"]).id for text in ("one", "two"))
         project.store.keep_details(first, "proxy", "answer", ANSWER)
@@ -182,7 +182,7 @@ def exported(folder, name):
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.parquet", "out.csv"])
-def test_an_export_holds_details_and_an_import_brings_them_back(tmp_path, environ, name):
+def test_an_export_contains_details_and_an_import_restores_them(tmp_path, environ, name):
     path, manifest, first, second = exported(tmp_path / "here", name)
     assert manifest["details"] == 3
     with Project(tmp_path / "there", environ=environ, seed=1) as project:
@@ -194,7 +194,7 @@ def test_an_export_holds_details_and_an_import_brings_them_back(tmp_path, enviro
             assert project.import_file(path).already == 2, "the same file again changes nothing"
 
 
-def test_a_format_of_another_program_holds_no_details(tmp_path):
+def test_the_format_of_another_program_contains_no_details(tmp_path):
     with Project(tmp_path, environ={}, seed=1) as project:
         made = project.decide("route", "one", ["a", "b"])
         project.store.keep_details(made.id, "proxy", "answer", ANSWER)
@@ -212,7 +212,7 @@ def test_a_format_of_another_program_holds_no_details(tmp_path):
     assert manifest["details"] == 0
 
 
-def test_details_that_came_later_are_added_and_changed_ones_are_a_conflict(tmp_path, environ):
+def test_later_details_are_added_and_changed_details_are_a_conflict(tmp_path, environ):
     path, _, first, _ = exported(tmp_path / "here", "out.jsonl")
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     whole = rows[0]["details"]
@@ -224,7 +224,7 @@ def test_details_that_came_later_are_added_and_changed_ones_are_a_conflict(tmp_p
 
 
 @pytest.mark.parametrize("given", [5, {"proxy": 5}, {"proxy": {"answer": "not base64!"}}, {"": {"answer": "AAAA"}}])
-def test_details_that_cannot_be_read_name_the_line(tmp_path, given):
+def test_unreadable_details_are_reported_with_their_line(tmp_path, given):
     path, _, _, _ = exported(tmp_path / "here", "out.jsonl")
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps(row | {"details": given}) + "\n" for row in rows[:1]))

@@ -1,4 +1,4 @@
-"""What was acknowledged is there, whatever happens to the process that wrote it."""
+"""Acknowledged writes survive, whatever happens to the process that wrote them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def kill_at_random(place: Path | str, times: int, seed: int) -> None:
 
 
 def check_all_there(place: Path | str, ids: list[str]) -> None:
-    """Read with the plain driver, as another program would."""
+    """Read with the database driver, like another program."""
     if isinstance(place, str):
         connection, mark = psycopg.connect(place, autocommit=True), "%s"
     else:
@@ -99,7 +99,7 @@ def check_all_there(place: Path | str, ids: list[str]) -> None:
             assert connection.execute(signals, (raw,)).fetchone() == (1,), identifier
 
 
-def test_a_killed_writer_loses_nothing_that_it_acknowledged(place, engine):
+def test_a_killed_writer_loses_no_acknowledged_write(place, engine):
     kill_at_random(place, times=15 if engine == "sqlite" else 5, seed=1)
 
 
@@ -159,14 +159,14 @@ def shares_of_four(place: Path | str, seconds: float) -> list[int]:
     return counts
 
 
-def test_no_writer_of_four_starves(place):
+def test_none_of_four_writers_starves(place):
     counts = shares_of_four(place, 2.0)
     assert min(counts) >= 0.10 * sum(counts), counts  # a tenth here, where the runs are short; see the slow test
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_no_writer_of_four_gets_less_than_fifteen_percent(place):
+def test_each_of_four_writers_gets_at_least_fifteen_percent(place):
     counts = shares_of_four(place, 10.0)
     assert min(counts) >= 0.15 * sum(counts), counts
 
@@ -204,7 +204,7 @@ def test_an_event_loop_writes_through_futures(ground, decision):
     check_all_there(ground.place, ids)
 
 
-def test_a_fork_writes_with_connections_of_its_own(ground, decision):
+def test_a_forked_process_opens_its_own_connections(ground, decision):
     ground.add(decision())
     child = os.fork()
     if child == 0:  # pragma: no cover — runs in the child
@@ -219,7 +219,7 @@ def test_a_fork_writes_with_connections_of_its_own(ground, decision):
 
 
 @pytest.mark.engines("sqlite", why="max_page_count is SQLite's")
-def test_a_full_disk_is_said_and_nothing_is_half_written(ground, decision):
+def test_a_full_disk_is_reported_and_nothing_is_partly_written(ground, decision):
     ground.add(decision())
     with ground.database.transaction() as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
@@ -234,7 +234,7 @@ def test_a_full_disk_is_said_and_nothing_is_half_written(ground, decision):
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="mounting a small file system needs root")
-def test_a_really_full_file_system_loses_nothing(tmp_path, decision):
+def test_a_full_file_system_loses_no_acknowledged_write(tmp_path, decision):
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(tmp_path)], check=False)
     if mounted.returncode:
         pytest.skip("this machine does not allow mounts")
@@ -254,7 +254,7 @@ def test_a_really_full_file_system_loses_nothing(tmp_path, decision):
         subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 
 
-def test_a_damaged_file_is_named_as_such(tmp_path):
+def test_a_damaged_file_is_reported_as_damaged(tmp_path):
     (tmp_path / "headway.db").write_bytes(b"this is no database" * 500)
     with pytest.raises(Damaged) as error:
         open_database(tmp_path / "headway.db")
@@ -262,7 +262,7 @@ def test_a_damaged_file_is_named_as_such(tmp_path):
     assert "headway doctor" in error.value.hint
 
 
-def test_a_store_from_the_future_is_refused(ground, place):
+def test_a_store_of_a_newer_version_is_refused(ground, place):
     with ground.database.transaction() as connection:
         connection.execute("INSERT INTO migrations VALUES ('9999_later', 0)")
     with pytest.raises(Damaged) as error:
@@ -277,7 +277,7 @@ def test_opening_twice_migrates_once(ground, place):
     assert names == [name for name, _ in MIGRATIONS]
 
 
-def test_a_full_queue_says_try_again(ground):
+def test_a_full_queue_asks_the_caller_to_try_again(ground):
     writer = Writer(ground.database, limit=5)
     release = threading.Event()
     futures = [writer.submit(lambda _: release.wait(10))]
@@ -293,7 +293,7 @@ def test_a_full_queue_says_try_again(ground):
     assert all(future.done() for future in futures), "closing drains"
 
 
-def test_a_closed_store_takes_no_more(ground, decision):
+def test_a_closed_store_refuses_writes(ground, decision):
     ground.writer.close()
     with pytest.raises(Unavailable) as error:
         ground.add(decision())

@@ -1,4 +1,4 @@
-"""A signal may come before its decision: for a day, and not without end."""
+"""Early signals wait for their decision for 24 hours, in limited numbers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def record(scene: SimpleNamespace, made: Decision) -> None:
     scene.store.add([made], CONFIGS)
 
 
-def test_what_nobody_came_for_within_a_day_goes(scene: SimpleNamespace) -> None:
+def test_early_signals_are_deleted_after_24_hours(scene: SimpleNamespace) -> None:
     alone, followed, episode = make(), make(), make(episode="chat-7")
     for subject in (alone.id, followed.id, episode_id("route", "chat-7")):
         give(scene, subject)
@@ -61,7 +61,9 @@ def test_what_nobody_came_for_within_a_day_goes(scene: SimpleNamespace) -> None:
     assert give(scene, alone.id) == 1, "it may be said again"
 
 
-def test_one_rater_cannot_lay_down_signals_without_end(scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_early_signals_per_rater_is_limited(
+    scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(early_signals, "MOST", 3)
     waiting = [make() for _ in range(3)]
     for signal in waiting:

@@ -1,4 +1,4 @@
-"""Exports: everything that is wanted and nothing else, whole or not at all, with a manifest that tells the truth."""
+"""Exports contain exactly the selected decisions, appear completely or not at all, and have a correct manifest."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def test_every_decision_comes_out_with_its_signals_and_outcome(project: Project, tmp_path: Path) -> None:
+def test_every_decision_is_exported_with_its_signals_and_outcome(project: Project, tmp_path: Path) -> None:
     manifest = write(project, tmp_path / "all.jsonl")
     rows = lines(tmp_path / "all.jsonl")
     assert manifest["decisions"] == len(rows) == 30
@@ -114,7 +114,9 @@ def test_the_manifest_counts_and_hashes_the_file(project: Project, tmp_path: Pat
         ({"since": 1_000_010.0, "until": 1_000_020.0, "source": "real"}, None),
     ],
 )
-def test_filters_keep_what_they_say(project: Project, tmp_path: Path, wanted: dict[str, Any], keep: Any) -> None:
+def test_filters_select_the_decisions_they_name(
+    project: Project, tmp_path: Path, wanted: dict[str, Any], keep: Any
+) -> None:
     write(project, tmp_path / "all.jsonl")
     manifest = write(project, tmp_path / "some.jsonl", **wanted)
     every, some = lines(tmp_path / "all.jsonl"), lines(tmp_path / "some.jsonl")
@@ -125,7 +127,7 @@ def test_filters_keep_what_they_say(project: Project, tmp_path: Path, wanted: di
     assert manifest["decisions"] == len(some)
 
 
-def test_parquet_and_csv_say_the_same_as_json(project: Project, tmp_path: Path) -> None:
+def test_parquet_and_csv_have_the_same_content_as_json(project: Project, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     for name in FORMATS:
         write(project, tmp_path / f"all.{name}", format=name)
@@ -166,7 +168,7 @@ def test_a_file_is_overwritten_only_when_asked(project: Project, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
-def test_a_failure_half_way_leaves_no_file_behind(
+def test_a_failed_export_leaves_no_file(
     project: Project, tmp_path: Path, kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(what: str, done: int, of: int | None) -> None:
@@ -211,7 +213,7 @@ with Project(Path(sys.argv[1])) as project:
 
 @pytest.mark.parametrize(("format", "most"), [("jsonl", 20e6), ("parquet", 90e6)])
 def test_memory_is_bounded(tmp_path: Path, format: str, most: float) -> None:
-    """Parquet also loads its library, and holds a row group of 8 MB; the whole file would be 150 MB of objects."""
+    """Parquet also loads its library and holds a row group of 8 MB; the whole file is 150 MB of objects."""
     folder, size = tmp_path / "project", 8_000
     with Project(folder, seed=1) as project:
         for start in range(0, size, 1000):

@@ -1,4 +1,4 @@
-"""Keys that are kept as hashes, and work that is leased."""
+"""API keys are stored as hashes; jobs are leased to workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def database(place: Path | str) -> Iterator[Database]:
     store.close()
 
 
-def test_a_key_is_stored_as_its_hash_alone(database: Database, tmp_path: Path) -> None:
+def test_only_the_hash_of_a_key_is_stored(database: Database, tmp_path: Path) -> None:
     secret = Keys(database).add("agent", ["signal", "decide"], now=100.0, expires=200.0)
     (key,) = Keys(database).list()
     assert (key.name, key.scopes, key.created, key.expires) == ("agent", ("decide", "signal"), 100.0, 200.0)
@@ -34,7 +34,7 @@ def test_a_key_is_stored_as_its_hash_alone(database: Database, tmp_path: Path) -
     assert secret not in repr(database.query("SELECT * FROM keys"))
 
 
-def test_rotating_replaces_the_secret_and_keeps_name_scopes_and_end(database: Database) -> None:
+def test_rotating_replaces_the_secret_and_keeps_name_scopes_and_expiry(database: Database) -> None:
     keys = Keys(database)
     first = keys.add("agent", ["decide"], now=100.0, expires=200.0)
     second = keys.rotate("agent", now=150.0)
@@ -45,7 +45,7 @@ def test_rotating_replaces_the_secret_and_keeps_name_scopes_and_end(database: Da
     assert keys.list()[0].expires == 300.0
 
 
-def test_a_revoked_key_is_void_for_good_and_its_name_taken(database: Database) -> None:
+def test_a_revoked_key_stays_revoked_and_its_name_is_not_reused(database: Database) -> None:
     keys = Keys(database)
     keys.add("agent", ["decide"], now=100.0)
     keys.revoke("agent", now=110.0)
@@ -60,19 +60,19 @@ def test_a_revoked_key_is_void_for_good_and_its_name_taken(database: Database) -
 
 
 @pytest.mark.parametrize("name", ["", "Agent", "a b", "../x", "agent\n", "owner", "page", "a" * 65])
-def test_a_key_needs_a_plain_name(database: Database, name: str) -> None:
+def test_an_invalid_key_name_is_refused(database: Database, name: str) -> None:
     with pytest.raises(InvalidInput):
         Keys(database).add(name, ["decide"], now=0.0)
     assert Keys(database).list() == []
 
 
 @pytest.mark.parametrize("scopes", [[], ["root"], ["decide", "everything"]])
-def test_a_key_needs_scopes_that_exist(database: Database, scopes: list[str]) -> None:
+def test_an_unknown_or_missing_scope_is_refused(database: Database, scopes: list[str]) -> None:
     with pytest.raises(InvalidInput):
         Keys(database).add("agent", scopes, now=0.0)
 
 
-def test_jobs_are_claimed_in_order_each_by_one_worker(database: Database) -> None:
+def test_jobs_are_claimed_in_order_by_one_worker_each(database: Database) -> None:
     jobs = Jobs(database)
     first, second = (jobs.add("learn", {"task": name}, now=1.0, key="page") for name in ("a", "b"))
     claimed = jobs.claim("w1", now=2.0, lease_s=10.0)
@@ -85,7 +85,7 @@ def test_jobs_are_claimed_in_order_each_by_one_worker(database: Database) -> Non
     assert jobs.claim("w3", now=3.0, lease_s=10.0, kinds=("update",)) is None
 
 
-def test_a_job_whose_worker_fell_silent_is_given_to_another(database: Database) -> None:
+def test_a_job_with_an_expired_lease_goes_to_another_worker(database: Database) -> None:
     jobs = Jobs(database)
     seq = jobs.add("learn", {}, now=1.0).seq
     jobs.claim("w1", now=1.0, lease_s=10.0)
@@ -117,7 +117,7 @@ with at_work(open_database(place if place.startswith("postgresql:") else Path(pl
 """
 
 
-def test_a_killed_worker_is_not_there_any_more(database: Database, place: Path | str) -> None:
+def test_a_killed_worker_no_longer_counts_as_running(database: Database, place: Path | str) -> None:
     assert not worker_there(database)
     with at_work(database), at_work(database):
         assert worker_there(database)

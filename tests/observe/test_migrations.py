@@ -1,4 +1,4 @@
-"""A store of the version before this one is brought up to date when it is opened, with all that it holds."""
+"""A store of the previous version is migrated when it is opened, and keeps its content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.observe.test_copy_store import everything, fill
 NEWEST = "0009_ledger_index_and_details"
 
 
-def test_a_store_without_ledger_index_and_details_gets_both_and_keeps_its_rows(ground, place):
+def test_migrating_adds_the_ledger_index_and_details_and_keeps_all_rows(ground, place):
     assert MIGRATIONS[-1][0] == NEWEST
     fill(ground, 12)
     with ground.database.transaction() as connection:

@@ -1,4 +1,4 @@
-"""What only a server can do: commit out of order, go away, refuse a password, be shared by loops."""
+"""Behaviour that only a server has: commits out of order, lost connections, passwords, shared loops."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PUT = "INSERT INTO signals (subject, name_id, value, rater_id, at, key) VALUES (
 
 
 def test_without_the_lock_a_row_falls_below_the_mark_and_is_lost(ground, place):
-    """Why there is a lock: the same two writes from plain connections, the first of which commits last."""
+    """The reason for the lock: two writes from plain connections, of which the first commits last."""
     first, second = ground.add(make(), make())
     ground.store.signal([Signal(subject=first.id, name="solved", value=1.0, at=1.0)])  # interns the names
     settled(ground)
@@ -49,7 +49,7 @@ def test_without_the_lock_a_row_falls_below_the_mark_and_is_lost(ground, place):
     assert ground.query.outcome(second).status == "pending", "its signal is stored, and will never be looked at"
 
 
-def test_with_it_the_second_writer_waits_and_no_row_is_lost(ground, place):
+def test_with_the_lock_the_second_writer_waits_and_no_row_is_lost(ground, place):
     first, second = ground.add(make(), make())
     other = lay(place)
     order, inside, go_on = [], threading.Event(), threading.Event()
@@ -90,7 +90,7 @@ def test_with_it_the_second_writer_waits_and_no_row_is_lost(ground, place):
         store.database.close()
 
 
-def test_a_batch_has_numbers_without_gaps_after_one_that_was_rolled_back(ground):
+def test_a_batch_after_a_rollback_has_numbers_without_gaps(ground):
     made = make()
     (stored,) = ground.add(made)
     with pytest.raises(Conflict):
@@ -101,7 +101,7 @@ def test_a_batch_has_numbers_without_gaps_after_one_that_was_rolled_back(ground)
     assert [ground.query.decision(decision.id).seq for decision in batch] == [decision.seq for decision in batch]
 
 
-def test_the_version_moves_with_every_commit_of_others_even_if_a_later_one_was_quicker(ground, place):
+def test_the_version_changes_with_every_commit_even_out_of_order(ground, place):
     with psycopg.connect(place) as slow, psycopg.connect(place) as quick:
         slow.execute("INSERT INTO names (kind, name) VALUES ('x', 'slow')")
         quick.execute("INSERT INTO names (kind, name) VALUES ('x', 'quick')")
@@ -113,7 +113,7 @@ def test_the_version_moves_with_every_commit_of_others_even_if_a_later_one_was_q
     assert ground.database.version() == ground.database.version()
 
 
-def test_a_server_that_restarts_is_said_to_be_away_and_loses_nothing(tmp_path):
+def test_a_restart_of_the_server_is_reported_and_loses_nothing(tmp_path):
     with Server.started() as server:
         ground = lay(server.store())
         first, second = ground.add(make(), make())
@@ -126,7 +126,9 @@ def test_a_server_that_restarts_is_said_to_be_away_and_loses_nothing(tmp_path):
             assert error.value.code in ("store_unreachable", "store_unavailable")
             assert error.value.hint
         futures = [ground.store.submit_decisions([make()], {"c0": "{}"}) for _ in range(300)]
-        assert all(isinstance(future.exception(30), Unavailable) for future in futures), "said to each, and quickly"
+        assert all(isinstance(future.exception(30), Unavailable) for future in futures), (
+            "every caller gets the error, and quickly"
+        )
         server.start()
         until = time.monotonic() + 20
         while True:  # for a second after a failure nobody tries to connect again
@@ -145,7 +147,7 @@ def test_a_server_that_restarts_is_said_to_be_away_and_loses_nothing(tmp_path):
         ground.database.close()
 
 
-def test_a_transaction_whose_server_goes_away_is_not_stored_and_says_so(ground, place):
+def test_a_transaction_that_loses_its_server_fails_and_stores_nothing(ground, place):
     made = make()
 
     def work(connection):
@@ -202,7 +204,7 @@ def test_a_password_is_used_and_never_shown(guarded, tmp_path, caplog):
         ("postgresql://[broken/x", "settings_bad_value"),
     ],
 )
-def test_a_server_that_is_not_there_is_named_with_a_cure(url, code):
+def test_an_unreachable_server_is_reported_with_a_hint(url, code):
     with pytest.raises((Unavailable, InvalidSettings)) as error:
         open_database(url)
     assert error.value.code == code
@@ -240,7 +242,7 @@ def test_reads_cannot_write(ground):
         ground.database.query("INSERT INTO names (kind, name) VALUES ('x', 'y') RETURNING id")
 
 
-def test_one_loop_learns_for_all_who_share_the_store(place):
+def test_one_loop_learns_for_all_projects_that_share_the_store(place):
     here, there = open_database(place), open_database(place)
     with alone(here, "headway watch"):
         with pytest.raises(Conflict) as error, alone(there, "headway watch"):
@@ -260,7 +262,7 @@ def test_two_stores_in_one_database_do_not_wait_for_each_other(postgres):
         store.close()
 
 
-def test_a_sequence_that_fell_behind_is_found_by_the_check(ground):
+def test_the_check_reports_a_sequence_that_is_behind(ground):
     ground.add(make(), make())
     assert ground.database.check() == []
     with ground.database.transaction() as connection:

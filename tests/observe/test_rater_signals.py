@@ -1,4 +1,4 @@
-"""Who gave a reward: read back with the rows, on both engines."""
+"""The raters behind a reward, read with the rows, on both engines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def said(ground, **options):
     return [(row.raters, dict(row.said)) for row in rows]
 
 
-def test_a_store_with_one_rater_is_not_asked(ground, decision):
+def test_a_store_with_one_rater_is_not_queried(ground, decision):
     first, second = ground.add(decision(), decision())
     give(ground, first.id)
     run(ground, wait_s=1.0)
@@ -42,7 +42,7 @@ def test_each_row_has_the_raters_of_the_signals_that_count(ground, decision):
     assert said(ground, raters=False) == [((), {})] * 4, "unless asked, nobody is looked up"
 
 
-def test_what_was_withdrawn_or_replaced_has_no_rater(ground, decision):
+def test_withdrawn_and_replaced_signals_have_no_rater(ground, decision):
     made = ground.add(decision())[0]
     give(ground, made.id, 1.0, rater="ann")
     give(ground, made.id, 0.0, rater="bob")
@@ -70,7 +70,7 @@ def test_raters_of_repeated_draws_and_of_the_episode_count(ground, decision):
     assert rows[other.id].raters == ("ann",)
 
 
-def test_many_pages_keep_their_raters_apart(ground, decision):
+def test_rows_on_many_pages_keep_their_own_raters(ground, decision):
     made = ground.add(*(decision() for _ in range(1_203)))
     names = [("ann", "bob", "")[place % 3] for place in range(len(made))]
     ground.store.signal(

@@ -1,4 +1,4 @@
-"""The latest decisions, summed up: against the same sums done plainly."""
+"""The summary of the latest decisions, compared with sums computed directly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def project(tmp_path: Path, environ: dict[str, str]) -> Project:
     return opened
 
 
-def test_sums_are_those_of_the_latest_decisions(project: Project) -> None:
+def test_the_summary_covers_the_latest_decisions(project: Project) -> None:
     with project:
         summary = recent(project.database, project.query, "route", window=100, points=4)
         rows = list(project.query.settled("route", signals=True))[-100 + 10 :]
@@ -53,7 +53,7 @@ def test_buckets_end_with_the_newest_decision_and_only_the_oldest_may_be_smaller
     assert [(bucket.upto, bucket.decisions) for bucket in few.trend] == [(110, 20), (130, 20)]
 
 
-def test_nothing_is_summed_up_to_nothing(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_the_summary_of_an_empty_store_is_empty(tmp_path: Path, environ: dict[str, str]) -> None:
     with Project(tmp_path, environ=environ) as project:
         summary = recent(project.database, project.query, "route", window=100, points=10)
     assert (summary.total, summary.trend, summary.actions, summary.signals) == (0, [], [], [])

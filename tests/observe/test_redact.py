@@ -1,4 +1,4 @@
-"""Secrets out of texts: every known shape, wherever it stands, and nothing else."""
+"""Secrets of every known shape are redacted at any position, and nothing else is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def made_up(length: int, alphabet: str = _LETTERS, seed: int = 1) -> str:
-    """Random, so that no real key stands in this file, and with a digit near its start, as real ones have."""
+    """Random, so that this file contains no real key, with a digit near the start, as in real keys."""
     rng = random.Random(seed)
     return "a7" + "".join(rng.choice(alphabet) for _ in range(length - 2))
 
@@ -62,7 +62,7 @@ PLACES = (
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("secret", [*KEYS.values(), *TOKENS.values()], ids=[*KEYS, *TOKENS])
-def test_a_key_is_taken_out_wherever_it_stands(secret: str, place: str) -> None:
+def test_a_key_is_redacted_at_any_position(secret: str, place: str) -> None:
     clean = redact(place.format(secret))
     kind = "api-key" if secret in KEYS.values() else "token"
     assert clean == place.format(f"[redacted:{kind}]")
@@ -81,13 +81,13 @@ def test_a_key_is_taken_out_wherever_it_stands(secret: str, place: str) -> None:
         (f'{{"client_secret": "{made_up(32, HEX)}"}}', made_up(32, HEX)),
     ],
 )
-def test_what_is_named_as_a_secret_is_taken_out(text: str, secret: str) -> None:
+def test_a_value_that_is_named_as_a_secret_is_redacted(text: str, secret: str) -> None:
     clean = redact(text)
     assert secret not in clean
     assert len(spans(clean)) == 1
 
 
-def test_a_private_key_is_taken_out_whole_and_in_parts() -> None:
+def test_a_private_key_is_redacted_whole_and_in_parts() -> None:
     lines = [made_up(64, f"{_LETTERS}+/", seed) for seed in range(10)]
     key = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *lines, "-----END RSA PRIVATE KEY-----"])
     assert redact(f"before {key} after") == "before [redacted:private-key] after"
@@ -97,7 +97,7 @@ def test_a_private_key_is_taken_out_whole_and_in_parts() -> None:
     assert redact(key.replace("\n", "\\n")) == "[redacted:private-key]"
 
 
-def test_several_secrets_of_one_text_are_marked_one_by_one() -> None:
+def test_several_secrets_in_one_text_are_marked_separately() -> None:
     text = f"{KEYS['github']} and {KEYS['aws']} and {TOKENS['json web token']}"
     assert redact(text) == "[redacted:api-key] and [redacted:api-key] and [redacted:token]"
     assert [kind for *_, kind in spans(redact(text))] == ["api-key", "api-key", "token"]
@@ -130,11 +130,11 @@ def test_several_secrets_of_one_text_are_marked_one_by_one() -> None:
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa1",
     ],
 )
-def test_ordinary_text_and_code_pass(text: str) -> None:
+def test_ordinary_text_and_code_are_not_changed(text: str) -> None:
     assert redact(text) is text
 
 
-def test_the_standard_library_and_our_own_sources_hold_no_secret() -> None:
+def test_the_standard_library_and_our_sources_contain_no_secret() -> None:
     folder = Path(sysconfig.get_paths()["stdlib"])
     names = [
         *sorted(folder.glob("*.py"))[::4],
@@ -149,7 +149,7 @@ def test_the_standard_library_and_our_own_sources_hold_no_secret() -> None:
     assert alarms == []
 
 
-def test_people_are_taken_out_where_the_settings_ask_for_it() -> None:
+def test_personal_data_is_redacted_if_the_settings_ask_for_it() -> None:
     people = Redactor(("email", "phone", "card"))
     text = "ann.lee@example.co.uk, +49 30 1234567, (555) 010-9999, 4111 1111 1111 1111, 4111 1111 1111 1112, no 1234567"
     marked = "[redacted:email], [redacted:phone], [redacted:phone], [redacted:card], 4111 1111 1111 1112, no 1234567"
@@ -157,7 +157,7 @@ def test_people_are_taken_out_where_the_settings_ask_for_it() -> None:
     assert people(f"key {KEYS['github']}") == f"key {KEYS['github']}"
 
 
-def test_with_nothing_named_nothing_is_read() -> None:
+def test_without_kinds_texts_are_not_scanned() -> None:
     text = KEYS["github"]
     assert Redactor(())(text) is text
     assert Redactor(()).state({"a": text}) == {"a": text}
@@ -188,7 +188,7 @@ def test_redacting_twice_is_redacting_once_and_no_key_survives(before: str, secr
         assert clean[start:end] == f"[redacted:{kind}]"
 
 
-def test_marks_are_left_out_of_what_is_learned_from() -> None:
+def test_redaction_marks_are_not_learned_from() -> None:
     assert without("use [redacted:api-key] now") == "use   now"
     assert without("no marks") == "no marks"
 
@@ -198,7 +198,7 @@ def test_marks_are_left_out_of_what_is_learned_from() -> None:
     ["A1", "sk-", "sk-a1", "password='", "a://", "a://b:", "-----BEGIN PRIVATE KEY-----\n", "Bearer 1", "SG.", "xoxb-",
      "eyJaaaaaaaaa.", "A" * 64 + "\n", "-----END PRIVATE KEY-----", "API_KEY=", "1 ", "(1", "a@", "token: "],
 )  # fmt: skip
-def test_nothing_that_somebody_sends_makes_it_slow(unit: str) -> None:
+def test_no_input_makes_redaction_slow(unit: str) -> None:
     everything = Redactor(("secrets", "email", "phone", "card"))
     text = (unit * (200_000 // len(unit) + 1)) + " 1://@ PRIVATE KEY " + "a1" * 10
     everything(text)  # quadratic work here would run into the test's time limit

@@ -1,4 +1,4 @@
-"""When outcomes become known, and what happens when they change."""
+"""Settling: when outcomes become known, and how they change."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def no_wait(seq, signals, age_s):
     return judge(seq, signals, 0.0)
 
 
-def test_a_decision_settles_when_its_signal_comes_and_only_once(ground, decision):
+def test_a_decision_settles_once_when_its_signal_arrives(ground, decision):
     made = ground.add(decision(), decision())
     assert run(ground, judge=no_wait) == 0
     give(ground, made[0].id)
@@ -89,7 +89,7 @@ def test_a_withdrawn_signal_makes_the_decision_pending_again(ground, decision):
     assert rewards(ground) == [("pending", None)]
 
 
-def test_what_waits_too_long_is_censored_and_a_late_reward_still_counts(ground, decision):
+def test_a_decision_without_signals_is_censored_and_a_late_reward_still_counts(ground, decision):
     made = ground.add(decision(), decision(at=NOW - 5))
     assert run(ground, wait_s=10) == 1
     assert rewards(ground) == [("censored", None)]
@@ -101,14 +101,14 @@ def test_what_waits_too_long_is_censored_and_a_late_reward_still_counts(ground, 
     assert rewards(ground) == [("rewarded", 0.7), ("rewarded", 0.3)]
 
 
-def test_a_failed_call_is_its_own_outcome(ground, decision):
+def test_a_failed_call_has_the_outcome_failed(ground, decision):
     made = ground.add(decision())[0]
     give(ground, made.id, 1.0, name="failed")
     run(ground)
     assert rewards(ground) == [("failed", -1.0)]
 
 
-def test_a_sticky_episode_settles_once_with_everybodys_signals(ground, decision):
+def test_a_sticky_episode_settles_once_with_the_signals_of_all_its_decisions(ground, decision):
     (drawn,) = ground.add(decision(episode="e"))
     (later,) = ground.add(decision(episode="e", draw_id=drawn.id))
     give(ground, later.id, 0.0)
@@ -122,7 +122,7 @@ def test_a_sticky_episode_settles_once_with_everybodys_signals(ground, decision)
     assert ground.query.counts("route").by_status["pending"] == 0
 
 
-def test_rescoring_judges_everything_again_without_touching_a_signal(ground, decision):
+def test_rescoring_judges_every_decision_again_and_changes_no_signal(ground, decision):
     made = ground.add(*[decision() for _ in range(5)])
     for stored in made:
         give(ground, stored.id, 0.5)
@@ -134,7 +134,7 @@ def test_rescoring_judges_everything_again_without_touching_a_signal(ground, dec
     assert [ground.query.signals(stored.id) for stored in made] == before
 
 
-def test_another_tasks_signals_are_left_to_it(ground, decision):
+def test_the_signals_of_another_task_are_not_settled(ground, decision):
     mine, other = ground.add(decision(), decision(task="other"))
     give(ground, other.id)
     give(ground, mine.id)
@@ -159,7 +159,7 @@ def test_parts_are_fixed_by_group_and_learners_never_see_prove(ground, decision)
 
 @pytest.mark.engines("sqlite", why="steps of its virtual machine can be counted")
 def test_settling_a_page_costs_the_same_in_a_large_store(ground, decision):
-    """Counted in SQLite's own steps, so that it does not depend on the machine."""
+    """Counted in steps of SQLite, so that it does not depend on the machine."""
     costs = []
     for _ in range(2):
         ground.add(*[decision() for _ in range(4000)])

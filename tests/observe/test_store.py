@@ -1,4 +1,4 @@
-"""Decisions and signals: what goes in comes out, once."""
+"""Decisions and signals are stored once and read back unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def signal(subject, value=1.0, **changes):
     return Signal(**{"subject": subject, "name": "solved", "value": value, "at": 5.0, **changes})
 
 
-def test_a_decision_comes_back_as_it_went_in(ground, decision):
+def test_a_stored_decision_is_read_back_unchanged(ground, decision):
     made = decision(
         text="naïve\n✓", state={"c": 0.25, "role": "coder", "recent": [1.0, 2.5]}, role="coder", source="synthetic",
         candidates=(Candidate("a", {"scope": "small"}), Candidate("large")), assigned="bandit@4f2a", state_seq=9,
@@ -36,7 +36,7 @@ def test_the_same_request_with_the_same_id_is_stored_once(ground, decision):
 
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 130])
-def test_a_batch_of_any_size_is_numbered_without_gaps_and_repeats_as_it_was(ground, decision, count):
+def test_a_batch_is_numbered_without_gaps_and_can_be_repeated(ground, decision, count):
     ground.add(decision())
     batch = [decision(text=f"{n}") for n in range(count)]
     stored = ground.add(*batch)
@@ -59,7 +59,7 @@ def test_a_batch_of_any_size_is_numbered_without_gaps_and_repeats_as_it_was(grou
         {"probabilities": (0.5, 0.5), "propensity": 0.5}, {"action": "small", "propensity": 0.25}, {"seed": 3},
     ],
 )  # fmt: skip
-def test_a_batch_whose_rows_differ_comes_back_as_it_went_in(ground, decision, other):
+def test_a_batch_of_different_rows_is_read_back_unchanged(ground, decision, other):
     batch = [decision(), decision(**other), decision()]
     stored = ground.add(*batch)
     assert stored == [replace(decision, seq=n + 1) for n, decision in enumerate(batch)]
@@ -75,7 +75,7 @@ def test_another_request_with_the_same_id_is_a_conflict_and_stores_nothing(groun
     assert ground.query.counts("route").decisions == 1, "a batch is atomic"
 
 
-def test_a_poison_row_does_not_take_its_neighbours_with_it(ground, decision):
+def test_a_failing_write_does_not_affect_others_in_its_transaction(ground, decision):
     made = decision()
     ground.add(made)
     futures = [ground.store.submit_decisions([decision()], {"c0": "{}"}) for _ in range(20)]
@@ -97,7 +97,7 @@ def test_steps_are_counted_and_a_repeated_step_is_refused(ground, decision):
     assert "2" in error.value.hint
 
 
-def test_an_ended_episode_takes_no_more_decisions(ground, decision):
+def test_an_ended_episode_accepts_no_decisions(ground, decision):
     ground.add(decision(episode="e"))
     ground.store.end_episode("route", "e", "terminated", 1.0)
     ground.store.end_episode("route", "e", "terminated", 2.0)
@@ -122,7 +122,7 @@ def test_only_one_process_opens_an_episode(ground, decision):
     assert error.value.code == "draw_exists"
 
 
-def test_a_signal_for_nothing_is_refused_unless_it_is_early(ground, decision):
+def test_a_signal_without_a_decision_is_refused_unless_it_is_early(ground, decision):
     made = decision()
     with pytest.raises(UnknownName) as error:
         ground.store.signal([signal(made.id)])
@@ -142,7 +142,7 @@ def test_a_repeated_signal_counts_once_and_a_new_value_replaces_the_old(ground, 
     assert len(ground.query.signals(made.id)) == 3, "history stays"
 
 
-def test_a_signal_key_is_idempotent_and_guards_its_value(ground, decision):
+def test_a_signal_key_is_idempotent_and_protects_its_value(ground, decision):
     made = ground.add(decision())[0]
     assert ground.store.signal([signal(made.id, key="k")]) == 1
     assert ground.store.signal([signal(made.id, key="k")]) == 0
@@ -161,7 +161,7 @@ def test_a_withdrawn_signal_stops_counting(ground, decision):
     assert error.value.code == "nothing_to_withdraw"
 
 
-def test_an_episode_takes_signals_by_its_computed_id(ground, decision):
+def test_an_episode_accepts_signals_by_its_computed_id(ground, decision):
     ground.add(decision(episode="e"))
     identifier = episode_id("route", "e")
     assert ground.store.signal([signal(identifier)]) == 1
@@ -169,7 +169,7 @@ def test_an_episode_takes_signals_by_its_computed_id(ground, decision):
 
 
 @pytest.mark.parametrize("text", ["", "dec_", "dec_zz", "'; drop table decisions", "x" * 500, episode_id("a", "b")])
-def test_what_is_no_decision_id_is_refused(text):
+def test_an_invalid_decision_id_is_refused(text):
     with pytest.raises(InvalidInput) as error:
         parse_decision_id(text)
     assert error.value.code == "bad_id"
@@ -191,7 +191,7 @@ values = st.one_of(
     text=st.text(st.characters(codec="utf-8", exclude_characters="\0")),
     state=st.dictionaries(st.text(max_size=8), values, max_size=5),
 )
-def test_any_text_and_state_survive_the_store(ground, decision, text, state):
+def test_any_text_and_state_are_read_back_unchanged(ground, decision, text, state):
     (stored,) = ground.add(decision(text=text, state=state))
     back = ground.query.decision(stored.id).situation
     assert (back.text, back.state) == (text, state)

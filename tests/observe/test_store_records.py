@@ -1,4 +1,4 @@
-"""Each record is stored once, with where it came from; a changed one is a conflict, a late outcome is a signal."""
+"""A record is stored once with its origin; a changed record is a conflict, a late outcome a signal."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rows(ground: Ground, table: str) -> int:
     return int(ground.database.query(f"SELECT COUNT(*) FROM {table}")[0][0])
 
 
-def test_the_same_rows_again_add_nothing(ground: Ground) -> None:
+def test_importing_the_same_rows_again_adds_nothing(ground: Ground) -> None:
     many = [record(line, signals=reward(0.5)) for line in range(1, 60)]
     assert writer(ground).write(many).fates == ["new"] * 59
     assert writer(ground).write(many).fates == ["same"] * 59
@@ -43,7 +43,7 @@ def test_the_same_rows_again_add_nothing(ground: Ground) -> None:
     assert (rows(ground, "decisions"), rows(ground, "signals"), rows(ground, "imported")) == (59, 59, 59)
 
 
-def test_where_a_row_came_from_is_kept(ground: Ground) -> None:
+def test_the_origin_of_a_row_is_stored(ground: Ground) -> None:
     writer(ground, "day.jsonl", "abc").write([record(7, rest="{}")])
     assert ground.database.query(
         "SELECT f.file, f.sha256, f.format, f.version, i.line, i.origin, i.rest FROM imported i "
@@ -51,7 +51,7 @@ def test_where_a_row_came_from_is_kept(ground: Ground) -> None:
     ) == [("day.jsonl", "abc", "columns", "1", 7, "r7", "{}")]
 
 
-def test_a_decision_of_unknown_propensity_is_stored_as_such(ground: Ground) -> None:
+def test_a_decision_with_unknown_propensity_is_stored(ground: Ground) -> None:
     writer(ground).write([record(1), record(2, probabilities=(0.25, 0.75))])
     unknown, known = ground.query.decisions("route")
     assert (unknown.propensity_known, unknown.propensity, unknown.probabilities) == (False, 0.0, ())
@@ -59,7 +59,7 @@ def test_a_decision_of_unknown_propensity_is_stored_as_such(ground: Ground) -> N
     assert unknown.source == "imported"
 
 
-def test_a_row_that_changed_is_a_conflict_and_not_stored(ground: Ground) -> None:
+def test_a_changed_row_is_a_conflict_and_is_not_stored(ground: Ground) -> None:
     writer(ground).write([record(1)])
     result = writer(ground, "later.jsonl").write([record(9, origin="r1", text="another text", at=1.6e9 + 1)])
     assert result.fates == ["conflict"]
@@ -69,12 +69,12 @@ def test_a_row_that_changed_is_a_conflict_and_not_stored(ground: Ground) -> None
     assert rows(ground, "decisions") == 1
 
 
-def test_two_rows_of_one_file_with_one_id_are_a_conflict(ground: Ground) -> None:
+def test_two_rows_of_a_file_with_the_same_id_are_a_conflict(ground: Ground) -> None:
     result = writer(ground).write([record(1), record(2, origin="r1")])
     assert result.fates == ["new", "conflict"]
 
 
-def test_an_outcome_that_came_later_is_a_late_signal(ground: Ground) -> None:
+def test_a_later_outcome_is_a_late_signal(ground: Ground) -> None:
     writer(ground).write([record(1)])
     assert writer(ground).write([record(1, signals=reward(0.5))]).fates == ["late"]
     assert writer(ground).write([record(1, signals=reward(0.5))]).fates == ["same"]
@@ -82,7 +82,7 @@ def test_an_outcome_that_came_later_is_a_late_signal(ground: Ground) -> None:
     assert [signal.value for signal in ground.query.signals(decision.id)] == [0.5]
 
 
-def test_an_outcome_that_changed_is_a_conflict(ground: Ground) -> None:
+def test_a_changed_outcome_is_a_conflict(ground: Ground) -> None:
     writer(ground).write([record(1, signals=reward(0.5))])
     result = writer(ground).write([record(1, signals=reward(0.7))])
     assert result.fates == ["conflict"]
@@ -91,7 +91,7 @@ def test_an_outcome_that_changed_is_a_conflict(ground: Ground) -> None:
     assert [signal.value for signal in ground.query.signals(decision.id)] == [0.5]
 
 
-def test_rows_without_an_id_are_told_apart_by_what_they_say_and_how_often(ground: Ground) -> None:
+def test_rows_without_an_id_are_identified_by_content_and_repetition(ground: Ground) -> None:
     same = [record(line, origin="", text="again", at=None) for line in (1, 2, 3)]
     other = record(4, origin="", text="other", at=None)
     assert writer(ground).write([*same, other]).fates == ["new"] * 4
@@ -101,7 +101,7 @@ def test_rows_without_an_id_are_told_apart_by_what_they_say_and_how_often(ground
     ]
 
 
-def test_looking_stores_nothing(ground: Ground) -> None:
+def test_a_preview_stores_nothing(ground: Ground) -> None:
     assert writer(ground).preview([record(1)]).fates == ["new"]
     assert (rows(ground, "decisions"), rows(ground, "imports")) == (0, 0)
 
@@ -114,7 +114,7 @@ def test_episodes_keep_their_steps_and_end(ground: Ground) -> None:
     assert ground.database.query("SELECT ending FROM episodes") == [("terminated",)]
 
 
-def test_a_row_that_does_not_fit_is_a_conflict_and_its_neighbours_are_stored(ground: Ground) -> None:
+def test_a_conflicting_row_does_not_stop_the_others_from_being_stored(ground: Ground) -> None:
     result = writer(ground).write([record(1, episode="e", step=0), record(2, episode="e", step=0), record(3)])
     assert result.fates == ["new", "conflict", "new"]
     assert "Step 0" in result.clashes[0].message
@@ -129,7 +129,7 @@ def test_a_deleted_decision_can_be_imported_again(ground: Ground) -> None:
 
 
 @given(st.lists(st.integers(1, 40), max_size=300))  # not 0: an empty slot is 0, so a hash of 0 counts as 1
-def test_repetitions_are_counted_as_a_dictionary_would(numbers: list[int]) -> None:
+def test_repetitions_are_counted_like_in_a_dictionary(numbers: list[int]) -> None:
     repeats, counts = _Repeats(), dict[int, int]()
     for number in numbers:
         count = counts.get(number, -1) + 1

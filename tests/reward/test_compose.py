@@ -1,4 +1,4 @@
-"""What signals come to: sums, products, ranges, failure, silence and the safety gate."""
+"""Rewards from signals: sums, products, ranges, failures, missing signals and the safety flag."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_in_a_product_a_signal_of_one_or_a_weight_of_zero_changes_nothing(
 
 
 @given(number, st.floats(-10, 0), st.floats(0.1, 10))
-def test_clipping_to_the_range_happens_once_and_is_counted(value: float, low: float, high: float) -> None:
+def test_a_reward_is_clipped_to_the_range_and_marked(value: float, low: float, high: float) -> None:
     rewards = Rewards.from_settings(reward={"x": 1.0}, range=(low, high))
     outcome = rewards.outcome({"x": value}, age_s=0.0)
     assert outcome.reward == min(max(value, low), high)
@@ -93,12 +93,12 @@ def test_a_missing_required_signal_is_pending_and_later_censored() -> None:
     assert late == Outcome(status="rewarded", reward=0.5), "a late signal counts all the same"
 
 
-def test_silence_is_worth_what_on_censored_says() -> None:
+def test_a_missing_signal_has_the_reward_of_on_censored() -> None:
     rewards = Rewards.from_settings(reward={"solved": 1.0}, on_censored=-0.25, reward_after_s=1.0)
     assert rewards.outcome({}, age_s=2.0) == Outcome(status="censored", reward=-0.25)
 
 
-def test_signals_that_are_not_required_count_when_they_are_there() -> None:
+def test_optional_signals_count_if_they_are_present() -> None:
     rewards = Rewards.from_settings(reward={"solved": 1.0, "bonus": 0.5}, required=["solved"], range=(-2, 2))
     assert rewarded(rewards, solved=1.0) == 1.0
     assert rewarded(rewards, solved=1.0, bonus=1.0) == 1.5
@@ -112,14 +112,14 @@ def test_with_nothing_required_the_first_signal_that_counts_settles() -> None:
     assert rewarded(rewards, bonus=1.0) == 0.5
 
 
-def test_a_required_signal_may_count_nothing() -> None:
+def test_a_required_signal_may_have_no_weight() -> None:
     rewards = Rewards.from_settings(reward={"solved": 1.0}, required=["solved", "reviewed"])
     assert rewards.outcome({"solved": 1.0}, age_s=0.0).status == "pending"
     assert rewarded(rewards, solved=1.0, reviewed=0.0) == 1.0
 
 
 @pytest.mark.parametrize(("on_failure", "worth"), [(None, -1.0), (-0.5, -0.5), ("exclude", None)])
-def test_a_failed_call_is_worth_what_on_failure_says(on_failure: Any, worth: float | None) -> None:
+def test_a_failed_call_has_the_reward_of_on_failure(on_failure: Any, worth: float | None) -> None:
     rewards = Rewards.from_settings(reward={"solved": 1.0}, on_failure=on_failure)
     assert rewards.outcome({"failed": 1.0}, age_s=0.0) == Outcome(status="failed", reward=worth)
     assert rewards.outcome({"failed": 1.0, "solved": 1.0}, age_s=0.0).status == "failed"
@@ -127,19 +127,19 @@ def test_a_failed_call_is_worth_what_on_failure_says(on_failure: Any, worth: flo
 
 
 @given(st.floats(1, 5), st.floats(0.01, 1))
-def test_a_flagged_reply_can_never_be_positive_whatever_its_stars(stars: float, flag: float) -> None:
+def test_a_flagged_reply_never_gets_a_positive_reward(stars: float, flag: float) -> None:
     rewards = Rewards.from_settings(reward={"rating": "stars"})
     assert rewards.outcome({"rating": stars, "safety_flag": flag}, age_s=0.0).reward == -1.0
     assert rewards.outcome({"rating": stars, "safety_flag": 0.0}, age_s=0.0).reward == (stars - 3) / 2
 
 
-def test_a_flag_settles_at_once_and_a_failure_outranks_it() -> None:
+def test_a_flag_settles_at_once_and_a_failure_takes_precedence() -> None:
     rewards = Rewards.from_settings(reward={"rating": "stars"}, range=(-2, 2))
     assert rewards.outcome({"safety_flag": 1.0}, age_s=0.0) == Outcome(status="rewarded", reward=-2.0)
     assert rewards.outcome({"safety_flag": 1.0, "failed": 1.0}, age_s=0.0).status == "failed"
 
 
-def test_many_outcomes_come_in_their_order() -> None:
+def test_many_outcomes_are_returned_in_order() -> None:
     rewards = Rewards.from_settings(reward={"x": 1.0})
     rows = [({"x": i / 10}, 0.0, None) for i in range(10)]
     assert [outcome.reward for outcome in rewards.outcomes(rows)] == [i / 10 for i in range(10)]
@@ -155,7 +155,7 @@ def test_parts_add_up_to_the_reward_and_multiply_to_the_product() -> None:
     assert math.prod(multiplied.parts(signals).values()) == pytest.approx(rewarded(multiplied, **signals))
 
 
-def test_what_is_not_finite_is_an_error_and_not_a_clipped_reward() -> None:
+def test_a_reward_that_is_not_finite_is_an_error_and_is_not_clipped() -> None:
     rewards = Rewards.from_settings(reward={"x": 1.0})
     for value in (math.nan, math.inf, -math.inf):
         with pytest.raises(InvalidInput) as caught:
@@ -188,7 +188,7 @@ def test_the_version_changes_with_every_part_of_the_definition() -> None:
     assert len(set(versions)) == len(versions)
 
 
-def test_the_version_does_not_change_with_how_the_same_thing_is_written() -> None:
+def test_equal_definitions_have_the_same_version() -> None:
     plain = Rewards.from_settings(reward={"solved": 1})
     assert plain.version == Rewards.from_settings(reward={"solved": Term(weight=1.0)}).version
     assert (
@@ -227,7 +227,7 @@ def test_the_version_is_the_same_in_another_process() -> None:
         ({"reward": "no such thing"}, '"module:function"'),
     ],
 )
-def test_an_impossible_definition_says_what_was_expected(change: dict[str, Any], says: str) -> None:
+def test_an_invalid_definition_is_reported_with_the_expected_value(change: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidSettings) as caught:
         Rewards.from_settings(**{"reward": {"solved": 1.0}, **change})
     assert says in str(caught.value)

@@ -1,4 +1,4 @@
-"""A user's own reward function: found, versioned by its source, and wrapped in clear errors."""
+"""Custom reward functions: loaded, versioned by their source, with clear errors."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def decision() -> Decision:
     )
 
 
-def test_a_function_of_the_project_gets_decision_and_signals(tmp_path: Path) -> None:
+def test_a_function_of_the_project_receives_decision_and_signals(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     rewards = load(tmp_path)
     assert rewards.outcome({"quality": 1.0}, age_s=0.0).reward == 0.5
     assert rewards.outcome({"quality": 1.0}, age_s=0.0, decision=decision()).reward == 0.25
 
 
-def test_without_required_signals_the_first_one_settles_and_with_them_all_must_be_there(tmp_path: Path) -> None:
+def test_the_first_signal_settles_unless_signals_are_required(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     assert load(tmp_path).outcome({}, age_s=0.0).status == "pending"
     rewards = load(tmp_path, required=["quality", "reviewed"])
@@ -57,7 +57,7 @@ def test_without_required_signals_the_first_one_settles_and_with_them_all_must_b
     assert rewards.outcome({"quality": 1.0, "reviewed": 1.0}, age_s=0.0).status == "rewarded"
 
 
-def test_what_a_function_returns_is_clipped_to_the_range(tmp_path: Path) -> None:
+def test_the_result_of_a_function_is_clipped_to_the_range(tmp_path: Path) -> None:
     write(tmp_path, "def score(decision, signals):\n    return 7\n")
     outcome = load(tmp_path).outcome({"x": 1.0}, age_s=0.0)
     assert (outcome.reward, outcome.clipped) == (1.0, True)
@@ -74,14 +74,14 @@ def test_the_version_follows_the_source(tmp_path: Path) -> None:
     assert changed.outcome({"quality": 1.0}, age_s=0.0).reward == 0.25
 
 
-def test_two_projects_may_both_have_a_file_of_one_name(tmp_path: Path) -> None:
+def test_two_projects_may_have_files_of_the_same_name(tmp_path: Path) -> None:
     write(tmp_path / "one", GOOD)
     write(tmp_path / "two", "def score(decision, signals):\n    return -1.0\n")
     assert load(tmp_path / "one").outcome({"quality": 1.0}, age_s=0.0).reward == 0.5
     assert load(tmp_path / "two").outcome({"quality": 1.0}, age_s=0.0).reward == -1.0
 
 
-def test_a_function_in_a_package_may_import_its_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_in_a_package_may_import_sibling_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "", "judging_package/__init__.py")
     write(tmp_path, "HALF = 0.5\n", "judging_package/numbers.py")
     write(
@@ -98,14 +98,14 @@ def test_a_function_in_a_package_may_import_its_neighbours(tmp_path: Path, monke
         del sys.modules[name]
 
 
-def test_a_package_that_is_hidden_by_another_of_its_name_is_refused(tmp_path: Path) -> None:
+def test_a_package_that_is_shadowed_by_another_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "", "json/__init__.py")
     write(tmp_path, GOOD, "json/decoder.py")
     with pytest.raises(InvalidSettings, match="loaded already"):
         load(tmp_path, "json.decoder:score")
 
 
-def test_a_function_may_come_from_what_is_installed() -> None:
+def test_a_function_may_come_from_an_installed_package() -> None:
     rewards = Rewards.from_settings(reward="headway.reward.presets:reward_v1", range=(-2, 2))
     assert rewards.outcome({"timeout": 1.0}, age_s=0.0).reward == -1.0
 
@@ -120,7 +120,7 @@ def test_a_function_may_come_from_what_is_installed() -> None:
         ("return '0.5'", "returned '0.5'"),
     ],
 )
-def test_a_function_that_fails_is_named_with_the_decision(tmp_path: Path, body: str, says: str) -> None:
+def test_a_failing_function_is_reported_with_the_decision(tmp_path: Path, body: str, says: str) -> None:
     write(tmp_path, f"def score(decision, signals):\n    {body}\n")
     with pytest.raises(InvalidInput) as caught:
         load(tmp_path).outcome({"x": 1.0}, age_s=0.0, decision=decision())
@@ -149,7 +149,9 @@ def test_a_function_cannot_change_the_signals(tmp_path: Path) -> None:
         ("sys:exit", GOOD, "no source file"),
     ],
 )
-def test_a_function_that_cannot_be_loaded_says_why(tmp_path: Path, name: str, source: str, says: str) -> None:
+def test_a_function_that_cannot_be_loaded_is_reported_with_the_reason(
+    tmp_path: Path, name: str, source: str, says: str
+) -> None:
     write(tmp_path, source)
     with pytest.raises(InvalidSettings) as caught:
         load(tmp_path, name)
@@ -158,6 +160,6 @@ def test_a_function_that_cannot_be_loaded_says_why(tmp_path: Path, name: str, so
 
 
 @pytest.mark.parametrize("name", ["a:b:c", "a.:b", ":b", "a:", "../x:y", "a:b\n"])
-def test_what_does_not_name_a_function_is_no_reward(name: str) -> None:
+def test_an_invalid_function_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidSettings):
         Rewards.from_settings(reward=name)

@@ -42,7 +42,7 @@ def test_the_table_has_twenty_different_cases() -> None:
 
 
 @pytest.mark.parametrize(("row", "expected"), TABLE)
-def test_reward_v1_is_what_the_rules_come_to(row: tuple[float | None, ...], expected: float) -> None:
+def test_reward_v1_equals_the_rules_computed_by_hand(row: tuple[float | None, ...], expected: float) -> None:
     rewards = Rewards.from_settings(reward="reward_v1", range=PRESET_RANGE)
     assert rewards.outcome(signals(row), age_s=1.0).reward == pytest.approx(expected, abs=1e-12)
 

@@ -33,7 +33,7 @@ def means(agreed: Agreed[int]) -> np.ndarray:
     return np.array([agreed.items[item].mean for item in sorted(agreed.items)])
 
 
-def test_it_knows_quality_better_than_the_mean_and_its_intervals_cover_what_they_say() -> None:
+def test_consensus_beats_the_mean_and_its_intervals_have_nominal_coverage() -> None:
     inside, better, panels = [], 0, 25
     for seed in range(panels):
         quality, rows = panel(seed)
@@ -47,7 +47,7 @@ def test_it_knows_quality_better_than_the_mean_and_its_intervals_cover_what_they
     assert 0.75 <= np.mean(inside) <= 0.85
 
 
-def test_a_reversed_rater_is_found_and_no_other_is_accused() -> None:
+def test_only_the_reversed_rater_is_detected_as_reversed() -> None:
     for seed in range(10):
         agreed = consensus(panel(seed)[1])
         assert agreed.raters["r0"].reversed > 0.99
@@ -55,7 +55,7 @@ def test_a_reversed_rater_is_found_and_no_other_is_accused() -> None:
         assert all(rater.reversed < 0.5 for name, rater in agreed.raters.items() if name != "r0")
 
 
-def test_without_a_reversed_rater_none_is_found() -> None:
+def test_without_a_reversed_rater_none_is_detected() -> None:
     for seed in range(10):
         assert all(rater.reversed < 0.5 for rater in consensus(panel(seed, reversed=0)[1]).raters.values())
 
@@ -99,32 +99,32 @@ def test_the_order_of_arrival_does_not_matter_to_the_last_bit() -> None:
     assert consensus(rows) == consensus(shuffled)
 
 
-def test_a_rating_that_is_withdrawn_leaves_nothing_behind() -> None:
+def test_a_withdrawn_rating_leaves_no_trace() -> None:
     _, rows = panel(5)
     without = rows[:40] + rows[41:]
     assert consensus(without) != consensus(rows)
     assert consensus([row for row in rows if row is not rows[40]]) == consensus(without)
 
 
-def test_nobody_rated_anything() -> None:
+def test_the_consensus_of_no_ratings_is_empty() -> None:
     agreed = consensus([])
     assert not agreed.items
     assert not agreed.raters
 
 
-def test_one_rater_is_taken_as_they_are() -> None:
+def test_the_ratings_of_a_single_rater_are_unchanged() -> None:
     agreed = consensus([Rating(item, "ann", float(item)) for item in range(5)])
     assert [agreed.items[item].mean for item in range(5)] == [0.0, 1.0, 2.0, 3.0, 4.0]
     assert all(item.variance == 0.0 and item.reliability == 1.0 for item in agreed.items.values())
     assert not agreed.compared
 
 
-def test_raters_who_all_say_the_same_agree() -> None:
+def test_raters_with_equal_ratings_agree() -> None:
     rows = [Rating(item, rater, 4.0) for item, rater in itertools.product(range(5), ("ann", "bob", "eve"))]
     assert {item.mean for item in consensus(rows).items.values()} == {4.0}
 
 
-def test_a_rater_who_always_says_the_same_tells_nothing() -> None:
+def test_a_rater_with_constant_ratings_is_not_informative() -> None:
     quality, rows = panel(6, reversed=0)
     bored = [*rows, *(Rating(item, "bored", 3.0) for item in range(len(quality)))]
     agreed = consensus(bored)
@@ -134,19 +134,19 @@ def test_a_rater_who_always_says_the_same_tells_nothing() -> None:
     np.testing.assert_allclose(means(agreed), means(consensus(rows)), atol=0.15)
 
 
-def test_two_raters_and_one_item() -> None:
+def test_two_raters_can_rate_a_single_item() -> None:
     agreed = consensus([Rating(1, "ann", 2.0), Rating(1, "bob", 4.0)])
     assert agreed.items[1].mean == pytest.approx(3.0)
     assert agreed.items[1].variance > 0.0
 
 
-def test_scale_and_place_of_the_ratings_do_not_matter() -> None:
+def test_the_consensus_follows_shifts_and_scales_of_the_ratings() -> None:
     _, rows = panel(7)
     moved = [Rating(row.item, row.rater, 1000.0 + 0.001 * row.value) for row in rows]
     np.testing.assert_allclose(means(consensus(moved)), 1000.0 + 0.001 * means(consensus(rows)), rtol=1e-9)
 
 
-def test_rare_raters_of_a_crowd_are_taken_as_one() -> None:
+def test_rare_raters_of_a_large_group_are_treated_as_one() -> None:
     rng = np.random.default_rng(8)
     rows = [Rating(item, f"r{rng.integers(230)}", float(rng.normal())) for item in range(250) for _ in range(3)]
     agreed = consensus(rows)
@@ -165,7 +165,7 @@ def test_more_ratings_of_an_item_make_it_more_certain() -> None:
         some.tuples(some.integers(0, 6), some.sampled_from("abcd"), some.integers(1, 5)), min_size=1, max_size=40
     )
 )
-def test_whatever_is_rated_the_answer_is_finite_and_within_reason(given_ratings: list[tuple[int, str, int]]) -> None:
+def test_the_consensus_is_always_finite_and_near_the_ratings(given_ratings: list[tuple[int, str, int]]) -> None:
     agreed = consensus([Rating(item, rater, float(value)) for item, rater, value in given_ratings])
     for quality in agreed.items.values():
         assert 0.0 <= quality.mean <= 6.0

@@ -1,4 +1,4 @@
-"""One signal: its transform, its bounds, and what is refused at the door."""
+"""One signal: its transform, its bounds, and the values that are refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_stars_run_from_minus_one_to_one() -> None:
     assert [apply(term("stars"), stars) for stars in (1, 2, 3, 4, 5)] == [-1.0, -0.5, 0.0, 0.5, 1.0]
 
 
-def test_thumbs_are_as_they_are_and_raters_may_disagree() -> None:
+def test_thumbs_are_unchanged_and_their_mean_may_be_between() -> None:
     assert [apply(term("thumbs"), value) for value in (-1.0, 1.0, 0.2)] == [-1.0, 1.0, 0.2]
 
 
@@ -73,7 +73,7 @@ def test_a_term_is_read_from_a_weight_a_name_or_a_table() -> None:
         ({"low": 2, "high": 1}, "low below high"),
     ],
 )
-def test_an_impossible_term_says_what_was_expected(value: Any, says: str) -> None:
+def test_an_invalid_term_is_reported_with_the_expected_value(value: Any, says: str) -> None:
     with pytest.raises(ValueError, match=re.escape(says)):
         term(value)
 
@@ -98,7 +98,7 @@ def test_an_impossible_term_says_what_was_expected(value: Any, says: str) -> Non
         ("x" * 65, 1.0, "is not a signal name"),
     ],
 )
-def test_a_signal_that_cannot_be_is_refused_at_the_door(name: str, value: Any, says: str) -> None:
+def test_an_invalid_signal_is_refused(name: str, value: Any, says: str) -> None:
     rewards = Rewards.from_settings(reward={"rating": "stars", "liked": "thumbs", "tokens": "log1p"})
     with pytest.raises(InvalidInput) as caught:
         rewards.check(name, value)
@@ -107,7 +107,7 @@ def test_a_signal_that_cannot_be_is_refused_at_the_door(name: str, value: Any, s
     assert caught.value.hint
 
 
-def test_a_signal_that_can_be_comes_back_as_a_float() -> None:
+def test_a_valid_signal_is_returned_as_a_float() -> None:
     rewards = Rewards.from_settings(reward={"rating": "stars", "liked": "thumbs", "tokens": "log1p"})
     for name, value in (("rating", 5), ("rating", 3.5), ("liked", -1), ("tokens", 0), ("cost_usd", -3.25)):
         assert rewards.check(name, value) == value
