@@ -41,7 +41,7 @@ GOOD = json.dumps(INTERACTION).encode()
         (GOOD + b'\n{"prompt": "' + b"x" * 1_000_001 + b'", "response": "b"}\n', "line 2: prompt has 1,000,001"),
         ("\ufeff[]".encode("utf-16"), "line 1: the file is UTF-16"),
         (b"not json at all", "line 1: .* is not JSON"),
-        (b"", "in no format|nothing"),
+        (b"", "not recognised|nothing"),
     ],
 )
 def test_a_broken_file_is_a_clear_error_with_its_line(

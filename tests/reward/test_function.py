@@ -101,7 +101,7 @@ def test_a_function_in_a_package_may_import_sibling_modules(tmp_path: Path, monk
 def test_a_package_that_is_shadowed_by_another_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "", "json/__init__.py")
     write(tmp_path, GOOD, "json/decoder.py")
-    with pytest.raises(InvalidSettings, match="loaded already"):
+    with pytest.raises(InvalidSettings, match="already loaded"):
         load(tmp_path, "json.decoder:score")
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from headway.reward.raters import OTHERS, Agreed, Rating, consensus
-from headway.reward.raters_model import _expect, _pairs, _Ratings, _Ways
+from headway.reward.raters_model import _expect, _pairs, _Parameters, _Ratings
 
 Ratings = list[Rating[int]]
 
@@ -66,7 +66,7 @@ def test_the_e_step_is_the_posterior_of_the_whole_linear_system() -> None:
     item[:7], rater[:3] = np.arange(7), np.arange(3)
     value = rng.standard_normal(30)
     ratings = _Ratings(item, rater, value, 7, 3, *_pairs(item))
-    ways = _Ways(
+    parameters = _Parameters(
         scale=np.array([1.2, -0.7, 0.9]),
         noise=np.array([0.3, 0.5, 1.1]),
         spread=0.8,
@@ -74,16 +74,16 @@ def test_the_e_step_is_the_posterior_of_the_whole_linear_system() -> None:
         scale_spread=0.1,
         sign=np.ones(3),
     )
-    posterior = _expect(ratings, ways)
+    posterior = _expect(ratings, parameters)
     # Every unknown written out: μ, three biases, seven items.
     design = np.zeros((30, 11))
     design[:, 0] = 1.0
     design[np.arange(30), 1 + rater] = 1.0
-    design[np.arange(30), 4 + item] = ways.scale[rater]
-    precision = design.T @ (design / ways.noise[rater][:, None])
+    design[np.arange(30), 4 + item] = parameters.scale[rater]
+    precision = design.T @ (design / parameters.noise[rater][:, None])
     precision += np.diag([1e-6, *[1 / 0.4] * 3, *[1 / 0.8] * 7])
     covariance = np.linalg.inv(precision)
-    best = covariance @ (design.T @ (value / ways.noise[rater]))
+    best = covariance @ (design.T @ (value / parameters.noise[rater]))
     assert posterior.mean == pytest.approx(best[0])
     np.testing.assert_allclose(posterior.bias, best[1:4])
     np.testing.assert_allclose(posterior.u, best[4:])
