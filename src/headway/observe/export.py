@@ -12,42 +12,33 @@ are exported), policies and the ledger.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
-import os
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from headway.nouns.errors import Conflict, InvalidInput, MissingExtra, Unavailable
+from headway.nouns.errors import Conflict, Unavailable
 from headway.nouns.ids import id_bytes
 from headway.nouns.protocols import Progress
 from headway.nouns.records import SOURCES, Decision, Source
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.details import as_text, having_details
 from headway.observe.details import read as read_details
+from headway.observe.export_files import FORMATS, GROUP_BYTES, FormatWriter, Record, Write, replacing, writing
 from headway.observe.query import Query
-from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, dumps, microseconds
+from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, microseconds
 
 __all__ = ["FORMATS", "ExportFilter", "FormatWriter", "Write", "export", "records"]
 
-FORMATS = ("jsonl", "parquet", "csv")
 MANIFEST_FORMAT = 1
 _PAGE = 1000
-_GROUP_ROWS, _GROUP_BYTES = 20_000, 8_000_000  # limits of a Parquet row group, whichever is reached first
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
-Record = dict[str, Any]
 _Outcome = tuple[str, float | None, bool, float, str | None]  # status, reward, clipped, weight, reward version
 _NOTHING: _Outcome = ("pending", None, False, 1.0, None)
-Write = Callable[[Sequence[Record]], None]
-FormatWriter = Callable[[IO[str], Database, Counter[str]], Write]  # of a format that a kit adds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +85,7 @@ def export(
     tally = _Tally()
     left_out: Counter[str] = Counter()
     try:
-        with _replacing(path) as scratch, _writing(scratch, format, writer, database, left_out) as write:
+        with replacing(path) as scratch, writing(scratch, format, writer, database, left_out) as write:
             for page in _pages(records(database, query, wanted, details=writer is None)):
                 write(page)
                 tally.add(page)
@@ -116,7 +107,7 @@ def export(
             "exported_at": _time(now),
             "headway": version,
         }
-        with _replacing(path.with_name(f"{path.name}.manifest.json")) as scratch:
+        with replacing(path.with_name(f"{path.name}.manifest.json")) as scratch:
             scratch.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", "utf-8")
     except OSError as error:
         raise Unavailable(
@@ -285,122 +276,11 @@ def _pages(rows: Iterable[Record]) -> Iterator[list[Record]]:
     for row in rows:
         page.append(row)
         size += sum(len(text) for by_name in row["details"].values() for text in by_name.values())
-        if len(page) == _PAGE or size > _GROUP_BYTES:
+        if len(page) == _PAGE or size > GROUP_BYTES:
             yield page
             page, size = [], 0
     if page:
         yield page
-
-
-# -- writing
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that replaces it if the block succeeds, and is deleted if it fails."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}-", dir=path.parent)  # mode 0600
-    os.close(handle)
-    scratch = Path(name)
-    try:
-        yield scratch
-        with scratch.open("rb") as file:
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
-@contextmanager
-def _writing(
-    path: Path, format: str, writer: FormatWriter | None, database: Database, left_out: Counter[str]
-) -> Iterator[Write]:
-    if format == "parquet":
-        with _parquet(path) as write:
-            yield write
-    elif writer is not None:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            yield writer(file, database, left_out)
-    elif format in ("jsonl", "csv"):
-        with path.open("w", encoding="utf-8", newline="") as file:
-            yield _jsonl(file) if format == "jsonl" else _csv(file)
-    else:
-        raise InvalidInput(f"The format is {format!r}, expected one of {', '.join(FORMATS)}.", code="bad_format")
-
-
-def _jsonl(file: IO[str]) -> Write:
-    def write(page: Sequence[Record]) -> None:
-        file.writelines(f"{dumps(record)}\n" for record in page)
-
-    return write
-
-
-def _csv(file: IO[str]) -> Write:
-    rows = csv.writer(file)
-    rows.writerow(_COLUMNS)
-
-    def write(page: Sequence[Record]) -> None:
-        rows.writerows([_cell(record[name]) for name in _COLUMNS] for record in page)
-
-    return write
-
-
-def _cell(value: object) -> object:
-    """A CSV cell: numbers unchanged, structures as JSON, and no text that a spreadsheet would run as a formula."""
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    text = value if isinstance(value, str) else dumps(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-@contextmanager
-def _parquet(path: Path) -> Iterator[Write]:
-    try:
-        import pyarrow as arrow
-        from pyarrow import parquet
-    except ModuleNotFoundError:
-        raise MissingExtra("Writing Parquet", "pyarrow", "parquet") from None
-    text, real = arrow.string(), arrow.float64()
-    signal = arrow.struct([(name, real if name == "value" else text) for name in _SIGNAL])
-    special: Mapping[str, Any] = {
-        "step": arrow.int64(),
-        "probabilities": arrow.list_(real),
-        "propensity": real,
-        "reward": real,
-        "weight": real,
-        "clipped": arrow.bool_(),
-        "seed": arrow.uint64(),
-        "state_seq": arrow.int64(),
-        "signals": arrow.list_(signal),
-        "episode_signals": arrow.list_(signal),
-    }
-    schema = arrow.schema([(name, special.get(name, text)) for name in _COLUMNS])
-    with parquet.ParquetWriter(path, schema, compression="zstd") as file:
-        waiting: list[Any] = []
-
-        def flush() -> None:
-            if waiting:
-                file.write_table(arrow.concat_tables(waiting))
-                waiting.clear()
-
-        def write(page: Sequence[Record]) -> None:
-            rows = [
-                record | {name: dumps(record[name]) for name in ("state", "candidates", "details")} for record in page
-            ]
-            waiting.append(arrow.Table.from_pylist(rows, schema=schema))
-            if sum(map(len, waiting)) >= _GROUP_ROWS or sum(table.nbytes for table in waiting) >= _GROUP_BYTES:
-                flush()
-
-        yield write
-        flush()
-
-
-_SIGNAL = ("name", "value", "label", "rater", "key", "at")
-_COLUMNS = (
-    "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",
-    "propensity", "policy", "policy_hash", "config_hash", "encoder", "exploration", "seed", "source", "draw",
-    "assigned", "state_seq", "key", "status", "reward", "clipped", "weight", "reward_version", "signals",
-    "episode_signals", "details",
-)  # fmt: skip
 
 
 def _sha256(path: Path) -> str:

@@ -1,0 +1,134 @@
+"""The files that an export writes: JSON lines, CSV, Parquet, or the format of a kit."""
+
+from __future__ import annotations
+
+import csv
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from headway.nouns.errors import InvalidInput, MissingExtra
+from headway.observe.database import Database
+from headway.observe.rows import dumps
+
+__all__ = ["FORMATS", "GROUP_BYTES", "FormatWriter", "Record", "Write", "replacing", "writing"]
+
+FORMATS = ("jsonl", "parquet", "csv")
+_GROUP_ROWS, GROUP_BYTES = 20_000, 8_000_000  # limits of a Parquet row group, whichever is reached first
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+Record = dict[str, Any]
+Write = Callable[[Sequence[Record]], None]
+FormatWriter = Callable[[IO[str], Database, Counter[str]], Write]  # of a format that a kit adds
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that replaces it if the block succeeds, and is deleted if it fails."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}-", dir=path.parent)  # mode 0600
+    os.close(handle)
+    scratch = Path(name)
+    try:
+        yield scratch
+        with scratch.open("rb") as file:
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(
+    path: Path, format: str, writer: FormatWriter | None, database: Database, left_out: Counter[str]
+) -> Iterator[Write]:
+    if format == "parquet":
+        with _parquet(path) as write:
+            yield write
+    elif writer is not None:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield writer(file, database, left_out)
+    elif format in ("jsonl", "csv"):
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield _jsonl(file) if format == "jsonl" else _csv(file)
+    else:
+        raise InvalidInput(f"The format is {format!r}, expected one of {', '.join(FORMATS)}.", code="bad_format")
+
+
+def _jsonl(file: IO[str]) -> Write:
+    def write(page: Sequence[Record]) -> None:
+        file.writelines(f"{dumps(record)}\n" for record in page)
+
+    return write
+
+
+def _csv(file: IO[str]) -> Write:
+    rows = csv.writer(file)
+    rows.writerow(_COLUMNS)
+
+    def write(page: Sequence[Record]) -> None:
+        rows.writerows([_cell(record[name]) for name in _COLUMNS] for record in page)
+
+    return write
+
+
+def _cell(value: object) -> object:
+    """A CSV cell: numbers unchanged, structures as JSON, and no text that a spreadsheet would run as a formula."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    text = value if isinstance(value, str) else dumps(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Write]:
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ModuleNotFoundError:
+        raise MissingExtra("Writing Parquet", "pyarrow", "parquet") from None
+    text, real = arrow.string(), arrow.float64()
+    signal = arrow.struct([(name, real if name == "value" else text) for name in _SIGNAL])
+    special: Mapping[str, Any] = {
+        "step": arrow.int64(),
+        "probabilities": arrow.list_(real),
+        "propensity": real,
+        "reward": real,
+        "weight": real,
+        "clipped": arrow.bool_(),
+        "seed": arrow.uint64(),
+        "state_seq": arrow.int64(),
+        "signals": arrow.list_(signal),
+        "episode_signals": arrow.list_(signal),
+    }
+    schema = arrow.schema([(name, special.get(name, text)) for name in _COLUMNS])
+    with parquet.ParquetWriter(path, schema, compression="zstd") as file:
+        waiting: list[Any] = []
+
+        def flush() -> None:
+            if waiting:
+                file.write_table(arrow.concat_tables(waiting))
+                waiting.clear()
+
+        def write(page: Sequence[Record]) -> None:
+            rows = [
+                record | {name: dumps(record[name]) for name in ("state", "candidates", "details")} for record in page
+            ]
+            waiting.append(arrow.Table.from_pylist(rows, schema=schema))
+            if sum(map(len, waiting)) >= _GROUP_ROWS or sum(table.nbytes for table in waiting) >= GROUP_BYTES:
+                flush()
+
+        yield write
+        flush()
+
+
+_SIGNAL = ("name", "value", "label", "rater", "key", "at")
+_COLUMNS = (
+    "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",
+    "propensity", "policy", "policy_hash", "config_hash", "encoder", "exploration", "seed", "source", "draw",
+    "assigned", "state_seq", "key", "status", "reward", "clipped", "weight", "reward_version", "signals",
+    "episode_signals", "details",
+)  # fmt: skip
