@@ -51,7 +51,7 @@ def figures(
 ) -> dict[str, float]:
     """Rows per second, single and in hundreds, ours and the peer's; empty if no server can be started."""
     try:
-        from tests.postgres import NotThere, Server
+        from tests.postgres import Server, ServerUnavailable
     except ImportError:
         return {}
     measured: dict[str, float] = {}
@@ -66,7 +66,7 @@ def figures(
             counts = _four(server)
             measured["postgres_four_writers_rows_per_s"] = sum(counts) / 4.0
             measured["postgres_four_writers_least_share"] = min(counts) / sum(counts)
-    except NotThere:
+    except ServerUnavailable:
         return {}
     return measured
 
