@@ -221,14 +221,14 @@ def _leaks(project: Project) -> Iterator[Finding]:
 
 def _encoders(settings: Settings, kits: Catalogue) -> Iterator[Finding]:
     """Encoders that need a model, a package or a key: loaded as they will be at the first decision that reads text."""
-    from dataclasses import asdict, is_dataclass
+    from msgspec.structs import asdict
 
     from headway.encode import encoder
 
     for name, task in settings.tasks.items():
         if task.encoder == "hashing":
             continue
-        spec = asdict(task.encoder) if is_dataclass(task.encoder) else task.encoder
+        spec = task.encoder if isinstance(task.encoder, str) else asdict(task.encoder)
         try:
             found = encoder(spec, find=kits.encoder, models=settings.cache, keys=settings.keys)
             getattr(found, "load", bool)()

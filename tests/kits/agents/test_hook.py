@@ -68,7 +68,7 @@ SHAPES: list[tuple[dict[str, Any], dict[str, float]]] = [
 
 
 @pytest.mark.parametrize(("body", "signals"), SHAPES, ids=lambda value: json.dumps(value)[:60])
-def test_a_hook_says(body: dict[str, Any], signals: dict[str, float]) -> None:
+def test_a_hook_becomes_signals(body: dict[str, Any], signals: dict[str, float]) -> None:
     assert read(body).signals == pytest.approx(signals)
 
 
@@ -84,12 +84,12 @@ WORDS = ["tests", "tests_passed", "change", "signals", "tool_input", "tool_respo
 
 @settings(max_examples=50)
 @given(body=some.dictionaries(some.sampled_from([*WORDS, "command", "exit_code"]), anything))
-def test_whatever_a_hook_says_is_read_or_refused(body: dict[str, Any]) -> None:
+def test_any_hook_is_read_or_refused(body: dict[str, Any]) -> None:
     try:
         signals = read(body).signals
     except InvalidInput:
         return
-    assert all(isinstance(each, float) for each in signals.values())
+    assert all(isinstance(signal, float) for signal in signals.values())
 
 
 # -- the command
@@ -154,7 +154,7 @@ def test_a_decision_can_be_named_or_be_the_latest(decided: tuple[Path, str], hoo
     found = json.loads(done.stdout)
     assert (found["id"], found["signals"], found["new"]) == (pick, {"change_kept": 1.0}, 1)
     with headway.open(folder, environ={}) as project:
-        assert {each.name for each in project.query.signals(pick)} == {"tests_passed", "change_kept"}
+        assert {signal.name for signal in project.query.signals(pick)} == {"tests_passed", "change_kept"}
 
 
 @pytest.mark.parametrize(
@@ -183,13 +183,13 @@ def test_an_agent_is_never_disturbed(
     assert hook(folder, said, *options, "--strict").returncode == 1
 
 
-def test_without_a_project_nothing_is_made(tmp_path: Path, hook: Callable[..., Hook]) -> None:
+def test_without_a_project_nothing_is_created(tmp_path: Path, hook: Callable[..., Hook]) -> None:
     done = hook(tmp_path, {"tests_passed": True, "session_id": "abc"}, "--task", "route")
     assert done.returncode == 0
     assert "There is no project" in done.stderr
     assert not (tmp_path / ".headway").exists()
 
 
-def test_an_event_that_says_nothing_is_silent(tmp_path: Path, hook: Callable[..., Hook]) -> None:
+def test_an_event_without_signals_prints_nothing(tmp_path: Path, hook: Callable[..., Hook]) -> None:
     done = hook(tmp_path, ran("ls"), "--task", "route", "--strict")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

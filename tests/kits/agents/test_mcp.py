@@ -47,7 +47,7 @@ async def refused(client: Client, tool: str, **values: Any) -> str:
     return str(getattr(part, "text", ""))
 
 
-def test_an_agent_decides_signals_and_looks(tmp_path: Path) -> None:
+def test_an_agent_decides_signals_and_explains(tmp_path: Path) -> None:
     async def work(client: Client) -> None:
         listed = (await client.list_tools()).tools
         assert {each.name for each in listed} == TOOLS
@@ -67,7 +67,7 @@ def test_an_agent_decides_signals_and_looks(tmp_path: Path) -> None:
     talk(tmp_path, work)
     with headway.open(tmp_path, environ={}) as project:
         (stored,) = project.query.latest("route", 10)
-        assert {(each.name, each.rater) for each in project.query.signals(stored.id)} == {("reward", "mcp")}
+        assert {(signal.name, signal.rater) for signal in project.query.signals(stored.id)} == {("reward", "mcp")}
 
 
 def test_an_agent_ranks_and_scores_with_what_was_learned(tmp_path: Path) -> None:
@@ -80,14 +80,14 @@ def test_an_agent_ranks_and_scores_with_what_was_learned(tmp_path: Path) -> None
 
     async def work(client: Client) -> None:
         rows = (await told(client, "rank", task="route", candidates=["bad", "good"], text="ask"))["ranking"]
-        assert [each["name"] for each in rows] == ["good", "bad"]
+        assert [row["name"] for row in rows] == ["good", "bad"]
         one = await told(client, "score", task="route", candidate="good", text="ask")
         assert one["predicted"] == pytest.approx(rows[0]["predicted"])
 
     talk(tmp_path, work)
 
 
-def test_errors_reach_the_agent_and_it_can_be_kept_from_judging_itself(tmp_path: Path) -> None:
+def test_errors_reach_the_agent_and_the_signal_tool_can_be_omitted(tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text('[tasks.route]\nactions = ["small", "large"]\n')
 
     async def work(client: Client) -> None:
@@ -95,7 +95,7 @@ def test_errors_reach_the_agent_and_it_can_be_kept_from_judging_itself(tmp_path:
         assert "unknown_task" in said
         assert "Did you mean 'route'?" in said
         assert "no_prediction" in await refused(client, "rank", task="route")
-        assert {each.name for each in (await client.list_tools()).tools} == TOOLS - {"signal"}
+        assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS - {"signal"}
         assert "signal" in await refused(client, "signal", id="dec_" + "0" * 32, signals={"reward": 1.0})
 
     talk(tmp_path, work, "--no-signal")

@@ -25,7 +25,7 @@ def test_the_demo_learns_proves_promotes_and_draws_from_an_empty_folder(empty: P
     assert "bandit@" in process("status", cwd=empty).out
 
 
-def test_the_truth_that_it_tells_is_the_worlds(empty: Path) -> None:
+def test_the_true_values_are_those_of_the_world(empty: Path) -> None:
     found = headway("demo", "--out", empty, "--n", "1000", "--seed", "3", "--json").json
     world = two_arms()
     assert found["truth"]["always small"] == world.constant("small")

@@ -28,7 +28,7 @@ from headway.nouns.errors import InvalidInput, UnknownName
 from headway.nouns.kit import catalogue, load
 
 
-def test_the_same_seed_gives_the_same_asks_and_a_longer_sample_begins_with_a_shorter_one() -> None:
+def test_the_same_seed_gives_the_same_prompts_and_a_longer_sample_begins_with_the_shorter_one() -> None:
     first = list(headway.sample("route", n=200, seed=7))
     assert first == list(headway.sample("route", n=200, seed=7))
     assert first[:50] == list(headway.sample("route", n=50, seed=7))
@@ -70,7 +70,7 @@ def test_prompts_read_like_prompts_and_hardly_repeat() -> None:
         assert 20 < len(text) < 300
 
 
-def test_an_outcome_is_solved_minus_cost_and_asking_twice_gives_the_same() -> None:
+def test_an_outcome_is_solved_minus_cost_and_never_changes() -> None:
     for ask in headway.sample("route", n=500, seed=2):
         assert ask.outcome("small") in (1.0 - SMALL.cost, 0.0 - SMALL.cost)
         assert ask.outcome("large") in (1.0 - LARGE.cost, 0.0 - LARGE.cost)
@@ -112,7 +112,7 @@ def test_sampled_means_agree_with_exact_values(world: RoutingWorld) -> None:
     assert abs(statistics.fmean(best) - world.optimum()) < 5 * statistics.stdev(best) / math.sqrt(len(best))
 
 
-def test_the_value_of_a_policy_is_free_of_the_luck_of_outcomes() -> None:
+def test_the_value_of_a_policy_has_no_outcome_noise() -> None:
     world = two_arms()
     asks = list(world.sample(3000, seed=5))
     even = value(asks, lambda ask: {"small": 0.5, "large": 0.5})
@@ -183,7 +183,7 @@ def test_a_world_needs_different_arms_with_possible_costs() -> None:
         RoutingWorld((RoutingArm(name="gold", skill=1, slope=1, cost=2),))
 
 
-def test_worlds_go_by_name() -> None:
+def test_worlds_are_found_by_name() -> None:
     samples = catalogue().all("samples")
     assert set(samples) == {"route", "route-wide", "escalation", "escalation-priced"}
     assert load(samples["route"])() == two_arms()

@@ -24,7 +24,7 @@ def test_the_demos_settings_are_good_and_mark_everything(tmp_path):
     assert (tmp_path / "headway.toml").read_text("utf-8") == SETTINGS
 
 
-def test_the_demo_keeps_out_of_a_real_project(tmp_path):
+def test_the_demo_refuses_a_real_project(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "headway.toml").write_text(AUTO, "utf-8")
     with headway.open(tmp_path / "other", environ={}) as project:
@@ -36,7 +36,7 @@ def test_the_demo_keeps_out_of_a_real_project(tmp_path):
     assert not (tmp_path / "other" / "headway.toml").exists()
 
 
-def test_the_demo_keeps_out_of_a_shared_store(tmp_path, monkeypatch):
+def test_the_demo_refuses_a_shared_store(tmp_path, monkeypatch):
     monkeypatch.setenv("HEADWAY_STORE_URL", "postgresql://127.0.0.1:9/shared")
     with pytest.raises(Conflict) as error:
         prepare(tmp_path / "new")
@@ -44,13 +44,13 @@ def test_the_demo_keeps_out_of_a_shared_store(tmp_path, monkeypatch):
     assert not (tmp_path / "new" / "headway.toml").exists()
 
 
-def test_in_a_synthetic_store_nothing_can_pass_for_real(tmp_path):
+def test_in_a_synthetic_store_everything_is_marked_synthetic(tmp_path):
     prepare(tmp_path)
     with headway.open(tmp_path, environ={}) as project:
         picks = [project.decide("route", "x", source=source) for source in ("real", "imported")]
         picks.append(project.decide("route", "x"))
         picks.append(project.record("route", "x", ["small", "large"], action="small", propensity=0.5))
-        assert {each.source for each in picks} == {"synthetic"}
+        assert {pick.source for pick in picks} == {"synthetic"}
 
 
 def test_the_planted_candidate_is_harmful_and_the_gate_refuses_it(tmp_path, watching):
@@ -86,7 +86,7 @@ def test_a_client_cannot_say_that_the_demos_traffic_is_real(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(700)
-def test_the_story_is_told_within_ten_minutes(tmp_path: Path):
+def test_the_story_ends_within_ten_minutes(tmp_path: Path):
     begun, end = time.monotonic(), time.monotonic() + 600
     with up(tmp_path, "--demo", "--port", "0") as running:
         running.ready()
@@ -106,7 +106,7 @@ def test_the_story_is_told_within_ten_minutes(tmp_path: Path):
     with headway.open(tmp_path, environ={}) as project:
         for task in ("route", "draft"):
             assert set(project.query.counts(task).by_source) == {"synthetic"}
-        (planted,) = [each.policy for each in project.ledger.entries("route") if each.why == PLANTED]
-        live = [each for each in project.ledger.entries("route") if each.kind == "promote"]
+        (planted,) = [entry.policy for entry in project.ledger.entries("route") if entry.why == PLANTED]
+        live = [entry for entry in project.ledger.entries("route") if entry.kind == "promote"]
         assert planted not in [each.policy for each in live]
         assert live[-1].policy_hash == project.servings.of(project.settings.task("route")).digest

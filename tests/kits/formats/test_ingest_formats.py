@@ -90,7 +90,7 @@ def test_a_buffer_holds_two_shapes_in_one_file(write: Write) -> None:
 def test_what_jfl_mined_itself_stays_mined(write: Write) -> None:
     (row,) = records(write([{**ROUND, "metadata": {"source": "mined", "mine_source": "journal:x"}}]))
     assert row.source == "mined"
-    assert {each.rater for each in row.signals} == {"mined:journal:x"}
+    assert {signal.rater for signal in row.signals} == {"mined:journal:x"}
 
 
 def test_the_real_buffer_is_read_whole(shared_data: Path) -> None:
@@ -106,7 +106,9 @@ def test_the_real_journals_and_events_give_weak_labels_only(shared_data: Path) -
         assert detect(path).weak
         rows = records(path)
         assert len(rows) == count
-        assert all(row.source == "mined" and each.rater.startswith("mined:") for row in rows for each in row.signals)
+        assert all(
+            row.source == "mined" and signal.rater.startswith("mined:") for row in rows for signal in row.signals
+        )
 
 
 def test_a_journal_says_whether_its_label_was_measured(write: Write) -> None:
@@ -124,15 +126,15 @@ def test_a_journal_says_whether_its_label_was_measured(write: Write) -> None:
     assert isinstance(inferred, Record)
     assert isinstance(measured, Record)
     assert isinstance(left, Skipped)
-    assert [(each.value, each.rater) for each in inferred.signals] == [(0.015, "mined:inferred")]
-    assert [(each.value, each.rater) for each in measured.signals] == [(-0.25, "mined:measured")]
+    assert [(signal.value, signal.rater) for signal in inferred.signals] == [(0.015, "mined:inferred")]
+    assert [(signal.value, signal.rater) for signal in measured.signals] == [(-0.25, "mined:measured")]
 
 
 def event(kind: str, second: int, **data: Any) -> dict[str, Any]:
     return {"type": kind, "source": "x", "data": data, "id": f"{kind}-{second}", "ts": f"2026-03-10T02:00:{second:02}Z"}
 
 
-def test_flows_are_told_apart_by_what_set_them_off(write: Write) -> None:
+def test_flows_are_distinguished_by_their_trigger(write: Write) -> None:
     path = write(
         [
             event("flow:triggered", 1, flow_name="merge", trigger_event_id="a", trigger_event_type="eval:scored"),
@@ -148,7 +150,7 @@ def test_flows_are_told_apart_by_what_set_them_off(write: Write) -> None:
     assert [each.line for each in found if isinstance(each, Skipped)] == [3, 4]
 
 
-def test_events_with_numbers_in_words_are_read(write: Write) -> None:
+def test_events_with_numbers_as_text_are_read(write: Write) -> None:
     path = write(
         [event("eval:scored", 1, baseline="0.85", composite="0.92", delta="0.07", improved="true", branch="b")]
     )
@@ -176,9 +178,9 @@ def routed(task: str, model: str, *, session: str = "s1", **more: Any) -> dict[s
     }  # fmt: skip
 
 
-def test_a_step_tells_how_the_decision_before_it_went(write: Write) -> None:
+def test_a_step_is_the_outcome_of_the_decision_before_it(write: Write) -> None:
     (row,) = records(write([routed("t", "f"), step("t", "f", 0.5)]))
-    assert [each.name for each in row.candidates] == ["p", "f"]
+    assert [candidate.name for candidate in row.candidates] == ["p", "f"]
     assert row.action == "f"
     assert row.labels() == {"trajectory_reward": 0.5, "terminal": 1.0}
 
@@ -206,12 +208,12 @@ def test_a_later_success_is_not_credited_to_an_earlier_failure(write: Write) -> 
     assert [(row.action, row.labels()["verification_passed"]) for row in rows] == [("p", 0.0), ("f", 1.0)]
 
 
-def test_candidates_are_what_the_row_says_and_never_todays_configuration(write: Write) -> None:
+def test_candidates_come_from_the_row_and_never_from_the_current_configuration(write: Write) -> None:
     alone, named = records(
         write([step("a", "old-model", 0.5), {**routed("b", "x"), "task_id": "b"}, step("b", "x", 0.1)])
     )
-    assert [each.name for each in alone.candidates] == ["old-model"]
-    assert [each.name for each in named.candidates] == ["p", "f", "x"]
+    assert [candidate.name for candidate in alone.candidates] == ["old-model"]
+    assert [candidate.name for candidate in named.candidates] == ["p", "f", "x"]
 
 
 def test_outcomes_in_a_state_become_signals(write: Write) -> None:
@@ -241,7 +243,7 @@ def test_a_routing_row_keeps_its_source_and_both_models(write: Write) -> None:
     assert detect(path).name == "sage-routing"
     made_up, real = records(path)
     assert (made_up.source, real.source) == ("synthetic", "imported")
-    assert [each.name for each in made_up.candidates] == ["p", "f"]
+    assert [candidate.name for candidate in made_up.candidates] == ["p", "f"]
     assert made_up.state == {"task_complexity_score": 0.3, "primary_failure_count": 2}
     assert made_up.labels()["reward"] == 1.05
 
@@ -346,7 +348,7 @@ def test_experiences_know_their_propensity_and_form_episodes(write: Write) -> No
     assert (wrong.line, wrong.field) == (2, "log_prob")
 
 
-def test_a_table_must_say_something_about_propensities(tmp_path: Path) -> None:
+def test_a_table_must_map_propensities_or_declare_them_unknown(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("question,model,score\nWhy?,small,0.5\n", "utf-8")
     columns = {"text": "question", "action": "model", "reward": "score"}
@@ -364,7 +366,7 @@ def test_a_table_with_propensities_needs_to_know_what_could_be_chosen(tmp_path: 
     alone, impossible = [
         each for each in read(path, FORMATS["columns"], Options(**options)) if isinstance(each, Problem)
     ]
-    assert "only 'small' is known to have been possible" in alone.message
+    assert "'small' is the only known candidate" in alone.message
     assert (impossible.line, impossible.field) == (3, "p (propensity)")
     found = list(read(path, FORMATS["columns"], Options(candidates=("small", "large"), **options)))
     assert isinstance(found[0], Record)
@@ -375,7 +377,7 @@ def test_a_table_with_propensities_needs_to_know_what_could_be_chosen(tmp_path: 
 def test_a_mistyped_mapping_is_an_error_before_anything_is_read(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("a,b\n1,2\n", "utf-8")
-    with pytest.raises(InvalidInput, match="not one of our names") as error:
+    with pytest.raises(InvalidInput, match="is not a known name") as error:
         records(path, "columns", columns={"acton": "a"})
     assert "action" in error.value.hint
 
@@ -412,13 +414,13 @@ def test_parquet_is_read_row_by_row(tmp_path: Path) -> None:
     assert "Parquet" in problem(path, "columns").message
 
 
-def test_a_format_by_a_wrong_name_is_told_the_right_one() -> None:
+def test_an_unknown_format_gets_a_suggestion() -> None:
     with pytest.raises(UnknownName) as error:
         catalogue().format("jfl-bufer")
     assert "jfl-buffer" in error.value.hint
 
 
-def test_a_file_in_no_known_format_names_its_fields(write: Write) -> None:
+def test_an_unrecognised_file_is_an_error_that_lists_its_fields(write: Write) -> None:
     with pytest.raises(InvalidInput, match="a, b") as error:
         detect(write([{"a": 1, "b": 2}]))
     assert error.value.code == "unknown_format"

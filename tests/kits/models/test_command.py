@@ -87,7 +87,7 @@ def test_a_folder_is_added_listed_found_and_removed(cache: Path, tmp_path: Path)
     assert "There is no model in" in headway("models", "list").out
 
 
-def test_damage_is_listed_with_the_way_out(cache: Path, tmp_path: Path) -> None:
+def test_damage_is_listed_with_the_command_that_repairs_it(cache: Path, tmp_path: Path) -> None:
     headway("models", "add", hugging_face(tmp_path / "folder"), "--name", "mine")
     (cache / "models" / "mine" / "model.safetensors").write_bytes(b"WEIGHTS")
     for words in (("models", "list"), ("models", "list", "--check")):
@@ -111,7 +111,7 @@ def test_damage_is_listed_with_the_way_out(cache: Path, tmp_path: Path) -> None:
         (("add", "minilm", "--name", "x"), "bad_model_name", "folders and hub names"),
     ],
 )
-def test_what_cannot_be_done_says_what_can(cache: Path, words: tuple[str, ...], code: str, hint: str) -> None:
+def test_invalid_commands_have_hints(cache: Path, words: tuple[str, ...], code: str, hint: str) -> None:
     error = headway("models", *words, "--json").error
     assert error["code"] == code
     assert hint in error["hint"]
@@ -138,7 +138,7 @@ def test_no_hub_is_a_clear_error(cache: Path, tmp_path: Path) -> None:
     assert headway("models", "list", "--json").json["models"] == []
 
 
-def test_the_doctor_looks_at_models_and_encoders(cache: Path, tmp_path: Path) -> None:
+def test_the_doctor_checks_models_and_encoders(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text(
         '[tasks.route]\nencoder = "minilm"\n'
         '[tasks.mail]\nencoder = { url = "http://127.0.0.1:9/v1", model = "m", key_env = "EMBED_KEY" }\n'

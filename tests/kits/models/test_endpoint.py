@@ -114,7 +114,7 @@ def test_texts_are_sent_in_batches_and_come_back_in_order(server: Embeddings, pa
     asks.close()
 
 
-def test_a_busy_server_is_asked_again_with_growing_pauses(
+def test_a_busy_server_is_retried_with_growing_pauses(
     server: Embeddings, pauses: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     server.odd = [
@@ -132,7 +132,7 @@ def test_a_busy_server_is_asked_again_with_growing_pauses(
     asks.close()
 
 
-def test_a_server_that_stays_away_is_an_error_and_not_a_vector(server: Embeddings, pauses: list[float]) -> None:
+def test_an_unreachable_server_is_an_error_and_not_a_vector(server: Embeddings, pauses: list[float]) -> None:
     server.odd = [(500, {}, b"oops")] * 9
     asks = made(server, pauses)
     with pytest.raises(Unavailable, match="5 tries: it answered 500") as caught:
@@ -145,7 +145,7 @@ def test_a_server_that_stays_away_is_an_error_and_not_a_vector(server: Embedding
     nobody.close()
 
 
-def test_who_asks_does_not_wait_for_ever(server: Embeddings, pauses: list[float]) -> None:
+def test_a_caller_does_not_wait_forever(server: Embeddings, pauses: list[float]) -> None:
     server.odd = [(429, {"retry-after": "15"}, b"{}")] * 9
     asks = made(server, pauses, timeout_s=5.0)
     with pytest.raises(Unavailable, match=r"1 tries: it is busy \(429\)"):
@@ -170,7 +170,7 @@ def test_who_asks_does_not_wait_for_ever(server: Embeddings, pauses: list[float]
         ((200, {}, json.dumps({"data": [{"index": 3, "embedding": [1.0] * 1536}]}).encode()), "encoder_answer", "3"),
     ],
 )
-def test_an_answer_that_is_none_is_a_clear_error(
+def test_an_invalid_answer_is_a_clear_error(
     server: Embeddings, pauses: list[float], odd: tuple[int, dict[str, str], bytes], code: str, says: str
 ) -> None:
     server.odd = [odd]
@@ -183,7 +183,7 @@ def test_an_answer_that_is_none_is_a_clear_error(
     asks.close()
 
 
-def test_doubled_rows_are_refused(server: Embeddings, pauses: list[float]) -> None:
+def test_duplicate_rows_are_refused(server: Embeddings, pauses: list[float]) -> None:
     row = {"index": 0, "embedding": [1.0] * 1536}
     server.odd = [(200, {}, json.dumps({"data": [row, row]}).encode())]
     asks = made(server, pauses)
@@ -192,7 +192,7 @@ def test_doubled_rows_are_refused(server: Embeddings, pauses: list[float]) -> No
     asks.close()
 
 
-def test_a_text_is_asked_for_once_per_project(tmp_path: Path) -> None:
+def test_a_text_is_encoded_once_per_project(tmp_path: Path) -> None:
     with serving(width=8) as server:
         spec = {"url": server.url, "model": "m", "width": 8}
         for _ in range(2):  # two processes, one after the other
@@ -218,7 +218,7 @@ def test_the_version_names_address_model_and_width() -> None:
         EndpointEncoder("http://a/v1", "text-embedding-3-small", width=512),
     ]
     assert version == EndpointEncoder("http://a/v1", "text-embedding-3-small").version
-    assert len({version, *(each.version for each in others)}) == 4
+    assert len({version, *(other.version for other in others)}) == 4
 
 
 def test_a_key_that_is_not_set_is_named_when_it_is_needed() -> None:

@@ -62,7 +62,7 @@ def test_any_text_is_a_text(text: Any) -> None:
     assert np.array_equal(found[4], text.encode(["long " * 254])[0]), "254 words and two marks are read, and no more"
 
 
-def test_the_files_are_the_same_whoever_makes_them(text: Any, model_cache: Path) -> None:
+def test_every_build_gives_the_same_files(text: Any, model_cache: Path) -> None:
     """The version names one exact model: its bytes are known."""
     model = next(each for each in models.installed(model_cache) if each.name == "minilm")
     assert text.version == "minilm-1-w384"
@@ -70,7 +70,7 @@ def test_the_files_are_the_same_whoever_makes_them(text: Any, model_cache: Path)
     assert model.bytes < 24_000_000
 
 
-def test_a_missing_model_names_the_command_and_nothing_stands_in(tmp_path: Path) -> None:
+def test_a_missing_model_names_the_command_and_has_no_substitute(tmp_path: Path) -> None:
     asks: Any = encoder("minilm", models=tmp_path)
     assert (asks.version, asks.width) == ("minilm-1-w384", 384)
     for call in (asks.load, lambda: asks.encode(["hello"])):
@@ -161,7 +161,7 @@ def test_int8_ranks_a_thousand_texts_as_float32_does(
         texts = sorted({json.loads(line)["question"] for line in file})
     texts = [texts[at] for at in np.random.default_rng(7).permutation(len(texts))[:1000]]
     tokenizer = Tokenizer.from_file(str(model_cache / "models" / "minilm" / "tokenizer.json"))
-    ids = [tokenizer.encode(each).ids for each in texts]
+    ids = [tokenizer.encode(text).ids for text in texts]
     exact = minilm._run(minilm.build(load_file(members / "model.safetensors"), None), ids)
     agree = minilm.ranks_agree(text.encode(texts), exact)
     assert agree >= 0.99, agree

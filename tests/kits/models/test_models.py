@@ -195,7 +195,7 @@ def test_a_download_that_breaks_off_is_resumed(
     assert ranges[1] == "bytes=2000-", "the second request goes on where the first broke off"
 
 
-def test_what_pip_says_is_repeated_without_a_password() -> None:
+def test_pips_message_is_shown_without_a_password() -> None:
     wheel = Wheel("x", "1", "0", 1)
     error = wheels._failed(wheel, ["ERROR: no route to https://me:hunter2@index.example.com/simple"])
     assert "hunter2" not in str(error)
@@ -248,7 +248,7 @@ def test_a_byte_that_flips_without_a_trace_is_found_by_a_full_check(
     assert models.verify(model) == "weights.bin does not match its hash"
 
 
-def test_damage_that_cannot_be_repaired_says_both(
+def test_damage_that_cannot_be_repaired_reports_both_errors(
     known: dict[str, models.Recipe], model: models.Model, cache: Path, tmp_path: Path
 ) -> None:
     (model.folder / "weights.bin").unlink()
@@ -271,7 +271,7 @@ def test_a_cache_that_cannot_be_written_still_gives_its_models(
 # -- several at once, kills, full disks
 
 
-def test_several_processes_at_once_make_it_once(known: dict[str, models.Recipe], tmp_path: Path) -> None:
+def test_several_processes_build_a_model_once(known: dict[str, models.Recipe], tmp_path: Path) -> None:
     running = [start(tmp_path) for _ in range(3)]
     assert [each.wait(100) for each in running] == [0, 0, 0]
     lines = (tmp_path / "log").read_text().splitlines()
@@ -280,7 +280,7 @@ def test_several_processes_at_once_make_it_once(known: dict[str, models.Recipe],
     assert set(lines) <= {"made", "added", "Another process is changing the model 'tiny'; waiting for it."}
 
 
-def test_who_has_to_wait_says_so(known: dict[str, models.Recipe], cache: Path) -> None:
+def test_a_waiting_process_reports_that_it_waits(known: dict[str, models.Recipe], cache: Path) -> None:
     said: list[str] = []
     with store.locked("tiny", cache):
         script = (
@@ -366,7 +366,7 @@ def test_a_folder_is_copied_without_its_pickles_and_used_by_name_or_path(cache: 
     ("missing", "says"),
     [("config.json", "no config.json"), ("tokenizer.json", "no tokenizer.json"), ("model.safetensors", "pickled")],
 )
-def test_a_folder_that_is_no_model_is_refused(cache: Path, tmp_path: Path, missing: str, says: str) -> None:
+def test_a_folder_that_is_not_a_model_is_refused(cache: Path, tmp_path: Path, missing: str, says: str) -> None:
     folder = hugging_face(tmp_path / "folder")
     (folder / missing).unlink()
     with pytest.raises(InvalidInput, match=says):

@@ -51,7 +51,7 @@ def test_every_type_is_read_as_the_reference_reads_it(tmp_path: Path, kind: str)
         content.tensor("other")
 
 
-def test_a_file_that_ends_early_or_is_no_gguf_is_damaged(tmp_path: Path) -> None:
+def test_a_truncated_or_foreign_gguf_file_is_damaged(tmp_path: Path) -> None:
     reference = pytest.importorskip("gguf")
     written(tmp_path / "x.gguf", (5, 96), reference.GGMLQuantizationType.Q4_1)
     whole = (tmp_path / "x.gguf").read_bytes()
@@ -82,7 +82,9 @@ def test_the_folder_has_what_transformers_looks_for(model_cache: Path) -> None:
     text = "<|im_start|>user\nIt's 2026, été 日本語\t👍<|im_end|>\n"
     coded = tokenizer.encode(text)
     assert tokenizer.decode(coded.ids, skip_special_tokens=False) == text
-    assert [each for each in coded.tokens if each.isdigit()] == ["2", "0", "2", "6"], "digits are tokens of their own"
+    assert [token for token in coded.tokens if token.isdigit()] == ["2", "0", "2", "6"], (
+        "digits are tokens of their own"
+    )
     assert coded.ids[0] == 1
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     assert "add_generation_prompt" in settings["chat_template"]

@@ -66,11 +66,11 @@ class Proxy:
 
     def signals(self, identifier: str) -> dict[str, float]:
         with self.open() as project:
-            return {each.name: each.value or 0.0 for each in project.query.signals(identifier, live=True)}
+            return {signal.name: signal.value or 0.0 for signal in project.query.signals(identifier, live=True)}
 
     def labels(self, identifier: str) -> dict[str, str]:
         with self.open() as project:
-            return {each.name: each.label for each in project.query.signals(identifier) if each.label}
+            return {signal.name: signal.label for signal in project.query.signals(identifier) if signal.label}
 
     def outcome(self, identifier: str) -> str:
         with self.open() as project:

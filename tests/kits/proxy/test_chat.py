@@ -30,7 +30,7 @@ def test_the_completions_id_is_the_decisions_id(served: Proxy, upstream: Upstrea
         "propensity": decision.propensity,
     }
     assert decision.situation.text == "Good morning"
-    assert [each.name for each in decision.candidates] == ["small", "large"]
+    assert [candidate.name for candidate in decision.candidates] == ["small", "large"]
     assert decision.propensity == 0.5
     assert upstream.received[0].json["model"] == f"{decision.action}-model"
 
@@ -50,7 +50,7 @@ def test_a_request_reaches_the_upstream_with_its_own_bytes(served: Proxy, upstre
     assert odd in upstream.received[0].raw.decode()
 
 
-def test_what_is_said_to_headway_stays_here(served: Proxy, upstream: Upstream) -> None:
+def test_fields_for_headway_never_reach_the_upstream(served: Proxy, upstream: Upstream) -> None:
     asked = {"role": "coder", "state": {"task_complexity_score": 0.9, "kind": "fix"}}
     decision = served.decision(served.chat(headway=asked, temperature=0.5).json()["id"])
     assert "headway" not in upstream.received[0].json
@@ -74,7 +74,7 @@ def test_the_role_comes_from_header_body_or_metadata(
     assert served.decision(served.chat(headers, **body).json()["id"]).situation.role == role
 
 
-def test_the_state_counts_what_is_known_beforehand(served: Proxy) -> None:
+def test_the_state_has_counts_that_are_known_before_the_call(served: Proxy) -> None:
     messages = [
         {"role": "system", "content": "s" * 40},
         {"role": "user", "content": [{"type": "text", "text": "u" * 40}, {"type": "image_url", "image_url": {}}]},
@@ -111,26 +111,26 @@ def test_tokens_cost_and_latency_are_signals(served: Proxy) -> None:
 def test_a_stream_is_the_same_decision_in_pieces(served: Proxy, upstream: Upstream) -> None:
     answer = served.chat(stream=True)
     rows = events(answer.text)
-    chunks = [json.loads(each) for each in rows[:-1]]
+    chunks = [json.loads(row) for row in rows[:-1]]
     assert answer.headers["content-type"] == "text/event-stream"
     assert rows[-1] == "[DONE]"
-    assert {each["id"] for each in chunks} == {answer.headers["x-headway-decision"]}
-    assert "".join(each["choices"][0]["delta"].get("content") or "" for each in chunks) == "".join(WORDS)
-    assert [("headway" in each) for each in chunks] == [True] + [False] * (len(chunks) - 1)
+    assert {chunk["id"] for chunk in chunks} == {answer.headers["x-headway-decision"]}
+    assert "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks) == "".join(WORDS)
+    assert [("headway" in chunk) for chunk in chunks] == [True] + [False] * (len(chunks) - 1)
     found = served.signals(chunks[0]["id"])
     assert (found["prompt_tokens"], found["completion_tokens"]) == USAGE
     assert 0.0 < found["first_token_s"] <= found["latency_s"]
     assert upstream.received[0].json["stream_options"] == {"include_usage": True}
 
 
-def test_usage_is_shown_to_those_who_ask(served: Proxy, upstream: Upstream) -> None:
+def test_usage_is_shown_only_if_requested(served: Proxy, upstream: Upstream) -> None:
     hidden = served.chat(stream=True, stream_options={"other": 1})
     assert "prompt_tokens" not in hidden.text
     assert upstream.received[0].json["stream_options"] == {"other": 1, "include_usage": True}
     assert '"prompt_tokens"' in served.chat(stream=True, stream_options={"include_usage": True}).text
 
 
-def test_a_stream_is_not_held_back(proxy: Callable[..., Proxy], upstream: Upstream) -> None:
+def test_a_stream_is_not_buffered(proxy: Callable[..., Proxy], upstream: Upstream) -> None:
     running = proxy({"small": "gated"})
     with running.client.stream("POST", "/v1/chat/completions", json={**ASK, "stream": True}) as answer:
         pieces = answer.iter_text()
@@ -146,8 +146,8 @@ def test_a_stream_is_not_held_back(proxy: Callable[..., Proxy], upstream: Upstre
 def test_a_stream_that_comes_byte_by_byte_with_other_line_ends_is_the_same(proxy: Callable[..., Proxy]) -> None:
     running = proxy({"small": "in-pieces"})
     rows = events(running.chat(stream=True).text.replace("\r\n", "\n"))
-    chunks = [json.loads(each) for each in rows[:-1]]
-    assert "".join(each["choices"][0]["delta"].get("content") or "" for each in chunks) == "".join(WORDS)
+    chunks = [json.loads(row) for row in rows[:-1]]
+    assert "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks) == "".join(WORDS)
     assert running.outcome(chunks[0]["id"]) == "pending"
 
 
@@ -158,7 +158,7 @@ def test_a_stream_that_says_why_it_stopped_needs_no_done(proxy: Callable[..., Pr
     assert "failed" not in running.signals(answer.headers["x-headway-decision"])
 
 
-def test_a_cost_that_is_not_known_is_not_made_up(proxy: Callable[..., Proxy]) -> None:
+def test_an_unknown_cost_is_omitted(proxy: Callable[..., Proxy]) -> None:
     running = proxy({"small": "no-usage"})
     found = running.signals(running.chat().json()["id"])
     assert "cost_usd" not in found
@@ -198,7 +198,7 @@ def test_an_upstreams_own_name_goes_straight(served: Proxy, upstream: Upstream) 
         ({"headway": {"episode": ""}}, 422, "bad_body"),
     ],
 )
-def test_what_cannot_be_answered_says_so_in_openais_shape(
+def test_errors_have_openais_shape(
     served: Proxy, upstream: Upstream, more: dict[str, object], status: int, code: str
 ) -> None:
     answer = served.chat(**more)
@@ -210,7 +210,7 @@ def test_what_cannot_be_answered_says_so_in_openais_shape(
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{", b"\xff", b'{"model":' + b"[" * 100_000 + b"}", b'{"model":"x\\u0000"}'])
-def test_what_is_no_request_is_a_422(served: Proxy, upstream: Upstream, body: bytes) -> None:
+def test_an_invalid_request_is_a_422(served: Proxy, upstream: Upstream, body: bytes) -> None:
     answer = served.client.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 422
     assert upstream.received == []
@@ -219,7 +219,7 @@ def test_what_is_no_request_is_a_422(served: Proxy, upstream: Upstream, body: by
 def test_a_task_without_actions_chooses_among_all_upstreams(proxy: Callable[..., Proxy]) -> None:
     running = proxy({"small": "ok", "large": "ok"}, more="[tasks.other]\n[tasks.strings]\nactions = ['a', 'b']")
     decision = running.decision(running.chat(model="headway/other").json()["id"])
-    assert [each.name for each in decision.candidates] == ["large", "small"]
+    assert [candidate.name for candidate in decision.candidates] == ["large", "small"]
     refused = running.chat(model="headway/strings")
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "no_upstream")
     assert running.decisions("strings") == []

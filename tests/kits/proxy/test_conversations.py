@@ -125,7 +125,7 @@ def test_the_name_is_of_the_first_messages_alone() -> None:
     assert conversation_name("route", "", read(messages=[])) is None
 
 
-def test_tool_results_are_no_words_of_the_user() -> None:
+def test_tool_results_are_not_user_text() -> None:
     result = {"type": "tool_result", "tool_use_id": "1", "content": "42"}
     messages = [
         {"role": "user", "content": [{"type": "text", "text": "How many?"}]},
@@ -138,13 +138,13 @@ def test_tool_results_are_no_words_of_the_user() -> None:
     assert found.state["prompt_tokens_about"] == 4
 
 
-def test_of_a_very_long_text_both_ends_are_kept() -> None:
+def test_a_very_long_text_keeps_both_ends() -> None:
     found = read(messages=[{"role": "user", "content": "a" * 50_000 + "b" * 50_000}])
     assert found.shortened(str) == "a" * 10_000 + "\n…\n" + "b" * 10_000
     assert found.state["prompt_tokens_about"] == 25_000
 
 
-def test_a_secret_at_the_cut_goes_whole() -> None:
+def test_a_secret_at_the_cut_is_redacted_completely() -> None:
     secret = "sk-ant-api03-" + "Qw3rT7yU" * 11
     found = read(messages=[{"role": "user", "content": "a " * 4_990 + secret + " b" * 40_000}])
     kept = found.shortened(Redactor(("secrets",)))
@@ -174,7 +174,7 @@ anything = st.recursive(
 
 @settings(max_examples=30)
 @given(st.dictionaries(st.sampled_from(["messages", "input", "system", "tools", "stream", "max_tokens"]), anything))
-def test_whatever_a_body_holds_it_can_be_read(body: dict[str, Any]) -> None:
+def test_any_body_can_be_read(body: dict[str, Any]) -> None:
     raw = body_of(msgspec.json.encode(body))
     for found in (of_chat(raw), of_chat(raw, system="system"), of_input(raw)):
         assert isinstance(found.text, str)
@@ -182,5 +182,5 @@ def test_whatever_a_body_holds_it_can_be_read(body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("episode", ["a b", "é", "x" * 200])
-def test_an_episode_may_be_called_almost_anything(ways: Proxy, episode: str) -> None:
+def test_an_episode_may_have_almost_any_name(ways: Proxy, episode: str) -> None:
     assert chat(ways, "loose", headway={"episode": episode}).situation.episode == episode

@@ -38,7 +38,7 @@ def task(how: str) -> str:
         (NOBODY, "upstream_unreachable", 0),
     ],
 )
-def test_a_failed_upstream_is_written_down_and_another_one_answers(
+def test_a_failed_upstream_is_stored_and_another_one_answers(
     ways: Proxy, how: str, code: str, http_status: int
 ) -> None:
     running = ways
@@ -46,7 +46,7 @@ def test_a_failed_upstream_is_written_down_and_another_one_answers(
     first, second = running.decisions(task(how))
     assert (first.action, first.propensity) == (f"bad-{task(how)}", 1.0)
     assert (second.action, second.propensity) == ("good", 1.0)
-    assert [each.name for each in second.candidates] == ["good"]
+    assert [candidate.name for candidate in second.candidates] == ["good"]
     assert second.situation.state["primary_failure_count"] == 1
     assert first.situation.text == second.situation.text
     assert body["id"] == second.id
@@ -69,15 +69,15 @@ def test_each_attempts_propensity_is_exact_among_those_that_are_left(proxy: Call
     assert answer.status_code == 502
     assert answer.json()["error"]["code"] == "upstream_status"
     assert answer.headers["x-headway-decision"] == attempts[-1].id
-    assert [len(each.candidates) for each in attempts] == [4, 3, 2]  # three attempts are enough
-    assert [each.propensity for each in attempts] == pytest.approx([1 / 4, 1 / 3, 1 / 2], abs=1e-12)
-    tried = [each.action for each in attempts]
+    assert [len(attempt.candidates) for attempt in attempts] == [4, 3, 2]  # three attempts are enough
+    assert [attempt.propensity for attempt in attempts] == pytest.approx([1 / 4, 1 / 3, 1 / 2], abs=1e-12)
+    tried = [attempt.action for attempt in attempts]
     assert len(set(tried)) == 3
     for place, each in enumerate(attempts):
         assert {one.name for one in each.candidates} == {"a", "b", "c", "d"} - set(tried[:place])
         assert running.outcome(each.id) == "failed"
     with running.open() as project:
-        assert all(project.replay(each.id).exact for each in attempts)
+        assert all(project.replay(attempt.id).exact for attempt in attempts)
 
 
 def test_a_learned_distribution_is_conditional_too(proxy: Callable[..., Proxy]) -> None:
@@ -89,13 +89,13 @@ def test_a_learned_distribution_is_conditional_too(proxy: Callable[..., Proxy]) 
     for _ in range(3):
         running.chat()
     with running.open() as project:
-        for each in project.query.decisions("route"):
-            assert sum(each.probabilities) == pytest.approx(1.0)
-            assert each.propensity == each.probabilities[each.index]
+        for decision in project.query.decisions("route"):
+            assert sum(decision.probabilities) == pytest.approx(1.0)
+            assert decision.propensity == decision.probabilities[decision.index]
             again = project.servings.of(project.settings.task("route")).pipeline.act(
-                each.situation, each.candidates, each.seed
+                decision.situation, decision.candidates, decision.seed
             )
-            assert tuple(again.probabilities.tolist()) == each.probabilities
+            assert tuple(again.probabilities.tolist()) == decision.probabilities
 
 
 @pytest.mark.parametrize("how", ["bad-sse-first", "error-first", "empty", "huge"])
@@ -118,7 +118,7 @@ def test_a_stream_can_fail_over_until_its_first_event(ways: Proxy, how: str) -> 
         ("unfinished", "upstream_broken"),
     ],
 )
-def test_a_stream_that_breaks_says_so_and_is_not_tried_elsewhere(
+def test_a_broken_stream_reports_an_error_and_is_not_retried(
     ways: Proxy, upstream: Upstream, how: str, code: str
 ) -> None:
     running = ways
@@ -144,7 +144,7 @@ def test_a_request_that_is_at_fault_itself_is_passed_on_unchanged(ways: Proxy, u
     assert len(upstream.received) == 1
 
 
-def test_a_refusal_that_is_not_json_is_put_into_words(ways: Proxy) -> None:
+def test_a_refusal_that_is_not_json_gets_a_message(ways: Proxy) -> None:
     answer = ways.chat(model="headway/refuse-html")
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "refused_upstream")
 
@@ -156,11 +156,11 @@ def test_a_busy_upstream_is_a_429_that_says_when(ways: Proxy) -> None:
     assert answer.json()["error"]["type"] == "rate_limit_error"
 
 
-def test_a_failure_never_repeats_what_the_upstream_said(ways: Proxy) -> None:
+def test_an_error_never_repeats_the_upstreams_message(ways: Proxy) -> None:
     assert "secret" not in ways.chat(model="headway/only-status-500").text
 
 
-def test_on_failure_says_what_a_failed_call_is_worth(ways: Proxy) -> None:
+def test_on_failure_sets_the_reward_of_a_failed_call(ways: Proxy) -> None:
     ways.chat(model="headway/worth")
     with ways.open() as project:
         (decision,) = project.query.decisions("worth")

@@ -102,7 +102,7 @@ def test_a_client_that_does_not_read_slows_the_upstream_down(proxy: Callable[...
     assert upstream.gone.wait(10)
 
 
-def test_the_clients_secrets_stay_here(ways: Proxy, upstream: Upstream) -> None:
+def test_the_clients_secrets_are_not_forwarded(ways: Proxy, upstream: Upstream) -> None:
     secrets = {
         "authorization": "Bearer sk-mine",
         "x-api-key": "sk-mine",
@@ -119,7 +119,7 @@ def test_the_clients_secrets_stay_here(ways: Proxy, upstream: Upstream) -> None:
     assert "sk-mine" not in str(received)
 
 
-def test_the_upstreams_headers_stay_there(ways: Proxy, upstream: Upstream) -> None:
+def test_the_upstreams_headers_are_not_forwarded(ways: Proxy, upstream: Upstream) -> None:
     answer = ways.chat(model="headway/only-ok")
     assert answer.headers["x-request-id"] == "req_17"
     assert "x-evil" not in answer.headers
@@ -169,7 +169,7 @@ actions = ["locked"]
     assert upstream.received[2].headers["x-api-key"] == "sk-small"
     # Without its key an upstream is no candidate, and is refused by its own name.
     decision = running.decision(running.chat(model="headway/some").json()["id"])
-    assert [each.name for each in decision.candidates] == ["small"]
+    assert [candidate.name for candidate in decision.candidates] == ["small"]
     assert running.chat(model="headway/none").json()["error"]["code"] == "no_upstream"
     assert running.chat(model="locked").json()["error"]["code"] == "missing_key"
 
@@ -225,6 +225,6 @@ def test_a_body_over_the_limit_never_reaches_an_upstream(ways: Proxy, upstream: 
     assert upstream.received == []
 
 
-def test_the_words_come_through_after_all_that(ways: Proxy) -> None:
+def test_the_text_arrives_complete_after_all_failures(ways: Proxy) -> None:
     assert ways.chat(model="headway/only-ok").json()["choices"][0]["message"]["content"] == "".join(WORDS)
     assert "headway_upstream_calls 0" in ways.client.get("/metrics").text

@@ -71,8 +71,8 @@ def test_openai_chat(server: Proxy, client: openai.OpenAI) -> None:
 def test_openai_chat_streamed(server: Proxy, client: openai.OpenAI) -> None:
     with client.chat.completions.create(model="headway/route", messages=ASK, stream=True) as stream:
         chunks = list(stream)
-    assert "".join(each.choices[0].delta.content or "" for each in chunks) == TEXT
-    (identifier,) = {each.id for each in chunks}
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == TEXT
+    (identifier,) = {chunk.id for chunk in chunks}
     assert server.signals(identifier)["completion_tokens"] == USAGE[1]
     with client.chat.completions.stream(
         model="headway/route", messages=ASK, stream_options={"include_usage": True}

@@ -62,7 +62,7 @@ def run(folder: Path, toml: str, work: Any) -> Any:
 
 
 def named(exporter: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
-    return [each for each in exporter.get_finished_spans() if each.name == name]
+    return [get_finished_span for get_finished_span in exporter.get_finished_spans() if get_finished_span.name == name]
 
 
 def test_a_call_is_a_gen_ai_span_under_the_clients_trace(
@@ -102,7 +102,9 @@ def test_a_call_is_a_gen_ai_span_under_the_clients_trace(
     assert signal.attributes is not None
     assert signal.attributes["gen_ai.evaluation.score.value"] == 1.0
     assert signal.links[0].context == span.context
-    assert "Good morning" not in str([each.to_json() for each in exporter.get_finished_spans()])
+    assert "Good morning" not in str(
+        [get_finished_span.to_json() for get_finished_span in exporter.get_finished_spans()]
+    )
 
 
 def test_a_streamed_call_ends_its_span_with_the_stream(
@@ -140,7 +142,7 @@ def test_nothing_is_a_span_unless_settings_say_so(
     identifier = run(tmp_path, settings(upstream, {"small": "ok"}), work)
     assert exporter.get_finished_spans() == ()
     with headway.open(tmp_path, environ={}) as project:
-        (kept,) = [each for each in project.query.signals(identifier) if each.name == "traceparent"]
+        (kept,) = [signal for signal in project.query.signals(identifier) if signal.name == "traceparent"]
         decision = project.query.decision(identifier)
     assert (kept.label, kept.value) == (PARENT, 1.0)  # the trace is kept all the same
     assert "traceparent" not in decision.situation.state

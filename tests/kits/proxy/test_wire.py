@@ -58,7 +58,7 @@ def test_a_stream_has_the_decisions_id(ways: Proxy, path: str, body: dict[str, A
     assert {each["id"] for each in holding} == {identifier}
     assert all(each["headway"]["decision"] == identifier for each in holding)
     deltas = [row["delta"] for _, row in rows if row["type"].endswith("_delta") or row["type"].endswith(".delta")]
-    words = [each if isinstance(each, str) else each.get("text", "") for each in deltas]
+    words = [delta if isinstance(delta, str) else delta.get("text", "") for delta in deltas]
     assert "".join(words) == "".join(WORDS)
     signals = ways.signals(identifier)
     assert (signals["prompt_tokens"], signals["completion_tokens"]) == USAGE
@@ -115,7 +115,7 @@ def test_a_response_that_continues_another_goes_where_that_one_is(ways: Proxy, u
     second = post(ways, "responses", {"input": "Go on"}, "says-failed", previous_response_id=first["id"])
     found = second.json()
     decision = ways.decision(found["id"])
-    assert [each.name for each in decision.candidates] == ["good"]
+    assert [candidate.name for candidate in decision.candidates] == ["good"]
     assert decision.propensity == 1.0
     assert found["previous_response_id"] == first["id"]
     (received,) = upstream.received

@@ -76,9 +76,9 @@ class Upstream:
     def stop(self) -> None:
         async def stop() -> None:
             self._server.close()
-            for each in asyncio.all_tasks():
-                if each is not asyncio.current_task():
-                    each.cancel()
+            for all_task in asyncio.all_tasks():
+                if all_task is not asyncio.current_task():
+                    all_task.cancel()
             await asyncio.sleep(0)
             self._loop.stop()
 
@@ -144,8 +144,8 @@ class Upstream:
     ) -> bool:
         first, last = events[0].encode(), events[-1].encode()
         if how == "gated":
-            for each in events[:2]:
-                await _chunk(writer, each.encode())
+            for event in events[:2]:
+                await _chunk(writer, event.encode())
             assert self._go is not None
             await self._go.wait()
             events = events[2:]
@@ -162,8 +162,8 @@ class Upstream:
             self.gone.set()
             return False
         elif how == "never-closes":
-            for each in events:
-                await _chunk(writer, each.encode())
+            for event in events:
+                await _chunk(writer, event.encode())
             await reader.read()
             self.gone.set()
             return False
@@ -200,8 +200,8 @@ class Upstream:
             for byte in "".join(events).replace("\n", "\r\n").encode():
                 await _chunk(writer, bytes([byte]))
             events = []
-        for each in events:
-            await _chunk(writer, each.encode())
+        for event in events:
+            await _chunk(writer, event.encode())
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True

@@ -73,7 +73,7 @@ def test_a_missing_extra_names_the_command(empty: Path, model: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("words", [("--stream", "--n", 2), ("--system", "x"), ("--temperature", -1), ("--top-p", 0)])
-def test_what_makes_no_sense_is_a_usage_error(empty: Path, words: tuple[object, ...]) -> None:
+def test_contradictory_options_are_usage_errors(empty: Path, words: tuple[object, ...]) -> None:
     assert headway("-C", empty, "generate", "x", *words).code == 2
 
 

@@ -64,7 +64,7 @@ def test_score_is_a_plain_forward_in_a_ragged_batch_without_cache(model: Languag
         assert model.score(prompt, scored.tokens).logprobs == pytest.approx(scored.logprobs, abs=1e-4)
 
 
-def test_score_agrees_with_what_generating_said(llama: LanguageModel) -> None:
+def test_score_agrees_with_the_log_probabilities_of_generating(llama: LanguageModel) -> None:
     prompt = Prompt(turns=(Turn("user", "hello"),), max_tokens=30, seed=4)
     (made,) = llama.generate([prompt])
     assert llama.score(prompt, made.tokens).logprobs == pytest.approx(made.logprob_model, abs=1e-4)
@@ -97,7 +97,7 @@ def test_a_row_of_a_batch_is_the_same_prompt_alone(model: LanguageModel) -> None
 
 def test_rows_may_join_a_batch_that_runs(llama: LanguageModel) -> None:
     prompts = [Prompt(text=each, max_tokens=25 - 4 * at, seed=at) for at, each in enumerate(TEXTS)]
-    batch, requests, done = RunningBatch(llama), [llama.request(each) for each in prompts], {}
+    batch, requests, done = RunningBatch(llama), [llama.request(prompt) for prompt in prompts], {}
     waiting = list(requests)
     for step in range(200):
         if waiting and step % 3 == 0:
@@ -113,7 +113,7 @@ def test_rows_may_join_a_batch_that_runs(llama: LanguageModel) -> None:
 def test_a_prompt_may_be_read_in_pieces(model: LanguageModel) -> None:
     prompts = [Prompt(text=each, max_tokens=9, seed=at) for at, each in enumerate(TEXTS)]
     whole = model.generate(prompts)
-    batch, requests, done = RunningBatch(model, piece=16), [model.request(each) for each in prompts], {}
+    batch, requests, done = RunningBatch(model, piece=16), [model.request(prompt) for prompt in prompts], {}
     for each in requests:
         batch.add(each)
     while batch.busy:
@@ -126,7 +126,7 @@ def test_a_prompt_may_be_read_in_pieces(model: LanguageModel) -> None:
 
 def test_few_rows_at_a_time_give_the_same(llama: LanguageModel) -> None:
     prompts = [Prompt(text=each, max_tokens=9, seed=at) for at, each in enumerate(TEXTS)]
-    batch, requests, done, most = RunningBatch(llama, most_rows=2), [llama.request(each) for each in prompts], {}, 0
+    batch, requests, done, most = RunningBatch(llama, most_rows=2), [llama.request(prompt) for prompt in prompts], {}, 0
     for each in requests:
         batch.add(each)
     while batch.busy:
@@ -139,9 +139,9 @@ def test_few_rows_at_a_time_give_the_same(llama: LanguageModel) -> None:
         same(made, each)
 
 
-def test_a_cancelled_row_leaves_and_the_others_do_not_notice(llama: LanguageModel) -> None:
+def test_a_cancelled_row_leaves_and_the_others_are_unchanged(llama: LanguageModel) -> None:
     prompts = [Prompt(text=each, max_tokens=20, seed=at) for at, each in enumerate(TEXTS)]
-    batch, requests, done = RunningBatch(llama), [llama.request(each) for each in prompts], {}
+    batch, requests, done = RunningBatch(llama), [llama.request(prompt) for prompt in prompts], {}
     for each in requests:
         batch.add(each)
     for step in range(100):
@@ -160,12 +160,12 @@ def test_everything_may_be_cancelled_at_any_time(llama: LanguageModel) -> None:
     for moment in range(4):
         batch = RunningBatch(llama, piece=8)
         requests = [llama.request(Prompt(text=each, max_tokens=5)) for each in TEXTS]
-        for each in requests:
-            batch.add(each)
+        for request in requests:
+            batch.add(request)
         for _ in range(moment):
             batch.step()
-        for each in requests:
-            each.cancelled = True
+        for request in requests:
+            request.cancelled = True
         assert batch.step() == []
         assert not batch.busy
 
@@ -193,7 +193,7 @@ def test_the_lean_pass_gives_what_transformers_own_gives(llama: LanguageModel, m
         assert mine.logprob_model == pytest.approx(plain.logprob_model, abs=2e-5)
 
 
-def test_the_same_seed_says_the_same_and_another_something_else(llama: LanguageModel) -> None:
+def test_the_same_seed_gives_the_same_text_and_another_seed_another(llama: LanguageModel) -> None:
     prompt = Prompt(text="Once upon a time", max_tokens=30, seed=11)
     assert llama.generate([prompt]) == llama.generate([prompt])
     others = {llama.generate([Prompt(text="Once upon a time", max_tokens=30, seed=at)])[0].tokens for at in range(8)}

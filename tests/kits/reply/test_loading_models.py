@@ -77,7 +77,7 @@ def test_a_cpu_computes_in_float32_whatever_the_folder_holds(tiny: Path, tmp_pat
     folder = spoiled(tiny, tmp_path / "model")
     AutoModelForCausalLM.from_pretrained(tiny, dtype=torch.bfloat16).save_pretrained(folder)
     model = LanguageModel.load(folder, device="cpu")
-    assert {each.dtype for each in model.network.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in model.network.parameters()} == {torch.float32}
 
 
 def test_bfloat16_on_a_cpu_is_refused_before_it_kills() -> None:
@@ -87,14 +87,14 @@ def test_bfloat16_on_a_cpu_is_refused_before_it_kills() -> None:
 
 
 @pytest.mark.parametrize(("device", "dtype", "code"), [("gpu", "auto", "bad_device"), ("cpu", "int3", "bad_dtype")])
-def test_unknown_places_are_refused(device: str, dtype: str, code: str) -> None:
+def test_unknown_devices_and_formats_are_refused(device: str, dtype: str, code: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         where(device, dtype)
     assert caught.value.code == code
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has one")
-def test_a_device_that_is_not_there_is_said() -> None:
+def test_a_missing_device_is_a_clear_error() -> None:
     with pytest.raises(HeadwayError) as caught:
         where("cuda")
     assert caught.value.code == "no_device"

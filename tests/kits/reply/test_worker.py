@@ -85,7 +85,7 @@ def _module_worker_stays(project: Path) -> None:
     """Asks for the module's worker before the check for what a test leaves behind looks round."""
 
 
-def test_a_worker_says_what_the_model_says(project: Path, model: Path, here: LanguageModel) -> None:
+def test_a_worker_gives_the_same_text_as_the_model(project: Path, model: Path, here: LanguageModel) -> None:
     made = LanguageWorker(project, model).generate(PROMPTS)
     for mine, theirs in zip(made, here.generate(PROMPTS), strict=True):
         assert mine.text == theirs.text
@@ -100,7 +100,7 @@ def test_a_stream_adds_up_to_the_reply(project: Path, model: Path) -> None:
     deltas = list(worker.stream(prompt))
     (whole,) = worker.generate([prompt])
     assert deltas[-1].completion == whole
-    assert "".join(each.text for each in deltas) == whole.text
+    assert "".join(delta.text for delta in deltas) == whole.text
     assert len(deltas) > 10
 
 
@@ -122,12 +122,12 @@ def test_questions_of_several_threads_are_answered_together(project: Path, model
         found = list(threads.map(lambda each: worker.generate([each])[0], short))
         assert worker.health().running == 5, "whoever asked meanwhile has joined and left"
     assert [each.tokens for each in found] == [each.tokens for each in here.generate(short)]
-    for each in streams:
-        each.close()
+    for stream in streams:
+        stream.close()
     until(lambda: worker.health().running == 0, "the end of what nobody waits for")
 
 
-def test_a_question_that_is_taken_back_makes_no_more_tokens(project: Path, model: Path) -> None:
+def test_a_cancelled_question_generates_no_more_tokens(project: Path, model: Path) -> None:
     worker = LanguageWorker(project, model)
     before = worker.health().made
     stream = worker.stream(Prompt(text="x", max_tokens=LONG))
@@ -211,7 +211,7 @@ def test_only_its_user_can_reach_it(project: Path) -> None:
 
 @hypothesis.settings(max_examples=40, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
 @hypothesis.given(body=some.one_of(some.binary(max_size=64), some.just(b"\x91" * 5000)), honest=some.booleans())
-def test_nonsense_is_refused_and_the_worker_lives(project: Path, body: bytes, honest: bool) -> None:
+def test_invalid_bytes_are_refused_and_the_worker_survives(project: Path, body: bytes, honest: bool) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(socket_of(project)))
         connection.sendall((len(body).to_bytes(4, "big") if honest else b"\xff\xff\xff\xff") + body)
@@ -221,7 +221,7 @@ def test_nonsense_is_refused_and_the_worker_lives(project: Path, body: bytes, ho
     assert LanguageWorker(project, "x").health().pid == os.getpid()
 
 
-def test_a_long_path_is_no_obstacle(tmp_path: Path, model: Path) -> None:
+def test_a_long_path_works(tmp_path: Path, model: Path) -> None:
     folder = tmp_path / ("d" * 120) / "project"
     with working(folder):
         (made,) = LanguageWorker(folder, model).generate([Prompt(text="x", max_tokens=3)])
@@ -229,7 +229,7 @@ def test_a_long_path_is_no_obstacle(tmp_path: Path, model: Path) -> None:
         assert asyncio.run(AsyncLanguageWorker(folder, model).health()).pid == os.getpid()
 
 
-def test_a_model_that_nobody_asks_for_is_let_go_and_comes_back(tmp_path: Path, model: Path) -> None:
+def test_an_idle_model_is_unloaded_and_loaded_again(tmp_path: Path, model: Path) -> None:
     said: list[str] = []
     with working(tmp_path, idle_s=0.05, say=said.append):
         worker = LanguageWorker(tmp_path, model)
@@ -239,7 +239,7 @@ def test_a_model_that_nobody_asks_for_is_let_go_and_comes_back(tmp_path: Path, m
     assert sum("is loaded" in each for each in said) == 2
 
 
-def test_two_models_are_held_and_a_third_takes_the_place_of_the_oldest(tmp_path: Path, model: Path) -> None:
+def test_two_models_are_held_and_a_third_replaces_the_oldest(tmp_path: Path, model: Path) -> None:
     with working(tmp_path / "project"):
         for name in ("one", "two", "three"):
             shutil.copytree(model, tmp_path / name)
@@ -248,7 +248,7 @@ def test_two_models_are_held_and_a_third_takes_the_place_of_the_oldest(tmp_path:
     assert [Path(each.folder).name for each in held] == ["two", "three"]
 
 
-def test_stopping_tells_whoever_still_waits(tmp_path: Path, model: Path) -> None:
+def test_stopping_reports_an_error_to_waiting_clients(tmp_path: Path, model: Path) -> None:
     with working(tmp_path, grace_s=0.2) as work:
         stream = LanguageWorker(tmp_path, model).stream(Prompt(text="x", max_tokens=LONG))
         next(stream)
@@ -315,7 +315,7 @@ sys.exit(Supervisor(Path(sys.argv[1]), say=say, ready=ready, port=0, watch=False
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes through /proc")
-def test_a_supervisor_keeps_a_worker_running_and_takes_it_along(tmp_path: Path, model: Path) -> None:
+def test_a_supervisor_keeps_a_worker_running_and_stops_it(tmp_path: Path, model: Path) -> None:
     with up(tmp_path, program=("-c", SUPERVISE, str(tmp_path))) as running:
         running.wait_for("Headway is up")
         worker = LanguageWorker(tmp_path, model)
@@ -340,13 +340,13 @@ def test_asking_a_worker_loads_neither_torch_nor_numpy() -> None:
     assert not set(done.stdout.split()) & {"torch", "transformers", "numpy"}
 
 
-def test_a_worker_that_was_asked_nothing_has_loaded_nothing_heavy() -> None:
+def test_an_unused_worker_has_loaded_nothing_heavy() -> None:
     code = "import sys, headway.kits.reply.worker; print(*sorted({each.partition('.')[0] for each in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(done.stdout.split()) & {"torch", "transformers"}
 
 
-def test_what_cannot_be_sent_is_refused_before_it_is(project: Path, model: Path) -> None:
+def test_an_unencodable_question_is_refused_before_it_is_sent(project: Path, model: Path) -> None:
     with pytest.raises(InvalidInput, match="bytes"):
         LanguageWorker(project, model).generate([Prompt(text="x" * 33_000_000)])
     for prompt in (Prompt(text="\ud83c"), Prompt(text="x", seed=1 << 70)):

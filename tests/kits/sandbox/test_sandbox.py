@@ -114,7 +114,7 @@ def test_an_unknown_sandbox_gets_a_suggestion() -> None:
 
 
 @pytest.mark.parametrize(("name", "who"), escapes.COLUMNS)
-def test_every_escape_ends_as_the_page_says(name: str, who: str, need_tool: Callable[..., str]) -> None:
+def test_every_escape_ends_as_documented(name: str, who: str, need_tool: Callable[..., str]) -> None:
     if name == "bubblewrap":
         need_tool("bwrap", package="bubblewrap")
     if who == "root" and os.getuid() != 0:

@@ -62,7 +62,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     return Fake(tmp_path)
 
 
-def test_docker_is_asked_for_every_restriction(docker: Fake) -> None:
+def test_docker_runs_with_every_restriction(docker: Fake) -> None:
     result = sandbox("docker").run("print(6 * 7)", files={"a.txt": "x"}, limits=QUICK)
     assert (result.status, result.stdout, result.sandbox) == ("passed", "42\n", "docker"), result
     argv = docker.calls()[-1]

@@ -1,12 +1,12 @@
-"""Conversations with language models: interaction logs, and the JSON that chat endpoints speak.
+"""Conversations with language models: interaction logs, and the JSON of chat endpoints.
 
 - `interactions`: `{"timestamp", "prompt", "response", "reward": number or null}`, one exchange per line;
 - `openai-chat`: `{"request": {...}, "response": {...}}` as a proxy logs them, the output of the batch API, or
-  `{"messages": [...]}` as files for fine-tuning hold them.
+  `{"messages": [...]}` as in files for fine-tuning.
 
-A reply is a decision of `reply` whose one candidate is the reply itself, under a name made from its words. With
-`--map action=model` an `openai-chat` line is a routing decision instead: the action is the model that answered.
-An exchange belongs to an episode only if it names its conversation; nobody else's id is made up for it.
+A reply is a decision of the task `reply`. Its only candidate is the reply itself, named by a hash of its text. With
+`--map action=model`, an `openai-chat` line is a routing decision instead: the action is the model that answered.
+An exchange belongs to an episode only if it names its conversation.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _CONVERSATION = ("conversation_id", "session_id", "thread_id")
 
 
 def reply(text: str, model: str = "") -> Candidate:
-    """A reply as something that was chosen: its words are its description, their hash its name."""
+    """A reply as a candidate: its text is its description, the hash of the text its name."""
     features: dict[str, Value] = {"text": text, "model": model} if model else {"text": text}
     return Candidate(f"reply-{hashlib.sha256(text.encode()).hexdigest()[:12]}", features)
 
@@ -59,7 +59,7 @@ def looks_like_interaction(row: dict[str, Any]) -> bool:
 def read_interaction(line: int, row: dict[str, Any], _: Options) -> Record:
     at = moment(row, "timestamp", optional=True)
     prompt, answer = text_of(row, "prompt"), text_of(row, "response", optional=True)
-    told = _signals(row, ("reward", "rating"), at)
+    signals = _signals(row, ("reward", "rating"), at)
     failed = () if answer else (ImportedSignal(name="failed", value=1.0, label="no response", at=at),)
     candidate = reply(answer, name_of(row, "model", optional=True))
     return Record(
@@ -71,7 +71,7 @@ def read_interaction(line: int, row: dict[str, Any], _: Options) -> Record:
         role=name_of(row, "role", optional=True),
         episode=_conversation(row),
         at=at,
-        signals=(*told, *failed),
+        signals=(*signals, *failed),
         ignored=tuple(fields_left(row, _TURN)),
     )
 
@@ -94,20 +94,20 @@ def read_chat(line: int, row: dict[str, Any], options: Options) -> Record:
             raise Wrong("messages", "messages does not end with an assistant's turn, expected the reply there.")
         words, turns = turns[-1][1], turns[:-1]
     if not turns:
-        raise Wrong("messages", "messages holds no turn before the reply, expected at least one.")
+        raise Wrong("messages", "messages has no turn before the reply, expected at least one.")
     model = name_of(answer, "model", optional=True) or name_of(request, "model", optional=True)
     candidate = reply(words, model)
     if options.columns.get("action") == "model":
         if not model:
-            raise Wrong("model", "neither request nor response names a model.", "Leave out --map action=model.")
+            raise Wrong("model", "neither request nor response names a model.", "Omit --map action=model.")
         candidate = Candidate(model)
-    told = [*_signals(row, _OUTCOMES, at), *_usage(answer, at)]
+    signals = [*_signals(row, _OUTCOMES, at), *_usage(answer, at)]
     if failed:
-        told.append(ImportedSignal(name="failed", value=1.0, label=failed, at=at))
+        signals.append(ImportedSignal(name="failed", value=1.0, label=failed, at=at))
     state: dict[str, Value] = {}
-    heat = number(request, "temperature", optional=True)
-    if heat is not None:
-        state["temperature"] = heat
+    temperature = number(request, "temperature", optional=True)
+    if temperature is not None:
+        state["temperature"] = temperature
     return Record(
         line=line,
         origin=name_of(answer, "id", optional=True) or name_of(row, "id", optional=True) or _custom(row),
@@ -117,7 +117,7 @@ def read_chat(line: int, row: dict[str, Any], options: Options) -> Record:
         state=state,
         episode=_conversation(row) or _conversation(object_of(row, "metadata", optional=True)),
         at=at,
-        signals=tuple(told),
+        signals=tuple(signals),
         schema="request and response" if request else "fine-tuning",
         ignored=tuple(fields_left(row, (*_LINE, *_CONVERSATION))),
     )
@@ -146,9 +146,9 @@ def _turn(message: object, path: str) -> tuple[str, str]:
 
 
 def _content(content: object, path: str) -> str:
-    """The words of a message: a text, or the texts among its parts."""
+    """The text of a message, or the texts of its parts."""
     if content is None:
-        return ""  # a call of a tool
+        return ""  # a tool call
     if isinstance(content, str):
         return checked_text(path, content)
     if isinstance(content, list):
@@ -158,14 +158,14 @@ def _content(content: object, path: str) -> str:
 
 
 def _rendered(turns: list[tuple[str, str]]) -> str:
-    """A single question as it was put; a conversation with who said what."""
+    """A single question unchanged; a conversation with the role of each turn."""
     if len(turns) == 1:
         return turns[0][1]
     return "\n".join(f"{role}: {words}" for role, words in turns)
 
 
 def _answer(row: dict[str, Any], response: dict[str, Any], answer: dict[str, Any]) -> tuple[str, str]:
-    """The reply's words, and why there is none."""
+    """The text of the reply, or the reason why there is none."""
     code = number(response, "status_code", optional=True)
     wrong = row.get("error") or answer.get("error")
     if wrong or (code is not None and code >= 400):

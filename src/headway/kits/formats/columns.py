@@ -1,11 +1,11 @@
-"""Any table: CSV, JSON lines or Parquet, with a word about which column means what.
+"""Any table (CSV, JSON lines or Parquet), with a mapping of its columns.
 
     --map text=question --map action=model --map reward=score --map propensity=p --map state.length=tokens
 
 Our names: text, action, reward, propensity, candidates (a JSON list, or separated by |), id, at, episode, step, role,
-source, failed, `state.NAME` and `signal.NAME`. A column that goes by one of them need not be mapped; other columns are
-left out and reported. The probability of the action has to be mapped or declared unknown (`--map propensity=unknown`):
-a table that is silent about it would be taken for one that knows.
+source, failed, `state.NAME` and `signal.NAME`. Columns with these names need no mapping; other columns are ignored and
+reported. The probability of the action must be mapped or declared unknown (`--map propensity=unknown`), so that a
+missing probability is never assumed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ ROLES = (
     "text", "action", "reward", "propensity", "candidates", "id", "at", "episode", "step", "role", "source", "failed",
 )  # fmt: skip
 UNKNOWN = "unknown"
-_LOOKED_AT = 1000  # rows that tell which columns there are
+_HEAD = 1000  # rows that are read to find the columns
 
 
 def read_columns(rows: Iterable[Row | Problem], options: Options) -> Iterator[Record | Problem]:
     stream = iter(rows)
-    first = list(islice(stream, _LOOKED_AT))
+    first = list(islice(stream, _HEAD))
     names = dict.fromkeys(name for item in first if not isinstance(item, Problem) for name in item[1])
     plan = _Plan(_mapping(list(names), options), options.candidates) if names else None
     for item in chain(first, stream):
@@ -51,13 +51,13 @@ def read_columns(rows: Iterable[Row | Problem], options: Options) -> Iterator[Re
 
 
 def _mapping(columns: Sequence[str], options: Options) -> dict[str, str]:
-    """Our name → their column. What is mapped and not there is an error before anything is read."""
-    given = dict(options.columns)
-    for ours, theirs in given.items():
+    """Our name → column. A mapped column that does not exist is an error before anything is read."""
+    mapping = dict(options.columns)
+    for ours, theirs in mapping.items():
         if ours not in ROLES and not ours.startswith(("state.", "signal.")):
             known = (*ROLES, "state.NAME", "signal.NAME")
             raise InvalidInput(
-                f"--map {ours}=… is not one of our names.", code="bad_mapping", hint=did_you_mean(ours, known)
+                f"--map {ours}=… is not a known name.", code="bad_mapping", hint=did_you_mean(ours, known)
             )
         if theirs not in columns and (ours, theirs) != ("propensity", UNKNOWN):
             raise InvalidInput(
@@ -67,29 +67,29 @@ def _mapping(columns: Sequence[str], options: Options) -> dict[str, str]:
             )
     for ours in ROLES:
         if ours in columns:
-            given.setdefault(ours, ours)
-    if "action" not in given:
+            mapping.setdefault(ours, ours)
+    if "action" not in mapping:
         raise InvalidInput(
             "No column says which action was chosen.",
             code="bad_mapping",
             hint=f"Name it with --map action=COLUMN. {did_you_mean('action', columns)}",
         )
-    if "propensity" not in given:
+    if "propensity" not in mapping:
         raise InvalidInput(
-            "Nothing says with which probability the actions were chosen.",
+            "No column says with which probability the actions were chosen.",
             code="bad_mapping",
-            hint="Name the column with --map propensity=COLUMN, or say that it is not known: --map propensity=unknown.",
+            hint="Name the column with --map propensity=COLUMN, or declare it unknown: --map propensity=unknown.",
         )
-    return given
+    return mapping
 
 
 class _Plan:
-    """Which column is what, worked out once for all rows."""
+    """The meaning of every column, computed once for all rows."""
 
     def __init__(self, mapping: Mapping[str, str], candidates: tuple[str, ...]) -> None:
         self._column = dict(mapping)
-        # What a column is called in messages: theirs, and ours beside it where they differ.
-        self._called = {ours: ours if ours == theirs else f"{theirs} ({ours})" for ours, theirs in mapping.items()}
+        # The name of a column in messages: the column, and our name if it differs.
+        self._label = {ours: ours if ours == theirs else f"{theirs} ({ours})" for ours, theirs in mapping.items()}
         self._state = [(ours[6:], theirs) for ours, theirs in mapping.items() if ours.startswith("state.")]
         self._signals = [
             (ours.removeprefix("signal."), ours)
@@ -97,13 +97,13 @@ class _Plan:
             if ours in ("reward", "failed") or ours.startswith("signal.")
         ]
         self._used = frozenset(mapping.values())
-        self._given = candidates
+        self._default = candidates
         self._sets: dict[tuple[str, ...], tuple[Candidate, ...]] = {}
 
     def record(self, line: int, row: dict[str, Any]) -> Record:
         action = self._text(row, "action")
         if not 0 < len(action) <= 2000:
-            field = self._called["action"]
+            field = self._label["action"]
             raise Wrong(field, f"{field} is {shown(action)}, expected 1 to 2,000 characters.")
         left: list[str] = []
         candidates = self._candidates(row, action)
@@ -141,7 +141,7 @@ class _Plan:
             return ""
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             value = str(value)
-        field = self._called[ours]
+        field = self._label[ours]
         if not isinstance(value, str):
             raise Wrong(field, f"{field} is {shown(value)}, expected a text.")
         return checked_text(field, value)
@@ -150,41 +150,41 @@ class _Plan:
         value = self._get(row, ours)
         if value is None:
             return ""
-        field = self._called[ours]
+        field = self._label[ours]
         return name_of({field: value}, field)
 
     def _number(self, row: dict[str, Any], ours: str) -> float | None:
         value = self._get(row, ours)
         if value is None:
             return None
-        if type(value) is float and isfinite(value):  # the usual case
+        if type(value) is float and isfinite(value):  # the common case
             return value
-        field = self._called[ours]
+        field = self._label[ours]
         return number({field: value}, field, optional=True, words=True)
 
     def _moment(self, row: dict[str, Any]) -> float | None:
         value = self._get(row, "at")
         if value is None:
             return None
-        field = self._called["at"]
+        field = self._label["at"]
         return moment({field: value}, field, optional=True)
 
     def _step(self, row: dict[str, Any]) -> int | None:
         value = self._get(row, "step")
         if value is None:
             return None
-        field = self._called["step"]
+        field = self._label["step"]
         return integer({field: value}, field, words=True)
 
     def _candidates(self, row: dict[str, Any], action: str) -> tuple[Candidate, ...]:
-        """What could be chosen: the row's word, else the caller's, else only what was chosen is known."""
-        given = self._get(row, "candidates")
-        field = self._called.get("candidates", "")
-        if isinstance(given, str):
-            given = _listed(given, field)
-        if given is not None and not (isinstance(given, list) and all(isinstance(name, str) for name in given)):
-            raise Wrong(field, f"{field} is {shown(given)}, expected a list of names.")
-        names = tuple(given) if given else self._given or (action,)
+        """The candidates of the row, else those of the caller, else only the chosen action."""
+        listed = self._get(row, "candidates")
+        field = self._label.get("candidates", "")
+        if isinstance(listed, str):
+            listed = _listed(listed, field)
+        if listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed)):
+            raise Wrong(field, f"{field} is {shown(listed)}, expected a list of names.")
+        names = tuple(listed) if listed else self._default or (action,)
         candidates = self._sets.get(names)
         if candidates is None:
             if "" in names or len(set(names)) < len(names):
@@ -194,33 +194,33 @@ class _Plan:
             candidates = self._sets[names] = tuple(Candidate(name) for name in names)
         if action not in names:
             raise Wrong(
-                self._called["action"],
+                self._label["action"],
                 f"{action!r} is not among the candidates {shown(list(names))}.",
-                "Name them all.",
+                "List all candidates.",
             )
         return candidates
 
     def _probabilities(
         self, row: dict[str, Any], candidates: tuple[Candidate, ...], action: str
     ) -> tuple[float, ...] | None:
-        given = self._number(row, "propensity")
-        if given is None:
-            return None  # this row does not know; others may
-        field = self._called["propensity"]
-        if not 0.0 < given <= 1.0:
+        propensity = self._number(row, "propensity")
+        if propensity is None:
+            return None  # unknown for this row; other rows may have it
+        field = self._label["propensity"]
+        if not 0.0 < propensity <= 1.0:
             raise Wrong(
                 field,
-                f"{field} is {given!r}, expected above 0 and at most 1.",
+                f"{field} is {propensity!r}, expected above 0 and at most 1.",
                 "It is the probability with which this action was chosen.",
             )
-        if len(candidates) == 1 and given != 1.0:
+        if len(candidates) == 1 and propensity != 1.0:
             raise Wrong(
                 field,
-                f"{field} is {given!r}, and only {action!r} is known to have been possible.",
-                "Say what could be chosen: --map candidates=COLUMN, or --candidates small,large.",
+                f"{field} is {propensity!r}, but {action!r} is the only known candidate.",
+                "Name the candidates: --map candidates=COLUMN, or --candidates small,large.",
             )
-        rest = (1.0 - given) / (len(candidates) - 1) if len(candidates) > 1 else 0.0
-        return tuple(given if candidate.name == action else rest for candidate in candidates)
+        rest = (1.0 - propensity) / (len(candidates) - 1) if len(candidates) > 1 else 0.0
+        return tuple(propensity if candidate.name == action else rest for candidate in candidates)
 
 
 def _listed(text: str, field: str) -> object:
@@ -232,13 +232,13 @@ def _listed(text: str, field: str) -> object:
         raise Wrong(field, f"{field} is {shown(text)}, which is neither a JSON list nor names between |.") from None
 
 
-def _source(said: str) -> Source:
-    if not said:
+def _source(value: str) -> Source:
+    if not value:
         return "imported"
     for source in SOURCES:
-        if source == said:
+        if source == value:
             return "imported" if source == "real" else source
-    raise Wrong("source", f"source is {said!r}, expected one of {', '.join(SOURCES)}.")
+    raise Wrong("source", f"source is {value!r}, expected one of {', '.join(SOURCES)}.")
 
 
 def looks_like_columns(row: dict[str, Any]) -> bool:

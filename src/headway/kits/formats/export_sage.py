@@ -1,8 +1,8 @@
-"""Decisions as SAGE routing rows, schema "1", one JSON object per line, spelled as SAGE spells them.
+"""Decisions as SAGE routing rows, schema "1", one JSON object per line, in SAGE's spelling.
 
-A row that was imported comes back as it was, byte for byte; only a reward that was replaced since is the new one. Any
-other decision between two candidates becomes a row with the first as primary and the second as fallback model. What
-the format cannot say (no reward, other than two candidates) is left out and counted.
+An imported row is exported byte for byte, except for a reward that was replaced since. Any other decision between two
+candidates becomes a row with the first as primary and the second as fallback model. Decisions that the format cannot
+represent (no reward, or not two candidates) are skipped and counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MARKS = 500
 
 
 def writer(file: IO[str], database: Database, left_out: Counter[str]) -> Callable[[Sequence[Record]], None]:
-    """Writes pages of exported records as routing rows."""
+    """A function that writes pages of exported records as routing rows."""
 
     def write(page: Sequence[Record]) -> None:
         rest = _rest(database, [record["id"] for record in page])

@@ -1,13 +1,13 @@
-"""jfl training buffers: what an agent did to a project, and how much better the project was afterwards.
+"""jfl training buffers: an agent's actions in a project, and how much they improved it.
 
-Real buffers hold two shapes in one file, told apart by what they measure:
+Real buffers mix two kinds of rows, which differ in what they measure:
 
 - `round`: `state {composite_score, dimension_scores, tests_passing, recent_deltas, …}`, `reward {composite_delta, …}`;
 - `review`: `state {pr_number, branch}`, `reward {quality_score, model_agreement, dim_…}`, no `composite_delta`.
 
-A row becomes a decision of `next-action` with one described candidate, the action that was taken: what else could have
-been done, and how likely this was, the buffer does not say. Rows that jfl itself mined (`metadata.source: mined`) stay
-mined here. The branch is the episode, so that two looks at one change never lie on both sides of a split.
+A row becomes a decision of `next-action` whose only candidate is the action that was taken: the buffer contains neither
+the alternatives nor the propensity. Rows that jfl mined (`metadata.source: mined`) keep the source `mined`. The branch
+is the episode, so that two measurements of one change never end up on both sides of a split.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""jfl journals, service events and map events: what can be mined from them, marked as mined.
+"""jfl journals, service events and map events: decisions with weak labels, marked as mined.
 
-Labels here are weak. Where a line carries a measured number (`score_delta`, the `delta` of `eval:scored`), that number
-is the label and the rater is `mined:measured`; where the label is only inferred from a status or a type, by the table
-that jfl's own miner uses, the rater is `mined:inferred`. Either way the decision's source is `mined`: learning and
-proving leave it out unless it is asked for.
+If a line has a measured number (`score_delta`, the `delta` of `eval:scored`), that number is the label and the rater is
+`mined:measured`. Otherwise the label is inferred from a status or a type, by the table that jfl's own miner uses, and
+the rater is `mined:inferred`. The decision's source is always `mined`: learning and proving ignore it by default.
 
 Not covered: sessions (they need several files at once) and telemetry archives.
 """
@@ -36,8 +35,8 @@ _BY_STATUS = {"blocked": -0.01, "incomplete": -0.005}
 _BY_TYPE = {"milestone": 0.05, "feature": 0.02, "fix": 0.015, "discovery": 0.005, "decision": 0.0, "spec": 0.005}
 _OTHER = 0.01
 _USED = ("v", "ts", "session", "type", "status", "title", "files", "score_delta", "agent_id", "hypothesis")
-_FLOW_S = 60.0  # a flow that has not completed after this long has failed
-_OPEN = 10_000  # flows that are waited for at once
+_FLOW_S = 60.0  # a flow that has not completed by then has failed
+_OPEN = 10_000  # open flows at a time
 
 
 def looks_like_journal(row: dict[str, Any]) -> bool:
@@ -59,7 +58,7 @@ def read_journal(line: int, row: dict[str, Any], _: Options) -> Record | Skipped
     measured = number(row, "score_delta", optional=True, words=True)
     features: dict[str, Value] = {"type": _TYPES[kind], "description": title, "scope": scope}
     weak = measured if measured is not None else _BY_STATUS.get(status, _BY_TYPE.get(kind, _OTHER))
-    told = ImportedSignal(name=LABEL, value=weak, rater=INFERRED if measured is None else MEASURED, at=at)
+    signal = ImportedSignal(name=LABEL, value=weak, rater=INFERRED if measured is None else MEASURED, at=at)
     candidate = Candidate(title[:2000], features)
     return Record(
         line=line,
@@ -68,12 +67,12 @@ def read_journal(line: int, row: dict[str, Any], _: Options) -> Record | Skipped
         candidates=(candidate,),
         state={"journal": session} if session else {},
         role=name_of(row, "agent_id", optional=True),
-        episode=f"{session} {str(row['ts'])[:10]}",  # a day's work lies on one side of a split
+        episode=f"{session} {str(row['ts'])[:10]}",  # keeps a day's work on one side of a split
         at=at,
         source="mined",
-        signals=(told,),
+        signals=(signal,),
         schema="measured" if measured is not None else "inferred",
-        # What the entry says about how it went is no part of the situation.
+        # The outcome in an entry is not part of the situation.
         ignored=tuple(fields_left(row, _USED)),
     )
 
@@ -83,7 +82,7 @@ def looks_like_event(row: dict[str, Any]) -> bool:
 
 
 def read_events(rows: Iterable[Row | Problem], _: Options) -> Iterator[Record | Skipped | Problem]:
-    """Scored evaluations and reviews as they come; a flow once it completes, fails, or the file ends."""
+    """Yield scored evaluations and reviews at once, and a flow when it completes, fails, or the file ends."""
     flows: dict[tuple[str, str], tuple[int, Record]] = {}
     last = 0.0
     for item in rows:
@@ -111,11 +110,11 @@ def read_events(rows: Iterable[Row | Problem], _: Options) -> Iterator[Record | 
             elif kind == "flow:completed":
                 waiting = flows.pop(_flow(row), None)
                 if waiting is None:
-                    yield Skipped(line, "a flow completed that was not seen to start, or too late")
+                    yield Skipped(line, "a flow that completed without a start, or too late")
                 else:
                     failed = number(row, "data.actions_failed", optional=True, words=True) or 0.0
                     yield _completed(waiting[1], failed == 0.0, at)
-                    yield Skipped(line, "flow:completed tells how an earlier line ended")
+                    yield Skipped(line, "flow:completed is the outcome of an earlier line")
             else:
                 why = "repeats an entry of a journal" if kind == "journal:entry" else "holds no action"
                 yield Skipped(line, f"{kind} {why}")
@@ -125,7 +124,7 @@ def read_events(rows: Iterable[Row | Problem], _: Options) -> Iterator[Record | 
         if flow.at is not None and last - flow.at > _FLOW_S:
             yield flow
         else:
-            yield Skipped(line, "a flow that is still running: import again once the events tell how it ended")
+            yield Skipped(line, "a flow that is still running: import again when it has ended")
 
 
 def _scored(line: int, row: dict[str, Any], kind: str, at: float) -> Record:
@@ -137,11 +136,11 @@ def _scored(line: int, row: dict[str, Any], kind: str, at: float) -> Record:
     state = flat({ours: data[name] for name, ours in known.items() if name in data}, "data", left=left, words=True)
     if "pr_number" in state:
         state["pr_number"] = str(data["pr_number"])
-    told = signals_of(values, "data", at, MEASURED, left, words=True)
+    signals = signals_of(values, "data", at, MEASURED, left, words=True)
     if "delta" in data:
         delta = number(data, "delta", words=True)
         assert delta is not None
-        told += (ImportedSignal(name=LABEL, value=delta, rater=MEASURED, at=at),)
+        signals += (ImportedSignal(name=LABEL, value=delta, rater=MEASURED, at=at),)
     label = branch or f"PR {data.get('pr_number', '?')}"
     candidate = Candidate(label, {"type": "experiment", "description": label, "scope": "medium"})
     used = (*values, *known, "delta", "branch", "agent")
@@ -155,7 +154,7 @@ def _scored(line: int, row: dict[str, Any], kind: str, at: float) -> Record:
         episode=branch or None,
         at=at,
         source="mined",
-        signals=told,
+        signals=signals,
         schema=kind,
         ignored=(*left, *(f"data.{name}" for name in fields_left(data, used))),
     )
@@ -168,7 +167,7 @@ _SCORES = (
 
 
 def _flow(row: dict[str, Any]) -> tuple[str, str]:
-    """A flow by its name and by the event that set it off: two runs of one flow never share an ending."""
+    """The key of a flow: its name and the event that triggered it, so that two runs never share an outcome."""
     data = object_of(row, "data")
     name = name_of(data, "flow_name", optional=True) or name_of(data, "flow", optional=True)
     if not name:
@@ -177,7 +176,7 @@ def _flow(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _triggered(line: int, row: dict[str, Any], name: str, at: float) -> Record:
-    """A flow that nobody has seen end: weakly bad, until it completes."""
+    """A flow that has not ended: a weak negative label, until it completes."""
     by = name_of(object_of(row, "data"), "trigger_event_type", optional=True)
     candidate = Candidate(f"flow {name}", {"type": "config", "description": f"flow {name}", "scope": "small"})
     return Record(
@@ -197,8 +196,8 @@ def _triggered(line: int, row: dict[str, Any], name: str, at: float) -> Record:
 def _completed(flow: Record, well: bool, at: float) -> Record:
     from dataclasses import replace
 
-    told = ImportedSignal(name=LABEL, value=0.005 if well else -0.005, rater=INFERRED, at=at)
-    return replace(flow, signals=(told,))
+    signal = ImportedSignal(name=LABEL, value=0.005 if well else -0.005, rater=INFERRED, at=at)
+    return replace(flow, signals=(signal,))
 
 
 JOURNAL = Format(

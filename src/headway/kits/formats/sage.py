@@ -1,16 +1,16 @@
 """SAGE: session journals, and routing rows of schema "1".
 
-A journal's `MODEL_ROUTING_DECISION` is the decision, a `TRAJECTORY_STEP` how it went. They belong together when they
-agree in session, task, agent and model, the step coming later; each decision takes one step. A step that no decision
-was logged for is a decision by itself, with the one candidate that it names.
+In a journal, `MODEL_ROUTING_DECISION` is the decision and `TRAJECTORY_STEP` its outcome. They are joined if they have
+the same session, task, agent and model, and the step comes later; each decision takes one step. A step without a logged
+decision becomes a decision whose only candidate is the model that it names.
 
-What a journal is easily made to say wrongly, and does not say here:
+Three mistakes that this reader avoids:
 
-- a task id that two sessions share joins nothing: sessions are kept apart;
-- a step has the reward, the verification and the failure that stand in that step: a later success is not its success;
-- the candidates are those that the row names. Today's routing table is never asked what the fallback was back then.
+- sessions are never joined, even if they share a task id;
+- a step gets only the reward, verification and failure of its own line: a later success does not count for it;
+- the candidates are those in the row, never those of the current routing table.
 
-`verification_passed` and `failed_reason` stand in a step's `state` although they are outcomes: they become signals.
+`verification_passed` and `failed_reason` are in a step's `state` although they are outcomes: they become signals.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FIELDS = (
     "terminal", "reward_version", "data_source", "state",
 )  # fmt: skip
 _OUTCOMES = ("verification_passed", "failed_reason")
-_OPEN = 10_000  # decisions that wait for their step at once
+_OPEN = 10_000  # open decisions at a time
 
 
 def looks_like_routing(row: dict[str, Any]) -> bool:
@@ -67,10 +67,10 @@ def read_routing(line: int, row: dict[str, Any], _: Options) -> Record:
     at = moment(row, "timestamp", optional=True)
     reward = number(row, "reward", optional=True)
     version_of_reward = name_of(row, "reward_version", optional=True)
-    told: tuple[ImportedSignal, ...] = (
+    signals: tuple[ImportedSignal, ...] = (
         () if reward is None else (ImportedSignal(name="reward", value=reward, label=version_of_reward, at=at),)
     )
-    told += _terminal(row, at)
+    signals += _terminal(row, at)
     state = {
         name: row[name] for name in ("task_complexity_score", "primary_failure_count") if row.get(name) is not None
     }
@@ -86,7 +86,7 @@ def read_routing(line: int, row: dict[str, Any], _: Options) -> Record:
         at=at,
         probabilities=_probabilities(row, _models(primary, fallback, chosen), chosen),
         source=_source(name_of(row, "data_source", optional=True)),
-        signals=(*told, *outcomes),
+        signals=(*signals, *outcomes),
         ignored=tuple(left),
         schema=f"schema {version}",
         rest=json.dumps(row, ensure_ascii=False),
@@ -104,7 +104,7 @@ class _OpenDecision:
 
 
 def read_journal(rows: Iterable[Row | Problem], options: Options) -> Iterator[Record | Skipped | Problem]:
-    """Decisions with the step that tells how they went; a decision without one comes when it is certain."""
+    """Yield decisions with their step; a decision without one is yielded when no step can follow."""
     waiting: dict[tuple[str, str, str], _OpenDecision] = {}
     for item in rows:
         if isinstance(item, Problem):
@@ -114,7 +114,7 @@ def read_journal(rows: Iterable[Row | Problem], options: Options) -> Iterator[Re
         try:
             kind = name_of(row, "type", optional=True)
             if kind not in (STEP, DECISION):
-                yield Skipped(line, f"{kind or 'a line without a type'} is no routing decision and no step")
+                yield Skipped(line, f"{kind or 'a line without a type'} is neither a routing decision nor a step")
                 continue
             session = name_of(row, "session_id", optional=True) or options.name
             task, agent = name_of(row, "task_id", optional=True), _agent(row)
@@ -122,7 +122,7 @@ def read_journal(rows: Iterable[Row | Problem], options: Options) -> Iterator[Re
             if kind == DECISION:
                 decision = _decision(line, row, session, task, agent)
                 if key in waiting:
-                    yield waiting.pop(key).record  # nothing was heard of it before the next one
+                    yield waiting.pop(key).record  # the next decision came before its step
                 elif len(waiting) >= _OPEN:
                     yield waiting.pop(next(iter(waiting))).record
                 waiting[key] = _OpenDecision(decision, decision.action)
@@ -132,13 +132,13 @@ def read_journal(rows: Iterable[Row | Problem], options: Options) -> Iterator[Re
             if held is not None and held.model == step.action:
                 del waiting[key]
                 yield _joined(held.record, step)
-                yield Skipped(line, "a step that tells how an earlier decision went")
+                yield Skipped(line, "a step that is the outcome of an earlier decision")
             else:
                 yield step
         except Wrong as wrong:
             yield Problem(line, wrong.field, wrong.message, wrong.cure)
     for held in waiting.values():
-        yield Skipped(held.record.line, "a decision that waits for its step: import again once the journal has it")
+        yield Skipped(held.record.line, "a decision without its step: import again when the journal has it")
 
 
 def _agent(row: dict[str, Any]) -> str:
@@ -189,10 +189,10 @@ def _step(line: int, row: dict[str, Any], session: str, task: str, agent: str) -
     if not chosen:
         raise Wrong("action.model_chosen", "action.model_chosen is empty, expected the name of a model.")
     at, reward = moment(row, "timestamp", optional=True), number(row, "reward", optional=True)
-    told: tuple[ImportedSignal, ...] = (
+    signals: tuple[ImportedSignal, ...] = (
         () if reward is None else (ImportedSignal(name="trajectory_reward", value=reward, at=at),)
     )
-    told += _terminal(row, at)
+    signals += _terminal(row, at)
     state, outcomes = _state(row, at, left)
     candidates = _models(_first(action, _PRIMARY), _first(action, _FALLBACK), chosen)
     left += [f"action.{name}" for name in fields_left(action, ("model_chosen", *_PRIMARY, *_FALLBACK))]
@@ -207,20 +207,20 @@ def _step(line: int, row: dict[str, Any], session: str, task: str, agent: str) -
         at=at,
         probabilities=_probabilities(action, candidates, chosen),
         source=_extra(row),
-        signals=(*told, *outcomes),
+        signals=(*signals, *outcomes),
         ignored=tuple(left),
         schema=STEP,
     )
 
 
 def _terminal(row: dict[str, Any], at: float | None) -> tuple[ImportedSignal, ...]:
-    """Said by the last step of an agent, and others of the task may follow: no end of the episode, only a signal."""
+    """The last step of an agent is terminal, but other agents may follow, so it is a signal and not the end."""
     last = flag(row, "terminal")
     return () if last is None else (ImportedSignal(name="terminal", value=float(last), at=at),)
 
 
 def _joined(decision: Record, step: Record) -> Record:
-    """The decision as it was made, with what the step says about how it went."""
+    """The decision with the outcome from its step."""
     return replace(
         decision,
         state={**step.state, **decision.state},
@@ -232,17 +232,19 @@ def _joined(decision: Record, step: Record) -> Record:
 
 
 def _state(row: dict[str, Any], at: float | None, left: list[str]) -> tuple[dict[str, Any], tuple[ImportedSignal, ...]]:
-    """What was known, and what only came out later although it stands in the state."""
+    """The state that was known, and the outcomes that the row has in its state."""
     values = object_of(row, "state", optional=True)
-    told = []
+    signals = []
     passed = flag(values, "verification_passed")
     if passed is not None:
-        told.append(ImportedSignal(name="verification_passed", value=float(passed), at=at))
+        signals.append(ImportedSignal(name="verification_passed", value=float(passed), at=at))
     reason = values.get("failed_reason")
     if isinstance(reason, str) and reason:
-        told.append(ImportedSignal(name="timeout", value=float("timeout" in reason.lower()), label=reason[:200], at=at))
+        signals.append(
+            ImportedSignal(name="timeout", value=float("timeout" in reason.lower()), label=reason[:200], at=at)
+        )
     known = {name: value for name, value in values.items() if name not in _OUTCOMES}
-    return flat(known, "state", left=left), tuple(told)
+    return flat(known, "state", left=left), tuple(signals)
 
 
 def _models(primary: str, fallback: str, chosen: str) -> tuple[Candidate, ...]:
@@ -250,17 +252,17 @@ def _models(primary: str, fallback: str, chosen: str) -> tuple[Candidate, ...]:
 
 
 def _probabilities(row: dict[str, Any], candidates: tuple[Candidate, ...], chosen: str) -> tuple[float, ...] | None:
-    given = number(row, "propensity", optional=True)
-    if given is None:
+    propensity = number(row, "propensity", optional=True)
+    if propensity is None:
         return None
-    if not 0.0 < given <= 1.0 or (len(candidates) == 1 and given != 1.0):
-        raise Wrong("propensity", f"propensity is {given!r}, expected above 0 and at most 1 over the candidates.")
-    rest = (1.0 - given) / (len(candidates) - 1) if len(candidates) > 1 else 0.0
-    return tuple(given if candidate.name == chosen else rest for candidate in candidates)
+    if not 0.0 < propensity <= 1.0 or (len(candidates) == 1 and propensity != 1.0):
+        raise Wrong("propensity", f"propensity is {propensity!r}, expected above 0 and at most 1 over the candidates.")
+    rest = (1.0 - propensity) / (len(candidates) - 1) if len(candidates) > 1 else 0.0
+    return tuple(propensity if candidate.name == chosen else rest for candidate in candidates)
 
 
-def _source(said: str) -> Source:
-    return "synthetic" if said == "synthetic" else "imported"
+def _source(value: str) -> Source:
+    return "synthetic" if value == "synthetic" else "imported"
 
 
 def _extra(row: dict[str, Any]) -> Source:
