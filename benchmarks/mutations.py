@@ -35,7 +35,7 @@ from headway.encode import encoder as encoder_of
 from headway.kits.practice.fit import Practice, practise
 from headway.kits.practice.threads import one_thread
 from headway.kits.prompts import MUTATIONS
-from headway.kits.prompts.corpus import Prompt, corpus
+from headway.kits.prompts.corpus import CheckedPrompt, corpus
 from headway.kits.prompts.outcomes import TOKEN_COST, Outcomes
 from headway.kits.prompts.tasks import tasks
 from headway.kits.prompts.world import PromptsWorld, after, may
@@ -47,7 +47,7 @@ FOLDS, AT_ONCE = 9, 6
 MOST_TOKENS = {"tasks": 36, "corpus": 40}  # of an answer
 
 
-def ask(name: str, prompts: Sequence[Prompt], model: str, keep: Path | None) -> dict[str, dict[str, Any]]:
+def ask(name: str, prompts: Sequence[CheckedPrompt], model: str, keep: Path | None) -> dict[str, dict[str, Any]]:
     """id → passed and tokens after each mutation; a row is written as soon as it is known."""
     path = None if keep is None else keep / f"{name}.jsonl"
     lines = path.read_text("utf-8").splitlines() if path is not None and path.exists() else []
@@ -71,7 +71,7 @@ def ask(name: str, prompts: Sequence[Prompt], model: str, keep: Path | None) -> 
     return rows
 
 
-def variants(prompt: Prompt) -> list[str]:
+def variants(prompt: CheckedPrompt) -> list[str]:
     return [after(prompt.text, kind) for kind in range(len(MUTATIONS))]
 
 
@@ -87,7 +87,9 @@ class Known:
         return rewards, np.ones(len(rewards), dtype=np.bool_)
 
 
-def learned(train: list[Prompt], test: list[Prompt], rewards: dict[str, np.ndarray], encoder: Any, seed: int) -> Any:
+def learned(
+    train: list[CheckedPrompt], test: list[CheckedPrompt], rewards: dict[str, np.ndarray], encoder: Any, seed: int
+) -> Any:
     """[test prompt, mutation]: the probabilities of a policy that practised on `train`."""
     fitted = practise(
         lambda count: PromptsWorld(count, train, encoder, Known(rewards), most_steps=1),
@@ -111,7 +113,9 @@ def interval(values: np.ndarray) -> tuple[float, float, float]:
     return float(values.mean()), float(low), float(high)
 
 
-def judged(prompts: list[Prompt], table: dict[str, dict[str, Any]], names: list[str], seeds: int) -> dict[str, float]:
+def judged(
+    prompts: list[CheckedPrompt], table: dict[str, dict[str, Any]], names: list[str], seeds: int
+) -> dict[str, float]:
     """The figures of one set."""
     rewards = {
         prompt.id: np.array(table[prompt.id]["passed"], dtype=float) - TOKEN_COST * np.array(table[prompt.id]["tokens"])

@@ -27,7 +27,7 @@ from _contract import arguments, data_file, finish, say
 from _worlds import EXACT_VALUES, NineModels, nine_models, routing_log
 
 from headway.nouns.evidence import Evidence, Plan
-from headway.promote.gate import Rules, verdict
+from headway.promote.gate import GateRules, verdict
 from headway.prove import estimators
 from headway.prove.evidence import About, evidence_of, from_log
 from headway.prove.log import Floats, Log
@@ -120,7 +120,9 @@ def looked_at(log: Log, horizon: int | None) -> tuple[bool, bool, bool]:
         open_ = open_ or all(diagnostic.ok for diagnostic in evidence.diagnostics)
         crossed = (
             crossed
-            or verdict(evidence, Rules(waived=frozenset(diagnostic.name for diagnostic in evidence.diagnostics))).passed
+            or verdict(
+                evidence, GateRules(waived=frozenset(diagnostic.name for diagnostic in evidence.diagnostics))
+            ).passed
         )
         if passed and crossed:
             break

@@ -39,7 +39,7 @@ def test_a_verdict_that_one_key_decides_names_it_and_the_way_out(folder: Path) -
 def test_a_key_that_is_trusted_may_decide_it_and_the_ledger_says_so(folder: Path) -> None:
     proven = headway("-C", folder, "prove", "route", "--trust-key", "agent", "--check")
     assert proven.code == 0
-    assert "It rests on the key 'agent', which you trust." in proven.out
+    assert "It depends on the key 'agent', which you trust." in proven.out
     done = headway("-C", folder, "promote", "route", "--trust-key", "agent", "--json")
     assert (done.code, done.json["trusted_keys"]) == (0, ["agent"])
     assert done.json["why"].endswith("(trusting agent)")

@@ -23,7 +23,7 @@ def _learn(rows: list[Settled], seed: int = 3, **knobs: Any) -> Any:
     return learner("bandit", encoder=TEXT).learn(Log(rows), knobs, seed)
 
 
-def test_values_and_errors_stand_beside_their_baselines() -> None:
+def test_values_and_errors_come_with_their_baselines() -> None:
     learned = _learn(identity("text", 2000))
     assert learned.metrics["tune_value"] == pytest.approx(1.0, abs=0.03)
     for name in ("behaviour", "uniform", "constant_best"):
@@ -38,7 +38,7 @@ def test_values_and_errors_stand_beside_their_baselines() -> None:
     assert (learned.trained_on["first"], learned.trained_on["last"]) == (0, 1999)
 
 
-def test_selection_takes_a_strong_ridge_where_the_situation_says_nothing() -> None:
+def test_selection_prefers_a_strong_ridge_if_the_situation_is_uninformative() -> None:
     rng = np.random.default_rng(5)
     rows = [
         row(
@@ -54,12 +54,12 @@ def test_selection_takes_a_strong_ridge_where_the_situation_says_nothing() -> No
     assert learned.metrics["tune_error"] <= learned.baselines["error_arm_means"] * 1.01
 
 
-def test_clusters_win_where_the_reward_is_no_line() -> None:
+def test_clusters_win_if_the_reward_is_not_linear() -> None:
     # Exclusive or of two numbers: no linear model can tell, four clusters can.
     rng = np.random.default_rng(6)
     rows = []
     for i in range(3000):
-        a, b, arm = (int(each) for each in rng.integers(2, size=3))
+        a, b, arm = (int(integer) for integer in rng.integers(2, size=3))
         state = {"a": a + rng.normal() * 0.05, "b": b + rng.normal() * 0.05}
         rows.append(row(i, Situation(task="t", state=state), ARMS[arm], float((a ^ b) == arm)))
     learned = _learn(rows)
@@ -68,7 +68,7 @@ def test_clusters_win_where_the_reward_is_no_line() -> None:
     assert learned.baselines["linear"] < 0.75
 
 
-def test_what_the_caller_fixes_is_not_searched() -> None:
+def test_knobs_set_by_the_caller_are_not_searched() -> None:
     learned = _learn(identity("numbers", 300), model="linear", ridge=7.0, prior="pooled", explore="thompson")
     assert {key: learned.knobs[key] for key in ("model", "ridge", "prior", "explore")} == {
         "model": "linear",
@@ -97,7 +97,7 @@ class _Parts(Log):
         return self.parts[name]
 
 
-def test_a_few_rows_are_enough_and_nothing_is_not() -> None:
+def test_a_few_rows_are_enough_but_no_rows_are_an_error() -> None:
     learned = _learn(identity("text", 5))
     assert learned.metrics["tuned"] == 0.0
     policy = build("bandit", learned.knobs, learned.tensors, learned.extra, TEXT)
@@ -126,13 +126,13 @@ def test_wrong_knobs_are_refused(knobs: dict[str, Any], code: str) -> None:
     assert error.value.code == code
 
 
-def test_an_unknown_family_says_which_there_are() -> None:
+def test_an_unknown_family_lists_the_known_ones() -> None:
     with pytest.raises(UnknownName, match="bandit") as error:
         learner("bandti")
     assert error.value.code == "family_missing"
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     told: list[tuple[str, int]] = []
     learner("bandit").learn(Log(identity("numbers", 200)), {}, 1, lambda what, done, of: told.append((what, done)))
     assert ("train", 160) in told

@@ -10,7 +10,7 @@ import pytest
 from headway.decide.trunks import Trunk
 from headway.kits.practice.engine import NumpyEngine, shape_of
 from headway.kits.practice.heads import Actions
-from headway.kits.practice.objective import Batch, Objective, step
+from headway.kits.practice.objective import Minibatch, Objective, step
 from headway.learn.adam import Adam
 from headway.learn.mlp import Network, Shape, from_tensors
 from headway.nouns.errors import Damaged
@@ -22,7 +22,7 @@ HEADS = {
 }
 
 
-def batch_for(actions: Actions, rows: int, seed: int, *, weighted: bool = False, masked: bool = False) -> Batch:
+def batch_for(actions: Actions, rows: int, seed: int, *, weighted: bool = False, masked: bool = False) -> Minibatch:
     """Rows whose old log-probabilities are off, so that some ratios lie outside the clip range."""
     rng = np.random.default_rng(seed)
     allowed = None
@@ -35,7 +35,7 @@ def batch_for(actions: Actions, rows: int, seed: int, *, weighted: bool = False,
             for head, part in enumerate(actions.parts):
                 allowed[np.arange(rows), part.start + action[:, head]] = True
     usual = -2.0 * actions.outputs if actions.kind == "gaussian" else -float(np.log(actions.sizes).sum())
-    return Batch(
+    return Minibatch(
         x=rng.standard_normal((rows, 5)),
         action=action,
         old=usual + 0.4 * rng.standard_normal(rows),
@@ -55,7 +55,7 @@ def network_for(actions: Actions, *, norm: bool, activation: Any, dtype: Any = n
     return network
 
 
-def loss_of(network: Network, actions: Actions, batch: Batch, objective: Objective) -> float:
+def loss_of(network: Network, actions: Actions, batch: Minibatch, objective: Objective) -> float:
     stats, _ = step(network, actions, batch, objective)
     if actions.kind == "gaussian":
         weights = [objective.entropy_of(place) for place in range(actions.outputs)]
@@ -152,7 +152,7 @@ def test_a_gaussian_head_stays_within_its_bounds() -> None:
     actions = HEADS["gaussian"]
     engine = NumpyEngine(actions, shape_of(actions, 5, (4,), "tanh", False), rate=50.0, most_norm=None)
     batch = batch_for(actions, 8, seed=1)
-    single = Batch(*(None if each is None else each.astype(np.float32) for each in batch))
+    single = Minibatch(*(None if each is None else each.astype(np.float32) for each in batch))
     for _ in range(5):
         engine.step(single, Objective(entropy=10.0))
     assert (np.abs(engine.free) <= 5.0).all()

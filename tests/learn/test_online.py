@@ -95,7 +95,7 @@ def test_the_recursion_without_a_refresh_is_the_closed_form() -> None:
 
 
 @pytest.mark.parametrize("prior", ["pooled", "shared"])
-def test_all_arms_start_from_the_same_weights_however_long_ago_each_was_computed_afresh(prior: str) -> None:
+def test_all_arms_share_the_same_prior_weights_whenever_they_were_recomputed(prior: str) -> None:
     rows = identity("text", 330)
     state = _state(rows, prior=prior)
     for number, each in enumerate(rows):
@@ -115,7 +115,7 @@ def test_all_arms_start_from_the_same_weights_however_long_ago_each_was_computed
     st.lists(st.integers(0, 59), min_size=1, max_size=25, unique=True), st.sampled_from(["mean", "pooled", "shared"])
 )
 @settings(max_examples=25)
-def test_add_then_take_back_equals_never_added(extra: list[int], prior: str) -> None:
+def test_adding_and_removing_a_row_equals_never_adding_it(extra: list[int], prior: str) -> None:
     rows = identity("numbers", 60)
     never, was = _state(rows, prior=prior), _state(rows, prior=prior)
     for number, each in enumerate(rows):
@@ -138,7 +138,7 @@ def test_add_then_take_back_equals_never_added(extra: list[int], prior: str) -> 
         assert np.isfinite(live.mean).all()
 
 
-def test_taking_everything_back_leaves_the_prior() -> None:
+def test_removing_every_row_leaves_the_prior() -> None:
     rows = identity("text", 40)
     state = _state(rows)
     for each in rows:
@@ -167,7 +167,7 @@ def test_the_order_of_rows_does_not_matter_to_a_snapshot() -> None:
 
 
 @pytest.mark.parametrize("knobs", [{"model": "linear"}, {"model": "linear", "prior": "shared"}, {"model": "clusters"}])
-def test_a_bundle_goes_on_where_it_stopped(knobs: dict[str, Any]) -> None:
+def test_a_state_continues_from_its_bundle(knobs: dict[str, Any]) -> None:
     rows = identity("text", 500)
     learned = learner("bandit", encoder=TEXT).learn(Log(rows[:400]), knobs, seed=1)
     policy = build("bandit", learned.knobs, learned.tensors, learned.extra, TEXT)
@@ -190,7 +190,7 @@ def test_a_bundle_goes_on_where_it_stopped(knobs: dict[str, Any]) -> None:
     )
 
 
-def test_an_arm_that_comes_later_starts_from_the_pooled_mean_and_is_learned() -> None:
+def test_a_later_arm_starts_from_the_pooled_mean_and_is_learned() -> None:
     rows = identity("numbers", 120)
     state = _state(rows)
     for each in rows:
@@ -231,7 +231,7 @@ def test_a_row_without_a_reward_changes_nothing_and_a_wrong_one_is_refused() -> 
         assert np.array_equal(tensor, before[name]), name
 
 
-def test_only_a_bandit_out_of_a_bundle_can_go_on() -> None:
+def test_only_a_bandit_from_a_bundle_can_continue() -> None:
     from headway.decide.baselines import Uniform
 
     with pytest.raises(InvalidInput) as error:
@@ -245,7 +245,7 @@ def test_only_a_bandit_out_of_a_bundle_can_go_on() -> None:
     assert unknown.value.code == "family_missing"
 
 
-def test_a_bandit_from_nothing_learns_the_identity_world_online() -> None:
+def test_an_untrained_bandit_learns_the_identity_world_online() -> None:
     rows = identity("text", 600)
     state = _state(rows)
     right = 0

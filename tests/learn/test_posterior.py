@@ -51,14 +51,14 @@ def test_no_rows_and_a_text_that_never_changes_leave_a_plain_ridge() -> None:
         assert covariance[1 : 1 + TEXT, 1 : 1 + TEXT] == pytest.approx(np.eye(TEXT) / 20.0, rel=1e-9, abs=1e-12)
 
 
-def test_levels_are_held_by_a_few_rows_the_length_like_one_entry_and_numbers_by_the_ridge() -> None:
+def test_biases_lengths_and_numbers_have_their_own_regularisation() -> None:
     precision, _ = _held(_rows(100))
     assert np.diag(precision)[[0, 1 + TEXT, 2 + TEXT, 3 + TEXT]].tolist() == [5.0, 20.0 * TEXT, 20.0, 20.0]
     precision, _ = _held(_rows(100), ridge=2.0)
     assert precision[0, 0] == 2.0
 
 
-def test_what_arms_have_in_common_is_learned_from_all_of_them() -> None:
+def test_the_shared_part_is_learned_from_all_arms() -> None:
     """Ten arms with 30 rows each, alike but for their level: each of them alone could not know the 12 weights."""
     rng = np.random.default_rng(8)
     weights = rng.normal(size=TEXT)

@@ -27,22 +27,22 @@ class Plain:
     size: int = 3
 
 
-def test_it_is_made_compared_hashed_and_shown_like_a_frozen_dataclass() -> None:
+def test_a_record_behaves_like_a_frozen_dataclass() -> None:
     one, other = Quick(name="a"), Quick(name="a", notes={}, size=3)
     assert one == other
     assert repr(one) == repr(Plain(name="a")).replace("Plain", "Quick")
     assert one != Quick(name="b")
-    assert [each.name for each in fields(one)] == ["name", "notes", "size"]
+    assert [field.name for field in fields(one)] == ["name", "notes", "size"]
     assert type(one) is Quick
     assert hash(Quick(name="a", notes=())) == hash(Quick(name="a", notes=()))  # type: ignore[arg-type]  # hashable
 
 
-def test_a_default_is_made_for_each() -> None:
+def test_each_record_gets_its_own_default() -> None:
     assert Quick(name="a").notes is not Quick(name="a").notes
     assert Quick(name="a", size=0).size == 0
 
 
-def test_nothing_can_be_set_deleted_or_added() -> None:
+def test_fields_cannot_be_set_deleted_or_added() -> None:
     one = Quick(name="a")
     with pytest.raises(FrozenInstanceError):
         one.name = "b"  # type: ignore[misc]
@@ -53,7 +53,7 @@ def test_nothing_can_be_set_deleted_or_added() -> None:
     assert not hasattr(one, "__dict__")
 
 
-def test_it_takes_the_same_arguments_and_refuses_the_same() -> None:
+def test_it_accepts_and_refuses_the_same_arguments() -> None:
     assert list(inspect.signature(Quick).parameters) == list(inspect.signature(Plain).parameters)
     for wrong in ({}, {"name": "a", "other": 1}):
         for kind in (Quick, Plain):
@@ -70,7 +70,7 @@ def test_it_can_be_replaced_and_copied() -> None:
     assert copy.deepcopy(made) == made
 
 
-def test_what_cannot_be_a_record_is_refused_when_it_is_declared() -> None:
+def test_an_unsupported_class_is_refused_at_its_declaration() -> None:
     with pytest.raises(AssertionError, match="inherits"):
 
         @record
@@ -86,5 +86,5 @@ def test_what_cannot_be_a_record_is_refused_when_it_is_declared() -> None:
             def __post_init__(self) -> None: ...
 
 
-def test_a_decision_is_one() -> None:
+def test_a_decision_is_a_record() -> None:
     assert "seq" in Decision.__slots__  # type: ignore[attr-defined]

@@ -110,7 +110,7 @@ def test_what_is_older_goes(opened: Opened) -> None:
 
 def test_steps_of_the_mutation_endpoints_go_by_their_age(opened: Opened) -> None:
     project = opened(TOML)
-    steps = experiences.Experiences(project.database, "mutate-embedded")
+    steps = experiences.ExperienceStore(project.database, "mutate-embedded")
     step = experiences.Step(
         state=[0.5, 1.0], action=1, reward=1.0, next_state=[1.0, 0.5], done=True, log_prob=-1.0, value=0.0
     )

@@ -54,7 +54,7 @@ def test_a_key_that_rates_its_own_favourite_is_refused_by_name(opened: Opened) -
     assert proof.evidence is not None
     assert proof.evidence.statistic > proof.evidence.threshold, "the tampering works"
     assert proof.state == "refused"
-    with pytest.raises(GateRefused, match=r"the key 'agent' rated .* without what it said") as error:
+    with pytest.raises(GateRefused, match=r"the key 'agent' rated .* without its ratings") as error:
         project.promote(policy)
     assert "--trust-key agent" in error.value.hint
     shares = {each.name: each.share for each in proof.evidence.raters}

@@ -42,7 +42,7 @@ def forge(folder, head: bytes, weights: bytes) -> str:
     return digest
 
 
-def test_a_bundle_comes_back_bit_for_bit(tmp_path):
+def test_a_bundle_is_read_back_bit_for_bit(tmp_path):
     digest, _ = store(tmp_path)
     back, tensors = bundle.read(tmp_path, digest)
     assert back == header(tensors=back.tensors)
@@ -60,7 +60,7 @@ def test_the_same_content_is_one_bundle_and_another_header_is_another(tmp_path):
 
 @pytest.mark.parametrize("name", ["header.json", "weights.safetensors"])
 @pytest.mark.parametrize("place", [0, 9, -1])
-def test_one_changed_byte_is_found(tmp_path, name, place):
+def test_one_changed_byte_is_detected(tmp_path, name, place):
     digest, folder = store(tmp_path)
     content = bytearray((folder / name).read_bytes())
     content[place] ^= 1
@@ -126,7 +126,7 @@ def test_a_forged_header_is_refused(tmp_path, head):
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_bytes_do_anything_but_load_or_be_refused(tmp_path, data):
+def test_any_bytes_either_load_or_are_refused(tmp_path, data):
     _, folder = store(tmp_path)
     head = bytearray((folder / "header.json").read_bytes())
     weights = bytearray((folder / "weights.safetensors").read_bytes())
@@ -140,7 +140,7 @@ def test_no_bytes_do_anything_but_load_or_be_refused(tmp_path, data):
         _, tensors = bundle.read(tmp_path, digest)
     except Damaged:
         return
-    assert all(np.isfinite(each).all() for each in tensors.values())
+    assert all(np.isfinite(tensor).all() for tensor in tensors.values())
 
 
 def test_references_are_short_and_unambiguous(tmp_path):
@@ -157,12 +157,12 @@ def test_references_are_short_and_unambiguous(tmp_path):
 @pytest.mark.parametrize(
     "text", ["", "bandit", "bandit@", "bandit@xyz", "Bandit@abcd", "a/b@abcd", "bandit@abcd\n", "bandit@abc"]
 )
-def test_what_is_no_reference_is_refused(text):
+def test_an_invalid_reference_is_refused(text):
     with pytest.raises(InvalidInput):
         PolicyRef.parse(text)
 
 
-def test_an_unwritable_folder_is_said_and_leaves_nothing(tmp_path):
+def test_an_unwritable_folder_is_reported_and_leaves_nothing(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(HeadwayError) as error:
         bundle.write(tmp_path / "file", header(), TENSORS)
@@ -202,7 +202,7 @@ def test_a_registry_hashes_untouched_files_once(tmp_path, hashed):
 
 @pytest.mark.parametrize("name", ["header.json", "weights.safetensors"])
 @pytest.mark.parametrize("how", ["in place", "by another file"])
-def test_a_bundle_that_is_damaged_after_it_was_verified_is_still_found(tmp_path, hashed, name, how):
+def test_damage_after_verification_is_detected(tmp_path, hashed, name, how):
     digest, folder = store(tmp_path)
     registry = Registry(tmp_path)
     registry.load(digest, task="route")
@@ -228,7 +228,7 @@ def test_a_file_that_was_just_written_is_hashed_again(tmp_path, hashed, monkeypa
     assert hashed == [digest, digest]
 
 
-def test_only_so_many_verified_bundles_are_remembered(tmp_path, hashed, monkeypatch):
+def test_the_number_of_remembered_bundles_is_bounded(tmp_path, hashed, monkeypatch):
     monkeypatch.setattr(bundle, "_REMEMBERED", 2)
     digests = [store(tmp_path, seed=seed)[0] for seed in range(3)]
     registry = Registry(tmp_path)
@@ -243,7 +243,7 @@ def test_only_so_many_verified_bundles_are_remembered(tmp_path, hashed, monkeypa
 # -- removed
 
 
-def test_a_removed_bundle_is_gone_whole_and_reading_it_says_so(tmp_path):
+def test_a_removed_bundle_is_gone_completely_and_reading_it_fails_clearly(tmp_path):
     digest, folder = store(tmp_path)
     assert bundle.remove(tmp_path, digest)
     assert not folder.exists()
@@ -253,7 +253,7 @@ def test_a_removed_bundle_is_gone_whole_and_reading_it_says_so(tmp_path):
         with pytest.raises(Damaged) as error:
             read(tmp_path, digest)
         assert error.value.code == "bundle_missing"
-        assert "it is gone" in error.value.message
+        assert "it is missing" in error.value.message
 
 
 def test_a_bundle_that_is_being_read_is_not_removed(tmp_path):
@@ -264,7 +264,7 @@ def test_a_bundle_that_is_being_read_is_not_removed(tmp_path):
     assert bundle.remove(tmp_path, digest)
 
 
-def test_what_a_killed_removal_left_is_no_bundle_and_goes_with_the_next(tmp_path):
+def test_leftovers_of_an_interrupted_removal_are_deleted_by_the_next(tmp_path):
     (killed, folder), (digest, _) = store(tmp_path), store(tmp_path, seed=8)
     folder.rename(tmp_path / f".gone-{killed}")
     assert list(Registry(tmp_path).digests()) == [digest]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard, Plan
-from headway.promote.gate import Rules, verdict, worse
+from headway.promote.gate import GateRules, verdict, worse
 from headway.prove import sequential
 from headway.prove.diagnostics import Floors
 
@@ -42,7 +42,7 @@ def test_enough_evidence_passes_with_its_bounds_in_the_reason() -> None:
     assert "between +0.0150 and +0.0650" in answer.reasons[0]
 
 
-def test_too_little_evidence_waits_and_says_how_much_is_missing() -> None:
+def test_too_little_evidence_waits_and_names_the_missing_amount() -> None:
     answer = verdict(replace(EVIDENCE, statistic=90.0, bounds=(-0.003, 0.05)))
     assert answer.state == "wait"
     assert answer.reasons == ("Not proven yet: lower bound -0.0030 is not above 0.",)
@@ -73,7 +73,7 @@ def test_a_blocked_log_neither_promotes_nor_rolls_back() -> None:
 def test_a_failed_guard_refuses_and_does_not_hide_that_it_is_worse() -> None:
     guard = Guard(name="cost_usd", difference=ESTIMATE, tolerance=0.0, ok=False, message="m")
     assert verdict(replace(EVIDENCE, guards=(guard,))).state == "refused"
-    assert verdict(replace(EVIDENCE, guards=(guard,)), Rules(guards=False)).passed
+    assert verdict(replace(EVIDENCE, guards=(guard,)), GateRules(guards=False)).passed
     bad = replace(EVIDENCE, guards=(guard,), statistic=-160.0, statistic_worse=160.0)
     assert verdict(bad).state == "worse"
 
@@ -87,27 +87,27 @@ def test_an_ended_test_cannot_pass_later() -> None:
 
 def test_rules_move_floors_both_ways_and_waive_checks() -> None:
     low = replace(EVIDENCE, diagnostics=(check("ess", ok=False, value=8.0),))
-    assert verdict(low, Rules(floors={"ess": 5.0})).passed
-    assert verdict(low, Rules(waived=frozenset({"ess"}))).passed
+    assert verdict(low, GateRules(floors={"ess": 5.0})).passed
+    assert verdict(low, GateRules(waived=frozenset({"ess"}))).passed
     high = replace(EVIDENCE, diagnostics=(check("ess", ok=True, value=50.0),))
-    assert verdict(high, Rules(floors={"ess": 100.0})).state == "refused"
+    assert verdict(high, GateRules(floors={"ess": 100.0})).state == "refused"
     share = replace(EVIDENCE, diagnostics=(check("row_share", ok=True, value=0.08, limit=0.1),))
-    assert verdict(share, Rules(floors={"row_share": 0.05})).state == "refused"
+    assert verdict(share, GateRules(floors={"row_share": 0.05})).state == "refused"
 
 
-def test_evidence_under_laxer_rules_is_refused() -> None:
+def test_evidence_under_weaker_rules_is_refused() -> None:
     assert verdict(replace(EVIDENCE, alpha=0.05)).state == "refused"
     assert verdict(replace(EVIDENCE, alpha=0.04)).passed
     assert verdict(replace(EVIDENCE, challenger=2)).state == "refused"
     assert verdict(replace(EVIDENCE, challenger=2, alpha=0.04 / 12)).passed
-    assert verdict(EVIDENCE, Rules(margin=0.01)).state == "refused"
-    assert verdict(replace(EVIDENCE, margin=0.01), Rules(margin=0.01)).passed
+    assert verdict(EVIDENCE, GateRules(margin=0.01)).state == "refused"
+    assert verdict(replace(EVIDENCE, margin=0.01), GateRules(margin=0.01)).passed
     assert verdict(replace(EVIDENCE, kind="preference", alpha=0.05)).passed
 
 
-def test_the_gates_defaults_are_the_examiners() -> None:
-    assert Rules().alpha == sequential.ALPHA
-    assert Rules().preference_alpha == sequential.PREFERENCE_ALPHA
+def test_the_gate_and_prove_share_their_defaults() -> None:
+    assert GateRules().alpha == sequential.ALPHA
+    assert GateRules().preference_alpha == sequential.PREFERENCE_ALPHA
     for k in range(1, 9):
         share = sequential.challenger_alpha(sequential.ALPHA, k)
         assert verdict(replace(EVIDENCE, challenger=k, alpha=share)).passed
@@ -127,5 +127,5 @@ def test_never_both_better_and_worse(total: float, threshold: float, ended: bool
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
-def test_a_statistic_that_is_no_number_never_passes(value: float) -> None:
+def test_a_nan_statistic_never_passes(value: float) -> None:
     assert not verdict(replace(EVIDENCE, statistic=value, statistic_worse=value)).passed

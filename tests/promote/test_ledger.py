@@ -33,7 +33,7 @@ def write(ledger, kind, policy, expects=None, task="route", **detail):
     )
 
 
-def test_current_is_the_last_row_that_says_so(ledger):
+def test_the_last_promotion_or_rollback_defines_the_current_policy(ledger):
     assert ledger.current("route") is None
     write(ledger, "candidate", "aaaa")
     write(ledger, "promote", "aaaa")
@@ -87,12 +87,12 @@ def test_a_canary_lasts_until_a_promotion_or_its_retirement(ledger):
 def test_challengers_count_from_the_last_promotion(ledger):
     for policy in ("aaaa", "bbbb", "aaaa"):
         write(ledger, "candidate", policy)
-    assert [each.policy_hash for each in ledger.challengers("route")] == ["aaaa", "bbbb"]
+    assert [challenger.policy_hash for challenger in ledger.challengers("route")] == ["aaaa", "bbbb"]
     write(ledger, "promote", "bbbb")
     assert ledger.challengers("route") == []
 
 
-def test_evidence_is_kept_once_and_found_again(ledger):
+def test_evidence_is_stored_once_and_read_back(ledger):
     write(ledger, "candidate", "aaaa")
     ledger.keep_evidence("evi_1", "route", "aaaa", {"n": 5}, 1.0)
     ledger.keep_evidence("evi_1", "route", "aaaa", {"n": 6}, 2.0)
@@ -115,7 +115,7 @@ numbers = itertools.count()
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(steps=steps)
-def test_every_answer_by_index_is_the_answer_of_a_replay_of_all_rows(ledger, steps):
+def test_every_indexed_query_equals_a_replay_of_all_rows(ledger, steps):
     name = f"task-{next(numbers)}"
     seen = Heads()
     for kind, policy, share in steps:
@@ -161,7 +161,7 @@ QUESTIONS = ("head", "heads", "current", "previous", "canary", "plan", "challeng
 
 
 @pytest.mark.engines("sqlite")
-def test_no_question_takes_longer_on_a_longer_ledger(ledger):
+def test_no_query_reads_more_rows_on_a_longer_ledger(ledger):
     def extend(rows):
         with ledger._database.transaction() as connection:
             for number in range(rows):

@@ -53,7 +53,7 @@ def publish(ledger, registry):
     return publish
 
 
-def test_the_newest_snapshots_stay_and_older_ones_go_oldest_first(ledger, registry, publish):
+def test_the_newest_snapshots_stay_and_the_oldest_are_removed_first(ledger, registry, publish):
     origin = publish("promote")
     made = [publish() for _ in range(KEPT + 5)]
     assert prune(ledger, registry, "route", now=LONG_AFTER) == made[:5]
@@ -78,7 +78,7 @@ def test_a_snapshot_that_another_row_names_stays(ledger, registry, publish, kind
     assert {named, *made} < set(registry.digests())
 
 
-def test_other_tasks_and_other_bundles_are_left_alone(ledger, registry, publish):
+def test_other_tasks_and_other_bundles_are_unchanged(ledger, registry, publish):
     made = [publish() for _ in range(KEPT + 1)]
     stranger = registry.find(str(registry.add(header(task="other", seed=0), TENSORS)))
     assert prune(ledger, registry, "other", now=LONG_AFTER) == []
@@ -86,7 +86,7 @@ def test_other_tasks_and_other_bundles_are_left_alone(ledger, registry, publish)
     assert stranger in set(registry.digests())
 
 
-def test_a_prune_that_was_killed_is_finished_by_the_next(ledger, registry, publish, monkeypatch):
+def test_an_interrupted_prune_is_finished_by_the_next(ledger, registry, publish, monkeypatch):
     monkeypatch.setattr("headway.promote.prune._PAGE", 3)
     made = [publish() for _ in range(KEPT + 20)]
 
@@ -135,5 +135,5 @@ def test_a_policy_that_learns_online_keeps_a_bounded_number_of_bundles(tmp_path,
         assert project.replay(made[-1]).exact is True
         gone = project.replay(made[1])
         assert gone.exact is None
-        assert "removed as an old one" in gone.gone
+        assert "old snapshots of online policies are removed" in gone.gone
         assert project.rollback("route").policy == "uniform@0"

@@ -29,7 +29,7 @@ FITTED = np.array([0.8, 0.2, 0.5, 0.5])
         ("sndr", 2.2 / 4 + (0.1 - 0.4 + 2.0) / 6.5),
     ],
 )
-def test_estimators_are_what_one_computes_by_hand(method: estimators.Method, by_hand: float) -> None:
+def test_estimators_equal_values_computed_by_hand(method: estimators.Method, by_hand: float) -> None:
     rows = estimators.rows(method, reward=REWARD, weight=WEIGHT, direct=DIRECT, fitted=FITTED)
     assert rows.mean() == pytest.approx(by_hand, abs=1e-12)
 
@@ -93,7 +93,7 @@ def test_streaming_gives_what_the_whole_log_gives(seed: int, cuts: int) -> None:
     q = estimators.cross_fitted(log)
     w, m, fitted = estimators.terms(log, log.target, q)
     wb, mb, _ = estimators.terms(log, log.baseline, q)
-    alone, both = estimators.Running(shrinkage=3.0), estimators.Running(shrinkage=3.0, compared=True)
+    alone, both = estimators.RunningEstimates(shrinkage=3.0), estimators.RunningEstimates(shrinkage=3.0, compared=True)
     for part in np.array_split(np.arange(300), cuts):
         alone.add(reward=log.reward[part], weight=w[part], direct=m[part], fitted=fitted[part])
         both.add(
@@ -119,7 +119,7 @@ def test_the_paired_difference_is_near_the_truth_and_tighter_than_two_values() -
     assert difference.low < difference.value < difference.high
 
 
-def test_rows_without_a_reward_are_left_out() -> None:
+def test_rows_without_a_reward_are_omitted() -> None:
     log = small_log(500, 2)
     reward = log.reward.copy()
     reward[::5] = np.nan

@@ -25,7 +25,7 @@ ABOUT = About(task="route", candidate="bandit@4f2a", against="rules@0")
 
 
 def named(evidence: Evidence, name: str) -> Diagnostic:
-    return next(each for each in evidence.diagnostics if each.name == name)
+    return next(diagnostic for diagnostic in evidence.diagnostics if diagnostic.name == name)
 
 
 def test_a_better_policy_passes_and_its_bounds_hold_the_truth() -> None:
@@ -68,13 +68,13 @@ def test_the_mean_score_is_the_true_difference() -> None:
     assert abs(np.mean(means) - true_difference()) < 6 * np.std(means) / 20
 
 
-def test_the_models_variance_is_the_empirical_one_where_data_is_plenty() -> None:
+def test_the_model_variance_equals_the_empirical_one_on_large_logs() -> None:
     proof = LogProof(hashing=False)
     proof.update(small_log(30_000, 7))
     assert proof.tally.model_variance == pytest.approx(proof.tally.scores.variance, rel=0.05)
 
 
-def test_the_models_variance_prices_weights_that_have_not_come_up_yet() -> None:
+def test_the_model_variance_includes_weights_that_have_not_occurred_yet() -> None:
     """A target that does what is logged once in 500: no such row is among the first 100, yet it is in the variance."""
     log = small_log(100, 8, logged=(0.998, 0.001, 0.001), target=(0.0, 0.0, 1.0), baseline=(1.0, 0.0, 0.0))
     assert not (log.action == 2).any()
@@ -99,7 +99,7 @@ def test_a_registered_test_ends_at_its_horizon_and_starts_after_its_mark() -> No
 def test_few_decisions_are_refused_with_the_number_that_is_needed() -> None:
     answer = verdict(from_log([small_log(150, 10)], ABOUT))
     assert answer.state == "refused"
-    assert any("150 scored decisions (at least 200 needed)" in each for each in answer.reasons)
+    assert any("150 scored decisions (at least 200 needed)" in reason for reason in answer.reasons)
 
 
 def test_a_log_with_an_effective_size_below_ten_is_refused_with_the_reason() -> None:
@@ -108,11 +108,11 @@ def test_a_log_with_an_effective_size_below_ten_is_refused_with_the_reason() -> 
     assert named(found, "ess").value < 10
     answer = verdict(found)
     assert answer.state == "refused"
-    assert any(each.startswith("ess: the log is worth") for each in answer.reasons)
+    assert any(reason.startswith("ess: effective sample size") for reason in answer.reasons)
     assert "canary" in answer.hint
 
 
-def test_propensities_that_were_not_acted_from_are_found() -> None:
+def test_wrong_propensities_are_detected() -> None:
     log = small_log(2_000, 12)
     wrong = replace(log, logged=np.tile([0.4, 0.3, 0.3], (2_000, 1)))
     assert named(from_log([log], ABOUT), "propensity_counts").ok
@@ -121,20 +121,20 @@ def test_propensities_that_were_not_acted_from_are_found() -> None:
     assert verdict(found).state == "refused"
 
 
-def test_probabilities_that_cannot_be_replayed_are_found() -> None:
+def test_probabilities_that_cannot_be_replayed_are_detected() -> None:
     log = small_log(500, 13)
     assert named(from_log([replace(log, replayed=log.logged)], ABOUT), "propensity_replay").ok
     assert not named(from_log([replace(log, replayed=log.target)], ABOUT), "propensity_replay").ok
 
 
-def test_policies_that_differ_on_what_could_not_happen_are_found() -> None:
+def test_policies_that_differ_on_impossible_actions_are_detected() -> None:
     log = small_log(500, 14, logged=(0.7, 0.3, 0.0))
     assert not named(from_log([log], ABOUT), "unlogged_actions").ok
     same = replace(log, target=log.baseline)
     assert named(from_log([same], ABOUT), "unlogged_actions").ok
 
 
-def test_a_feature_that_is_the_outcome_is_found() -> None:
+def test_a_feature_that_equals_the_outcome_is_detected() -> None:
     log = small_log(500, 15)
     leaky = replace(log, features=np.stack([log.features[:, 0], 3.0 - 2.0 * log.reward], axis=1))
     assert named(from_log([log], ABOUT), "leak").ok
@@ -143,14 +143,14 @@ def test_a_feature_that_is_the_outcome_is_found() -> None:
     assert "column 1" in found.message
 
 
-def test_outcomes_dated_before_their_decision_are_found() -> None:
+def test_outcomes_dated_before_their_decision_are_detected() -> None:
     log = small_log(300, 16)
     at = np.arange(300.0)
     assert named(from_log([replace(log, decided_at=at, settled_at=at + 1)], ABOUT), "clock").ok
     assert not named(from_log([replace(log, decided_at=at, settled_at=at - 1)], ABOUT), "clock").ok
 
 
-def test_traffic_unlike_the_training_rows_is_found() -> None:
+def test_traffic_unlike_the_training_rows_is_detected() -> None:
     log = small_log(500, 17)
     like = Window(n=500, mean=np.array([0.0]), std=np.array([1.0]))
     unlike = Window(n=500, mean=np.array([5.0]), std=np.array([1.0]))
@@ -158,7 +158,7 @@ def test_traffic_unlike_the_training_rows_is_found() -> None:
     assert not named(from_log([log], ABOUT, training=unlike), "drift").ok
 
 
-def test_one_client_that_makes_the_difference_is_found() -> None:
+def test_one_client_that_makes_the_difference_is_detected() -> None:
     """A tenth of the rows, all from one key, pays only what the candidate likes."""
     log = small_log(4_000, 18, target=(0.1, 0.1, 0.8), baseline=(0.1, 0.8, 0.1))
     keys = np.where(np.arange(4_000) % 10 == 0, "mallory", np.where(np.arange(4_000) % 2, "alice", "bob"))
@@ -182,7 +182,7 @@ def test_an_arm_whose_failures_are_missing_more_often_is_not_promoted_for_it() -
     assert found.difference.low > 0
     answer = verdict(found)
     assert answer.state == "refused"
-    assert any(each.startswith("missing_depends_on_action") for each in answer.reasons)
+    assert any(reason.startswith("missing_depends_on_action") for reason in answer.reasons)
     counted = replace(log, reward=np.where(fails, -1.0, log.reward), status=status)
     assert verdict(from_log([counted], ABOUT)).state == "worse"
 
@@ -199,7 +199,7 @@ def test_missing_outcomes_that_have_nothing_to_do_with_the_action_do_not_block()
     assert found.counts["censored"] == int(gone.sum())
 
 
-def test_pending_rows_are_counted_and_not_taken_for_missing() -> None:
+def test_pending_rows_are_counted_and_not_treated_as_missing() -> None:
     log = small_log(3_000, 21)
     pending = log.action == 2
     pending[:2_000] = False
@@ -217,7 +217,7 @@ def test_a_guard_stops_a_candidate_that_costs_more() -> None:
     rules = [GuardRule(name="cost_usd", tolerance=0.001)]
     answer = verdict(from_log([dear], ABOUT, guards=rules))
     assert answer.state == "refused"
-    assert any("cost_usd" in each for each in answer.reasons)
+    assert any("cost_usd" in reason for reason in answer.reasons)
     assert verdict(from_log([dear], ABOUT, guards=[GuardRule(name="cost_usd", tolerance=0.05)])).passed
     assert verdict(from_log([dear], ABOUT, guards=[GuardRule(name="cost_usd", better="higher")])).passed
     assert not verdict(from_log([log], ABOUT, guards=rules)).passed  # nobody sent the metric: nothing protects it
@@ -229,10 +229,10 @@ def test_a_segment_that_loses_stops_a_candidate_that_wins_on_the_whole() -> None
     reward = np.where((role == "legal") & (log.action == 2), 0.0, log.reward)
     answer = verdict(from_log([replace(log, reward=reward, segments={"role": role})], ABOUT))
     assert answer.state == "refused"
-    assert any("role=legal" in each for each in answer.reasons)
+    assert any("role=legal" in reason for reason in answer.reasons)
 
 
-def test_forty_equal_segments_seldom_raise_a_false_alarm() -> None:
+def test_forty_equal_segments_rarely_raise_a_false_alarm() -> None:
     """Bonferroni: over 40 logs of 40 segments without any difference, a handful of alarms at most."""
     alarms = 0
     for seed in range(40):
@@ -241,11 +241,11 @@ def test_forty_equal_segments_seldom_raise_a_false_alarm() -> None:
         fair = replace(log, reward=(rng.random(4_000) < 0.5).astype(float))
         labels = np.char.add("s", (np.arange(4_000) % 40).astype(str))
         found = from_log([replace(fair, segments={"s": labels})], ABOUT, display=False)
-        alarms += not all(each.ok for each in found.guards)
+        alarms += not all(guard.ok for guard in found.guards)
     assert alarms <= 12  # 2.5% a log are expected; P(more than 12 of 40) < 1e-9 at 5%
 
 
-def test_an_empty_log_is_an_error_that_says_what_to_do() -> None:
+def test_an_empty_log_is_an_error_with_a_hint() -> None:
     with pytest.raises(InvalidInput, match="no settled decision") as found:
         from_log([], ABOUT)
     assert found.value.code == "no_evidence"
@@ -297,7 +297,7 @@ def test_heldout_rows_of_one_group_count_once() -> None:
 def test_the_planner_says_what_a_canary_would_save() -> None:
     log = small_log(1_000, 27, logged=(0.9, 0.05, 0.05), target=(0.0, 0.0, 1.0), baseline=(1.0, 0.0, 0.0))
     found = plan([log], uplift=0.1)
-    by_name = {each.name: each.horizon for each in found.savings}
+    by_name = {saving.name: saving.horizon for saving in found.savings}
     assert found.plan.horizon > by_name["a 10% canary"] > by_name["a 50% canary"] >= 200
     assert by_name["30% more exploration"] < found.plan.horizon
     assert found.plan.alpha == pytest.approx(0.04)
@@ -321,7 +321,7 @@ def test_the_planned_horizon_has_the_planned_power() -> None:
     assert passes >= 33
 
 
-def test_peeking_at_a_useless_candidate_seldom_promotes_it() -> None:
+def test_peeking_rarely_promotes_a_useless_candidate() -> None:
     """40 logs, two rules, a look after every 50 of 1,500 rows: 4% at most; P(more than 18 of 80) < 1e-8."""
     target, baseline = (0.2, 0.3, 0.5), (0.35, 0.0, 0.65)
     equal = np.array([0.5, 0.5, 0.5])
@@ -340,7 +340,7 @@ def test_peeking_at_a_useless_candidate_seldom_promotes_it() -> None:
     assert wrong <= 18
 
 
-def test_evidence_goes_into_json() -> None:
+def test_evidence_can_be_written_as_json() -> None:
     from dataclasses import asdict
 
     text = json.dumps(asdict(from_log([small_log(400, 32)], ABOUT)), allow_nan=False)
@@ -352,7 +352,7 @@ def nine(shared_data: Path) -> NineModels:
     return nine_models(shared_data / "routing" / "nine_models_train.jsonl.gz")
 
 
-def test_nine_models_with_a_canary_are_told_apart_and_equal_ones_are_not(nine: NineModels) -> None:
+def test_nine_models_with_a_canary_are_distinguished_and_equal_ones_are_not(nine: NineModels) -> None:
     truth = nine.value(nine.better) - nine.value(nine.current)
     assert truth == pytest.approx(0.025, abs=0.001)
     passes = inside = 0

@@ -41,7 +41,7 @@ def write(path: Path, table: dict[str, list[float]]) -> Path:
 
         parquet.write_table(pa.table(table), path)
     elif path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(each) + "\n" for each in rows), "utf-8")
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     else:
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(table))
@@ -52,7 +52,7 @@ def write(path: Path, table: dict[str, list[float]]) -> Path:
 
 @pytest.mark.parametrize("name", ["log.csv", "log.jsonl", "log.parquet"])
 @pytest.mark.parametrize("model", [False, True])
-def test_a_log_from_elsewhere_is_proven_from_any_format(tmp_path: Path, name: str, model: bool) -> None:
+def test_a_foreign_log_is_proven_from_any_format(tmp_path: Path, name: str, model: bool) -> None:
     found = from_file(write(tmp_path / name, columns(model=model)))
     assert verdict(found).state == "pass"
     assert found.bounds is not None
@@ -76,7 +76,7 @@ def test_a_model_makes_the_threshold_lower(tmp_path: Path) -> None:
     assert robust.threshold < plain.threshold
 
 
-def test_other_column_names_are_taken(tmp_path: Path) -> None:
+def test_other_column_names_can_be_used(tmp_path: Path) -> None:
     table = columns()
     table["pi_new"], table["pi_old"] = table.pop("target_probability"), table.pop("baseline_probability")
     path = write(tmp_path / "log.csv", table)
@@ -86,7 +86,7 @@ def test_other_column_names_are_taken(tmp_path: Path) -> None:
         from_file(path, target="pi_nwe")
 
 
-def test_without_a_baseline_the_logged_policy_is_compared_with(tmp_path: Path) -> None:
+def test_without_a_baseline_the_comparison_is_with_the_logged_policy(tmp_path: Path) -> None:
     table = columns()
     del table["baseline_probability"]
     found = from_file(write(tmp_path / "log.csv", table))
@@ -115,9 +115,9 @@ def test_impossible_values_are_refused_with_their_line(
     assert found.value.code == "bad_log_value"
 
 
-def test_files_that_are_no_log_are_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_logs_are_refused(tmp_path: Path) -> None:
     for name, text, message in [
-        ("log.txt", "", "not a log that can be read"),
+        ("log.txt", "", "not a readable log"),
         ("log.csv", "reward,propensity\n1,0.5\n", "no column 'target_probability'"),
         ("log.csv", "reward,propensity,target_probability\n1,0.5\n", "line 2: 2 fields"),
         ("log.jsonl", "[1]\n", "line 1: .* is not a JSON object"),
@@ -146,7 +146,7 @@ def test_rows_whose_outcome_is_missing_more_often_for_the_candidate_block(tmp_pa
     ]
     answer = verdict(from_file(write(tmp_path / "log.csv", table)))
     assert answer.state == "refused"
-    assert any(each.startswith("missing_depends_on_action") for each in answer.reasons)
+    assert any(reason.startswith("missing_depends_on_action") for reason in answer.reasons)
 
 
 def open_bandit(folder: Path, name: str) -> list[dict[str, str]]:
@@ -192,7 +192,7 @@ def test_open_bandit_for_a_single_rarely_shown_item_is_refused(shared_data: Path
     found = from_file(write(tmp_path / "log.csv", table))
     answer = verdict(found)
     assert answer.state == "refused"
-    assert any(each.startswith("ess:") for each in answer.reasons), answer.reasons
+    assert any(reason.startswith("ess:") for reason in answer.reasons), answer.reasons
 
 
 def test_long_files_are_read_in_chunks(tmp_path: Path) -> None:

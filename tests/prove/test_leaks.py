@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headway.nouns.records import Candidate, Situation
 from headway.nouns.words import masked, spoken
-from headway.prove.leaks import Leaks, Watch
+from headway.prove.leaks import LeakDetector, Leaks
 
 Row = Callable[[random.Random, float], Mapping[str, Any]]
 
@@ -26,7 +26,7 @@ def watched(
     action: Row | None = None,
     seed: int = 1,
 ) -> Leaks:
-    rng, watch = random.Random(seed), Watch()
+    rng, watch = random.Random(seed), LeakDetector()
     for _ in range(n):
         y = label(rng)
         features = {} if action is None else dict(action(rng, y))
@@ -75,7 +75,7 @@ PLANTED: dict[str, tuple[Leaks, str, str]] = {
 
 
 @pytest.mark.parametrize("how", PLANTED)
-def test_a_planted_leak_is_found(how: str) -> None:
+def test_a_planted_leak_is_detected(how: str) -> None:
     found, field, kind = PLANTED[how]
     assert [(each.field, each.kind) for each in found.found] == [(field, kind)]
     assert found.flagged >= 0.5 * found.labelled
@@ -135,30 +135,30 @@ def test_independent_columns_of_few_values_raise_no_alarm(seed: int, values: int
     assert watched(state, n=n, label=lambda rng: float(rng.randrange(values)), seed=seed).found == ()
 
 
-def test_a_time_later_than_the_outcome_is_found() -> None:
-    watch = Watch()
+def test_a_time_later_than_the_outcome_is_detected() -> None:
+    watch = LeakDetector()
     for n in range(20):
         state = {"created_at": 1.7e9 + n, "finished_at": 1.7e9 + n + 60, "count": 1.7e9 + n + 60}
         watch.add(Situation(task="t", state=state), None, {"reward": n % 3}, at=1.7e9 + n, told_at=1.7e9 + n + 30)
     assert [(each.field, each.kind) for each in watch.leaks().found] == [("finished_at", "dated")]
 
 
-def test_an_iso_time_is_a_time_whatever_it_is_called() -> None:
-    watch = Watch()
+def test_an_iso_time_is_a_time_whatever_its_name() -> None:
+    watch = LeakDetector()
     for n in range(20):
         watch.add(Situation(task="t", state={"seen": "2026-01-01T00:00:00Z"}), None, {"reward": n % 2}, told_at=1.6e9)
     assert watch.leaks().fields == ("seen",)
 
 
 def test_outcomes_dated_before_their_decision_are_counted() -> None:
-    watch = Watch()
+    watch = LeakDetector()
     for n in range(10):
         watch.add(Situation(task="t"), None, {"reward": 1.0}, at=100.0 + n, told_at=50.0 if n < 3 else 200.0)
     assert watch.leaks().backwards == 3
 
 
 def test_texts_on_both_sides_of_the_split_are_counted_exact_and_near() -> None:
-    watch = Watch()
+    watch = LeakDetector()
     for text, part in (
         ("Sort a list.", "train"), ("sort  a LIST", "prove"), ("Sort a list.", "prove"),
         ("Only here", "prove"), ("Only there", "tune"), ("", "train"), ("", "prove"),
@@ -168,14 +168,14 @@ def test_texts_on_both_sides_of_the_split_are_counted_exact_and_near() -> None:
     assert (found.twins, found.exact_twins) == (2, 1)
 
 
-def test_many_rows_are_thinned_and_still_found() -> None:
+def test_leaks_in_many_rows_are_detected_on_a_sample() -> None:
     found = watched(lambda rng, y: {"score": y}, n=25_000)
     assert found.fields == ("score",)
     assert found.rows == 25_000
     assert found.looked_at <= 10_000
 
 
-def test_a_label_that_never_changes_gives_nothing_away() -> None:
+def test_a_constant_label_cannot_leak() -> None:
     assert watched(lambda rng, y: {"x": y}, label=lambda rng: 1.0).found == ()
 
 
@@ -190,7 +190,9 @@ def test_a_label_that_never_changes_gives_nothing_away() -> None:
         ("x0.25 2024-01-01", [], "x0.25 2024-01-01"),
     ],
 )
-def test_measurements_in_a_text_are_told_from_other_numbers(text: str, values: list[float], without: str) -> None:
+def test_measurements_in_a_text_are_distinguished_from_other_numbers(
+    text: str, values: list[float], without: str
+) -> None:
     assert [value for value, _ in spoken(text)] == pytest.approx(values)
     assert masked(text) == without
 

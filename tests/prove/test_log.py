@@ -22,8 +22,8 @@ GOOD = {
         ({"logged": [[0.5, 0.5], [1.0, 0.0]]}, r"Row 1 .*propensity of the chosen action is .*0.0.*not in \(0, 1\]"),
         ({"logged": [[0.5, 0.4], [0.5, 0.5]]}, r"Row 0 .*probabilities of logged sum to 0.9"),
         ({"target": [[1.0, 0.0], [0.7, 0.7]]}, r"Row 1 .*probabilities of target sum to 1.4"),
-        ({"target": [[1.0, 0.0], [1.5, -0.5]]}, r"Row 1 .*not all probabilities"),
-        ({"target": [[1.0, 0.0], [float("nan"), 1.0]]}, r"Row 1 .*not all probabilities"),
+        ({"target": [[1.0, 0.0], [1.5, -0.5]]}, r"Row 1 .*not a list of probabilities"),
+        ({"target": [[1.0, 0.0], [float("nan"), 1.0]]}, r"Row 1 .*not a list of probabilities"),
         ({"action": [0, 2]}, r"Row 1 .*action 2 is not a column of 2 arms"),
         ({"reward": [1.0, float("inf")]}, r"Row 1 .*not finite"),
         ({"status": [0, 7]}, r"Row 1 .*status 7"),
@@ -40,12 +40,12 @@ def test_impossible_values_are_refused_with_their_row(change: dict[str, object],
     assert found.value.code == "bad_log"
 
 
-def test_rows_are_called_by_their_place_in_the_whole_log() -> None:
+def test_errors_number_rows_by_their_place_in_the_whole_log() -> None:
     with pytest.raises(InvalidInput, match="Row 101 "):
         Log.of(**{**GOOD, "action": [0, 9]}, first_row=100)  # type: ignore[arg-type]
 
 
-def test_a_target_that_does_what_was_never_logged_is_refused_by_name() -> None:
+def test_a_target_with_an_unlogged_action_is_refused_by_name() -> None:
     log = Log.of(
         reward=[1.0], action=[0], logged=[[1.0, 0.0]], target=[[0.6, 0.4]], baseline=[[1.0, 0.0]], arms=("a", "b")
     )
@@ -57,7 +57,7 @@ def test_a_target_that_does_what_was_never_logged_is_refused_by_name() -> None:
 def test_chunks_with_other_columns_are_refused() -> None:
     log = small_log(50, 0)
     other = Log.of(reward=[1.0], action=[0], logged=[[0.5, 0.5]], target=[[0.5, 0.5]])
-    with pytest.raises(InvalidInput, match="the log began with"):
+    with pytest.raises(InvalidInput, match="the log starts with"):
         from_log([log, other], About(task="t", candidate="c@1", against="d@0"))
 
 
@@ -76,8 +76,8 @@ def test_the_same_rows_in_other_chunks_give_the_same_evidence() -> None:
     assert cut.id == whole.id
     assert cut.statistic == pytest.approx(whole.statistic, rel=1e-9)
     assert cut.threshold == pytest.approx(whole.threshold, rel=1e-9)
-    assert [each.difference.value for each in cut.guards] == pytest.approx(
-        [each.difference.value for each in whole.guards], abs=1e-9
+    assert [guard.difference.value for guard in cut.guards] == pytest.approx(
+        [guard.difference.value for guard in whole.guards], abs=1e-9
     )
     assert from_log([log], about) == whole
 

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from headway.kits.offline.packed import packed, unpacked
-from headway.nouns.evidence import Evidence, Rater
-from headway.promote.gate import Rules, resting_on, verdict
+from headway.nouns.evidence import Evidence, RaterShare
+from headway.promote.gate import GateRules, resting_on, verdict
 from headway.prove import report
 from headway.prove.evidence import About, from_log
 from headway.prove.log import Log
@@ -43,11 +43,11 @@ def coin(seed: int = 0) -> NDArray[np.float64]:
     return (np.random.default_rng(seed).random(N) < 0.5).astype(float)
 
 
-def by_name(evidence: Evidence) -> dict[str, Rater]:
-    return {each.name: each for each in evidence.raters}
+def by_name(evidence: Evidence) -> dict[str, RaterShare]:
+    return {rater.name: rater for rater in evidence.raters}
 
 
-def test_without_a_key_nobody_is_asked_for() -> None:
+def test_without_keys_there_is_no_rater_check() -> None:
     plain = from_log([small_log(N, 18)], ABOUT)
     here = from_log([rated(small_log(N, 18), np.full(N, ""))], ABOUT)
     assert verdict(here).passed
@@ -61,21 +61,21 @@ def test_the_project_itself_never_blocks(name: str) -> None:
     assert verdict(from_log([rated(small_log(N, 18), np.full(N, name))], ABOUT)).passed
 
 
-def test_a_key_that_gave_everything_is_refused_until_it_is_trusted() -> None:
+def test_a_key_that_rated_everything_is_refused_until_it_is_trusted() -> None:
     found = from_log([rated(small_log(N, 18), np.full(N, "judge"))], ABOUT)
     refused = verdict(found)
     assert refused.state == "refused"
-    assert refused.reasons == ("one_key: the key 'judge' rated 100% of 4,000 decisions, and nobody else rated any.",)
+    assert refused.reasons == ("one_key: the key 'judge' rated 100% of 4,000 decisions, and no other key rated any.",)
     assert "headway promote route --trust-key judge" in refused.hint
     assert 'trust_keys = ["judge"]' in refused.hint
-    passed = verdict(found, Rules(trusted=frozenset({"judge"})))
+    passed = verdict(found, GateRules(trusted=frozenset({"judge"})))
     assert passed.passed
-    assert passed.reasons[1] == "It rests on the key 'judge', which you trust."
+    assert passed.reasons[1] == "It depends on the key 'judge', which you trust."
     assert resting_on(passed, ["judge"]) == ("judge",)
-    assert not verdict(found, Rules(trusted=frozenset({"somebody else"}))).passed
+    assert not verdict(found, GateRules(trusted=frozenset({"somebody else"}))).passed
 
 
-def test_trust_that_was_given_when_it_was_proven_stays_with_the_evidence() -> None:
+def test_trust_given_at_proof_time_stays_with_the_evidence() -> None:
     log = rated(small_log(N, 18), np.full(N, "judge"))
     trusting = from_log([log], replace(ABOUT, trusted=("judge",)))
     assert verdict(trusting).passed
@@ -88,7 +88,7 @@ def test_several_honest_raters_pass(count: int) -> None:
     names = np.array([f"rater-{number}" for number in range(count)])
     found = from_log([rated(small_log(N, 18), names[ROWS % count])], ABOUT)
     assert verdict(found).passed, verdict(found).reasons
-    assert sum(each.share for each in found.raters) == pytest.approx(1.0)
+    assert sum(rater.share for rater in found.raters) == pytest.approx(1.0)
     assert len(found.raters) == count
     assert found.raters[0].uplift == pytest.approx(1 / count, abs=0.5 / count + 0.03)
 
@@ -116,24 +116,24 @@ def test_a_key_that_pays_its_favourite_is_refused_by_name(how: str, others: str)
     assert "'agent'" in refused.reasons[0]
     assert found.deciding() == ("agent",)
     assert (by_name(found)["agent"].uplift or 0.0) > 0.6
-    assert verdict(found, Rules(trusted=frozenset({"agent"}))).passed
+    assert verdict(found, GateRules(trusted=frozenset({"agent"}))).passed
 
 
-def test_what_is_left_of_a_sum_would_not_have_shown_it() -> None:
+def test_subtracting_a_raters_rows_would_not_detect_it() -> None:
     """Why the test is run again: without the scores of its rows, three quarters of the lie are still there."""
     log = useless(coin())
     hostile = log.action == 2
     names = np.where(hostile, "agent", "")
     paid = rated(replace(log, reward=np.where(hostile, 1.0, coin()), keys=names), names)
     found = from_log([paid], ABOUT)
-    assert next(each for each in found.diagnostics if each.name == "one_client").ok
+    assert next(diagnostic for diagnostic in found.diagnostics if diagnostic.name == "one_client").ok
     proof = LogProof()
     proof.update(paid)
     assert proof.raters[""].total > 0.7 * found.statistic > found.threshold
     assert by_name(found)["agent"].statistic < 0.1 * found.statistic
 
 
-def test_a_rater_beside_others_is_left_out_of_the_mean() -> None:
+def test_a_rater_among_others_is_removed_from_the_mean() -> None:
     """Everybody rates every row; the agent's half of each mean makes the difference."""
     log = useless(coin())
     honest, lie = coin(), (log.action == 2).astype(float)
@@ -154,11 +154,11 @@ def test_a_panel_that_agrees_passes() -> None:
     everybody = {name: np.ones(N, dtype=bool) for name in ("ann", "bob", "cid")}
     found = from_log([replace(log, raters=everybody, without=dict.fromkeys(everybody, log.reward))], ABOUT)
     assert verdict(found).passed
-    assert [each.share for each in found.raters] == [1.0] * 3
-    assert [each.uplift for each in found.raters] == pytest.approx([0.0] * 3)
+    assert [rater.share for rater in found.raters] == [1.0] * 3
+    assert [rater.uplift for rater in found.raters] == pytest.approx([0.0] * 3)
 
 
-def test_what_is_left_without_a_key_must_be_enough_by_the_gates_own_floor() -> None:
+def test_the_rows_without_a_key_must_meet_the_gates_floor() -> None:
     found = from_log([rated(small_log(N, 18), np.where(ROWS < N - 150, "ann", "bob"))], ABOUT)
     assert found.deciding() == ("ann",)
     assert "150 decisions" in verdict(found).reasons[0]
@@ -205,7 +205,7 @@ def test_who_rated_is_part_of_the_data() -> None:
     assert first.data_hash != second.data_hash
 
 
-def test_a_log_that_is_kept_says_the_same_again() -> None:
+def test_a_stored_log_gives_the_same_evidence() -> None:
     parts = [rated(small_log(N, 18), np.where(ROWS < 2_000, "", "ann")).rows(a, a + 1_000) for a in range(0, N, 1_000)]
     assert from_log(unpacked(*packed(parts)), ABOUT) == from_log(parts, ABOUT)
 

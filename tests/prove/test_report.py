@@ -76,7 +76,7 @@ def test_every_page_names_what_recomputes_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_html_is_one_whole_file(name: str) -> None:
+def test_html_is_one_complete_file(name: str) -> None:
     text = report.html(PAGES[name])
     parser = Balanced()
     parser.feed(text)
@@ -85,7 +85,7 @@ def test_html_is_one_whole_file(name: str) -> None:
     assert "<script" not in text
 
 
-def test_what_came_from_data_is_escaped() -> None:
+def test_text_from_data_is_escaped() -> None:
     about = replace(ABOUT, task="<script>alert(1)</script>", candidate="a|b`<img src=x>")
     log = small_log(1_000, 5, segments={"<b>": ["<i>x</i>"] * 1_000})
     page = verdict(from_log([log], about))
@@ -105,7 +105,7 @@ def test_refused_pages_show_no_number_that_would_be_a_guess() -> None:
     assert "<svg" not in report.html(page)
 
 
-def test_the_words_are_the_verdicts() -> None:
+def test_the_page_words_match_the_verdict() -> None:
     assert report.text(PAGES["pass"]).splitlines()[2] == "bandit@4f2a is better than rules@0. It may be promoted."
     assert "is worse than rules@0" in report.text(PAGES["worse"])
     assert "Not decided yet" in report.text(PAGES["wait"])

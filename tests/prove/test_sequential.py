@@ -18,7 +18,7 @@ def test_challengers_share_one_error_budget() -> None:
     assert sum(sequential.challenger_alpha(0.04, k) for k in range(1, 10_000)) <= 0.05
 
 
-def test_the_horizon_threshold_is_the_one_of_the_page() -> None:
+def test_the_horizon_threshold_equals_the_published_value() -> None:
     assert sequential.horizon_threshold(2.0, 20_000, 0.04) == pytest.approx(2.0537489 * math.sqrt(40_000), rel=1e-6)
 
 
@@ -37,7 +37,7 @@ def test_no_horizon_costs_more_than_a_horizon() -> None:
 
 
 @pytest.mark.parametrize("rule", ["horizon", "sequence"])
-def test_a_random_walk_without_drift_seldom_crosses(rule: str) -> None:
+def test_a_random_walk_without_drift_rarely_crosses(rule: str) -> None:
     """2,000 walks of 2,000 steps looked at after every step: at most alpha, within six standard errors."""
     alpha, walks, steps = 0.1, 2_000, 2_000
     rng = np.random.default_rng(3)
@@ -52,7 +52,7 @@ def test_a_random_walk_without_drift_seldom_crosses(rule: str) -> None:
     assert fixed > 2 * alpha  # what a bound for one look does when it is looked at 40 times
 
 
-def test_power_of_the_registered_test_is_what_walks_show() -> None:
+def test_power_of_the_registered_test_matches_simulated_walks() -> None:
     rng = np.random.default_rng(4)
     drift, alpha, walks, steps = 2.5, 0.04, 4_000, 1_000
     path = np.cumsum(rng.normal(drift / math.sqrt(steps), 1.0, (walks, steps)), axis=1)

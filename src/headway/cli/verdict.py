@@ -8,7 +8,7 @@ from typing import Any
 from headway.cli.format import counts, interval, number, percent, signed
 from headway.cli.output import Output
 from headway.cli.show import Column, Table, renders, text, value
-from headway.nouns.evidence import Estimate, Evidence, Rater, Verdict
+from headway.nouns.evidence import Estimate, Evidence, RaterShare, Verdict
 
 __all__ = ["WORDS", "verdict_document", "verdict_text"]
 
@@ -74,7 +74,7 @@ _VALUES = Table[tuple[str, Estimate]](
     value("from", lambda row: row[1].low),
     value("to", lambda row: row[1].high),
 )
-_RATERS = Table[Rater](
+_RATERS = Table[RaterShare](
     text("rated by", lambda rater: rater.name or "this machine"),
     value("decisions", lambda rater: rater.rows),
     Column("share", lambda rater: percent(rater.share), right=True),

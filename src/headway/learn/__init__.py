@@ -1,4 +1,4 @@
-"""learn — turns experience into a policy, and says how it compares with doing without one.
+"""learn — turns experience into a policy, with baselines to compare it with.
 
 Takes: Experience, knobs, a seed.   Gives: Learned: tensors, knobs, metrics, and the baselines beside them.
 Never: reads rows of the prove part, makes a file, opens a socket, reads a clock.

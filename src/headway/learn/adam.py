@@ -1,4 +1,4 @@
-"""Adam and AdamW on a network's one flat vector, with the gradient clipped: a dozen numpy calls, whatever the depth.
+"""Adam and AdamW on a network's flat parameter vector, with gradient clipping: a dozen numpy calls, whatever the depth.
 
 References: Kingma and Ba, "Adam", 2015; Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
 """
@@ -38,7 +38,7 @@ class Adam:
 
     def step(self) -> float:
         """One update from `network.grad`; returns its norm before clipping. A gradient that is not finite changes
-        nothing, and its norm says so."""
+        nothing, and returns its norm."""
         grad, scratch, network = self.network.grad, self._scratch, self.network
         norm = math.sqrt(float(np.dot(grad, grad)))
         if not math.isfinite(norm):
@@ -66,7 +66,7 @@ class Adam:
         return norm
 
     def tensors(self) -> dict[str, Array]:
-        """What a resumed run needs beside the weights."""
+        """The optimiser's state, for a resumed run."""
         return {"adam.mean": self.mean.copy(), "adam.square": self.square.copy()}
 
     def load(self, tensors: Mapping[str, Any], steps: int) -> None:

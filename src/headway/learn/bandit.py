@@ -5,8 +5,8 @@
 
 Three passes: the first (at most `fit_rows` rows) finds the features and a sample to cluster, the second sums up the
 train part, the third the tune part. Ridge, prior, model, number of clusters and shrinkage are those with the least
-squared error on the tune part, each row weighted as if all candidates had been tried equally often; whatever the
-caller's knobs name is not searched. The policy is then fitted on train and tune together.
+squared error on the tune part, each row weighted as if all candidates had been tried equally often. Knobs that the
+caller sets are not searched. The policy is then fitted on train and tune together.
 
 Not covered: rewards that change with time (all rows count alike); candidates' own features.
 """
@@ -41,7 +41,7 @@ _SIZES = (4, 8, 16, 32)
 _SHRINKS = (1.0, 5.0, 20.0, 100.0)
 _SAMPLE = 4096
 _LEAST_TUNE = 20  # rows; with fewer, nothing is searched
-_WIDEST = 1024  # features; with more, only clusters are affordable
+_WIDEST = 1024  # features; with more, only clusters are tried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class BanditLearner:
         self, experience: Experience, knobs: Mapping[str, Any], seed: int, progress: Progress | None = None
     ) -> Learned:
         wanted = _checked(knobs)
-        uncached = getattr(self.encoder, "uncached", None)  # a long stream would only push useful vectors out
+        uncached = getattr(self.encoder, "uncached", None)  # a long stream would evict useful vectors
         encoder: Encoder | None = uncached() if uncached is not None else self.encoder
         rng = np.random.default_rng(seed)
         features, sample, counts = _look(experience, encoder, wanted["fit_rows"], rng, progress)
@@ -95,7 +95,7 @@ class BanditLearner:
             encoder=encoder,
             arms=arms,
             chosen=best.knobs,
-            tensors={name: each.tensors for name, each in choices.items()},
+            tensors={name: choice.tensors for name, choice in choices.items()},
             totals=train.ordered(arms)[2],
         )
         metrics |= {"tune_error": best.error, "rows": float(trained + tuned), "tuned": float(tuned >= _LEAST_TUNE)}
@@ -115,23 +115,23 @@ class BanditLearner:
     def start(
         self, features: Features, knobs: Mapping[str, Any] | None = None, arms: Sequence[str] = ()
     ) -> online.State:
-        """A live state that has seen nothing."""
+        """A live state without rows."""
         return online.start(features, self.encoder, knobs, arms)
 
     def state_from(self, policy: Policy) -> online.State:
-        """A live state that goes on where the policy's bundle stopped."""
+        """A live state that continues from the policy's bundle."""
         return online.state_from(policy)
 
     def update(self, state: online.State, row: Settled, sign: int = 1) -> None:
-        """Folds one settled row in, or (sign=-1) takes exactly that row back."""
+        """Add one settled row, or (sign=-1) remove exactly that row."""
         online.update(state, row, sign)
 
     def snapshot(self, state: online.State) -> Policy:
-        """An immutable policy of what the state has seen."""
+        """An immutable policy of the state's rows."""
         return online.snapshot(state)
 
     def learned(self, state: online.State, trained_on: Mapping[str, Any] | None = None) -> Learned:
-        """The state as something that `promote` can store."""
+        """The state in the form that `promote` stores."""
         return Learned(
             family="bandit",
             tensors=online.tensors_of(state),
@@ -162,7 +162,7 @@ def _checked(knobs: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(value, int | float) or not knob.low <= value <= knob.high:
             raise InvalidSettings(f"The knob {knob.name} is {value!r}.", code="bad_knob", hint="Use a number above 0.")
     prices = [wanted["cost_weight"], *dict(wanted["costs"] or {}).values()]
-    if not all(isinstance(each, int | float) and np.isfinite(each) for each in prices):
+    if not all(isinstance(price, int | float) and np.isfinite(price) for price in prices):
         raise InvalidSettings(f"The costs are {wanted['costs']!r}.", code="bad_knob", hint="Use numbers.")
     explorer(wanted["explore"])
     return wanted
@@ -171,7 +171,7 @@ def _checked(knobs: Mapping[str, Any]) -> dict[str, Any]:
 def _look(
     experience: Experience, encoder: Encoder | None, most: int, rng: np.random.Generator, progress: Progress | None
 ) -> tuple[Features, list[Situation], dict[str, Any]]:
-    """The features of the first rows, and an even sample of them to cluster (reservoir sampling)."""
+    """The features of the first rows, and a uniform sample of them to cluster (reservoir sampling)."""
     tracker, sample = Tracker(), list[Situation]()
     seen = 0
     for row in experience.part("train"):
@@ -191,7 +191,7 @@ def _look(
 
 
 def _counted(rows: Iterable[Settled], counts: dict[str, Any]) -> Iterable[Settled]:
-    """The same rows, counted by source and status as they pass."""
+    """The same rows, counted by source and status on the way."""
     for row in rows:
         for table, name in ((counts["sources"], row.decision.source), (counts["statuses"], row.status)):
             table[name] = table.get(name, 0) + 1
@@ -204,7 +204,7 @@ def _centroids(x: Floats, wanted: Mapping[str, Any], rng: np.random.Generator, l
     if wanted["model"] == "linear" or not len(x):
         return {}
     different = len(np.unique(x, axis=0))
-    sizes = [int(wanted["clusters"])] if wanted["clusters"] else [each for each in _SIZES if each * 50 <= len(x)]
+    sizes = [int(wanted["clusters"])] if wanted["clusters"] else [size for size in _SIZES if size * 50 <= len(x)]
     sizes = sizes or ([] if linear and wanted["model"] is None else [_SIZES[0]])
     sizes = sorted({min(size, different) for size in sizes})  # no more clusters than different situations
     return {size: rounded(kmeans(x, size, rng)) for size in sizes}
@@ -220,11 +220,11 @@ def _choose(
 ) -> tuple[_Choice, dict[str, _Choice]]:
     """The best of each model, and the best of all, by weighted squared error on the tune part."""
     moments, targets, totals, clusters = train
-    found: dict[str, _Choice] = {}
+    best: dict[str, _Choice] = {}
 
     def offer(model: str, knobs: dict[str, Any], tensors: dict[str, Floats], error: float) -> None:
-        if model not in found or error < found[model].error:
-            found[model] = _Choice(knobs={"model": model, **knobs}, error=error, tensors=tensors)
+        if model not in best or error < best[model].error:
+            best[model] = _Choice(knobs={"model": model, **knobs}, error=error, tensors=tensors)
 
     rows = max(float(tune[2][:, 0].sum()), 1e-300)
     if moments.shape[1]:
@@ -242,9 +242,9 @@ def _choose(
             means, held = tensors["means"][:, :-1], tune[3][size]
             error = float((held[..., 2] - 2.0 * means * held[..., 1] + means * means * held[..., 0]).sum()) / rows
             offer("clusters", {"clusters": size, "shrink": float(shrink)}, tensors, error)
-    if not search and "linear" in found:
-        return found["linear"], found
-    return min(found.values(), key=lambda each: each.error), found
+    if not search and "linear" in best:
+        return best["linear"], best
+    return min(best.values(), key=lambda choice: choice.error), best
 
 
 def _state(
@@ -255,7 +255,7 @@ def _state(
     parts: tuple[Sums, Sums],
     centroids: Mapping[int, Floats],
 ) -> online.State:
-    """Train and tune together: sums just add up."""
+    """The state of train and tune together: their sums are added."""
     one, other = (part.ordered(arms) for part in parts)
     state = online.State(features, encoder, knobs, arms)
     if state.linear:

@@ -1,4 +1,4 @@
-"""Knobs of a family, checked before anything is learned with them.
+"""Checks the knobs of a family before learning.
 
 checked("cql", knobs, CQLKnobs)      # all of them, with their defaults
 """
@@ -19,7 +19,7 @@ _DEEPEST, _WIDEST = 6, 4096
 
 
 def checked(family: str, knobs: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
-    """All knobs with their defaults; a name, number, width or cost that cannot be used is InvalidSettings.
+    """All knobs with their defaults; an invalid name, number, width or cost raises InvalidSettings.
 
     `kind` is the dataclass that declares them (`nouns.knob`). None is allowed where it is the default.
     """
@@ -40,7 +40,7 @@ def checked(family: str, knobs: Mapping[str, Any], kind: type[Any]) -> dict[str,
     if "hidden" in known:
         wanted["hidden"] = _widths(wanted["hidden"])
     prices = [wanted["cost_weight"], *dict(wanted["costs"] or {}).values()]
-    if not all(isinstance(each, int | float) and np.isfinite(each) for each in prices):
+    if not all(isinstance(price, int | float) and np.isfinite(price) for price in prices):
         raise InvalidSettings(f"The costs are {wanted['costs']!r}.", code="bad_knob", hint="Use numbers.")
     return wanted
 
@@ -49,7 +49,7 @@ def _widths(hidden: Any) -> tuple[int, ...]:
     if (
         not isinstance(hidden, list | tuple)
         or not 1 <= len(hidden) <= _DEEPEST
-        or not all(isinstance(each, int) and 1 <= each <= _WIDEST for each in hidden)
+        or not all(isinstance(width, int) and 1 <= width <= _WIDEST for width in hidden)
     ):
         raise InvalidSettings(
             f"The knob hidden is {hidden!r}.", code="bad_knob", hint="Use one to six widths, for example [64, 64]."

@@ -1,7 +1,7 @@
 """Logged decisions of a `choice` task as matrices, and doubly robust estimates of every arm's reward in every row.
 
     log = gather(experience.part("train"), features, encoder, arms, most=50_000, rng=rng)
-    q = crossfit(log)                            # [row, arm]: a reward model that never saw the row it speaks of
+    q = crossfit(log)                            # [row, arm]: predicted by a reward model not fitted on the row
     rewards = doubly_robust(log, q)              # [row, arm]: unbiased for each row's expected reward of each arm
 
 For arm a of a row logged with action A, propensity μ and reward r (Dudík et al., 2011):
@@ -11,8 +11,8 @@ For arm a of a row logged with action A, propensity μ and reward r (Dudík et a
 Whatever q is, Σ_a π(a)·r̂(a) has the mean reward of π as its mean where μ ≥ 1/cap, as long as q does not depend on the
 row's own reward: q is fitted on one half of the rows for the other half. The cap (50) trades bias for variance.
 
-A row whose propensity is not known teaches q and corrects nothing: its r̂ is q alone, with q's bias. Rows count by their
-`weight` (less than 1 where raters disagree).
+A row with unknown propensity trains q but adds no correction: its r̂ is q alone, with q's bias. Rows count by their
+`weight` (below 1 if raters disagree).
 
 Not covered: rewards that come later than their decision.
 """
@@ -31,7 +31,7 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Floats
 from headway.nouns.records import Settled
 
-__all__ = ["Logged", "Model", "crossfit", "doubly_robust", "fitted", "gather", "value_of"]
+__all__ = ["ArmMeans", "LoggedRows", "crossfit", "doubly_robust", "fitted", "gather", "value_of"]
 
 _CAP = 50.0
 _RIDGE = 10.0
@@ -39,13 +39,13 @@ _WIDEST = 1024  # features; with more, an arm's model is its mean
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
-    """Rows of a log. `offered` says which arms were candidates."""
+class LoggedRows:
+    """Rows of a log. `offered`: which arms were candidates."""
 
     x: Floats  # [row, width]
     action: NDArray[np.int64]
     reward: Floats
-    propensity: Floats  # 0 where it is not known
+    propensity: Floats  # 0 if unknown
     offered: NDArray[np.bool_]  # [row, arm]
     weight: Floats  # [row]
 
@@ -63,8 +63,8 @@ def gather(
     rng: np.random.Generator,
     price: Callable[[str], float] = lambda _: 0.0,
     counts: dict[str, Any] | None = None,
-) -> Logged:
-    """At most `most` rows with a reward, an even sample where there are more; `price(arm)` is taken off the reward."""
+) -> LoggedRows:
+    """At most `most` rows with a reward (a uniform sample); `price(arm)` is subtracted from the reward."""
     kept: list[Settled] = []
     seen = 0
     for row in rows:
@@ -83,10 +83,10 @@ def gather(
     kept = [row for row in kept if row.decision.action in index and row.weight > 0.0]
     offered = np.zeros((len(kept), len(arms)), dtype=np.bool_)
     for place, row in enumerate(kept):
-        for each in row.decision.candidates:
-            if each.name in index:
-                offered[place, index[each.name]] = True
-    return Logged(
+        for candidate in row.decision.candidates:
+            if candidate.name in index:
+                offered[place, index[candidate.name]] = True
+    return LoggedRows(
         x=_vectors(kept, features, encoder),
         action=np.array([index[row.decision.action] for row in kept], dtype=np.int64),
         reward=np.array([float(row.reward or 0.0) - price(row.decision.action) for row in kept]),
@@ -112,7 +112,7 @@ def _count(row: Settled, counts: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ArmMeans:
     """A ridge regression per arm around the arm's (shrunk) mean."""
 
     means: Floats  # [arm]
@@ -122,12 +122,12 @@ class Model:
         """[row, arm]"""
         if self.weights is None:
             return np.tile(self.means, (len(x), 1))
-        found: Floats = x @ self.weights
-        found += self.means
-        return found
+        predicted: Floats = x @ self.weights
+        predicted += self.means
+        return predicted
 
 
-def fitted(log: Logged, part: NDArray[np.bool_] | None = None) -> Model:
+def fitted(log: LoggedRows, part: NDArray[np.bool_] | None = None) -> ArmMeans:
     """The model of these rows."""
     x, action, reward, weight = log.x, log.action, log.reward, log.weight
     if part is not None:
@@ -146,25 +146,25 @@ def fitted(log: Logged, part: NDArray[np.bool_] | None = None) -> Model:
             moments = own.T @ weighted
             moments[np.diag_indices(width)] += _RIDGE
             weights[:, arm] = np.linalg.solve(moments, weighted.T @ (reward[mine] - means[arm]))
-    return Model(means, weights)
+    return ArmMeans(means, weights)
 
 
-def crossfit(log: Logged) -> Floats:
-    """[row, arm]: each half of the rows judged by the model of the other half."""
-    found = np.empty(log.offered.shape)
+def crossfit(log: LoggedRows) -> Floats:
+    """[row, arm]: each half of the rows predicted by the model of the other half."""
+    q = np.empty(log.offered.shape)
     half = np.arange(len(log)) % 2 == 0
     for part in (half, ~half):
-        found[part] = fitted(log, ~part).predict(log.x[part])
-    return found
+        q[part] = fitted(log, ~part).predict(log.x[part])
+    return q
 
 
-def doubly_robust(log: Logged, q: Floats) -> Floats:
+def doubly_robust(log: LoggedRows, q: Floats) -> Floats:
     """[row, arm]: r̂ of every arm."""
     rows = np.arange(len(log))
-    found = q.copy()
+    rewards = q.copy()
     known = log.propensity > 0.0
-    found[rows, log.action] += known * (log.reward - q[rows, log.action]) / np.maximum(log.propensity, 1.0 / _CAP)
-    return found
+    rewards[rows, log.action] += known * (log.reward - q[rows, log.action]) / np.maximum(log.propensity, 1.0 / _CAP)
+    return rewards
 
 
 def value_of(target: Floats, rewards: Floats, weight: Floats | None = None) -> float:
@@ -172,8 +172,8 @@ def value_of(target: Floats, rewards: Floats, weight: Floats | None = None) -> f
     return float(np.average((target * rewards).sum(axis=1), weights=weight)) if len(target) else 0.0
 
 
-def baselines_of(log: Logged, rewards: Floats, model: Model) -> Mapping[str, float]:
-    """What doing without this learner would have earned on these rows."""
+def baselines_of(log: LoggedRows, rewards: Floats, model: ArmMeans) -> Mapping[str, float]:
+    """What simple baselines would have earned on these rows."""
     if not len(log):
         return {}
     uniform = log.offered / np.maximum(log.offered.sum(axis=1, keepdims=True), 1)

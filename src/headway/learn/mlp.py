@@ -8,13 +8,13 @@
 
 All towers have the same hidden layers and are computed together: the first layer is one product over all of them, every
 later one is one batched product, and every elementwise pass is one call. At 64 units a call costs more than its
-arithmetic, so this alone is worth a factor of two. All parameters lie in one flat vector (weights first), gradients in
+arithmetic, so this alone gives a factor of two. All parameters are in one flat vector (weights first), gradients in
 another of the same layout, so that clipping and Adam are a dozen calls however many layers there are.
 
 A layer is linear → LayerNorm (where `norm`) → tanh or ReLU; heads are linear. float32 by default; float64 for checks.
 
-Not covered: dropout and BatchNorm. A network that learns with other outputs than it acted with makes the first ratio of
-PPO something else than one; LayerNorm sees one row at a time and keeps it exact.
+Not covered: dropout and BatchNorm. With them, a network's outputs differ between acting and learning, and PPO's first
+ratio is not one; LayerNorm works on one row at a time and keeps it exact.
 
 References: Ba et al., "Layer normalization", 2016; Saxe et al., 2014 (orthogonal); Glorot and Bengio, 2010 (Xavier).
 """
@@ -41,7 +41,7 @@ _WORKSPACES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a network is made of. `free` are parameters without an input, such as a Gaussian head's log deviations."""
+    """The shape of a network. `free`: parameters without an input, such as a Gaussian head's log deviations."""
 
     inputs: int
     towers: tuple[tuple[str, int], ...]  # name and outputs
@@ -52,13 +52,13 @@ class Shape:
 
 
 class _Workspace:
-    """Buffers for one number of rows; a batch that comes again and again allocates nothing."""
+    """Buffers for one number of rows; repeated batches of the same size allocate nothing."""
 
     __slots__ = ("gradients", "hidden", "inverse", "ones", "outputs", "scratch", "unit")
 
     def __init__(self, shape: Shape, rows: int, dtype: Any) -> None:
         count = len(shape.towers)
-        self.hidden: list[Array] = []  # [tower, row, unit]: what a layer gives
+        self.hidden: list[Array] = []  # [tower, row, unit]: output of a layer
         self.gradients: list[Array] = []
         self.scratch: list[Array] = []
         self.unit: list[Array] = []  # LayerNorm's normalised input
@@ -75,14 +75,14 @@ class _Workspace:
 
 
 def _stack(count: int, rows: int, width: int, dtype: Any, *, first: bool) -> Array:
-    """[tower, row, unit]; of the first layer the towers lie side by side in memory, as one product writes them."""
+    """[tower, row, unit]; for the first layer the towers are side by side in memory, as one product writes them."""
     if first:
         return np.zeros((rows, count, width), dtype=dtype).transpose(1, 0, 2)
     return np.zeros((count, rows, width), dtype=dtype)
 
 
 def _flat(stack: Array) -> Array:
-    """The first layer's stack as the matrix [row, tower·unit] that it lies in."""
+    """The first layer's stack as a matrix [row, tower·unit], without a copy."""
     whole = stack.transpose(1, 0, 2)
     return whole.reshape(len(whole), -1)
 
@@ -102,7 +102,7 @@ class Network:
         self.shape, self.dtype = shape, np.dtype(dtype)
         weights, others = _layout(shape)
         sizes = [math.prod(size) for _, size in (*weights, *others)]
-        self.decayed = sum(sizes[: len(weights)])  # how many parameters from the front are weights proper
+        self.decayed = sum(sizes[: len(weights)])  # the number of leading parameters that are weights
         self.theta: Array = np.zeros(sum(sizes), dtype=self.dtype)
         self.grad: Array = np.zeros_like(self.theta)
         self._at: dict[str, slice] = {}
@@ -157,7 +157,7 @@ class Network:
     # -- forwards
 
     def forward(self, x: Array) -> list[Array]:
-        """[row, outputs] of every tower. The arrays are the network's own: copy what must outlive the next call."""
+        """[row, outputs] of every tower. The arrays are reused: copy what must outlive the next call."""
         space = self._space(len(x))
         before = x
         for place, weight in enumerate(self.weights):
@@ -177,7 +177,7 @@ class Network:
         return space.outputs
 
     def forward_one(self, x: Array, tower: int) -> Array:
-        """[row, outputs] of one tower alone, in new memory: what acting needs of a policy."""
+        """[row, outputs] of one tower alone, in new memory; for acting."""
         before = x
         for place, weight in enumerate(self.weights):
             width = self.shape.hidden[place]
@@ -215,7 +215,7 @@ class Network:
     def backward(self, x: Array, d_outputs: Sequence[Array]) -> Array:
         """The gradient of a loss whose derivatives by the last `forward(x)`'s outputs are given; `grad`, filled.
 
-        What stands under `free` is the caller's to fill (`d_free`): no output of a tower depends on it.
+        The caller fills the gradient of `free` (`d_free`): no output of a tower depends on it.
         """
         space = self._space(len(x))
         depth = len(self.weights)
@@ -251,24 +251,24 @@ class Network:
         gradient *= inverse
 
     def _space(self, rows: int) -> _Workspace:
-        found = self._workspaces.get(rows)
-        if found is None:
+        space = self._workspaces.get(rows)
+        if space is None:
             if len(self._workspaces) >= _WORKSPACES:
                 self._workspaces.clear()
-            found = self._workspaces[rows] = _Workspace(self.shape, rows, self.dtype)
-        return found
+            space = self._workspaces[rows] = _Workspace(self.shape, rows, self.dtype)
+        return space
 
-    # -- at rest
+    # -- storage
 
     def tensors(self) -> dict[str, NDArray[np.float64]]:
         """Parameters by name as `decide.trunks.Trunk.read` reads them: `policy.w0` [out, in], `policy.b0`, `policy.g0`
-        and `policy.s0` of a LayerNorm, and so on; `free` where there is any."""
+        and `policy.s0` of a LayerNorm, and so on; `free` if there is any."""
         return {
             name: np.array(self.part(where)[part].T, dtype=np.float64, order="C") for name, where, part in self._named()
         }
 
     def load(self, tensors: Mapping[str, Any]) -> None:
-        """Takes over what `tensors()` gave."""
+        """Load the result of `tensors()`."""
         for name, where, part in self._named():
             self.part(where)[part] = np.asarray(tensors[name]).T
 
@@ -292,7 +292,7 @@ class Network:
 
 
 def from_tensors(tensors: Mapping[str, Any], shape: Shape, *, dtype: Any = np.float32) -> Network:
-    """The network that `tensors()` described; what does not fit is `Damaged`."""
+    """The network from the result of `tensors()`; a mismatch is `Damaged`."""
     network = Network(shape, dtype=dtype)
     try:
         network.load(tensors)

@@ -1,24 +1,23 @@
-"""A bandit that learns row by row: mutable state beside the immutable policies that it publishes.
+"""A bandit that learns row by row: a mutable state that publishes immutable policies.
 
-    state = start(features, encoder, knobs)          # knows nothing yet
-    state = state_from(policy)                       # goes on where a bundle stopped
-    update(state, row)                               # one settled decision, by its weight; sign=-1 takes it back
+    state = start(features, encoder, knobs)          # has no rows yet
+    state = state_from(policy)                       # continues from a bundle
+    update(state, row)                               # one settled decision, by its weight; sign=-1 removes it
     state.policy                                     # a live view, changed by the next update: for one thread
     snapshot(state)                                  # Learned-like tensors of an immutable policy
 
-What is stored are sums: Σxxᵀ, Σxr and (n, Σr, Σr²) per arm, each row by its weight (1, or less where raters disagree).
+The state is sums: Σxxᵀ, Σxr and (n, Σr, Σr²) per arm, each row by its weight (1, or less if raters disagree).
 Features are multiples of 2**-14 and weights of 2**-6, so Σxxᵀ is exact in float64 (up to about two million rows of unit
-length, 2**-6 of that with weights) and a withdrawn row leaves no trace. `snapshot` computes from the
-sums alone, so it does not depend on the order in which rows came.
+length, 2**-6 of that with weights) and a removed row leaves no trace. `snapshot` computes from the
+sums alone, so it does not depend on the order of the rows.
 
-The live view is kept up by recursive least squares: with P the inverse and v = Px, each row changes the weights by
-v·(r − θx)/(1 + xv) and subtracts vvᵀ/(1 + xv) from P. These subtractions are kept as a list, and P itself is brought up
-to date after at most 16 of them (sooner while an arm has few rows), so that a row costs O(width²) reads and O(width)
-writes; until then the view's deviations are slightly too wide, its means are not. P is computed afresh from the sums
+Recursive least squares updates the live view: with P the inverse and v = Px, each row changes the weights by
+v·(r − θx)/(1 + xv) and subtracts vvᵀ/(1 + xv) from P. These subtractions are kept as a list, and P itself is
+updated after at most 16 of them (sooner while an arm has few rows), so that a row costs O(width²) reads and O(width)
+writes; until then the view's deviations are slightly too wide, its means are not. P is recomputed from the sums
 after 1, 2, 4, … rows (up to 1,024 where the prior is a mean alone), after every 1,024 rows of an arm and after every
-withdrawal. Arms that start from what they have in common have to start from the *same* weights to be comparable: when
-these have moved on (after a sixteenth more rows), every arm is moved by PΛ times the change, which is what computing it
-afresh would do.
+removal. Arms with shared prior weights must start from the *same* weights to be comparable: when these change (after a
+sixteenth more rows), every arm is shifted by PΛ times the change, which equals a recomputation.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _PRIOR_ROWS = 2.0
 
 
 class State:
-    """What a live bandit has seen. Not thread-safe: one owner updates it, and publishes snapshots."""
+    """The state of a live bandit. Not thread-safe: one owner updates it and publishes snapshots."""
 
     def __init__(
         self, features: Features, encoder: Encoder | None, knobs: Mapping[str, Any], arms: Sequence[str]
@@ -73,13 +72,13 @@ class State:
         self.centroids: Floats = np.zeros((0, features.width))
         self._last: tuple[Situation, Floats] | None = None  # its vector, as a batch of one
         self._waiting: list[tuple[int, Floats, float, float]] = []  # arm, features, reward, weight: not yet in the sums
-        self._rows: list[float] = [0.0] * len(self.arms)  # weight per arm, with those that wait; exact
-        self._steps: list[int] = [0] * len(self.arms)  # rows since the arm's inverse was computed afresh
+        self._rows: list[float] = [0.0] * len(self.arms)  # weight per arm, including waiting rows; exact
+        self._steps: list[int] = [0] * len(self.arms)  # rows since the arm's inverse was recomputed
         self.policy: Bandit
         self._allot(len(self.arms))
 
     def _allot(self, count: int) -> None:
-        """Arrays for this many arms; the old ones' numbers are kept."""
+        """Allocate arrays for this many arms; existing numbers are kept."""
         width = self.features.width
         if self.linear:
             old = getattr(self, "moments", np.zeros((0, width, width)))
@@ -98,13 +97,13 @@ class State:
             self.totals = np.concatenate([totals, np.zeros((len(self.centroids), count - totals.shape[1], 3))], axis=1)
 
     def open(self) -> None:
-        """Makes the live view from the sums. Called once the sums are in place, and when an arm has come."""
+        """Build the live view from the sums. Called once the sums are in place, and for each new arm."""
         model: Linear | Clusters
         if self.linear:
             model = self._model = _LiveLinear(self.weights, self.covariance, self.noise)
         else:
-            found = clusters_posterior(self.totals, self.shrink)
-            model = Clusters(self.centroids, found["means"], found["stds"])
+            posterior = clusters_posterior(self.totals, self.shrink)
+            model = Clusters(self.centroids, posterior["means"], posterior["stds"])
         self.policy = _View(
             self,
             arms=Arms(self.arms),
@@ -124,43 +123,43 @@ class State:
             self.noise[0] = (max(self._error, 0.0) + _PRIOR_ROWS * self._spread) / (float(self.seen[0]) + _PRIOR_ROWS)
 
     def row(self, situation: Situation) -> Floats:
-        """[1, width]; the last situation's is remembered, because a live loop asks for it twice."""
+        """[1, width]; the last situation's vector is cached, because a live loop needs it twice."""
         if self._last is None or self._last[0] is not situation:
             self._last = (situation, self.features.vectors((situation,), self.encoder))
         return self._last[1]
 
     def rows(self, name: str) -> float:
-        """How many rows an arm has, by weight."""
+        """The total weight of an arm's rows."""
         return self._rows[self.index[name]] if name in self.index else 0.0
 
     def place(self, name: str) -> int:
-        """Where an arm stands; a new one is given a place."""
-        found = self.index.get(name)
-        if found is None:
+        """The index of an arm; a new one is added."""
+        place = self.index.get(name)
+        if place is None:
             self.flush()
-            found = self.index[name] = len(self.arms)
+            place = self.index[name] = len(self.arms)
             self.arms.append(name)
             self._allot(len(self.arms))
             self.open()
-        return found
+        return place
 
     def flush(self) -> None:
-        """Adds the rows that wait to the sums. Σxxᵀ is exact, so it does not matter when."""
+        """Add the waiting rows to the sums. Σxxᵀ is exact, so the time does not matter."""
         waiting, self._waiting = self._waiting, []
         by_arm: dict[int, list[tuple[int, Floats, float, float]]] = {}
-        for each in waiting:
-            by_arm.setdefault(each[0], []).append(each)
+        for entry in waiting:
+            by_arm.setdefault(entry[0], []).append(entry)
         for arm, mine in by_arm.items():
-            x = np.concatenate([each[1] for each in mine])
-            reward, weight = np.array([each[2] for each in mine]), np.array([each[3] for each in mine])
+            x = np.concatenate([entry[1] for entry in mine])
+            reward, weight = np.array([entry[2] for entry in mine]), np.array([entry[3] for entry in mine])
             self.moments[arm] += x.T @ (x * weight[:, None])
             self.targets[arm] += (reward * weight) @ x
             self.totals[arm] += (weight.sum(), (weight * reward).sum(), (weight * reward * reward).sum())
-            if not self._rows[arm]:  # nothing is left of this arm but rounding errors of Σxr
+            if not self._rows[arm]:  # only rounding errors of Σxr remain of this arm
                 self.moments[arm], self.targets[arm], self.totals[arm] = 0.0, 0.0, 0.0
 
     def add_linear(self, arm: int, x: Floats, reward: float, weight: float) -> None:
-        """One row [1, width]; a weight below 0 takes it back."""
+        """One row [1, width]; a weight below 0 removes it."""
         self._waiting.append((arm, x, reward, weight))
         self._rows[arm] = rows = self._rows[arm] + weight
         self._steps[arm] += 1
@@ -202,7 +201,7 @@ class State:
             self._late[arm] = 0
 
     def _renew(self) -> None:
-        """The prior, all arms and the noise, straight from the sums."""
+        """Recompute the prior, all arms and the noise from the sums."""
         self.flush()
         count = len(self.arms)
         self._held, self.covariance[count] = held_back(self.moments, self.ridge, self.prior, self.features.text_width)
@@ -212,12 +211,12 @@ class State:
         self._measure()
 
     def _common(self) -> Floats:
-        """Where every arm starts; and when to ask again."""
+        """The prior weights of all arms; also schedules the next check."""
         self._due = float(self.seen[0]) + max(1.0, float(self.seen[0]) / _MOVE)
         return prior_weights(self.moments, self.targets, self.totals, self.ridge, self.prior, self._held)
 
     def _move(self) -> None:
-        """All arms to where they would be if they had started from what is in common now."""
+        """Shift all arms to the present shared prior weights."""
         self.flush()
         count, start = len(self.arms), self._common()
         change = self._held @ (start - self.weights[count])
@@ -230,7 +229,7 @@ class State:
         self.weights[count] = start
 
     def _refresh(self, arm: int) -> None:
-        """The arm's inverse and weights straight from the sums."""
+        """Recompute the arm's inverse and weights from the sums."""
         start, covariance = self.weights[len(self.arms)], self.covariance[arm]
         self._late[arm] = self._steps[arm] = 0
         if not self._rows[arm]:
@@ -241,7 +240,7 @@ class State:
         self.weights[arm] = start + covariance @ (self.targets[arm] - self.moments[arm] @ start)
 
     def _measure(self) -> None:
-        """Squared errors and penalties of all arms: what the noise is estimated from."""
+        """Squared errors and penalties of all arms: the input of the noise estimate."""
         self._spread = pooled_variance(self.totals)
         start = self.weights[len(self.arms)]
         self._error = common_penalty(self.moments, self.targets, self.totals, self.prior, start)
@@ -262,12 +261,12 @@ class State:
             totals[:] = 0.0
         self.seen[0] += weight
         self._rows[arm] += weight
-        found = clusters_posterior(self.totals, self.shrink)
-        model.means, model.stds = found["means"], found["stds"]
+        posterior = clusters_posterior(self.totals, self.shrink)
+        model.means, model.stds = posterior["means"], posterior["stds"]
 
 
 class _LiveLinear(Linear):
-    """Remembers Px of the arms that it was just asked about, because the update that follows needs it again."""
+    """Caches Px of the last arms, because the following update needs it again."""
 
     __slots__ = ("_sides", "_x")
 
@@ -280,7 +279,7 @@ class _LiveLinear(Linear):
         self._sides: dict[int, Floats] = {}
 
     def side(self, x: Floats, arm: int) -> Floats:
-        """P·x [width] for one row [1, width], the caller's to change."""
+        """P·x [width] for one row [1, width]; the caller may change it."""
         known = self._sides.pop(arm, None) if self._x is x else None
         return self.covariance[arm].dot(x[0]) if known is None else known
 
@@ -312,10 +311,10 @@ class _View(Bandit):
 def start(
     features: Features, encoder: Encoder | None, knobs: Mapping[str, Any] | None = None, arms: Sequence[str] = ()
 ) -> State:
-    """A bandit that has seen nothing; `arms` may be named in advance, others come as they are met."""
+    """A bandit without rows; `arms` may be named in advance, others are added when they first appear."""
     if knobs is not None and knobs.get("model", "linear") != "linear":
         raise InvalidInput(
-            "Clusters cannot start from nothing: their centroids come from `learn`.",
+            "Clusters need centroids from `learn`.",
             code="no_centroids",
             hint='Start with model = "linear", or learn once.',
         )
@@ -325,12 +324,12 @@ def start(
 
 
 def state_from(policy: Policy) -> State:
-    """The state of the policy that a bundle holds: its own sums, ready to go on."""
+    """The state from a policy's bundle: its sums, ready for more rows."""
     if not isinstance(policy, Bandit) or not policy.tensors:
         raise InvalidInput(
             f"A {policy.family!r} policy cannot be updated row by row.",
             code="not_online",
-            hint="Only a bandit that was built from a bundle can.",
+            hint="Only a bandit from a bundle can.",
         )
     state = State(policy.features, policy.encoder, policy.knobs, policy.arms.names)
     tensors = policy.tensors
@@ -344,10 +343,10 @@ def state_from(policy: Policy) -> State:
 
 
 def update(state: State, row: Settled, sign: int = 1) -> None:
-    """Learns one settled decision (sign=+1), or takes back exactly what it had added (sign=-1).
+    """Add one settled decision (sign=+1), or remove exactly that decision (sign=-1).
 
-    A row without a reward changes nothing. Taking back a row that was never added is the caller's error; where it can
-    be seen (fewer than no rows), it is a Conflict and nothing is changed.
+    A row without a reward changes nothing. Removing a row that was never added is the caller's error; if it can be
+    detected (an arm would have fewer than 0 rows), it is a Conflict and nothing changes.
     """
     reward = row.reward
     if reward is None:
@@ -358,7 +357,7 @@ def update(state: State, row: Settled, sign: int = 1) -> None:
     name = row.decision.action
     if sign < 0 and not state.rows(name):
         raise Conflict(
-            f"Row {row.seq} cannot be taken back: nothing of {name!r} was added.",
+            f"Row {row.seq} cannot be removed: no row of {name!r} was added.",
             code="never_added",
             hint="Rebuild the state from the settled rows.",
         )
@@ -389,6 +388,6 @@ def tensors_of(state: State) -> dict[str, Floats]:
 
 
 def snapshot(state: State) -> Bandit:
-    """An immutable policy of what the state has seen so far."""
+    """An immutable policy of the state's rows so far."""
     extra = {"arms": list(state.arms), "features": state.features.to_json()}
     return bandit.read(state.knobs, tensors_of(state), extra, state.encoder)

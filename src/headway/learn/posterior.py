@@ -1,4 +1,4 @@
-"""Sufficient statistics of a bandit into its posterior, in closed form. Pure functions of arrays.
+"""The posterior of a bandit from its sufficient statistics, in closed form. Pure functions of arrays.
 
 Linear, per arm a with A = Σxxᵀ, b = Σxr over its rows, prior weights θ₀ and precision Λ:
 
@@ -9,16 +9,17 @@ mean      the pooled mean reward, on the bias alone       diag(min(λ, 1), λ, �
 pooled    the ridge solution over all arms together       the same
 shared    the same, held by one row's worth (Λ/λ)         diag(min(λ, 5), λ·s·C⁻¹ for the text, λ·width, λ, …)
 
-An arm that nobody has tried starts at θ₀. The bias is held by a few rows' worth at most: how good an arm is on the
-whole shows after a few rows, however strongly the dependence on the situation has to be held back.
+An arm without rows starts at θ₀. The bias is regularised by a few rows at most: an arm's mean shows after a few rows,
+however strongly the dependence on the situation must be regularised.
 
-`shared` is for text. What arms have in common (this prompt is hard for everybody) is learned from all rows and hardly
-held; only how arms *differ* is, and they are expected to differ where texts differ: C is the covariance of the text's
-vectors over all rows (drawn towards a multiple of I while rows are few: Chen et al., 2010), and s = tr C²/tr C keeps
-the prior variance of a reward what it is under a plain ridge. There, hundreds of narrow directions, which no few
-thousand rows can resolve, hold most of the doubt and are explored for ever. Its length counts as one entry more.
+`shared` is for text. The part that arms have in common (this prompt is hard for all of them) is learned from all rows
+with little regularisation; only how arms *differ* is regularised, and they are expected to differ where texts differ: C
+is the covariance of the text's vectors over all rows (shrunk towards a multiple of I if rows are few: Chen et al.,
+2010), and s = tr C²/tr C keeps the prior variance of a reward what it is under a plain ridge. Under a plain ridge,
+hundreds of narrow directions that a few thousand rows cannot resolve hold most of the uncertainty and are explored
+without end. The text's length counts as one more entry.
 
-σ² is the pooled residual variance with two rows' worth of prior at the variance of the rewards themselves (plug-in;
+σ² is the pooled residual variance with a prior of two rows at the variance of the rewards themselves (plug-in;
 Bishop 2006, 3.3, with one precision for all arms).
 
 Clusters, for cluster c and arm a with n rows of mean r̄: the posterior mean is (n·r̄ + κ·m)/(n + κ), its variance
@@ -45,17 +46,17 @@ __all__ = [
 
 _PRIOR_ROWS = 2.0
 _LEAST_NOISE = 1e-9
-_LEVEL_ROWS = 5.0  # `shared`: what the bias is held by
+_LEVEL_ROWS = 5.0  # `shared`: regularisation of the bias
 
 
 def pooled_mean(totals: Floats) -> float:
-    """Of all rewards; `totals` is [..., (rows, Σr, Σr²)]."""
+    """Mean of all rewards; `totals` is [..., (rows, Σr, Σr²)]."""
     rows = float(totals[..., 0].sum())
     return float(totals[..., 1].sum()) / rows if rows > 0 else 0.0
 
 
 def pooled_variance(totals: Floats) -> float:
-    """Of all rewards; 1 where there are fewer than two."""
+    """Variance of all rewards; 1 if there are fewer than two."""
     rows = float(totals[..., 0].sum())
     if rows < 2.0:
         return 1.0
@@ -65,13 +66,13 @@ def pooled_variance(totals: Floats) -> float:
 
 def penalties(width: int, ridge: float) -> Floats:
     """The diagonal of a plain Λ [width]: the bias comes first."""
-    found = np.full(width, ridge)
-    found[0] = min(ridge, 1.0)
-    return found
+    diagonal = np.full(width, ridge)
+    diagonal[0] = min(ridge, 1.0)
+    return diagonal
 
 
 def held_back(moments: Floats, ridge: float, prior: str, text: int) -> tuple[Floats, Floats]:
-    """Λ and its inverse [width, width], of Σxxᵀ per arm; `text` is how many entries after the bias are the text's."""
+    """Λ and its inverse [width, width], of Σxxᵀ per arm; `text`: the number of text entries after the bias."""
     diagonal = penalties(moments.shape[-1], ridge)
     if prior != "shared":
         return np.diag(diagonal), np.diag(1.0 / diagonal)
@@ -93,17 +94,17 @@ def _spread(moments: Floats, text: int) -> Floats:
     if rows < 2.0:
         return np.zeros((text, text))
     mean = moments[0, 1 : 1 + text] / rows
-    found: Floats = moments[1 : 1 + text, 1 : 1 + text] / rows - np.outer(mean, mean)
-    total, square = float(np.trace(found)), float((found * found).sum())
+    covariance: Floats = moments[1 : 1 + text, 1 : 1 + text] / rows - np.outer(mean, mean)
+    total, square = float(np.trace(covariance)), float((covariance * covariance).sum())
     uneven = (rows + 1.0 - 2.0 / text) * (square - total * total / text)
     share = min(1.0, ((1.0 - 2.0 / text) * square + total * total) / uneven) if uneven > 0.0 else 1.0
-    found *= 1.0 - share
-    found[np.diag_indices(text)] += share * total / text
-    return found
+    covariance *= 1.0 - share
+    covariance[np.diag_indices(text)] += share * total / text
+    return covariance
 
 
 def prior_weights(moments: Floats, targets: Floats, totals: Floats, ridge: float, prior: str, held: Floats) -> Floats:
-    """θ₀ [width]: where every arm starts. `held` is Λ."""
+    """θ₀ [width]: the prior weights of every arm. `held` is Λ."""
     start = np.zeros(targets.shape[-1])
     start[0] = pooled_mean(totals)
     if prior != "mean" and len(moments):
@@ -115,7 +116,7 @@ def prior_weights(moments: Floats, targets: Floats, totals: Floats, ridge: float
 
 
 def common_penalty(moments: Floats, targets: Floats, totals: Floats, prior: str, start: Floats) -> float:
-    """(θ₀ − mean)ᵀΛ₀(θ₀ − mean): what learning θ₀ from the rows themselves has cost, for `shared`."""
+    """(θ₀ − mean)ᵀΛ₀(θ₀ − mean): the penalty of learning θ₀ from the rows themselves, for `shared`."""
     if prior != "shared":
         return 0.0
     shift = start.copy()
@@ -142,8 +143,8 @@ def linear_posterior(
         inverse = np.linalg.inv(moments[arm] + held)
         covariance[arm] = 0.5 * (inverse + inverse.T)
         shift = covariance[arm] @ (targets[arm] - moments[arm] @ start)
-        found = weights[arm] = start + shift
-        error += float(totals[arm, 2] - 2.0 * (found @ targets[arm]) + found @ moments[arm] @ found)
+        means = weights[arm] = start + shift
+        error += float(totals[arm, 2] - 2.0 * (means @ targets[arm]) + means @ moments[arm] @ means)
         error += float(shift @ held @ shift)
     noise = (max(error, 0.0) + _PRIOR_ROWS * pooled_variance(totals)) / (rows + _PRIOR_ROWS)
     return {
@@ -163,7 +164,7 @@ def clusters_posterior(totals: Floats, shrink: float) -> dict[str, Floats]:
     rows = np.zeros((clusters, count + 1))
     rows[:, :count] = totals[..., 0]
     means[:, :count] = (totals[..., 1] + shrink * arm_mean) / (totals[..., 0] + shrink)
-    found = means[:, :count]
-    error = float((totals[..., 2] - 2.0 * found * totals[..., 1] + found * found * totals[..., 0]).sum())
+    known = means[:, :count]
+    error = float((totals[..., 2] - 2.0 * known * totals[..., 1] + known * known * totals[..., 0]).sum())
     noise = (max(error, 0.0) + _PRIOR_ROWS * pooled_variance(totals)) / (float(rows.sum()) + _PRIOR_ROWS)
     return {"means": means, "stds": np.sqrt(max(noise, _LEAST_NOISE) / (rows + shrink))}

@@ -1,7 +1,7 @@
 """Sufficient statistics of logged rows, gathered batch by batch in bounded memory.
 
-One pass serves every ridge and every number of clusters: what a model of either kind needs to be fitted, and what its
-squared error on these rows is, follows from the sums alone.
+One pass serves every ridge and every number of clusters: a model of either kind, and its squared error on these rows,
+follow from the sums alone.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _MOST_WEIGHT = 10.0
 
 
 def weight_of(row: Settled) -> float:
-    """How much a row counts in a held-out error: as if every candidate had been tried equally often, at most 10.
+    """The weight of a row in a held-out error, as if every candidate had been tried equally often; at most 10.
 
-    A row whose propensity is not known counts once.
+    A row with unknown propensity counts once.
     """
     decision = row.decision
     if not decision.propensity_known:
@@ -33,12 +33,12 @@ def weight_of(row: Settled) -> float:
 
 
 def surely(rows: Sequence[Settled]) -> bool:
-    """Whether every reward is fully known."""
+    """Whether every reward is certain."""
     return all(row.weight == 1.0 for row in rows)
 
 
 def batches(rows: Iterable[Settled], size: int = BATCH) -> Iterator[list[Settled]]:
-    """Lists of at most `size` rows that carry a reward."""
+    """Lists of at most `size` rows with a reward."""
     batch: list[Settled] = []
     for row in rows:
         if row.reward is not None:
@@ -62,15 +62,15 @@ class Sums:
         self.per_cluster: dict[int, list[Floats]] = {size: [] for size in centroids}
 
     def place(self, name: str) -> int:
-        found = self.arms.get(name)
-        if found is None:
-            found = self.arms[name] = len(self.arms)
+        place = self.arms.get(name)
+        if place is None:
+            place = self.arms[name] = len(self.arms)
             self.moments.append(np.zeros((self.width, self.width) if self.linear else (0, 0)))
             self.targets.append(np.zeros(self.width))
             self.totals.append(np.zeros(3))
             for size, table in self.per_cluster.items():
                 table.append(np.zeros((size, 3)))
-        return found
+        return place
 
     def add(self, x: Floats, names: Sequence[str], rewards: Floats, weights: Floats | None = None) -> None:
         """Rows [row, width] with the arm that was chosen and its reward."""
@@ -88,10 +88,10 @@ class Sums:
             if self.linear:
                 self.moments[arm] += part.T @ weighted
             self.targets[arm] += weighted.T @ reward
-            each = np.stack([weight, weight * reward, weight * reward * reward], axis=1)
-            self.totals[arm] += each.sum(axis=0)
+            columns = np.stack([weight, weight * reward, weight * reward * reward], axis=1)
+            self.totals[arm] += columns.sum(axis=0)
             for size, table in self.per_cluster.items():
-                np.add.at(table[arm], nearest[size][mine], each)
+                np.add.at(table[arm], nearest[size][mine], columns)
 
     def ordered(self, arms: Sequence[str]) -> tuple[Floats, Floats, Floats, dict[int, Floats]]:
         """moments, targets, totals and the clusters' totals [cluster, arm, 3], in this order of arms."""
@@ -116,7 +116,7 @@ def gather(
     weighted: Sums | None = None,
     done: Callable[[int], None] | None = None,
 ) -> int:
-    """Adds all rows that carry a reward to `sums`, and by weight to `weighted`; gives how many."""
+    """Add all rows with a reward to `sums`, and by weight to `weighted`; returns their number."""
     count = 0
     for batch in batches(rows):
         x = features.vectors([row.decision.situation for row in batch], encoder)
@@ -144,10 +144,10 @@ def kmeans(points: Floats, clusters: int, rng: np.random.Generator, rounds: int 
         distance = np.minimum(distance, ((points - centers[place]) ** 2).sum(axis=1))
     nearest: NDArray[np.int64] = np.full(len(points), -1)
     for _ in range(rounds):
-        found = (points @ centers.T - 0.5 * (centers * centers).sum(axis=1)).argmax(axis=1)
-        if (found == nearest).all():
+        assigned = (points @ centers.T - 0.5 * (centers * centers).sum(axis=1)).argmax(axis=1)
+        if (assigned == nearest).all():
             break
-        nearest = found
+        nearest = assigned
         for place in range(clusters):
             mine = points[nearest == place]
             if len(mine):

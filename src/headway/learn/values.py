@@ -1,10 +1,10 @@
-"""What policies would have earned on the tune part: doubly robust estimates, for the learner's own report.
+"""Doubly robust values of policies on the tune part, for the learner's report.
 
 For a target π, logged with propensity μ, and a model q fitted on the train part only (Dudík et al., 2011):
 
     V(π) = mean[ Σ_a π(a)·q(a) + min(π(chosen)/μ, 50)·(r − q(chosen)) ]
 
-These choose nothing and prove nothing: `prove` judges on rows that no learner has read.
+These are for information only: `prove` judges on rows that no learner has read.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def tune_values(
     """
     models: dict[str, Linear | Clusters] = {}
     if "linear" in tensors:
-        found = tensors["linear"]
-        models["linear"] = Linear(found["weights"], found["covariance"], found["noise"])
+        best = tensors["linear"]
+        models["linear"] = Linear(best["weights"], best["covariance"], best["noise"])
     if "clusters" in tensors:
-        found = tensors["clusters"]
-        models["clusters"] = Clusters(found["centroids"], found["means"], found["stds"])
+        best = tensors["clusters"]
+        models["clusters"] = Clusters(best["centroids"], best["means"], best["stds"])
     model = models[chosen["model"]]
     index = {name: place for place, name in enumerate(arms)}
     unknown = len(arms)
@@ -63,9 +63,9 @@ def tune_values(
         x = features.vectors([row.decision.situation for row in batch], encoder)
         offered = np.stack(
             [_mask(row, index, masks) for row in batch]
-        )  # [row, arm + 1]: how many candidates stand there
+        )  # [row, arm + 1]: the number of candidates in each column
         reward = np.array([row.reward for row in batch], dtype=np.float64)
-        # Where the propensity is not known there is no correction: the model's word alone counts.
+        # With an unknown propensity there is no correction: only the model counts.
         propensity = np.array([row.decision.propensity or np.inf for row in batch])
         action = np.array([index.get(row.decision.action, unknown) for row in batch])
         q = model.mean(x, np.arange(unknown + 1))
@@ -80,8 +80,8 @@ def tune_values(
         index_rows: NDArray[np.int64] = np.arange(len(batch))
         left = reward - q[index_rows, action]
         for name, target in targets.items():
-            each = target[index_rows, action] / np.maximum(offered[index_rows, action], 1.0)
-            weight = np.minimum(each / np.maximum(propensity, 1e-12), _MOST_WEIGHT)
+            share = target[index_rows, action] / np.maximum(offered[index_rows, action], 1.0)
+            weight = np.minimum(share / np.maximum(propensity, 1e-12), _MOST_WEIGHT)
             sums[name] += float((target * q).sum() + (weight * left).sum())
         sums["behaviour"] += float(reward.sum())
         count += len(batch)
@@ -92,16 +92,16 @@ def tune_values(
 
 
 def _mask(row: Settled, index: Mapping[str, int], known: dict[tuple[str, ...], Floats]) -> Floats:
-    names = tuple([each.name for each in row.decision.candidates])
-    found = known.get(names)
-    if found is None:
-        found = np.zeros(len(index) + 1)
+    names = tuple([candidate.name for candidate in row.decision.candidates])
+    mask = known.get(names)
+    if mask is None:
+        mask = np.zeros(len(index) + 1)
         for name in names:
-            found[index.get(name, len(index))] += 1.0
+            mask[index.get(name, len(index))] += 1.0
         if len(known) > 4096:
             known.clear()
-        known[names] = found
-    return found
+        known[names] = mask
+    return mask
 
 
 def _best(q: Floats, offered: Floats) -> Floats:
@@ -112,7 +112,7 @@ def _best(q: Floats, offered: Floats) -> Floats:
 
 
 def _constant(offered: Floats, arm: int) -> Floats:
-    """All on one arm where it is on offer, else all alike."""
+    """All weight on one arm if it is offered, else uniform."""
     target: Floats = offered / offered.sum(axis=1, keepdims=True)
     there = offered[:, arm] > 0
     target[there] = 0.0

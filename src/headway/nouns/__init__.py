@@ -1,4 +1,4 @@
-"""nouns — what we speak of: the records, evidence and errors that every room passes around.
+"""nouns — the records, evidence and errors that all rooms share.
 
 Takes: nothing.   Gives: frozen dataclasses, protocols and one error tree.
 Never: computes, reads a file, opens a socket, imports a third-party package.

@@ -1,4 +1,4 @@
-"""A policy at rest: its reference and its header."""
+"""A stored policy: its reference and its header."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _REF = re.compile(r"([a-z][a-z0-9_]{0,31})@(0|[0-9a-f]{4,64})\Z")
 
 @dataclass(frozen=True, slots=True)
 class PolicyRef:
-    """`family@hash`: what a policy is called. `@0` marks a built-in that needs no file: `rules@0`, `uniform@0`.
+    """`family@hash`: the reference of a policy. `@0` marks a built-in that needs no file: `rules@0`, `uniform@0`.
 
-    PolicyRef.parse("bandit@4f2a")    # a prefix of the content hash, four digits at least
+    PolicyRef.parse("bandit@4f2a")    # a prefix of the content hash, at least four digits
     """
 
     family: str
@@ -52,7 +52,7 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """header.json of a bundle: what it is, what it was trained on, and beside which baselines."""
+    """header.json of a bundle: its family, training data and baselines."""
 
     task: str
     family: str

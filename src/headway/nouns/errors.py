@@ -1,12 +1,12 @@
 """Every error that Headway raises, in one tree.
 
     HeadwayError
-    ├── InvalidInput          the caller gave something impossible        (HTTP 422)
+    ├── InvalidInput          the input is invalid                        (HTTP 422)
     │   ├── InvalidSettings   headway.toml or HEADWAY_* is wrong
-    │   └── UnknownName       a task, policy, arm or key that is not there (HTTP 404)
+    │   └── UnknownName       a task, policy, arm or key that does not exist (HTTP 404)
     ├── Conflict              it contradicts what is already stored       (HTTP 409)
-    │   └── GateRefused       the evidence does not carry a promotion
-    ├── Damaged               a file of ours is not what its hash says    (HTTP 500)
+    │   └── GateRefused       the evidence does not support a promotion
+    ├── Damaged               a stored file does not match its hash       (HTTP 500)
     ├── Unavailable           a full disk, a lock, a missing worker       (HTTP 503)
     │   └── Busy              too much is queued; try again               (HTTP 429)
     └── MissingExtra          an optional dependency is not installed     (HTTP 501)
@@ -51,17 +51,17 @@ class HeadwayError(Exception):
 
 
 class InvalidInput(HeadwayError):
-    """The caller gave something impossible; nothing was stored."""
+    """The input is invalid; nothing was stored."""
 
     status = 422
 
 
 class InvalidSettings(InvalidInput):
-    """headway.toml or a HEADWAY_* variable cannot be used as it is."""
+    """headway.toml or a HEADWAY_* variable is invalid."""
 
 
 class UnknownName(InvalidInput):
-    """A name that nothing goes by."""
+    """There is nothing with this name."""
 
     status = 404
 
@@ -73,7 +73,7 @@ class Conflict(HeadwayError):
 
 
 class GateRefused(Conflict):
-    """The evidence does not carry a promotion; `reasons` says why, one sentence each."""
+    """The evidence does not support a promotion; `reasons` says why, one sentence each."""
 
     def __init__(self, message: str, *, reasons: tuple[str, ...], hint: str = "") -> None:
         super().__init__(message, code="gate_refused", hint=hint)
@@ -81,11 +81,11 @@ class GateRefused(Conflict):
 
 
 class Damaged(HeadwayError):
-    """A file is not what its hash, its header or its format says."""
+    """A file does not match its hash, its header or its format."""
 
 
 class Unavailable(HeadwayError):
-    """It cannot be done now; nothing was lost."""
+    """The operation is not possible now; nothing was lost."""
 
     status = 503
 
@@ -114,12 +114,12 @@ class MissingExtra(HeadwayError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The cure for a mistyped name: the nearest known one, or the list of them."""
+    """The hint for a mistyped name: the nearest known one, or the list of them."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if near:
         return f"Did you mean {near[0]!r}?"
     if not names:
         return ""
-    shown = ", ".join(repr(each) for each in names[:8])
+    shown = ", ".join(repr(name) for name in names[:8])
     return f"Known: {shown}{', …' if len(names) > 8 else ''}."

@@ -1,4 +1,4 @@
-"""What `prove` returns and what the gate decides."""
+"""The result of `prove` and the verdict of the gate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
-__all__ = ["Diagnostic", "Estimate", "Evidence", "EvidenceKind", "Guard", "Plan", "Rater", "Verdict", "VerdictState"]
+__all__ = [
+    "Diagnostic",
+    "Estimate",
+    "Evidence",
+    "EvidenceKind",
+    "Guard",
+    "Plan",
+    "RaterShare",
+    "Verdict",
+    "VerdictState",
+]
 
 EvidenceKind = Literal["log", "preference", "world", "heldout"]
 VerdictState = Literal["pass", "wait", "refused", "worse"]
@@ -15,7 +25,7 @@ VerdictState = Literal["pass", "wait", "refused", "worse"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A number with its interval, and how much data stands behind it."""
+    """A number with its interval and the amount of data behind it."""
 
     value: float
     low: float
@@ -36,7 +46,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One check of the data. `blocks` means: no verdict is given on such data."""
+    """One check of the data. `blocks`: if it fails, there is no verdict on this data."""
 
     name: str
     value: float
@@ -60,7 +70,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A registered test: the decisions it may use, fixed before they are looked at."""
+    """A registered test: the number of decisions, fixed in advance."""
 
     horizon: int
     uplift: float
@@ -71,26 +81,26 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rater:
-    """How much of an evidence comes from one rater, and what the rule says without what it said.
+class RaterShare:
+    """One rater's share of an evidence, and the rule's result without its ratings.
 
-    A decision that several rated counts under each of them, so that shares may add up to more than 1. Without a rater,
-    decisions that others rated too count with their reward alone, and those that it alone rated tell nothing.
+    A decision with several raters counts for each of them, so shares may add up to more than 1. Without a rater,
+    decisions that others rated too keep the others' reward, and decisions that only it rated carry no information.
     """
 
-    name: str  # the key's; "" is this machine, without a key
-    rows: int  # scored decisions whose reward it gave, alone or with others
+    name: str  # of the key; "" is this machine, without a key
+    rows: int  # scored decisions that it rated, alone or with others
     share: float  # of all scored decisions
-    uplift: float | None  # the share of what speaks for the candidate that goes without it; may be over 1, or below 0
+    uplift: float | None  # the share of the uplift that depends on it; may be above 1 or below 0
     own: bool = False  # the project itself: it never decides
-    others: int = 0  # scored decisions that are left without it
+    others: int = 0  # scored decisions without it
     statistic: float = 0.0  # without it
     threshold: float = 0.0  # without it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Everything the gate may look at. Two evidences of the same data hash and policies are equal."""
+    """The input of the gate. The same data hash and policies give equal evidence."""
 
     task: str
     kind: EvidenceKind
@@ -117,29 +127,29 @@ class Evidence:
     seed: int = 0
     id: str = ""
     margin: float = 0.0  # the candidate must be better by more than this
-    statistic_worse: float = 0.0  # the same rule turned round: above the threshold, it is proven worse
-    bounds: tuple[float, float] | None = None  # what the gate's own rule leaves possible, as a difference
+    statistic_worse: float = 0.0  # the other side of the rule: above the threshold, the candidate is proven worse
+    bounds: tuple[float, float] | None = None  # the differences that the gate's rule does not exclude
     ended: bool = False  # the registered horizon is used up: no later look can pass
     command: str = ""  # recomputes this evidence from the stored hashes
     notes: Sequence[str] = ()
-    raters: Sequence[Rater] = ()  # who gave the rewards, most first
-    trusted: Sequence[str] = ()  # keys that may decide it: named by hand when it was proven
+    raters: Sequence[RaterShare] = ()  # who gave the rewards, most first
+    trusted: Sequence[str] = ()  # keys that may decide it, named by the user at proof time
 
     def deciding(self) -> tuple[str, ...]:
-        """Keys without each of which the candidate would not pass: too little is left, or it speaks otherwise."""
+        """Keys without which the candidate would not pass: too few decisions remain, or the result changes."""
         if self.statistic <= self.threshold:
             return ()
-        least = max((each.limit for each in self.diagnostics if each.name == "rows"), default=1.0)
+        least = max((diagnostic.limit for diagnostic in self.diagnostics if diagnostic.name == "rows"), default=1.0)
         return tuple(
-            each.name
-            for each in self.raters
-            if not each.own and (each.others < least or each.statistic <= each.threshold)
+            rater.name
+            for rater in self.raters
+            if not rater.own and (rater.others < least or rater.statistic <= rater.threshold)
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether the candidate may be promoted, and why, in sentences."""
+    """Whether the candidate may be promoted, and the reasons."""
 
     state: VerdictState
     reasons: tuple[str, ...]

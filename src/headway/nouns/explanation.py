@@ -1,4 +1,4 @@
-"""A decision taken apart, made again, or predicted: what `explain`, `replay` and `rank` return."""
+"""Results of `explain`, `replay` and `rank`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DrawnAction", "ExplainedCandidate", "Explanation", "Ranked", "Replay
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedCandidate:
-    """A candidate with its probability then, and what the policy predicts for it; None where that is not known."""
+    """A candidate with its logged probability and predicted reward; None if unknown."""
 
     name: str
     probability: float | None
@@ -31,7 +31,7 @@ class ExplainedCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Who made a decision, why, with which probabilities, and how it went."""
+    """How a decision was made: policy, reason, probabilities and outcome."""
 
     id: str
     task: str
@@ -48,17 +48,17 @@ class Explanation:
     draw: str
     assigned: str
     action: str
-    propensity: float | None  # None: it was not recorded
+    propensity: float | None  # None if it was not recorded
     candidates: tuple[ExplainedCandidate, ...]
     signals: tuple[Signal, ...]
     outcome: Outcome
     parts: Mapping[str, float]  # what each signal adds to the reward
     why: str
-    asked_again: bool  # whether the same policy could be asked again: otherwise `why` says what is gone
+    asked_again: bool  # whether the same policy could be asked again; if not, `why` names what is missing
     confidence: float | None = None
 
     def document(self) -> dict[str, Any]:
-        """Plain values, for JSON; `confidence` is there if the policy could be asked again."""
+        """Plain values, for JSON; with `confidence` if the policy could be asked again."""
         names = (
             "id", "task", "at", "text", "state", "episode", "step", "role", "policy", "policy_hash", "exploration",
             "source", "draw", "assigned", "action", "propensity",
@@ -81,7 +81,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnAction:
-    """An action and the probability that it was chosen with."""
+    """An action and its probability when it was chosen."""
 
     action: str
     propensity: float
@@ -89,7 +89,7 @@ class DrawnAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """A decision beside the same question asked again. `exact`: bit for bit the same; None: something is gone."""
+    """A decision and its replay. `exact`: bit for bit the same; None if something is missing."""
 
     id: str
     policy: str
@@ -102,7 +102,7 @@ class Replay:
     why: str = ""
 
     def document(self) -> dict[str, Any]:
-        """Plain values, for JSON; `replayed` and `why` are there if it could be asked again."""
+        """Plain values, for JSON; with `replayed` and `why` if it could be replayed."""
         known = asdict(self)
         if self.replayed is None:
             del known["replayed"], known["why"]
@@ -111,7 +111,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """A candidate with its predicted reward, and how uncertain that is."""
+    """A candidate with its predicted reward and its uncertainty."""
 
     name: str
     predicted: float

@@ -1,4 +1,4 @@
-"""What a check of `headway doctor` found."""
+"""One result of `headway doctor`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Finding"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One line of the report. `ok` None: worth knowing, nothing wrong."""
+    """One line of the report. `ok` None: information, not a problem."""
 
     name: str
     ok: bool | None

@@ -1,7 +1,7 @@
 """Ids: 16 bytes in the store, a prefix and 32 hex digits everywhere else.
 
 dec_0197c1f2a3b47000a1b2c3d4e5f60718    a decision: UUIDv7, so that ids sort by time
-epi_5f0c…                               an episode: a hash of task and episode name, so that anybody can compute it
+epi_5f0c…                               an episode: a hash of task and episode name, so that any client can compute it
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EPISODE_BIT = 0x0F  # version nibble 15 marks an episode id: no UUID that a cli
 def decision_id(now: float, noise: bytes | None = None) -> str:
     """A new time-ordered id (UUIDv7, RFC 9562: 48 bits of milliseconds, 12 of their fraction, 62 random).
 
-    `noise` are eight random bytes, for those who fetch many at once.
+    `noise`: eight random bytes, for callers that draw many at once.
     """
     milliseconds, fraction = divmod(int(now * 1_000_000), 1000)
     random = int.from_bytes(noise or os.urandom(8), "big") >> 2
@@ -33,7 +33,7 @@ def decision_id(now: float, noise: bytes | None = None) -> str:
 
 
 def parse_decision_id(text: str) -> str:
-    """The canonical form of an id that a client supplied: `dec_` and 32 hex digits, or any UUID."""
+    """The canonical form of a client's id: `dec_` and 32 hex digits, or any UUID."""
     match = _CLIENT_ID.match(text)
     if match is None or match[3][0] in "fF":
         raise InvalidInput(
@@ -45,7 +45,7 @@ def parse_decision_id(text: str) -> str:
 
 
 def episode_id(task: str, name: str) -> str:
-    """The id of the episode that goes by `name` in a task; computed, never minted."""
+    """The id of the episode `name` of a task; computed from both."""
     digest = bytearray(hashlib.blake2b(f"{task}\0{name}".encode(), digest_size=16, person=b"headway-episode").digest())
     digest[6] = _EPISODE_BIT << 4 | digest[6] & 0x0F
     return f"epi_{digest.hex()}"
@@ -57,7 +57,7 @@ def is_episode(text: str) -> bool:
 
 def id_bytes(text: str) -> bytes:
     try:
-        raw = bytes.fromhex(text[4:])  # it skips spaces, but then there are too few bytes
+        raw = bytes.fromhex(text[4:])  # fromhex skips spaces, but then there are too few bytes
     except ValueError:
         raw = b""
     if len(raw) != 16 or len(text) != 36 or text[:4] not in _PREFIXES:

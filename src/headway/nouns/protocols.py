@@ -1,4 +1,4 @@
-"""The seams between rooms. Whoever fits one of these can be injected by `project`; nobody inherits."""
+"""The interfaces between rooms. `project` injects any object that fits; nothing inherits from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from headway.nouns.records import Candidate, Settled, Situation, Value
 
-if TYPE_CHECKING:  # numpy is not a noun: it is named in types and never imported here
+if TYPE_CHECKING:  # numpy is used in types only and never imported here
     import numpy as np
     from numpy.typing import NDArray
 
@@ -39,30 +39,30 @@ __all__ = [
 ]
 
 Clock = Callable[[], float]
-Progress = Callable[[str, int, int | None], None]  # what, done, of how many
+Progress = Callable[[str, int, int | None], None]  # what, done, total
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """One row of `Opinions`: what a policy thinks of one situation."""
+    """One row of `Opinions`: a policy's view of one situation."""
 
     probabilities: Floats  # [candidate]; sums to 1
     confidence: float = 1.0  # in its first choice; below the task's floor the fallback decides
-    mean: Floats | None = None  # predicted reward per candidate, where the family predicts one
+    mean: Floats | None = None  # predicted reward per candidate, if the family predicts one
     std: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Opinions:
-    """What a policy thinks of many situations with the same candidates. A row depends on its own situation alone."""
+    """A policy's view of many situations with the same candidates. Each row depends on its own situation only."""
 
     probabilities: Floats  # [row, candidate]; each row sums to 1
-    confidence: Floats | None = None  # [row]; None: it was not asked for
-    mean: Floats | None = None  # [row, candidate]: predicted rewards, where the family predicts them
-    std: Floats | None = None  # [row, candidate]; None: it was not asked for, or the family has none
+    confidence: Floats | None = None  # [row]; None if not requested
+    mean: Floats | None = None  # [row, candidate]: predicted rewards, if the family predicts them
+    std: Floats | None = None  # [row, candidate]; None if not requested, or the family has none
 
     def row(self, index: int) -> Opinion:
-        """The opinion on one of the situations."""
+        """The opinion on one situation."""
         return Opinion(
             self.probabilities[index],
             1.0 if self.confidence is None else float(self.confidence[index]),
@@ -74,8 +74,8 @@ class Opinions:
 class Policy(Protocol):
     """Decides. Immutable once built; safe to call from several threads.
 
-    `opinions` is all that a family implements: `decide.acting` turns opinions into the probabilities that are acted
-    from. One situation alone is a batch of one and gets the same bits as in any other batch.
+    A family implements only `opinions`; `decide.acting` turns opinions into the probabilities to draw from. A single
+    situation is a batch of one and gets the same bits as in any other batch.
     """
 
     @property
@@ -93,7 +93,7 @@ class Policy(Protocol):
 
 
 class Encoder(Protocol):
-    """Turns text into a vector. `version` names everything that the numbers depend on."""
+    """Turns text into a vector. `version` identifies everything that the numbers depend on."""
 
     @property
     def version(self) -> str: ...
@@ -113,7 +113,7 @@ class Cache(Protocol):
 
 
 class Ask(Protocol):
-    """One request of sample traffic: what is asked, and what each action would earn."""
+    """One request of sample traffic, with the reward of each action."""
 
     @property
     def text(self) -> str: ...
@@ -125,7 +125,7 @@ class Ask(Protocol):
 
 
 class Experience(Protocol):
-    """Settled decisions of one task, streamed as often as asked, always in the same order."""
+    """Settled decisions of one task; each iteration gives the same order."""
 
     def __iter__(self) -> Iterator[Settled]: ...
 
@@ -136,7 +136,7 @@ class Experience(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """What a learner gives back: tensors and JSON that rebuild the policy bit for bit, and how it went."""
+    """The result of a learner: tensors and JSON that rebuild the policy bit for bit, and metrics."""
 
     family: str
     tensors: Mapping[str, Any]  # name → numpy array
@@ -165,30 +165,30 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What a language model is asked for: exactly one of `text`, `turns` and `tokens`, and how to sample the reply.
+    """A request to a language model: exactly one of `text`, `turns` and `tokens`, and how to sample the reply.
 
-    Prompt(text="The capital of France is", max_tokens=8, temperature=0)      # continued as it stands
+    Prompt(text="The capital of France is", max_tokens=8, temperature=0)      # continued as is
     Prompt(turns=(Turn("user", "What is 2+2?"),), seed=7)                     # through the model's chat template
     """
 
     text: str = ""
     turns: tuple[Turn, ...] = ()
-    tokens: tuple[int, ...] = ()  # what an earlier reply was made from, exactly
+    tokens: tuple[int, ...] = ()  # the exact input of an earlier reply
     max_tokens: int = 256
     temperature: float = 1.0  # 0: greedy
     top_p: float = 1.0
     stop: tuple[str, ...] = ()  # the reply ends before the first of these
     stop_tokens: tuple[int, ...] = ()  # beside the model's own end of text
-    seed: int = 0  # the same seed gives the same reply, whatever else is being generated
+    seed: int = 0  # the same seed gives the same reply, whatever else runs at the same time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """A reply with everything that training from it needs.
+    """A reply with everything needed to train from it.
 
-    `tokens` are all that were sampled, the one that ended the reply included; `text` leaves out that one and a stop
-    string. The log-probabilities align with `tokens`: `logprob_model` of the untempered model, `logprob_acting` of the
-    distribution that was drawn from (after temperature and top-p; 0 where greedy).
+    `tokens` are all sampled tokens, including the one that ended the reply; `text` omits that one and a stop string.
+    The log-probabilities align with `tokens`: `logprob_model` of the untempered model, `logprob_acting` of the sampling
+    distribution (after temperature and top-p; 0 if greedy).
     """
 
     text: str
@@ -211,10 +211,10 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted(Completion):
-    """A reply of which only the number of tokens is known: from an endpoint, or from a file of answers.
+    """A reply with only the number of tokens known: from an endpoint, or from a file of answers.
 
-    `tokens` and the log-probabilities are empty, so nothing can be trained from it. `estimated` says that the endpoint
-    did not count and the numbers are a quarter of the characters.
+    `tokens` and the log-probabilities are empty, so nothing can be trained from it. `estimated`: the endpoint did not
+    count, and the numbers are a quarter of the characters.
     """
 
     tokens: tuple[int, ...] = ()
@@ -232,7 +232,7 @@ class Counted(Completion):
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of a reply as it is made; the last one carries the whole. Texts joined are the completion's text."""
+    """A piece of a streamed reply; the last one has the whole completion. The joined texts are its text."""
 
     text: str
     completion: Completion | None = None
@@ -240,14 +240,14 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What the untempered model thinks of a given reply, token by token."""
+    """Log-probabilities of a given reply under the untempered model, token by token."""
 
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
 
 
 class Generator(Protocol):
-    """A language model, wherever it runs: in this process, in a worker. Safe to call from several threads."""
+    """A language model, in this process or in a worker. Safe to call from several threads."""
 
     @property
     def model(self) -> str: ...

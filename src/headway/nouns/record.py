@@ -7,8 +7,8 @@
 
 A frozen dataclass sets each of its fields with `object.__setattr__`: 3.6 µs for the nineteen of a decision, on the path
 of every request and of every row that is read back. Here an object is of an open twin class (the same slots, nothing
-that forbids setting them) while its fields are filled in, and is shut for good after the last one: 1.4 µs. All the rest
-is the dataclass's own: `replace`, `fields`, equality, FrozenInstanceError. Not covered: inheritance, `__post_init__`.
+that forbids setting them) while its fields are filled in, and becomes frozen after the last one: 1.4 µs. The rest
+comes from the dataclass: `replace`, `fields`, equality, FrozenInstanceError. Not covered: inheritance, `__post_init__`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def record(cls: type[T]) -> type[T]:
         "_missing": MISSING,
     }
     parameters, lines = [], ["_set(self, '__class__', _open)"]
-    for each in fields(shut):
-        name = each.name
+    for one in fields(shut):
+        name = one.name
         line = f"self.{name} = {name}"
-        if each.default is not MISSING:
-            known[f"_{name}"] = each.default
+        if one.default is not MISSING:
+            known[f"_{name}"] = one.default
             parameters.append(f"{name}=_{name}")
-        elif each.default_factory is not MISSING:
-            known[f"_{name}"] = each.default_factory
+        elif one.default_factory is not MISSING:
+            known[f"_{name}"] = one.default_factory
             parameters.append(f"{name}=_missing")
             line += f" if {name} is not _missing else _{name}()"
         else:
@@ -53,5 +53,5 @@ def record(cls: type[T]) -> type[T]:
     made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     made.__annotations__ = shut.__init__.__annotations__
     shut.__init__ = made
-    found: type[T] = shut
-    return found
+    result: type[T] = shut
+    return result

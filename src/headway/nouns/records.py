@@ -1,7 +1,7 @@
-"""What is written down: situations, candidates, decisions, signals, outcomes, episodes.
+"""Stored records: situations, candidates, decisions, signals, outcomes, episodes.
 
-A `Decision` carries everything that evidence needs later: the candidate set, the full probability vector that was acted
-from, the seed of the draw, and the content hashes of policy and configuration. Nothing here is ever updated in place.
+A `Decision` has everything that evidence needs later: the candidate set, the full probability vector used for the draw,
+the seed of the draw, and the content hashes of policy and configuration. Records are never updated in place.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ Source = Literal["real", "synthetic", "mined", "imported"]
 SOURCES: tuple[Source, ...] = ("real", "synthetic", "mined", "imported")
 Status = Literal["pending", "rewarded", "failed", "censored"]
 Ending = Literal["terminated", "truncated"]
-OWN_RATERS = ("", "owner", "page", "proxy:")  # this machine, the project token, its page, what the server measures
+OWN_RATERS = ("", "owner", "page", "proxy:")  # this machine, the project token, its page, the server's measurements
 
 
 def is_own(rater: str) -> bool:
-    """Whether the project itself rates: none of these names can be a key's. `world:NAME` signs sample data."""
+    """Whether this rater is the project itself; keys cannot have these names. `world:NAME` signs sample data."""
     return rater in OWN_RATERS or rater.startswith("world:")
 
 
 @record
 class Situation:
-    """What a policy sees: words, typed state, or both, and where in an episode it stands."""
+    """What a policy sees: text, typed state, or both, and its place in an episode."""
 
     task: str
     text: str = ""
@@ -58,7 +58,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Something that a kit keeps beside a decision, under a name of its own; at most 1 MiB."""
+    """A kit's own data for a decision, under a name; at most 1 MiB."""
 
     kit: str
     name: str
@@ -67,7 +67,7 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One possible action. `features` describe it in words and numbers where a name alone says too little."""
+    """One possible action. `features` describe it if its name is not enough."""
 
     name: str
     features: State = field(default_factory=dict)
@@ -75,14 +75,14 @@ class Candidate:
 
 @record
 class Decision:
-    """One choice, with the exact probability of every candidate under everything that was random in it."""
+    """One choice, with the exact probability of every candidate."""
 
     id: str
     situation: Situation
     candidates: tuple[Candidate, ...]
-    probabilities: tuple[float, ...]  # aligned with the candidates; empty: nobody knows (imported history)
+    probabilities: tuple[float, ...]  # aligned with the candidates; empty if unknown (imported history)
     action: str
-    propensity: float  # 0.0 where it is not known: no choice that was made had probability 0
+    propensity: float  # 0.0 if unknown: a choice never has probability 0
     policy: str  # the reference, "bandit@4f2a"
     policy_hash: str
     config_hash: str
@@ -91,11 +91,11 @@ class Decision:
     seed: int
     at: float  # seconds since the epoch, UTC
     source: Source = "real"
-    draw_id: str = ""  # a later decision of a sticky episode repeats this draw; empty: it drew itself
-    assigned: str = ""  # under a canary: the policy that this draw was assigned to
-    state_seq: int = 0  # online families: the settled row up to which the acting state had been folded
-    key: str = ""  # the API key it came with, by name
-    seq: int = 0  # the store's own order; 0 until stored
+    draw_id: str = ""  # the draw that a later decision of a sticky episode repeats; empty if it is its own
+    assigned: str = ""  # under a canary: the policy assigned to this draw
+    state_seq: int = 0  # online families: the last settled row in the state that decided
+    key: str = ""  # name of the API key of the request
+    seq: int = 0  # order in the store; 0 until stored
 
     @property
     def task(self) -> str:
@@ -103,14 +103,14 @@ class Decision:
 
     @property
     def propensity_known(self) -> bool:
-        """Whether evidence can rest on it: without the probability that it was made with, none can."""
+        """Whether evidence can use it, which needs the probability of the choice."""
         return bool(self.probabilities)
 
     @property
     def index(self) -> int:
-        """Where the chosen action stands among the candidates."""
-        for index, each in enumerate(self.candidates):
-            if each.name == self.action:
+        """The index of the chosen action among the candidates."""
+        for index, candidate in enumerate(self.candidates):
+            if candidate.name == self.action:
                 return index
         raise AssertionError(f"{self.action!r} is not among the candidates")
 
@@ -121,22 +121,22 @@ class Signal:
 
     subject: str  # a decision id "dec_…" or an episode id "epi_…"
     name: str
-    value: float | None  # None: this row withdraws the rater's earlier value
+    value: float | None  # None withdraws the rater's earlier value
     label: str = ""
     rater: str = ""
-    key: str = ""  # idempotency key; empty: the same value twice counts once, another value replaces it
+    key: str = ""  # idempotency key; if empty, a repeated value counts once and another value replaces it
     at: float = 0.0
     seq: int = 0
 
 
 @record
 class Outcome:
-    """What the signals of a decision come to under one reward version."""
+    """The reward of a decision, from its signals under one reward version."""
 
     status: Status
     reward: float | None
     clipped: bool = False
-    weight: float = 1.0  # how surely the reward is known: below 1 where raters disagree
+    weight: float = 1.0  # certainty of the reward: below 1 if raters disagree
 
 
 @record
@@ -149,10 +149,10 @@ class Settled:
     status: Status
     replaces: int | None = None
     signals: Mapping[str, float] = field(default_factory=dict)
-    weight: float = 1.0  # how much the row counts in learning; below 1 where raters disagree
-    said: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)  # rater → signals, where several rate
+    weight: float = 1.0  # weight in learning; below 1 if raters disagree
+    said: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)  # rater → signals, if several rate
 
     @property
     def raters(self) -> tuple[str, ...]:
-        """Who gave the signals that its reward came from; empty where it came from none, or was not asked for."""
+        """The raters behind its reward; empty if there are none, or they were not requested."""
         return tuple(self.said)

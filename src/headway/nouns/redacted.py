@@ -1,7 +1,7 @@
-"""What stands in a text where something was taken out: `[redacted:api-key]`.
+"""Redaction marks in a text: `[redacted:api-key]`.
 
-The mark is the record: a stored text says by itself where something stood and of what kind. Whoever learns from texts
-leaves these spans out (`spans` for token masks, `without` for encoders).
+The mark shows where something was removed and of what kind. Learning from texts skips these spans (`spans` for token
+masks, `without` for encoders).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _MARKED = re.compile(r"\[redacted:([a-z]+(?:-[a-z]+)*)\]")
 
 
 def mark(kind: str) -> str:
-    """The mark that replaces something of this kind."""
+    """The mark that replaces a secret of this kind."""
     return f"{MARK}{kind}]"
 
 
 def spans(text: str) -> list[tuple[int, int, str]]:
-    """(start, end, kind) of every mark in a text: what must not be learned from."""
+    """(start, end, kind) of every mark in a text: the spans not to learn from."""
     if MARK not in text:
         return []
-    return [(found.start(), found.end(), found[1]) for found in _MARKED.finditer(text)]
+    return [(match.start(), match.end(), match[1]) for match in _MARKED.finditer(text)]
 
 
 def without(text: str) -> str:
-    """The text with a space in the place of every mark."""
+    """The text with a space for every mark."""
     return _MARKED.sub(" ", text) if MARK in text else text

@@ -1,4 +1,4 @@
-"""How a project stands: what `status` returns and what terminal, page and agents show of it."""
+"""The status of a project, for terminal, page and agents."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ StepVerb = Literal["doctor", "end_canary", "promote", "prove", "learn", "plan", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextStep:
-    """The command that brings a task forward, and the reason in one sentence."""
+    """The command to run next for a task, and the reason in one sentence."""
 
     verb: StepVerb
     command: str
     why: str
-    evidence: str | None = None  # the id of the evidence that it rests on
+    evidence: str | None = None  # the id of the evidence behind it
 
     def __str__(self) -> str:
         return f"{self.command}  ({self.why})"
@@ -26,7 +26,7 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """One task: who is current, what waits, how much there is, and what to do next."""
+    """One task: its current policy, candidate, counts and next step."""
 
     task: str
     kind: str
@@ -42,7 +42,7 @@ class TaskStatus:
     until_retrain: int
     evidence: str | None  # the id of the latest
     next: NextStep
-    kit_missing: str | None = None  # the family of the current policy, if no kit brings it: the rules decide
+    kit_missing: str | None = None  # the family of the current policy, if no kit provides it: the rules decide
 
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -54,7 +54,7 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """Where the rows lie."""
+    """Where the rows are stored."""
 
     engine: str
     name: str

@@ -1,4 +1,4 @@
-"""Numbers that a text tells: found where they may give an outcome away, and masked where they do.
+"""Measurements in a text: found to detect leaks of an outcome, and masked if they leak.
 
 spoken("delta=-0.2740")        # ((-0.274, 0.00005),): the value, and half a unit of its last digit
 masked("delta=-0.2740")        # "delta=#"
@@ -15,13 +15,13 @@ _LONGEST, _MOST = 20_000, 64
 
 
 def spoken(text: str) -> tuple[tuple[float, float], ...]:
-    """Measurements in a text: numbers with two decimals, a percent sign, or a sign and a decimal. 3 and 10 are none."""
-    found = []
+    """Measurements in a text: numbers with two decimals, a percent sign, or a sign and a decimal. 3 and 10 are not."""
+    measurements = []
     for match in _NUMBER.finditer(text[:_LONGEST]):
         value = _measured(match)
         if value is not None:
-            found.append(value)
-    return tuple(found[:_MOST])
+            measurements.append(value)
+    return tuple(measurements[:_MOST])
 
 
 def masked(text: str) -> str:

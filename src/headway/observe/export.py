@@ -82,7 +82,7 @@ def export(
         raise Conflict(
             f"{str(path)!r} already exists.", code="file_exists", hint="Choose another name, or overwrite it (--force)."
         )
-    tally = _Tally()
+    tally = _ExportTally()
     left_out: Counter[str] = Counter()
     try:
         with replacing(path) as scratch, writing(scratch, format, writer, database, left_out) as write:
@@ -118,7 +118,7 @@ def export(
     return manifest
 
 
-class _Tally:
+class _ExportTally:
     """Counts of the exported records, for the manifest."""
 
     def __init__(self) -> None:

@@ -1,11 +1,11 @@
 """A policy as files: header.json and weights.safetensors, named by the hash of both.
 
-    digest = write(folder, header, tensors)      # atomically: a bundle is there whole or not at all
+    digest = write(folder, header, tensors)      # atomic: a bundle exists completely or not at all
     header, tensors = read(folder, digest)       # verified: hash, limits, names, shapes, dtypes, finiteness
-    remove(folder, digest)                       # atomically as well, and never while it is being read
+    remove(folder, digest)                       # atomic, and refused while a process reads it
 
 A bundle is untrusted input. Nothing in it is executed; safetensors is parsed here, within limits, before numpy sees a
-byte. Not covered: whether the policy is any good (that is what evidence is for).
+byte. Not covered: whether the policy is good (evidence shows that).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
     Tensors = Mapping[str, NDArray[np.generic]]
 
-__all__ = ["FORMAT", "Verified", "digest_of", "read", "read_header", "remove", "specs", "write"]
+__all__ = ["FORMAT", "VerifiedFiles", "digest_of", "read", "read_header", "remove", "specs", "write"]
 
 FORMAT = 1
 HEADER, WEIGHTS = "header.json", "weights.safetensors"
-_GONE = ".gone-"  # before the name of a bundle that is being removed
-_FRESH_NS = 100_000_000  # a file written this recently could change again without a new time stamp
+_GONE = ".gone-"  # prefix of a bundle's name while it is being removed
+_FRESH_NS = 100_000_000  # a file written this recently may change again within the same time stamp
 _REMEMBERED = 256
 _MAX_HEADER = 1 << 20
 _MAX_TENSORS = 4096
@@ -52,11 +52,11 @@ _NAMES = {numpy: name for name, numpy in _DTYPES.items()}
 FileIdentity = tuple[int, int, int, int]  # inode, size, times of the last change to content and to the inode
 
 
-class Verified:
-    """Which files a process has hashed already. A file that changed in any way since is hashed again.
+class VerifiedFiles:
+    """The files that this process has already hashed. A file that changed since is hashed again.
 
-    Not covered: a disk that returns other bytes for a file that nobody touched; the next process and `headway doctor`
-    find that.
+    Not covered: a disk that returns other bytes for an unchanged file; the next process and `headway doctor` detect
+    that.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Verified:
     def remember(self, digest: str, files: tuple[FileIdentity, ...]) -> None:
         changed = max(changed for *_, changed in files)
         if time.time_ns() - changed < _FRESH_NS or changed % 1_000_000_000 == 0:
-            return  # too fresh, or a file system that counts whole seconds: the next change might not show
+            return  # too recent, or time stamps in whole seconds: the next change might go unnoticed
         self._known[digest] = files
         while len(self._known) > _REMEMBERED:
             with suppress(KeyError):  # another thread was faster
@@ -89,7 +89,9 @@ def write(root: Path, header: Header, tensors: Tensors) -> str:
     weights = _serialise(tensors)
     body = json.dumps(msgspec.to_builtins(header), sort_keys=True, indent=1, allow_nan=False).encode()
     if len(body) > _MAX_HEADER:
-        raise Damaged(f"The header would be {len(body):,} bytes; at most {_MAX_HEADER:,} fit.", code="bundle_too_large")
+        raise Damaged(
+            f"The header would be {len(body):,} bytes; at most {_MAX_HEADER:,} are allowed.", code="bundle_too_large"
+        )
     digest = digest_of(body, weights)
     target = root / digest
     if target.exists():
@@ -106,7 +108,7 @@ def write(root: Path, header: Header, tensors: Tensors) -> str:
             try:
                 scratch.rename(target)  # atomic: readers see the whole folder or none
             except OSError:
-                if not target.exists():  # else another process has just written the very same content
+                if not target.exists():  # otherwise another process has just written the same content
                     raise
             _sync_folder(root)
         finally:
@@ -121,14 +123,14 @@ def write(root: Path, header: Header, tensors: Tensors) -> str:
 
 
 def read_header(root: Path, digest: str) -> Header:
-    """The header alone, without the check of the weights: for lists."""
+    """The header alone, without checking the weights: for lists."""
     return _parse_header(_bytes(root / digest / HEADER, _MAX_HEADER, digest)[0], digest)
 
 
-def read(root: Path, digest: str, verified: Verified | None = None) -> tuple[Header, Tensors]:
+def read(root: Path, digest: str, verified: VerifiedFiles | None = None) -> tuple[Header, Tensors]:
     """Header and tensors of the bundle whose content hash is `digest`, or Damaged.
 
-    `verified` remembers which files were hashed: untouched ones are not hashed again.
+    `verified` records the hashed files: unchanged ones are not hashed again.
     """
     with _held(root / digest):
         body, of_header = _bytes(root / digest / HEADER, _MAX_HEADER, digest)
@@ -145,15 +147,15 @@ def read(root: Path, digest: str, verified: Verified | None = None) -> tuple[Hea
     declared = {spec.name: (spec.dtype, tuple(spec.shape)) for spec in header.tensors}
     present = {name: (_NAMES[array.dtype.str], array.shape) for name, array in tensors.items()}
     if declared != present:
-        raise _damaged(digest, "its tensors are not those that its header names")
+        raise _damaged(digest, "its tensors do not match its header")
     return header, tensors
 
 
 def remove(root: Path, digest: str) -> bool:
-    """Delete a bundle; False: it is not there, cannot be deleted, or somebody is reading it.
+    """Delete a bundle; False if it does not exist, cannot be deleted, or is being read.
 
-    It is renamed before its files go, so that it is there whole or not at all; what a killed process left of that is
-    deleted by the next removal.
+    It is renamed before its files are deleted, so it exists completely or not at all; the next removal deletes what a
+    killed process left behind.
     """
     for leftover in root.glob(f"{_GONE}*"):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -174,7 +176,7 @@ def remove(root: Path, digest: str) -> bool:
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Keeps `remove` from taking a bundle away between its two files. Where there is none, reading says so."""
+    """Keep `remove` from deleting a bundle between the reads of its two files. A missing bundle fails on reading."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
@@ -189,7 +191,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def specs(tensors: Tensors) -> tuple[TensorSpec, ...]:
-    """What the header says of these tensors; dtypes that a bundle cannot hold are a bug of ours."""
+    """The header's entries for these tensors; an unsupported dtype is a bug."""
     return tuple(
         TensorSpec(name, _NAMES[tensors[name].dtype.newbyteorder("<").str], tensors[name].shape)
         for name in sorted(tensors)
@@ -205,7 +207,7 @@ def _bytes(path: Path, limit: int, digest: str) -> tuple[bytes, FileIdentity]:
             return file.read(), (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     except OSError as error:
         if not path.parent.exists():
-            gone = "it is gone; if it was a snapshot of an online policy, it was removed as an old one"
+            gone = "it is missing; old snapshots of online policies are removed"
             raise _damaged(digest, gone, "bundle_missing") from error
         raise _damaged(digest, f"{path.name} cannot be read ({error.strerror})", "bundle_missing") from error
 
@@ -214,7 +216,7 @@ def _parse_header(body: bytes, digest: str) -> Header:
     try:
         header = msgspec.json.decode(body, type=Header)
     except _UNREADABLE as error:
-        raise _damaged(digest, f"header.json is not a header: {error}") from error
+        raise _damaged(digest, f"header.json is not a valid header: {error}") from error
     if header.format != FORMAT:
         raise _damaged(digest, f"its format is {header.format}, this version reads {FORMAT}", "bundle_format")
     return header
@@ -231,10 +233,10 @@ def _parse_weights(data: bytes, digest: str) -> Tensors:
     import numpy as np
 
     if len(data) < 8:
-        raise _damaged(digest, "weights.safetensors is cut off")
+        raise _damaged(digest, "weights.safetensors is truncated")
     (length,) = struct.unpack("<Q", data[:8])
     if length > _MAX_HEADER or 8 + length > len(data):
-        raise _damaged(digest, "weights.safetensors has an impossible header length")
+        raise _damaged(digest, "weights.safetensors has an invalid header length")
     try:
         table: Any = msgspec.json.decode(data[8 : 8 + length])
     except _UNREADABLE as error:
@@ -250,19 +252,19 @@ def _parse_weights(data: bytes, digest: str) -> Tensors:
             dtype, shape, (start, stop) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
             sound = all(isinstance(size, int) and 0 <= size < 1 << 40 for size in (*shape, start, stop))
         except (KeyError, TypeError, ValueError) as error:
-            raise _damaged(digest, f"tensor {name[:60]!r} is not described properly") from error
+            raise _damaged(digest, f"tensor {name[:60]!r} has an invalid description") from error
         count = 1
         for size in shape:
             count *= size
         if not sound or start != end or stop - start != count * dtype.itemsize or stop > len(buffer):
-            raise _damaged(digest, f"tensor {name[:60]!r} does not fit its place in the file")
+            raise _damaged(digest, f"tensor {name[:60]!r} does not match its place in the file")
         array = np.frombuffer(buffer[start:stop], dtype=dtype).reshape(shape)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise _damaged(digest, f"tensor {name[:60]!r} holds a NaN or an infinity", "bundle_not_finite")
         tensors[name] = array
         end = stop
     if end != len(buffer):
-        raise _damaged(digest, "weights.safetensors has bytes that belong to no tensor")
+        raise _damaged(digest, "weights.safetensors has bytes outside all tensors")
     return tensors
 
 
@@ -270,7 +272,7 @@ def _start(entry: Any) -> int:
     try:
         return int(entry["data_offsets"][0])
     except (KeyError, TypeError, ValueError, IndexError, OverflowError):
-        return -1  # sorted first, and then refused by the checks above
+        return -1  # sorts first; the checks above then refuse it
 
 
 def _damaged(digest: str, what: str, code: str = "bundle_damaged") -> Damaged:

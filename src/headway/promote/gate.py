@@ -1,9 +1,9 @@
-"""Evidence × rules → Verdict: a pure function. What it says can be computed again by anybody from the stored evidence.
+"""Evidence × rules → Verdict: a pure function. Anyone can recompute it from the stored evidence.
 
 pass      the rule's statistic is above its threshold, no check blocks, no guard fails
-wait      nothing is wrong; there is not enough evidence yet
+wait      no check fails; there is not enough evidence yet
 refused   a check blocks, a guard fails, or the registered test ended without a proof
-worse     proven worse: the other side of the same rule; a canary or current policy is rolled back for it
+worse     proven worse by the other side of the same rule; a canary or current policy is rolled back
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import Literal
 
-from headway.nouns.evidence import Diagnostic, Evidence, Rater, Verdict
+from headway.nouns.evidence import Diagnostic, Evidence, RaterShare, Verdict
 
 __all__ = [
     "ONE_KEY",
     "Admission",
     "AdmissionState",
-    "Rules",
+    "GateRules",
     "admission",
     "likely_uplift",
     "resting_on",
@@ -33,20 +33,20 @@ ONE_KEY = "one_key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What a promotion takes, with the shipped defaults.
+class GateRules:
+    """The requirements for a promotion, with the defaults.
 
     `floors` overrides the limit of a diagnostic by name ("rows", "speaking_rows", "row_share", "ess", …); `waived`
-    names diagnostics that do not block for this task. Both belong in the ledger with the verdict.
+    names diagnostics that do not block for this task. Both are stored in the ledger with the verdict.
     """
 
-    alpha: float = 0.04  # log, world, heldout: what the first candidate may spend; the k-th: alpha / (2k (k+1))
+    alpha: float = 0.04  # log, world, heldout: for the first candidate; the k-th gets alpha / (2k (k+1))
     preference_alpha: float = 0.05  # likewise: the first passes at E ≥ 20
     margin: float = 0.0
     floors: Mapping[str, float] = field(default_factory=dict)
     waived: frozenset[str] = frozenset()
     guards: bool = True
-    trusted: frozenset[str] = frozenset()  # keys that may decide a verdict; "" and the project's own always may
+    trusted: frozenset[str] = frozenset()  # keys that may decide a verdict; "" and the project itself always may
 
 
 _AT_LEAST = frozenset({"rows", "speaking_rows", "ess"})  # the others are "at most"
@@ -54,12 +54,12 @@ _AT_LEAST = frozenset({"rows", "speaking_rows", "ess"})  # the others are "at mo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Whether a candidate may become current now. `promote` obeys it and the next step advises by it.
+    """Whether a candidate may become current now. `promote` and the next step both follow it.
 
     admitted          the gate is off, or the evidence is fresh and its verdict is a pass
     already_current   there is nothing to promote
     unproven          there is no evidence
-    stale             the evidence is about another policy than the current one, or another definition of the reward
+    stale             the evidence is against another policy than the current one, or uses another reward
     refused           the verdict on fresh evidence is wait, refused or worse
     """
 
@@ -74,10 +74,10 @@ def admission(
     current_hash: str,
     evidence: Evidence | None,
     reward_version: str,
-    rules: Rules | None = None,
+    rules: GateRules | None = None,
     gate_on: bool = True,
 ) -> Admission:
-    """Whether the gate lets a candidate through. Looks at nothing but its arguments."""
+    """Whether the gate admits a candidate. A pure function of its arguments."""
     judged = None if evidence is None else verdict(evidence, rules)
     fresh = evidence is not None and evidence.against_hash == current_hash and evidence.reward_version == reward_version
     state: AdmissionState
@@ -94,12 +94,12 @@ def admission(
     return Admission(state=state, verdict=judged, fresh=fresh)
 
 
-def verdict(evidence: Evidence, rules: Rules | None = None) -> Verdict:
-    """Whether the candidate may be promoted, with every reason. Looks at nothing but its arguments."""
-    rules = rules or Rules()
+def verdict(evidence: Evidence, rules: GateRules | None = None) -> Verdict:
+    """Whether the candidate may be promoted, with every reason. A pure function of its arguments."""
+    rules = rules or GateRules()
     evidence, deciding = _keys(evidence, rules)
     stale = _stale(evidence, rules)
-    blocked = [check for check in evidence.diagnostics if _blocks(check, rules)]
+    blocked = [diagnostic for diagnostic in evidence.diagnostics if _blocks(diagnostic, rules)]
     failed = [guard for guard in evidence.guards if not guard.ok] if rules.guards else []
     if stale:
         return Verdict(
@@ -108,7 +108,7 @@ def verdict(evidence: Evidence, rules: Rules | None = None) -> Verdict:
     if blocked:
         return Verdict(
             state="refused",
-            reasons=tuple(f"{check.name}: {check.message}." for check in blocked),
+            reasons=tuple(f"{diagnostic.name}: {diagnostic.message}." for diagnostic in blocked),
             hint=_cures(blocked) + _needed(evidence),
             evidence=evidence,
         )
@@ -123,7 +123,7 @@ def verdict(evidence: Evidence, rules: Rules | None = None) -> Verdict:
         return Verdict(
             state="refused",
             reasons=tuple(f"Guard {guard.name} got worse: {guard.message}." for guard in failed),
-            hint="Learn again with this metric in the reward, or raise its tolerance knowingly.",
+            hint="Learn again with this metric in the reward, or raise its tolerance.",
             evidence=evidence,
         )
     if evidence.statistic > evidence.threshold:
@@ -131,7 +131,9 @@ def verdict(evidence: Evidence, rules: Rules | None = None) -> Verdict:
     if evidence.ended:
         return Verdict(
             state="refused",
-            reasons=(f"The registered {evidence.n:,} decisions are used up without a proof: {_short(evidence)}.",),
+            reasons=(
+                f"The registered {evidence.n:,} decisions are used up and it is not proven better: {_short(evidence)}.",
+            ),
             hint="The test is over; learn a new candidate, or register a longer horizon for the next one.",
             evidence=evidence,
         )
@@ -144,27 +146,27 @@ def verdict(evidence: Evidence, rules: Rules | None = None) -> Verdict:
 
 
 def worse(evidence: Evidence) -> bool:
-    """Whether the candidate is proven worse than what it was compared with: reason enough for an automatic rollback.
+    """Whether the candidate is proven worse than the policy it is compared with, which allows an automatic rollback.
 
-    Applies the rule's other side without the margin. Overlap checks still count: a log that cannot carry a promotion
-    cannot carry a rollback either, except that guards do not matter here.
+    Applies the rule's other side without the margin. Overlap checks still apply: a log that cannot support a promotion
+    cannot support a rollback either. Guards do not apply.
     """
-    blocked = any(check.blocks and not check.ok for check in evidence.diagnostics)
+    blocked = any(diagnostic.blocks and not diagnostic.ok for diagnostic in evidence.diagnostics)
     return not blocked and evidence.statistic_worse > evidence.threshold
 
 
-def resting_on(judged: Verdict, trusted: Iterable[str]) -> tuple[str, ...]:
-    """The trusted keys without which a verdict would not have passed; for the ledger."""
-    if judged.evidence is None or not judged.passed:
+def resting_on(verdict_: Verdict, trusted: Iterable[str]) -> tuple[str, ...]:
+    """The trusted keys that a pass depends on; for the ledger."""
+    if verdict_.evidence is None or not verdict_.passed:
         return ()
-    allowed = {*trusted, *judged.evidence.trusted}
-    return tuple(name for name in judged.evidence.deciding() if name in allowed)
+    allowed = {*trusted, *verdict_.evidence.trusted}
+    return tuple(name for name in verdict_.evidence.deciding() if name in allowed)
 
 
-def _keys(evidence: Evidence, rules: Rules) -> tuple[Evidence, tuple[str, ...]]:
-    """The evidence with its check that no single key decides it, and the trusted keys that do.
+def _keys(evidence: Evidence, rules: GateRules) -> tuple[Evidence, tuple[str, ...]]:
+    """The evidence with the check that no single key decides it, and the trusted keys that do.
 
-    Only a pass can be decided so: what is proven worse may always make way, as anybody may roll back.
+    Applies to a pass only: a policy that is proven worse may always be rolled back.
     """
     named = [rater for rater in evidence.raters if not rater.own]
     if not named:
@@ -185,33 +187,33 @@ def _keys(evidence: Evidence, rules: Rules) -> tuple[Evidence, tuple[str, ...]]:
     return replace(evidence, diagnostics=(*others, check)), tuple(name for name in deciding if name in allowed)
 
 
-def _decided(evidence: Evidence, bad: Sequence[Rater]) -> str:
+def _decided(evidence: Evidence, bad: Sequence[RaterShare]) -> str:
     rater = bad[0]
     gave = f"the key {rater.name!r} rated {rater.share:.0%} of {evidence.n:,} decisions"
     if rater.others == 0:
-        what = "and nobody else rated any"
+        what = "and no other key rated any"
     elif rater.statistic <= 0.0 < evidence.statistic:
-        what = f"and without what it said {evidence.candidate} is no better ({rater.others:,} decisions)"
+        what = f"and without its ratings {evidence.candidate} is not better ({rater.others:,} decisions)"
     else:
-        what = f"and without what it said {evidence.candidate} is not proven better ({rater.others:,} decisions)"
-    more = f"; so it is with {', '.join(repr(other.name) for other in bad[1:])}" if len(bad) > 1 else ""
+        what = f"and without its ratings {evidence.candidate} is not proven better ({rater.others:,} decisions)"
+    more = f"; the same applies to {', '.join(repr(other.name) for other in bad[1:])}" if len(bad) > 1 else ""
     return f"{gave}, {what}{more}"
 
 
-def _shared(named: Sequence[Rater], deciding: Sequence[str]) -> str:
+def _shared(named: Sequence[RaterShare], deciding: Sequence[str]) -> str:
     if deciding:
-        return f"it rests on {', '.join(map(repr, deciding))}, which may decide it (trusted)"
+        return f"it depends on {', '.join(map(repr, deciding))}, which is trusted to decide it"
     most = named[0]
-    given = f"the most, {most.share:.0%}, were rated by {most.name!r}"
-    return f"no single one of {len(named)} keys decides it: {given}" if len(named) > 1 else given
+    given = f"the largest share, {most.share:.0%}, was rated by {most.name!r}"
+    return f"none of {len(named)} keys decides it alone: {given}" if len(named) > 1 else given
 
 
-def _untrusted(evidence: Evidence, bad: Sequence[Rater]) -> str:
+def _untrusted(evidence: Evidence, bad: Sequence[RaterShare]) -> str:
     trust = " ".join(f"--trust-key {quote(rater.name)}" for rater in bad)
     names = ", ".join(f'"{rater.name}"' for rater in bad)
     return (
-        f"Look at what it rated (`headway rewards analyze {evidence.task}`). Let others rate too and collect more, "
-        "so that it is proven without any one of them; or delete what it said (`headway data delete --rater "
+        f"Inspect its ratings (`headway rewards analyze {evidence.task}`). Collect ratings from other keys, "
+        "so that the proof does not depend on one; or delete its ratings (`headway data delete --rater "
         f"{quote(bad[0].name)}`). If you trust it: headway promote {evidence.task} {trust}, or "
         f"trust_keys = [{names}] in the task's settings."
     )
@@ -221,10 +223,10 @@ def _resting(trusted: Sequence[str]) -> tuple[str, ...]:
     if not trusted:
         return ()
     who = f"the key {trusted[0]!r}" if len(trusted) == 1 else f"the keys {', '.join(map(repr, trusted))}"
-    return (f"It rests on {who}, which you trust.",)
+    return (f"It depends on {who}, which you trust.",)
 
 
-def _blocks(diagnostic: Diagnostic, rules: Rules) -> bool:
+def _blocks(diagnostic: Diagnostic, rules: GateRules) -> bool:
     if not diagnostic.blocks or diagnostic.name in rules.waived:
         return False
     limit = rules.floors.get(diagnostic.name)
@@ -233,18 +235,15 @@ def _blocks(diagnostic: Diagnostic, rules: Rules) -> bool:
     return diagnostic.value < limit if diagnostic.name in _AT_LEAST else diagnostic.value > limit
 
 
-def _stale(evidence: Evidence, rules: Rules) -> str:
-    """Why this evidence was computed under laxer rules than these; empty where it was not."""
+def _stale(evidence: Evidence, rules: GateRules) -> str:
+    """Why this evidence was computed under weaker rules than these; empty if it was not."""
     whole = rules.preference_alpha if evidence.kind == "preference" else rules.alpha
     k = evidence.challenger
     allowed = whole if k <= 1 else whole / (2 * k * (k + 1))
     if evidence.alpha > allowed * (1.0 + 1e-9):
-        return (
-            f"The evidence spends an error of {evidence.alpha:.3g}; challenger {evidence.challenger} may spend "
-            f"{allowed:.3g}."
-        )
+        return f"The evidence uses α = {evidence.alpha:.3g}; challenger {evidence.challenger} may use {allowed:.3g}."
     if evidence.margin < rules.margin:
-        return f"The evidence shows an uplift above {evidence.margin:g}; the task asks for {rules.margin:g}."
+        return f"The evidence shows an uplift above {evidence.margin:g}; the task requires {rules.margin:g}."
     return ""
 
 
@@ -268,21 +267,21 @@ def _range(evidence: Evidence) -> str:
     if evidence.kind == "preference":
         return f"preferred in {evidence.difference.value + 0.5:.0%} of {evidence.n:,} decided comparisons"
     low, high = evidence.bounds or (float("-inf"), float("inf"))
-    return f"{evidence.difference.value:+.4f}, and between {low:+.4f} and {high:+.4f} however often one looks"
+    return f"{evidence.difference.value:+.4f}, between {low:+.4f} and {high:+.4f} (valid at every look)"
 
 
 def _e(logarithm: float) -> str:
-    """E itself from its logarithm."""
+    """E from its logarithm."""
     return f"{2.718281828459045**logarithm:,.3g}" if logarithm < 300 else "over 1e130"
 
 
 def _cures(blocked: list[Diagnostic]) -> str:
-    return " ".join(list(dict.fromkeys(check.cure for check in blocked if check.cure))[:2])
+    return " ".join(list(dict.fromkeys(diagnostic.cure for diagnostic in blocked if diagnostic.cure))[:2])
 
 
 def _needed(evidence: Evidence) -> str:
     if evidence.needed is None:
-        return " The candidate does not look better so far; no number of decisions is foreseeable."
+        return " The candidate does not look better so far, so the number of decisions needed is unknown."
     if evidence.needed == 0:
         return ""
     what = "comparisons" if evidence.kind == "preference" else "decisions"
@@ -291,5 +290,5 @@ def _needed(evidence: Evidence) -> str:
 
 
 def likely_uplift(evidence: Evidence) -> float:
-    """The uplift to plan a test for: what the evidence shows so far, and 0.01 at least."""
+    """The uplift to plan a test for: the difference so far, at least 0.01."""
     return max(0.01, round(evidence.difference.value, 3))

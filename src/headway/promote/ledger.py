@@ -1,23 +1,23 @@
-"""Who is live, as an append-only ledger. `current` is the last row that says so; rollback is one more row.
+"""The append-only ledger of live policies. The last row that changes it defines `current`; a rollback appends a row.
 
     candidate   a bundle was learned
-    plan        a horizon was registered for the test to come
-    shadow      a candidate is compared without acting
-    canary      a candidate acts on a share of the traffic
-    promote     a policy became current, on evidence (or with the gate off, which is written down)
+    plan        a horizon was registered for the next test
+    shadow      a candidate is compared without making decisions
+    canary      a candidate decides a share of the traffic
+    promote     a policy became current, on evidence (or with the gate off, which is recorded)
     rollback    an earlier policy, or the built-in baseline, became current again
     retire      a candidate was set aside
     snapshot    an online policy published its state
 
-Each row names `expects`, the current policy that the change was decided against: if another change came in between,
-the row is refused (`stale_evidence`). One transaction per change; UNIQUE(task, n) rules out a lost update.
+Each row names `expects`, the current policy at the time of the decision: if it changed since, the row is refused
+(`stale_evidence`). One transaction per change; UNIQUE(task, n) prevents a lost update.
 
-Every question but `entries` and `states` reads a fixed number of rows by an index, however long the ledger is:
+Every query except `entries` and `states` reads a fixed number of rows by an index, however long the ledger is:
 
     ledger.head("route")                   # the number of the last row; cheap enough to poll
     heads = ledger.heads("route")          # current, canary, plan and newest candidate in one read
     entry = ledger.append(Entry(…, expects=heads.expects))
-    heads = heads.after(entry)             # how the task stands now, without a second read
+    heads = heads.after(entry)             # the state after the change, without a second read
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ __all__ = ["Entry", "EntryKind", "Heads", "Ledger", "State", "short"]
 EntryKind = Literal["candidate", "plan", "shadow", "canary", "promote", "rollback", "retire", "snapshot"]
 State = Literal["candidate", "shadow", "canary", "current", "retired"]
 _KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
-_CHANGES: tuple[EntryKind, ...] = ("promote", "rollback")  # these end the tests and the canary that were open
-_LIVE: tuple[EntryKind, ...] = (*_CHANGES, "snapshot")  # these say who is current
+_CHANGES: tuple[EntryKind, ...] = ("promote", "rollback")  # these end open tests and the canary
+_LIVE: tuple[EntryKind, ...] = (*_CHANGES, "snapshot")  # these define the current policy
 _STATES: Mapping[EntryKind, State] = {
     "shadow": "shadow", "canary": "canary", "retire": "retired",
     "promote": "current", "rollback": "current", "snapshot": "current",
@@ -47,13 +47,13 @@ _STATES: Mapping[EntryKind, State] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One change of who is live, and why."""
+    """One change of the live policy, and why."""
 
     task: str
     kind: EntryKind
     policy: str
     policy_hash: str
-    expects: str = ""  # hash of the policy that was current when this was decided
+    expects: str = ""  # hash of the current policy at the time of the decision
     who: str = ""
     why: str = ""
     evidence_id: str | None = None
@@ -65,21 +65,21 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heads:
-    """How a task stands by its ledger: what one read of the last rows says."""
+    """The state of a task, from one read of the last rows."""
 
-    seq: int = 0  # of the last row; 0: there is none
+    seq: int = 0  # of the last row; 0 if there is none
     current: Entry | None = None  # the row that made the current policy current; None: the built-in baseline
-    canary: Entry | None = None  # the canary that acts now
+    canary: Entry | None = None  # the active canary
     plan: Entry | None = None  # the registered test that is open
-    candidate: Entry | None = None  # the newest one, whatever became of it
+    candidate: Entry | None = None  # the newest one, whatever its state
 
     @property
     def expects(self) -> str:
-        """What a change that is decided on this view must name; empty before the first change."""
+        """The `expects` of a change based on this view; empty before the first change."""
         return self.current.policy_hash if self.current is not None else ""
 
     def after(self, entry: Entry) -> Heads:
-        """The view once this row is appended."""
+        """The view after appending this row."""
         seen = replace(self, seq=entry.seq)
         match entry.kind:
             case "candidate":
@@ -103,15 +103,15 @@ _NUMBERS = "SELECT n FROM ledger WHERE task_id = ?"
 
 
 def _last(kinds: Sequence[EntryKind]) -> str:
-    """SQL for the number of the last row of each kind: one step into the index per kind. Binds the task each time.
+    """SQL for the number of the last row of each kind: one index lookup per kind. Binds the task each time.
 
-    Not MAX(n): PostgreSQL, where it has no statistics of the table yet, would read all rows of the kind for it.
+    Not MAX(n): PostgreSQL without table statistics would read all rows of the kind.
     """
     return " UNION ALL ".join(f"SELECT ({_NUMBERS} AND kind = '{kind}' ORDER BY n DESC LIMIT 1) AS n" for kind in kinds)
 
 
 _LAST_CHANGE = f"(SELECT COALESCE(MAX(n), 0) FROM ({_last(_CHANGES)}) AS changes)"
-# The last row of every kind, and the row that retired the last canary: all that `Heads` depends on.
+# The last row of every kind, and the row that retired the last canary: everything that `Heads` needs.
 _HEADS = (
     f"{_OF_TASK} AND n IN ({_last(_KINDS)} UNION ALL "
     f"SELECT ({_NUMBERS} AND kind = 'retire' AND policy_hash = ("
@@ -128,12 +128,12 @@ class Ledger:
         self._query = query
 
     def append(self, entry: Entry) -> Entry:
-        """Write one change; refused if another policy than `entry.expects` is current by now."""
+        """Append one change; refused if `entry.expects` is not the current policy."""
         with self._database.transaction() as connection:
             return self.write(connection, entry)
 
     def write(self, connection: Connection, entry: Entry) -> Entry:
-        """The same inside a transaction of the caller's; the entry with the numbers that it got."""
+        """The same inside the caller's transaction; returns the entry with its numbers."""
         task_id = _task_id(connection, entry.task)
         if entry.kind in (*_LIVE, "canary"):
             _check_expected(connection, task_id, entry)
@@ -160,10 +160,10 @@ class Ledger:
         ).fetchone()
         return replace(entry, detail=loads(detail), at=at / 1e6, n=last + 1, seq=int(row[0]))
 
-    # -- how a task stands
+    # -- the state of a task
 
     def head(self, task: str) -> int:
-        """The number of the last row of a task; 0: there is none. It grows with every change: made for polling."""
+        """The number of the last row of a task; 0 if there is none. It grows with every change, so it can be polled."""
         rows = self._database.query(
             "SELECT seq FROM ledger WHERE task_id = ? ORDER BY n DESC LIMIT 1", (self._task_id(task),)
         )
@@ -177,25 +177,25 @@ class Ledger:
         return heads
 
     def current(self, task: str) -> Entry | None:
-        """The row that made the current policy current; None: the built-in baseline has never been replaced."""
+        """The row that made the current policy current; None if it is the built-in baseline."""
         return self.last(task, *_LIVE)
 
     def canary(self, task: str) -> Entry | None:
-        """The canary that acts now, if any: the last canary row unless a later change ended it."""
+        """The active canary, if any: the last canary row unless a later change ended it."""
         return self.heads(task).canary
 
     def plan(self, task: str) -> Entry | None:
-        """The registered test that is open: the last plan since the last promotion or rollback."""
+        """The open registered test: the last plan since the last promotion or rollback."""
         return self.heads(task).plan
 
     def last(self, task: str, *kinds: EntryKind) -> Entry | None:
-        """The last row that is of one of these kinds."""
+        """The last row of any of these kinds."""
         sql = f"{_OF_TASK} AND n = (SELECT MAX(n) FROM ({_last(kinds)}) AS lasts)"
         rows = self._read(task, sql, (self._task_id(task),) * (len(kinds) + 1))
         return rows[0] if rows else None
 
     def previous(self, task: str) -> Entry | None:
-        """The policy that was current before the current one came by promotion; what `rollback` returns to."""
+        """The policy before the last promotion: the target of `rollback`."""
         change = self.last(task, *_CHANGES)
         if change is None:
             return None
@@ -215,7 +215,7 @@ class Ledger:
         return list(first.values())
 
     def state(self, task: str, policy_hash: str) -> State | None:
-        """Where one policy of the task stands; None: the ledger does not know it. Reads that policy's rows alone."""
+        """The state of one policy of the task; None if the ledger does not have it. Reads only that policy's rows."""
         task_id = self._task_id(task)
         last: dict[EntryKind, int] = {
             kind: n
@@ -236,7 +236,7 @@ class Ledger:
         return _STATES[newest]
 
     def _replaced_at(self, task_id: int, n: int) -> int:
-        """The first row after `n` that made another policy current; 0: there is none."""
+        """The first row after `n` that made another policy current; 0 if there is none."""
         sql = " UNION ALL ".join(
             f"SELECT ({_NUMBERS} AND kind = '{kind}' AND n > ? ORDER BY n LIMIT 1) AS n" for kind in _LIVE
         )
@@ -253,7 +253,7 @@ class Ledger:
         return self._read(task, f"{sql} ORDER BY n DESC LIMIT ?", (*values, limit))
 
     def named_beyond_snapshots(self, task: str, policy_hash: str) -> bool:
-        """Whether a row of another kind than `snapshot` names the policy: it was promoted, tried or set aside."""
+        """Whether a row of another kind than `snapshot` names the policy: promoted, tested or retired."""
         rows = self._database.query(
             "SELECT 1 FROM ledger WHERE task_id = ? AND policy_hash = ? AND kind <> 'snapshot' LIMIT 1",
             (self._task_id(task), policy_hash),
@@ -263,13 +263,13 @@ class Ledger:
     # -- all of it
 
     def entries(self, task: str, *kinds: EntryKind, after: int = 0) -> list[Entry]:
-        """The rows of a task, oldest first; of these kinds only, if some are named. For lists: it reads them all."""
+        """The rows of a task, oldest first; of these kinds only, if given. Reads all of them: for lists."""
         only = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
         sql = f"{_OF_TASK}{only} AND seq > ? ORDER BY n"
         return self._read(task, sql, (self._task_id(task), *kinds, after))
 
     def states(self, task: str) -> dict[str, State]:
-        """Where every policy of the task stands, by hash. For lists: it reads the whole ledger."""
+        """The state of every policy of the task, by hash. Reads the whole ledger: for lists."""
         states: dict[str, State] = {}
         current = ""
         for entry in self.entries(task):
@@ -313,7 +313,7 @@ class Ledger:
         return rows[0][0] if rows else None
 
     def evidences(self, task: str | None, limit: int) -> list[tuple[str, str, str, float]]:
-        """(id, task, policy hash, time) of what was proven, newest first."""
+        """(id, task, policy hash, time) of stored evidence, newest first."""
         where, values = ("", ()) if task is None else (" WHERE t.name = ?", (task,))
         rows = self._database.query(
             f"SELECT e.id, t.name, e.policy_hash, e.at FROM evidence e JOIN names t ON t.id = e.task_id{where} "
@@ -330,7 +330,7 @@ class Ledger:
 
 
 def short(ref: PolicyRef | str) -> str:
-    """A reference as people read it: the first four digits of the hash."""
+    """A reference for display, with the first four digits of the hash."""
     parsed = PolicyRef.parse(ref) if isinstance(ref, str) else ref
     return str(parsed) if parsed.built_in else f"{parsed.family}@{parsed.digest[:4]}"
 
@@ -354,7 +354,7 @@ def _entry(task: str, row: Row) -> Entry:
 
 
 def _check_expected(connection: Connection, task_id: int, entry: Entry) -> None:
-    """A Conflict if another policy is current than the one that the change was decided against."""
+    """Raise Conflict if the current policy is not the one that the change expects."""
     row = connection.execute(
         "SELECT policy, policy_hash FROM ledger WHERE task_id = ? "
         f"AND n = (SELECT MAX(n) FROM ({_last(_LIVE)}) AS lasts)",
@@ -364,7 +364,7 @@ def _check_expected(connection: Connection, task_id: int, entry: Entry) -> None:
     if current != entry.expects:
         name = row[0] if row else "the built-in baseline"
         raise Conflict(
-            f"{name} became current of {entry.task!r} in the meantime.",
+            f"{name} became the current policy of {entry.task!r} in the meantime.",
             code="stale_evidence",
             hint=f"Prove it against the policy that is current now: headway prove {entry.task}",
         )

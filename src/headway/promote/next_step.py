@@ -1,7 +1,7 @@
-"""What to do next for a task: a pure function of where it stands, and the only one.
+"""The next step for a task: the only function that computes it, and a pure one.
 
-Terminal, page, agents and hints show this. It asks the gate's own `admission`, so that it advises `promote` exactly
-where the gate lets the candidate through.
+Terminal, page, agents and hints show its result. It uses the gate's `admission`, so it suggests `promote` exactly when
+the gate admits the candidate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EXAMPLE = '"Summarise this page"'
 FIRST_STEP = NextStep(
     verb="decide",
     command=f"headway decide route {_EXAMPLE} --candidates small,large",
-    why="Nothing is declared and nothing was decided yet.",
+    why="There are no tasks and no decisions yet.",
 )
 _URGENCY: dict[StepVerb, int] = {
     "doctor": 0,
@@ -37,23 +37,23 @@ _URGENCY: dict[StepVerb, int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """How much has come in for a task."""
+    """The number of decisions and signals of a task."""
 
     decisions: int
     signals: int
     pending: int = 0
 
 
-_BUSY = Activity(decisions=1, signals=1)  # where nobody counted
+_BUSY = Activity(decisions=1, signals=1)  # if the counts are unknown
 
 
 def next_step(standing: Standing, activity: Activity = _BUSY) -> NextStep:
-    """The command that brings the task forward."""
+    """The command to run next for the task."""
     if standing.kit_missing:
         return NextStep(
             verb="doctor",
             command="headway doctor",
-            why=f"No installed kit brings the family {standing.kit_missing!r} of {standing.current.ref}: "
+            why=f"No installed kit provides the family {standing.kit_missing!r} of {standing.current.ref}: "
             "the rules decide.",
         )
     if standing.candidate is not None and standing.admission is not None:
@@ -62,7 +62,7 @@ def next_step(standing: Standing, activity: Activity = _BUSY) -> NextStep:
 
 
 def most_urgent(steps: Iterable[NextStep]) -> NextStep:
-    """The step to take first among those of several tasks; how to start where there is none."""
+    """The first step among those of several tasks; how to start if there are none."""
     return min(steps, key=lambda step: _URGENCY[step.verb], default=FIRST_STEP)
 
 

@@ -1,9 +1,9 @@
-"""Old snapshots of online policies: their bundles are removed, their rows in the ledger stay.
+"""Removes the bundles of old snapshots of online policies; their rows in the ledger stay.
 
-A policy with `online = "live"` publishes up to one bundle a second. Kept are the newest 8 of a task, all that are less
-than ten minutes old, and every one that another row of the ledger names (promoted, rolled back to, a canary, a
-candidate, …). A decision that a removed snapshot made keeps its action, probabilities and outcome; its replay says that
-the bundle is gone.
+A policy with `online = "live"` publishes up to one bundle a second. Headway keeps the newest 8 of a task, all that are
+less than ten minutes old, and every one that another row of the ledger names (promoted, rolled back to, a canary, a
+candidate, …). A decision made by a removed snapshot keeps its action, probabilities and outcome; its replay reports
+the missing bundle.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from headway.promote.registry import Registry
 __all__ = ["GRACE_S", "KEPT", "prune"]
 
 KEPT = 8
-GRACE_S = 600.0  # whoever has just read the ledger still finds the bundle, and fresh decisions can be replayed
+GRACE_S = 600.0  # a process that has just read the ledger still finds the bundle, and recent decisions can be replayed
 _PAGE = 100
 
 
 def prune(
     ledger: Ledger, registry: Registry, task: str, *, now: float, kept: int = KEPT, grace_s: float = GRACE_S
 ) -> list[str]:
-    """Remove the bundles of old snapshots of a task; the hashes of those that went, oldest first.
+    """Remove the bundles of old snapshots of a task; returns the removed hashes, oldest first.
 
-    Looks back as far as there is something to remove. The oldest go first, so that a prune that was killed leaves no
-    gap behind which the next one would not look.
+    Looks back as far as there is something to remove. Removes the oldest first, so that an interrupted prune leaves no
+    gap at which the next one would stop.
     """
     newest = ledger.snapshots(task, limit=kept)
     keep = {entry.policy_hash for entry in newest}

@@ -1,6 +1,6 @@
-"""The policies of a project: bundles by content hash, found again by reference.
+"""The policies of a project: bundles by content hash, looked up by reference.
 
-registry.find("bandit@4f2a")                   # a prefix of the hash is enough while it is unambiguous
+registry.find("bandit@4f2a")                   # an unambiguous prefix of the hash is enough
 registry.load(digest, task="route")            # verified; a second load of the same files does not hash them again
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.errors import Damaged, InvalidInput, UnknownName, did_you_mean
 from headway.promote import bundle
-from headway.promote.bundle import Verified
+from headway.promote.bundle import VerifiedFiles
 
 if TYPE_CHECKING:
     from headway.promote.bundle import Tensors
@@ -29,15 +29,15 @@ class Registry:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._verified = Verified()
+        self._verified = VerifiedFiles()
 
     def add(self, header: Header, tensors: Tensors) -> PolicyRef:
         return self._shortest(header.family, bundle.write(self.root, header, tensors))
 
     def load(self, digest: str, *, task: str) -> tuple[Header, Tensors]:
-        """A bundle, verified, and refused if it was learned for another task.
+        """A verified bundle; refused if it was learned for another task.
 
-        The hash is computed once per process as long as the files stay untouched (`bundle.Verified`), so that a
+        The hash is computed once per process while the files are unchanged (`bundle.VerifiedFiles`), so that a
         promotion, which loads a bundle to check it and again to serve it, hashes it once.
         """
         header, tensors = bundle.read(self.root, digest, self._verified)
@@ -50,11 +50,11 @@ class Registry:
         return header, tensors
 
     def holds(self, digest: str) -> bool:
-        """Whether the bundle is there, damaged or not."""
+        """Whether the bundle exists, damaged or not."""
         return (self.root / digest).is_dir()
 
     def remove(self, digest: str) -> bool:
-        """Take a bundle away for good; False: it is not there, or it is being loaded right now."""
+        """Delete a bundle; False if it does not exist or is being loaded."""
         return bundle.remove(self.root, digest)
 
     def header(self, digest: str) -> Header:
@@ -77,7 +77,7 @@ class Registry:
         raise UnknownName(f"There is no policy {ref!r}.", code="unknown_policy", hint=did_you_mean(ref, known))
 
     def ref(self, digest: str) -> PolicyRef:
-        """The shortest reference (four digits at least) that names this bundle alone."""
+        """The shortest unambiguous reference to this bundle, with at least four digits."""
         return self._shortest(self.header(digest).family, digest)
 
     def digests(self) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Where a task stands: who is current, who is tested, what the gate says, and how much has settled.
+"""The state of a task: its current policy, its candidate, the gate's verdict, and how much has settled.
 
-A plain record. `headway.project` fills it from ledger and store; `next_step` and the background loop decide by it, so
-that what a person is advised to do, what the loop does and what the gate allows are the same.
+A plain record. `headway.project` fills it from ledger and store; `next_step` and the background loop both use it, so
+that the advice to a person, the actions of the loop and the gate agree.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from headway.promote.ledger import Entry
 
 __all__ = ["CandidatePolicy", "CurrentPolicy", "Standing"]
 
-_GROWTH = 2  # a tested candidate makes way when 1/_GROWTH of its data has come on top
+_GROWTH = 2  # a candidate under test is replaced once its data has grown by 1/_GROWTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentPolicy:
-    """Who is current by the ledger, whatever HEADWAY_POLICY says for this process."""
+    """The current policy by the ledger, whatever HEADWAY_POLICY sets for this process."""
 
     ref: str
     digest: str
-    expects: str  # what a change of the ledger must name; empty before the first one
+    expects: str  # the `expects` of the next ledger row; empty before the first one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class CandidatePolicy:
     task: str
     ref: str
     digest: str
-    newest: bool = True  # the one that commands mean when they name none
+    newest: bool = True  # the default of commands that name no policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,56 +43,56 @@ class Standing:
 
     task: str
     current: CurrentPolicy
-    acting: Entry | None = None  # the row that made the current policy current, if one did
+    acting: Entry | None = None  # the row that made the current policy current, if any
     canary: Entry | None = None
     candidate: CandidatePolicy | None = None  # the newest, if it is neither current nor retired
     admission: Admission | None = None  # of the candidate
     settled: int = 0
-    since: int = 0  # of these, after the newest candidate's mark
+    since: int = 0  # of these, since the newest candidate
     retrain_after: int = 1
     gate: Literal["on", "off"] = "on"
     promote: Literal["ask", "auto"] = "ask"
-    canary_share: float = 0.0  # that the loop gives a promising candidate
+    canary_share: float = 0.0  # share that the loop gives a promising candidate
     has_actions: bool = True  # whether the task declares what can be chosen
-    kit_missing: str | None = None  # the family of the current policy, if no kit brings it
+    kit_missing: str | None = None  # the family of the current policy, if no kit provides it
 
     @property
     def verdict(self) -> Verdict | None:
-        """On the candidate against the current policy; None: nothing fresh was proven."""
+        """The verdict on the candidate against the current policy; None without fresh evidence."""
         return self.admission.verdict if self.admission is not None and self.admission.fresh else None
 
     @property
     def evidence(self) -> Evidence | None:
-        """The latest about the candidate, fresh or not."""
+        """The latest evidence about the candidate, fresh or not."""
         known = None if self.admission is None else self.admission.verdict
         return None if known is None else known.evidence
 
     @property
     def admitted(self) -> bool:
-        """Whether the gate lets the candidate through now."""
+        """Whether the gate admits the candidate now."""
         return self.admission is not None and self.admission.state == "admitted"
 
     @property
     def waits(self) -> bool:
-        """For a person: proven, and `promote = "ask"`."""
+        """Whether it waits for a person: proven, and `promote = "ask"`."""
         return self.promote == "ask" and self.gate == "on" and self.admitted
 
     @property
     def until_retrain(self) -> int:
-        """Settled decisions that are missing before the task is learned again; 0: it is due."""
+        """Settled decisions until the task is learned again; 0 if it is due."""
         return max(0, self.retrain_after - self.since)
 
     @property
     def learns(self) -> bool:
         """Whether a new candidate is due.
 
-        While one is tested, only when it is proven worse or half as much data again has come in: each further candidate
-        makes the gate stricter, and a test that keeps its candidate learns faster.
+        While one is being tested: only if it is proven worse or its data has grown by half. Each further candidate
+        makes the gate stricter, and a test that keeps its candidate finishes sooner.
         """
         if self.until_retrain:
             return False
         if self.candidate is None:
             return True
         if self.verdict is None:
-            return False  # every candidate is judged before another one takes its place
+            return False  # every candidate is judged before it is replaced
         return self.verdict.state == "worse" or self.since * _GROWTH >= self.settled - self.since

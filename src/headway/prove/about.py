@@ -1,4 +1,4 @@
-"""What is compared with what, and the evidence that any kind of data is composed into."""
+"""Which policies are compared, and the evidence composed from any kind of data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan, Rater
+from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan, RaterShare
 from headway.prove import sequential
 
 __all__ = ["About", "compose"]
@@ -15,7 +15,7 @@ __all__ = ["About", "compose"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What is compared with what, and under which error budget: the part of an evidence that is not data."""
+    """Which policies are compared, and the error budget: the part of an evidence that is not data."""
 
     task: str
     candidate: str
@@ -23,7 +23,7 @@ class About:
     candidate_hash: str = ""
     against_hash: str = ""
     plan: Plan | None = None
-    alpha: float = sequential.ALPHA  # what the first candidate spends; the k-th: alpha / (2k (k+1))
+    alpha: float = sequential.ALPHA  # for the first candidate; the k-th gets alpha / (2k (k+1))
     challenger: int = 1
     margin: float = 0.0
     reward_version: str = ""
@@ -58,7 +58,7 @@ def compose(
     curve: Sequence[tuple[int, float, float, float]] = (),
     bounds: tuple[float, float] | None = None,
     ended: bool = False,
-    raters: Sequence[Rater] = (),
+    raters: Sequence[RaterShare] = (),
 ) -> Evidence:
     """The evidence with its id, a hash of what was compared, on which data, by which rule."""
     evidence = Evidence(

@@ -1,7 +1,7 @@
-"""Whether columns agree with a label more often than chance lets them: the tests behind `leaks`.
+"""Tests whether columns agree with a label more often than by chance, for `leaks`.
 
-Each takes (row, value, label) triples of the rows that have both, and gives the leak and the rows that show it, or
-None. `chance` is what independent columns with the same values would show.
+Each test takes (row, value, label) triples of the rows that have both, and returns the leak and the rows that show it,
+or None. `chance` is the agreement of independent columns with the same values.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["Found", "Kind", "Leak", "base_of", "categories", "contained", "numeric", "said"]
+__all__ = ["Kind", "Leak", "LeakRows", "base_of", "categories", "contained", "numeric", "stated"]
 
 Kind = Literal["equals", "affine", "contains", "determines", "text", "dated"]
 _LEAST = 5  # rows with the field and a label
-_SURE = -5.0  # log10 of the chance of so much agreement
-_FEW = 12  # different values of a label that has few
-_SHIFTS = 10  # other rows' labels that a row is compared with, to know what chance does
+_SURE = -5.0  # log10 of the probability of this much agreement by chance
+_FEW = 12  # a label with at most this many different values has few
+_SHIFTS = 10  # other rows' labels to compare a row with, to estimate chance agreement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leak:
-    """A field that tells the label. `field` is what training leaves out; `where` is the exact place."""
+    """A field that reveals the label. Training omits `field`; `where` is the exact place."""
 
     field: str
     where: str
@@ -38,8 +38,8 @@ class Leak:
             "equals": "is the label",
             "affine": "is the label, scaled and shifted",
             "contains": "contains the label",
-            "determines": "always goes with one value of the label",
-            "text": "holds the label in words",
+            "determines": "determines the label",
+            "text": "states the label in its text",
             "dated": "is later than the outcome",
         }[self.kind]
         return f"{self.where} {what} ({self.label}) in {self.hits:,} of {self.rows:,} rows"
@@ -50,12 +50,12 @@ def base_of(where: str) -> str:
     return where.partition("[")[0]
 
 
-Found = tuple[Leak, set[int]]
+LeakRows = tuple[Leak, set[int]]
 Triples = Sequence[tuple[int, Any, float]]
 
 
 def _key(value: float) -> float:
-    """Values that are the same number after a detour over text or float32."""
+    """The same key for numbers that differ only by a conversion to text or float32."""
     return float(f"{value:.9g}")
 
 
@@ -64,11 +64,11 @@ def _close(x: float, y: float) -> bool:
 
 
 def _enough(label_values: Sequence[float]) -> float:
-    """The share of agreement that is asked for: nearly all of a label with few values, half of any other."""
-    return 0.98 if len({_key(each) for each in label_values}) <= _FEW else 0.5
+    """The required share of agreement: nearly all rows for a label with few values, half for any other."""
+    return 0.98 if len({_key(label_value) for label_value in label_values}) <= _FEW else 0.5
 
 
-def numeric(where: str, label: str, pairs: Triples) -> Found | None:
+def numeric(where: str, label: str, pairs: Triples) -> LeakRows | None:
     """A number that is the label, or the label scaled and shifted."""
     n = len(pairs)
     xs, ys = Counter(_key(x) for _, x, _ in pairs), Counter(_key(y) for _, _, y in pairs)
@@ -78,7 +78,7 @@ def numeric(where: str, label: str, pairs: Triples) -> Found | None:
     chance = sum(count * ys[value] for value, count in xs.items()) / n**2
     if len(hits) >= n * _enough([y for _, _, y in pairs]) and _unlikely(len(hits), n, chance):
         return Leak(field=base_of(where), where=where, kind="equals", label=label, hits=len(hits), rows=n), hits
-    # Each x has one y and each y one x: how many other orders of the same labels are there?
+    # Each x has one y and each y one x: count the other orders of the same labels.
     if abs(_correlation(pairs)) >= 1.0 - 1e-9 and _orders(ys.values()) >= -_SURE:
         every = {place for place, _, _ in pairs}
         return Leak(field=base_of(where), where=where, kind="affine", label=label, hits=n, rows=n), every
@@ -88,24 +88,24 @@ def numeric(where: str, label: str, pairs: Triples) -> Found | None:
     return None
 
 
-def contained(where: str, label: str, pairs: Triples) -> Found | None:
-    """Lists that hold the label of their row."""
-    return _told("contains", f"{where}[]", label, pairs, _holds)
+def contained(where: str, label: str, pairs: Triples) -> LeakRows | None:
+    """Lists that contain the label of their row."""
+    return _held("contains", f"{where}[]", label, pairs, _holds)
 
 
-def said(where: str, label: str, pairs: Triples) -> Found | None:
-    """Texts that tell the label of their row; the values are what `nouns.words.spoken` gives."""
-    return _told("text", where, label, pairs, _says)
+def stated(where: str, label: str, pairs: Triples) -> LeakRows | None:
+    """Texts that state the label of their row; the values come from `nouns.words.spoken`."""
+    return _held("text", where, label, pairs, _states)
 
 
-def _told(
+def _held(
     kind: Literal["contains", "text"],
     where: str,
     label: str,
     pairs: Triples,
     holds: Callable[[Any, float], bool],
-) -> Found | None:
-    """Values that hold the label of their own row much more often than those of other rows."""
+) -> LeakRows | None:
+    """Values that hold their own row's label much more often than other rows' labels."""
     n = len(pairs)
     if n < _LEAST or len({_key(y) for _, _, y in pairs}) < 2:
         return None
@@ -122,21 +122,21 @@ def _told(
 
 
 def _holds(values: tuple[float, ...], label: float) -> bool:
-    return any(_close(each, label) for each in values)
+    return any(_close(value, label) for value in values)
 
 
-def _says(values: tuple[tuple[float, float], ...], label: float) -> bool:
+def _states(values: tuple[tuple[float, float], ...], label: float) -> bool:
     return any(abs(value - label) <= half for value, half in values)
 
 
-def categories(where: str, label: str, pairs: Triples) -> Found | None:
-    """A few words that each go with one value of the label."""
+def categories(where: str, label: str, pairs: Triples) -> LeakRows | None:
+    """A few words that each occur with one value of the label only."""
     n = len(pairs)
     values: dict[str, set[float]] = {}
     for _, word, y in pairs:
         values.setdefault(word, set()).add(_key(y))
     ys = Counter(_key(y) for _, _, y in pairs)
-    if n < _LEAST or not 2 <= len(values) <= n / 5 or len(ys) < 2 or any(len(each) > 1 for each in values.values()):
+    if n < _LEAST or not 2 <= len(values) <= n / 5 or len(ys) < 2 or any(len(value) > 1 for value in values.values()):
         return None
     same = sum((count / n) ** 2 for count in ys.values())
     if (n - len(values)) * math.log10(same) > _SURE:
@@ -149,7 +149,7 @@ def categories(where: str, label: str, pairs: Triples) -> Found | None:
 
 
 def _unlikely(hits: int, n: int, chance: float) -> bool:
-    """Whether independent columns agree so often less than once in 100,000 times (a bound on the binomial tail)."""
+    """Whether independent columns agree this often with probability below 1e-5 (a bound on the binomial tail)."""
     if chance >= 1.0:
         return False
     ways = math.lgamma(n + 1) - math.lgamma(hits + 1) - math.lgamma(n - hits + 1)
@@ -157,9 +157,9 @@ def _unlikely(hits: int, n: int, chance: float) -> bool:
 
 
 def _orders(counts: Iterable[int]) -> float:
-    """log10 of the number of orders in which labels with these counts can stand."""
+    """log10 of the number of distinct orders of labels with these counts."""
     counts = list(counts)
-    return (math.lgamma(sum(counts) + 1) - sum(math.lgamma(each + 1) for each in counts)) / math.log(10.0)
+    return (math.lgamma(sum(counts) + 1) - sum(math.lgamma(count + 1) for count in counts)) / math.log(10.0)
 
 
 def _correlation(pairs: Sequence[tuple[int, float, float]]) -> float:

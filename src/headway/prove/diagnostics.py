@@ -1,7 +1,7 @@
-"""Checks that come before any estimate: below a floor the verdict is refused, with the reason and the cure.
+"""Checks of a log before any estimate: below a floor the verdict is refused, with the reason and the cure.
 
-`Checks` collects what they need while a log streams by; `diagnose` turns it into Diagnostics. A diagnostic that blocks
-and is not ok stops the gate, whatever the numbers look like.
+`Checks` collects sums while a log streams by; `diagnose` turns them into Diagnostics. A failed diagnostic that blocks
+stops the gate, whatever the estimates are.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ __all__ = ["Checks", "Floors", "Window", "diagnose", "missing_depends_on_action"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floors:
-    """What a log must have before it is judged. The gate's rules carry the same names."""
+    """The minimum quality of a log. The gate's rules use the same names."""
 
     rows: int = 200
-    speaking: int = 30  # rows whose action is the candidate's and not the current's
-    row_share: float = 0.10  # of Σ|score|, at most, by one row
+    speaking: int = 30  # rows whose action the candidate prefers and the current policy does not
+    row_share: float = 0.10  # the most that one row may contribute to Σ|score|
     ess: float = 10.0
-    weight_share: float = 0.20  # of all importance weight, at most, by one row
-    unlogged: float = 0.001  # share of rows in which the policies differ on an action that was never possible
-    mismatch: float = 0.001  # share of rows whose propensities the policy does not give again
-    miscount: float = 6.0  # standard deviations between how often an arm was chosen and what its probabilities say
+    weight_share: float = 0.20  # the most that one row may contribute to the total importance weight
+    unlogged: float = 0.001  # share of rows in which the policies differ on an action with logged probability 0
+    mismatch: float = 0.001  # share of rows whose propensities the policy does not reproduce
+    miscount: float = 6.0  # standard deviations between an arm's count and the sum of its probabilities
     leak: float = 0.999  # correlation of a feature with the reward
     drift: float = 1.0  # standard deviations between the training and the evaluation mean of a feature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Feature moments of the rows that a policy was trained on, to compare with the rows that it is judged on."""
+    """Feature moments of the training rows, to compare with the evaluation rows."""
 
     n: int
     mean: Floats  # [d]
@@ -101,7 +101,7 @@ class Checks:
             self.rewards += (reward.size, float(reward.sum()), float(reward @ reward))
 
     def add_weights(self, target: Floats, baseline: Floats, inside: NDArray[np.bool_]) -> None:
-        """π(A)/μ(A) of candidate and current; all that a log from elsewhere has."""
+        """Add π(A)/μ(A) of candidate and current: all that a foreign log has."""
         self.rows += target.size
         whole = bool(inside.all())
         for row, weight in ((0, target), (1, baseline)):
@@ -162,18 +162,18 @@ def diagnose(
     excluded: bool = False,
     margin: float = 0.0,
 ) -> tuple[Diagnostic, ...]:
-    """Every check of a log. `excluded`: rows that failed or were never rated carry no reward."""
+    """Every check of a log. `excluded`: failed and unrated rows have no reward."""
     floors = floors or Floors()
-    found = [*overlap(checks, tally, floors), *_propensities(checks, arms, floors)]
-    found += _features(checks, floors, training)
-    found.append(missing_depends_on_action(missing, excluded=excluded))
+    diagnostics = [*overlap(checks, tally, floors), *_propensities(checks, arms, floors)]
+    diagnostics += _features(checks, floors, training)
+    diagnostics.append(missing_depends_on_action(missing, excluded=excluded))
     if len(keys.means) > 1:
-        found.append(_one_client(keys, margin))
-    return tuple(found)
+        diagnostics.append(_one_client(keys, margin))
+    return tuple(diagnostics)
 
 
 def overlap(checks: Checks, tally: ScoreTally, floors: Floors) -> list[Diagnostic]:
-    """Whether the log says enough about what the two policies do."""
+    """Whether the log has enough overlap with the two policies."""
     n = tally.n
     ess = min(checks.ess(0), checks.ess(1))
     share = checks.weight_share()
@@ -183,43 +183,43 @@ def overlap(checks: Checks, tally: ScoreTally, floors: Floors) -> list[Diagnosti
             "speaking_rows",
             tally.speaking,
             floors.speaking,
-            f"{tally.speaking:,} decisions did what the candidate would do and the current policy would not",
+            f"{tally.speaking:,} decisions chose what the candidate prefers and the current policy does not",
             "Give the candidate canary traffic, or explore more.",
         ),
         _most(
             "row_share",
             tally.largest_share,
             floors.row_share,
-            f"the weightiest decision carries {_percent(tally.largest_share)} of the score",
-            "Collect more decisions, or explore more so that rare actions weigh less.",
+            f"the largest single decision makes up {_percent(tally.largest_share)} of the score",
+            "Collect more decisions, or explore more, so that rare actions get smaller weights.",
         ),
         _least(
             "ess",
             ess,
             floors.ess,
-            f"the log is worth {ess:,.0f} decisions made by the policies compared (effective sample size)",
-            "The logged policy hardly does what these policies do: use a canary, or explore more.",
+            f"effective sample size {ess:,.0f}",
+            "The logged policy rarely acts like the policies compared: use a canary, or explore more.",
         ),
         _most(
             "weight_share",
             share,
             floors.weight_share,
-            f"the weightiest one carries {_percent(share)} of all importance weight",
-            "Explore more: the rarest probability decides the largest weight.",
+            f"the largest single weight is {_percent(share)} of the total importance weight",
+            "Explore more: the smallest probability causes the largest weight.",
         ),
     ]
 
 
 def _propensities(checks: Checks, arms: tuple[str, ...], floors: Floors) -> list[Diagnostic]:
-    """Whether the logged probabilities are the ones that were acted from."""
+    """Whether the logged probabilities are the ones used to draw the actions."""
     share = checks.unlogged / max(checks.rows, 1)
     gap, arm = checks.miscount()
-    found = [
+    diagnostics = [
         _most(
             "unlogged_actions",
             share,
             floors.unlogged,
-            f"in {checks.unlogged:,} of {checks.rows:,} decisions the policies differ on what could not be chosen",
+            f"in {checks.unlogged:,} of {checks.rows:,} decisions the policies differ on an impossible action",
             "Log with a floor on every candidate's probability (the default floor is 2%).",
         ),
         _most(
@@ -227,48 +227,48 @@ def _propensities(checks: Checks, arms: tuple[str, ...], floors: Floors) -> list
             checks.sum_error,
             1e-4,
             f"logged probabilities sum to 1 (to {checks.sum_error:.0e})",
-            "Log the whole probability vector that was acted from.",
+            "Log the whole probability vector used to draw the action.",
         ),
         _most(
             "propensity_counts",
             gap,
             floors.miscount,
-            f"{arms[arm]!r} was chosen {checks.chosen[arm]:,.0f} times where its logged probabilities sum to "
+            f"{arms[arm]!r} was chosen {checks.chosen[arm]:,.0f} times; its logged probabilities sum to "
             f"{checks.expected[arm]:,.0f}",
-            "The logged propensities are not the ones that were acted from; nothing can be proven with them.",
+            "The logged propensities are not those used to draw the actions; no proof is possible with them.",
         ),
     ]
     if checks.replayed:
         wrong = checks.mismatched / checks.replayed
-        found.append(
+        diagnostics.append(
             _most(
                 "propensity_replay",
                 wrong,
                 floors.mismatch,
-                f"for {wrong:.1%} of decisions the policy that claims them gives other probabilities",
+                f"for {wrong:.1%} of decisions the recorded policy gives other probabilities",
                 "The policy, its features or its configuration changed; `headway explain --replay` shows one.",
             )
         )
     if checks.timed:
         back = checks.backwards / checks.timed
-        found.append(
+        diagnostics.append(
             _most(
                 "clock",
                 back,
                 0.0,
                 f"{back:.1%} of outcomes are dated before their decision",
-                "Correct the clocks, or leave these rows out.",
+                "Correct the clocks, or omit these rows.",
             )
         )
-    return found
+    return diagnostics
 
 
 def _features(checks: Checks, floors: Floors, training: Window | None) -> list[Diagnostic]:
-    """Whether a feature gives the outcome away, or the traffic is not what the policy was trained on."""
-    found = []
+    """Whether a feature gives the outcome away, or the traffic differs from the training rows."""
+    diagnostics = []
     if checks.moments.shape[1]:
         corr, column = checks.leak()
-        found.append(
+        diagnostics.append(
             _most(
                 "leak",
                 corr,
@@ -279,7 +279,7 @@ def _features(checks: Checks, floors: Floors, training: Window | None) -> list[D
         )
     if training is not None and training.mean.size == checks.moments.shape[1]:
         shift, column = checks.drift(training)
-        found.append(
+        diagnostics.append(
             _most(
                 "drift",
                 shift,
@@ -288,7 +288,7 @@ def _features(checks: Checks, floors: Floors, training: Window | None) -> list[D
                 "Train again on recent decisions.",
             )
         )
-    return found
+    return diagnostics
 
 
 def _one_client(keys: Groups, margin: float) -> Diagnostic:
@@ -299,32 +299,32 @@ def _one_client(keys: Groups, margin: float) -> Diagnostic:
         limit=0.0,
         ok=not key,
         blocks=True,
-        message=f"without the decisions that {key!r} asked for, the difference changes its sign"
+        message=f"without the decisions requested by {key!r}, the difference changes its sign"
         if key
-        else f"no single one of {len(keys.means)} keys that asked for decisions turns the sign",
-        cure="Look at what this key asked for; collect more decisions of others." if key else "",
+        else f"none of {len(keys.means)} requesting keys changes the sign on its own",
+        cure="Inspect the requests of this key; collect more decisions from others." if key else "",
     )
 
 
 def one_client_decides(keys: Groups, margin: float = 0.0) -> str:
-    """The key that asked for less than half of the decisions and without which the difference changes its sign, if any.
+    """The key with less than half of the requests without which the difference changes its sign, or an empty string.
 
-    Who *rated* them is another question, and the gate's: see `headway.prove.raters`.
+    Who *rated* them is a separate check of the gate: see `headway.prove.raters`.
     """
-    n = sum(each.n for each in keys.means.values())
-    total = sum(each.total for each in keys.means.values()) - margin * n
+    n = sum(mean.n for mean in keys.means.values())
+    total = sum(mean.total for mean in keys.means.values()) - margin * n
     worst, name = inf, ""
-    for key, each in keys.means.items():
-        if 2 * each.n >= n or n == 0:
+    for key, group in keys.means.items():
+        if 2 * group.n >= n or n == 0:
             continue
-        rest = total - (each.total - margin * each.n)
+        rest = total - (group.total - margin * group.n)
         if rest * total <= 0.0 and abs(total) > 0.0 and -abs(rest) < worst:
             worst, name = -abs(rest), key
     return name
 
 
 def missing_depends_on_action(missing: MetricTally, *, excluded: bool) -> Diagnostic:
-    """The difference in the share of rows without a reward; an interval that excludes 0 makes the log unusable."""
+    """Compares the share of rows without a reward; an interval that excludes 0 makes the log unusable."""
     estimate = missing.scores.estimate("dr")
     differs = excluded and missing.scores.n > 0 and (estimate.low > 0.0 or estimate.high < 0.0)
     return Diagnostic(
@@ -336,8 +336,8 @@ def missing_depends_on_action(missing: MetricTally, *, excluded: bool) -> Diagno
         message=f"outcomes are missing {estimate.value:+.1%} [{estimate.low:+.1%}, {estimate.high:+.1%}] more often "
         "under the candidate"
         if excluded
-        else "no settled decision was left out for want of an outcome",
-        cure="Count a failure as something: set on_failure and on_censored to a number instead of 'exclude'."
+        else "no settled decision lacks an outcome",
+        cure="Give failures a reward: set on_failure and on_censored to a number instead of 'exclude'."
         if differs
         else "",
     )

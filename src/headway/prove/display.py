@@ -1,7 +1,7 @@
-"""The numbers that people look at: cross-fitted doubly robust values with bootstrap intervals.
+"""The displayed numbers: cross-fitted doubly robust values with bootstrap intervals.
 
-They use all rows at once, later ones too, which makes them the best estimate now and useless for a test that is looked
-at more than once. Logs beyond `MOST_BYTES` keep the streamed past-only estimates instead.
+They use all rows at once, including later ones. So they are the best estimate at the moment, and not valid for a test
+that is read more than once. Logs beyond `MOST_BYTES` show the streamed past-only estimates instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_CONSTANTS = 12
 
 
 class Display:
-    """Keeps a log's rows while they are few enough, and estimates from them."""
+    """Keeps a log's rows while they fit in memory, and estimates from them."""
 
     def __init__(self, *, seed: int = 0) -> None:
         self.seed = seed
@@ -39,7 +39,7 @@ class Display:
         self._chunks.append(chunk)
 
     def estimates(self, difference: Estimate, values: dict[str, Estimate]) -> tuple[Estimate, dict[str, Estimate]]:
-        """The difference and the values to show; those given where the rows were too many to keep."""
+        """The difference and the values to show; the given ones if there were too many rows to keep."""
         if not self._chunks:
             return difference, values
         log = _together(self._chunks)
@@ -48,7 +48,7 @@ class Display:
             return difference, values
         q = estimators.cross_fitted(log)
         shown = dict(values)
-        found = estimators.paired(log, q=q, seed=self.seed)
+        result = estimators.paired(log, q=q, seed=self.seed)
         shown["candidate"] = estimators.estimate(log, log.target, q=q, seed=self.seed)
         shown["current"] = estimators.estimate(log, log.baseline, q=q, seed=self.seed)
         shown["behaviour"] = estimators.estimate_rows(
@@ -57,25 +57,25 @@ class Display:
         if len(log.arms) <= MOST_CONSTANTS:
             for column, arm in enumerate(log.arms):
                 if not (log.logged[:, column] > 0.0).all():
-                    continue  # not always a candidate: "always" has no meaning
+                    continue  # the arm was not always a candidate, so "always this arm" is not defined
                 constant = np.zeros_like(log.target)
                 constant[:, column] = 1.0
                 shown[f"always {arm}"] = estimators.estimate(log, constant, q=q, interval="normal")
-        return found, shown
+        return result, shown
 
 
 def _together(chunks: list[Log]) -> Log:
-    """One log of what the estimates read."""
+    """One log with the columns that the estimates read."""
     if len(chunks) == 1:
         return chunks[0]
     return Log(
         arms=chunks[0].arms,
-        reward=np.concatenate([each.reward for each in chunks]),
-        action=np.concatenate([each.action for each in chunks]),
-        logged=np.concatenate([each.logged for each in chunks]),
-        target=np.concatenate([each.target for each in chunks]),
-        baseline=np.concatenate([each.baseline for each in chunks]),
-        features=np.concatenate([each.features for each in chunks]),
-        status=np.concatenate([each.status for each in chunks]),
-        settled_seq=np.concatenate([each.settled_seq for each in chunks]),
+        reward=np.concatenate([chunk.reward for chunk in chunks]),
+        action=np.concatenate([chunk.action for chunk in chunks]),
+        logged=np.concatenate([chunk.logged for chunk in chunks]),
+        target=np.concatenate([chunk.target for chunk in chunks]),
+        baseline=np.concatenate([chunk.baseline for chunk in chunks]),
+        features=np.concatenate([chunk.features for chunk in chunks]),
+        status=np.concatenate([chunk.status for chunk in chunks]),
+        settled_seq=np.concatenate([chunk.settled_seq for chunk in chunks]),
     )

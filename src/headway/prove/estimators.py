@@ -1,4 +1,4 @@
-"""What a policy would have earned, from what another one did: the published estimators.
+"""Off-policy estimators: what a policy would have earned, from the log of another one.
 
 With w = π(A|x)/μ(A|x), m = Σ_a π(a|x) q(x, a) and e = r − q(x, A):
 
@@ -10,8 +10,8 @@ With w = π(A|x)/μ(A|x), m = Σ_a π(a|x) q(x, a) and e = r − q(x, A):
     DRos   mean(m + λw/(w²+λ) e)                      Su, Dimakopoulou, Krishnamurthy and Dudík (2020)
 
 `rows` gives per-decision numbers whose mean is the estimate and whose variance is the estimate's (self-normalised ones
-are linearised), so that one interval serves all, and a paired difference is the difference of rows. `Running` holds the
-same for logs that do not fit in memory.
+are linearised). So one interval method serves all, and a paired difference is the difference of rows.
+`RunningEstimates` computes the same for logs that do not fit in memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
     "LAMBDAS",
     "METHODS",
     "Method",
-    "Running",
+    "RunningEstimates",
     "choose_lambda",
     "cross_fitted",
     "effective_size",
@@ -47,16 +47,16 @@ Method = Literal["ips", "snips", "dm", "dr", "sndr", "dros"]
 METHODS: tuple[Method, ...] = get_args(Method)
 Interval = Literal["bootstrap", "normal"]
 FOLDS = 5
-LAMBDAS: tuple[float, ...] = tuple(float(each) for each in np.append(np.logspace(-2.0, 6.0, 17), np.inf))
+LAMBDAS: tuple[float, ...] = tuple(float(weight) for weight in np.append(np.logspace(-2.0, 6.0, 17), np.inf))
 
 
 def terms(log_: Log, policy: Floats, q: Floats | None = None) -> tuple[Floats, Floats, Floats]:
     """w, m and q(x, A) of a policy [n, arm] on a log; without a reward model m and q are 0."""
-    each = np.arange(len(log_))
-    weight = policy[each, log_.action] / log_.logged[each, log_.action]
+    index = np.arange(len(log_))
+    weight = policy[index, log_.action] / log_.logged[index, log_.action]
     if q is None:
         return weight, np.zeros(len(log_)), np.zeros(len(log_))
-    return weight, np.einsum("ij,ij->i", policy, q), q[each, log_.action]
+    return weight, np.einsum("ij,ij->i", policy, q), q[index, log_.action]
 
 
 def rows(
@@ -108,7 +108,7 @@ def shrunk(weight: Floats, shrinkage: float) -> Floats:
 def choose_lambda(
     weight: Floats, residual: Floats, direct: Floats, lambdas: tuple[float, ...] = LAMBDAS, delta: float = 0.1
 ) -> float:
-    """λ of the least estimated squared error: variance/n + (a high-probability bound of the bias)² (Su et al., 2020).
+    """λ with the least estimated squared error: variance/n + (a high-probability bound of the bias)² (Su et al., 2020).
 
     The bias of shrinking is mean((w − ŵ_λ) e); its bound adds the Bernstein deviation of the weights at 1 − delta
     (0.1, as obp's tuning has it).
@@ -117,33 +117,35 @@ def choose_lambda(
     spent = log(2.0 / delta)
     deviation = sqrt(2.0 * float(weight @ weight) / n * spent / n) + 2.0 * float(weight.max()) * spent / (3.0 * n)
     best, least = np.inf, np.inf
-    for each in lambdas:
-        small = shrunk(weight, each)
+    for lam in lambdas:
+        small = shrunk(weight, lam)
         variance = float((direct + small * residual).var()) / n
         bias = abs(float(((weight - small) * residual).mean())) + deviation
         if variance + bias**2 < least:
-            best, least = each, variance + bias**2
+            best, least = lam, variance + bias**2
     return best
 
 
 def effective_size(weight: Floats) -> float:
-    """Kish: (Σw)² / Σw²; how many decisions of the target policy itself the log is worth."""
+    """Kish: (Σw)² / Σw²; the number of the target policy's own decisions with the same precision."""
     square = float(weight @ weight)
     return float(weight.sum()) ** 2 / square if square > 0.0 else 0.0
 
 
 def estimate_rows(
-    each: Floats, *, method: str, ess: float, interval: Interval = "bootstrap", level: float = 0.95, seed: int = 0
+    values: Floats, *, method: str, ess: float, interval: Interval = "bootstrap", level: float = 0.95, seed: int = 0
 ) -> Estimate:
     """The mean of per-decision numbers with its interval."""
     low, high = (
-        intervals.bootstrap(each, level=level, seed=seed) if interval == "bootstrap" else intervals.normal(each, level)
+        intervals.bootstrap(values, level=level, seed=seed)
+        if interval == "bootstrap"
+        else intervals.normal(values, level)
     )
     return Estimate(
-        value=float(each.mean()) if each.size else 0.0,
+        value=float(values.mean()) if values.size else 0.0,
         low=low,
         high=high,
-        n=each.size,
+        n=values.size,
         ess=ess,
         method=method,
         level=level,
@@ -151,7 +153,7 @@ def estimate_rows(
 
 
 def cross_fitted(log_: Log, folds: int = FOLDS) -> Floats:
-    """q [n, arm]; each row's from a model that was fitted without its fold. For display: it uses later rows."""
+    """q [n, arm]; each row predicted by a model fitted without its fold. For display only: it uses later rows."""
     x = narrow(log_.features, len(log_.arms))
     seen = ~np.isnan(log_.reward)
     n, arms = len(log_), len(log_.arms)
@@ -182,12 +184,12 @@ def estimate(
     level: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
-    """The value of a policy [n, arm], the log's target unless given; rows without a reward are left out."""
+    """The value of a policy [n, arm], the log's target unless given; rows without a reward are omitted."""
     policy = log_.target if policy is None else policy
     if q is None and method not in ("ips", "snips"):
         q = cross_fitted(log_)
-    each, ess = _policy_rows(log_, policy, method, q)
-    return estimate_rows(each, method=method, ess=ess, interval=interval, level=level, seed=seed)
+    values, ess = _policy_rows(log_, policy, method, q)
+    return estimate_rows(values, method=method, ess=ess, interval=interval, level=level, seed=seed)
 
 
 def paired(
@@ -214,11 +216,11 @@ def _policy_rows(log_: Log, policy: Floats, method: Method, q: Floats | None) ->
     if not seen.all():
         reward, weight, direct, fitted = reward[seen], weight[seen], direct[seen], fitted[seen]
     shrinkage = choose_lambda(weight, reward - fitted, direct) if method == "dros" else np.inf
-    each = rows(method, reward=reward, weight=weight, direct=direct, fitted=fitted, shrinkage=shrinkage)
-    return each, effective_size(weight)
+    values = rows(method, reward=reward, weight=weight, direct=direct, fitted=fitted, shrinkage=shrinkage)
+    return values, effective_size(weight)
 
 
-class Running:
+class RunningEstimates:
     """All six estimators of one policy, or of a paired difference, over chunks: sums of products, no rows kept.
 
     Every estimator is a smooth function of the means of z = (w, w r, m, w e, ŵ e), for both policies where there are
@@ -258,8 +260,8 @@ class Running:
         cov = (self.product / self.n - np.outer(mean, mean)) * (self.n / max(self.n - 1, 1))
         value, slope = 0.0, np.zeros_like(mean)
         for start, sign in zip(range(0, mean.size, 5), (1.0, -1.0), strict=False):
-            each, gradient = _delta(method, mean[start : start + 5])
-            value += sign * each
+            part, gradient = _delta(method, mean[start : start + 5])
+            value += sign * part
             slope[start : start + 5] = sign * gradient
         wide = quantile(0.5 + level / 2.0) * sqrt(max(0.0, float(slope @ cov @ slope)) / self.n)
         ess = float(self.total[0] ** 2 / self.square[0]) if self.square[0] > 0.0 else 0.0
@@ -268,7 +270,7 @@ class Running:
 
 def _delta(method: Method, z: Floats) -> tuple[float, Floats]:
     """An estimator and its gradient at the means (w, w r, m, w e, ŵ e)."""
-    w, wr, m, we, se = (float(each) for each in z)
+    w, wr, m, we, se = (float(part) for part in z)
     if method == "ips":
         return wr, np.array([0.0, 1.0, 0.0, 0.0, 0.0])
     if method == "snips":

@@ -1,4 +1,4 @@
-"""Evidence of four kinds for one gate: logged decisions, preferences, fresh episodes of a world, held-out rows.
+"""Evidence for the gate, of four kinds: logged decisions, preferences, fresh episodes of a world, held-out rows.
 
 from_log(chunks, task="route", candidate="bandit@4f2a", against="rules@0")     # off-policy, from logged propensities
 from_preferences(wins, losses, …)                                             # blind A/B of two replies
@@ -27,7 +27,7 @@ from headway.prove.tally import MetricTally
 
 __all__ = ["About", "evidence_of", "from_heldout", "from_log", "from_preferences", "from_world"]
 
-LOOK = 100  # rows between two points of the plot's curve, at first
+LOOK = 100  # initial number of rows between two points of the plot's curve
 
 
 def from_log(
@@ -43,7 +43,7 @@ def from_log(
     """Evidence from logged decisions, streamed once, in the order in which their outcomes became known.
 
     `display` adds cross-fitted estimates with bootstrap intervals where the rows fit in memory; the gate's own numbers
-    do not depend on it. Failed and censored rows without a reward are counted, and block if they depend on the action.
+    do not depend on it. Failed and censored rows without a reward are counted; they block if they depend on the action.
     """
     proof = LogProof(plan=about.plan, hashing=not about.data_hash)
     shown = Display(seed=about.seed) if display else None
@@ -74,10 +74,10 @@ def evidence_of(
     training: Window | None = None,
     shown: Display | None = None,
 ) -> Evidence:
-    """The evidence that a running proof amounts to now; cheap enough for a look after every few rows."""
+    """The evidence from a running proof so far; cheap enough to compute after every few rows."""
     if not proof.arms:
         raise InvalidInput(
-            f"There is no settled decision of {about.task!r} to prove anything with.",
+            f"There is no settled decision of {about.task!r} to compute a proof from.",
             code="no_evidence",
             hint="Send outcomes with `headway signal`, then prove again.",
         )
@@ -97,7 +97,7 @@ def evidence_of(
         excluded=excluded,
         margin=about.margin,
     )
-    found = (
+    judged = (
         *judge_metrics(guards, proof.guards),
         *judge_segments(proof.segments, segment_tolerance),
         _failures(proof.failures),
@@ -128,7 +128,7 @@ def evidence_of(
         data_hash=proof.data_hash,
         needed=still_needed(tally.variance, n, uplift, alpha, registered=about.plan is not None),
         diagnostics=diagnostics,
-        guards=found,
+        guards=judged,
         curve=proof.path(alpha) if shown is not None else (),
         bounds=proof.bounds(alpha),
         ended=proof.ended,
@@ -137,7 +137,7 @@ def evidence_of(
 
 
 def _failures(tally: MetricTally) -> Guard:
-    """The built-in guard: how often calls fail or are never rated, whatever the reward makes of it. It informs."""
+    """The built-in guard: how often calls fail or are never rated, whatever their reward. For information only."""
     estimate = tally.scores.estimate("dr")
     return Guard(
         name="failed or censored",

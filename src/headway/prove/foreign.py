@@ -1,4 +1,4 @@
-"""Evidence from a log of any origin, where only the logged action's probabilities are known; `log_files` reads them."""
+"""Evidence from a foreign log, which only has the probabilities of the logged action; `log_files` reads it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headway.prove.tally import MetricTally, ScoreTally
 
 __all__ = ["from_file"]
 
-MOST_KEPT = 2_000_000  # rows kept for bootstrap intervals; beyond, intervals are normal
+MOST_KEPT = 2_000_000  # rows kept for bootstrap intervals; with more, intervals are normal
 
 
 def from_file(
@@ -31,9 +31,9 @@ def from_file(
     about: About | None = None,
     floors: Floors | None = None,
 ) -> Evidence:
-    """Evidence from a log of any origin, for the same gate as our own.
+    """Evidence from a foreign log, for the same gate as Headway's own logs.
 
-    from_file(Path("log.csv"))                                            # target_probability against what was logged
+    from_file(Path("log.csv"))                                            # target_probability against the logged policy
     from_file(Path("log.parquet"), target="pi_new", baseline="pi_old")
     """
     against = baseline or ("baseline_probability" if "baseline_probability" in header(path) else "behaviour")
@@ -50,12 +50,12 @@ def from_file(
 
 
 class _ForeignProof:
-    """The past-only paired test of such a log: q is the file's, or the mean of the rewards before each row."""
+    """The past-only paired test of such a log: q comes from the file, or is the mean of the rewards before each row."""
 
     def __init__(self, about: About) -> None:
         self.about = about
         self.tally, self.missing, self.checks = ScoreTally(1), MetricTally(1), Checks(1, 0)
-        self.running = estimators.Running(compared=True)
+        self.running = estimators.RunningEstimates(compared=True)
         self.kept: list[tuple[Floats, ...]] | None = []
         self.curve: list[tuple[int, float, float]] = []
         self.rows, self.rewarded, self.total = 0, 0, 0.0
@@ -74,7 +74,7 @@ class _ForeignProof:
         self.model = chunk.model is not None
         reward, ours, theirs = chunk.reward[seen], ours[seen], theirs[seen]
         if chunk.model is not None:
-            fitted, mine, other = (each[seen] for each in chunk.model)
+            fitted, mine, other = (part[seen] for part in chunk.model)
         else:  # the mean of the rewards before each row; Σ_a π(a) q is the same number for every policy
             fitted = (self.total + np.cumsum(reward) - reward) / np.maximum(self.rewarded + np.arange(reward.size), 1)
             mine = other = fitted
@@ -155,7 +155,7 @@ class _ForeignProof:
         )
 
     def _mean_weight(self) -> Diagnostic:
-        """Importance weights average 1 where propensities are right and every action could be chosen."""
+        """Importance weights average 1 if the propensities are right and every action was possible."""
         total, square, _ = self.checks.weight[0]
         mean = total / self.rows
         error = max(square / self.rows - mean**2, 0.0) ** 0.5 / self.rows**0.5
@@ -167,30 +167,30 @@ class _ForeignProof:
             limit=1.0,
             ok=ok,
             blocks=True,
-            message=f"importance weights average {mean:.3f}; they average 1 where propensities are right",
+            message=f"importance weights average {mean:.3f} (1 if the propensities are right)",
             cure=""
             if ok
-            else "The candidate does what was never logged, or the propensities are not the ones acted from.",
+            else "The candidate takes actions that were never logged, or the logged propensities are wrong.",
         )
 
     def _shown(self) -> tuple[Estimate, dict[str, Estimate]]:
         method: estimators.Method = "dr" if self.model else "snips"
-        values = {f"candidate ({each})": self._one(each) for each in ("ips", "snips", *(("dr",) if self.model else ()))}
+        values = {f"candidate ({name})": self._one(name) for name in ("ips", "snips", *(("dr",) if self.model else ()))}
         if self.kept is None:
             return self.running.estimate(method), values
-        reward, ours, theirs, fitted, mine, other = (np.concatenate(each) for each in zip(*self.kept, strict=True))
+        reward, ours, theirs, fitted, mine, other = (np.concatenate(column) for column in zip(*self.kept, strict=True))
         seed = self.about.seed
         first = estimators.rows(method, reward=reward, weight=ours, direct=mine, fitted=fitted)
         second = estimators.rows(method, reward=reward, weight=theirs, direct=other, fitted=fitted)
         ess = self.checks.ess(0)
-        found = estimators.estimate_rows(first - second, method=method, ess=ess, seed=seed)
+        shown = estimators.estimate_rows(first - second, method=method, ess=ess, seed=seed)
         values["candidate"] = estimators.estimate_rows(first, method=method, ess=ess, seed=seed)
         values["current"] = estimators.estimate_rows(second, method=method, ess=self.checks.ess(1), seed=seed)
         values["behaviour"] = estimators.estimate_rows(reward, method="mean", ess=float(reward.size), seed=seed)
-        return found, values
+        return shown, values
 
     def _one(self, method: estimators.Method) -> Estimate:
-        alone = estimators.Running()
+        alone = estimators.RunningEstimates()
         alone.n, alone.total, alone.product = self.running.n, self.running.total[:5], self.running.product[:5, :5]
         alone.square = self.running.square
         return alone.estimate(method)

@@ -1,8 +1,8 @@
 """Metrics that must not get worse: cost, latency, safety flags, failures, and every segment of the traffic.
 
-A guard fails when the candidate is proven worse on it (the interval excludes 0 on the bad side) and by more than its
-tolerance. Segments share one error budget (Bonferroni over those large enough to say anything), so that twenty of them
-do not produce a failure by chance.
+A guard fails if the candidate is proven worse on it (the interval excludes 0 on the bad side) by more than its
+tolerance. Segments share one error budget (Bonferroni over those with enough rows), so that twenty segments do not
+produce a failure by chance.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ class GuardRule:
 
 
 def judge_metrics(rules: Sequence[GuardRule], tallies: Mapping[str, MetricTally]) -> tuple[Guard, ...]:
-    """One guard per rule; a metric that no row carries fails, because nothing protects it."""
-    found = []
+    """One guard per rule; a metric that no row has fails, because it cannot be checked."""
+    judged = []
     for rule in rules:
         tally = tallies.get(rule.name)
         estimate = (tally or MetricTally(1)).scores.estimate("dr", LEVEL)
         if tally is None or tally.scores.n < 2:
-            found.append(
+            judged.append(
                 Guard(
                     name=rule.name,
                     difference=estimate,
                     tolerance=rule.tolerance,
                     ok=False,
-                    message=f"no decision carries the guard metric {rule.name!r}: send it as a signal",
+                    message=f"no decision has the guard metric {rule.name!r}: send it as a signal",
                 )
             )
             continue
         worse = estimate.value if rule.better == "lower" else -estimate.value
         proven = estimate.low > 0.0 if rule.better == "lower" else estimate.high < 0.0
         ok = not (proven and worse > rule.tolerance)
-        found.append(
+        judged.append(
             Guard(
                 name=rule.name,
                 difference=estimate,
@@ -59,11 +59,11 @@ def judge_metrics(rules: Sequence[GuardRule], tallies: Mapping[str, MetricTally]
                 f"{rule.better} is better, tolerance {rule.tolerance:g}",
             )
         )
-    return tuple(found)
+    return tuple(judged)
 
 
 def judge_segments(segments: Mapping[str, Groups], tolerance: float = 0.0) -> tuple[Guard, ...]:
-    """The reward difference in each segment, at a level shared by all of them."""
+    """The reward difference in each segment, at a confidence level corrected for their number."""
     large = [
         (f"{name}={label}", mean)
         for name, groups in sorted(segments.items())
@@ -71,10 +71,10 @@ def judge_segments(segments: Mapping[str, Groups], tolerance: float = 0.0) -> tu
         if mean.n >= SMALLEST_SEGMENT
     ]
     level = 1.0 - (1.0 - LEVEL) / max(1, len(large))
-    found = []
+    judged = []
     for name, mean in large:
         estimate = mean.estimate("dr", level)
-        found.append(
+        judged.append(
             Guard(
                 name=name,
                 difference=estimate,
@@ -83,4 +83,4 @@ def judge_segments(segments: Mapping[str, Groups], tolerance: float = 0.0) -> tu
                 message=f"reward {estimate.value:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}] there",
             )
         )
-    return tuple(found)
+    return tuple(judged)

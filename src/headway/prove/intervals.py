@@ -1,7 +1,7 @@
-"""Intervals for display: normal, studentised bootstrap, Wilson. Decisions use `headway.prove.sequential`.
+"""Intervals for display: normal, studentised bootstrap, Wilson. The gate uses `headway.prove.sequential`.
 
 The bootstrap draws how often each row comes up. Beyond `EXACT` rows it draws for bins of neighbouring sorted values
-instead (the extreme rows stay alone), with Poisson counts: the distribution of the resampled mean and variance is the
+instead (extreme rows stay unbinned), with Poisson counts: the distribution of the resampled mean and variance is the
 same up to the variance inside a bin, which for sorted rows is below one part in ten thousand, and the cost does not
 grow with the rows (Chamandy et al., 2012, for Poisson counts; the binning is ours).
 """
@@ -34,7 +34,7 @@ def normal(rows: Floats, level: float = 0.95) -> tuple[float, float]:
 
 
 def bootstrap(rows: Floats, *, level: float = 0.95, resamples: int = 1_000, seed: int = 0) -> tuple[float, float]:
-    """The studentised (bootstrap-t) interval of a mean: second-order right for skewed scores, unlike the percentile."""
+    """The studentised (bootstrap-t) interval of a mean: second-order accurate for skewed scores."""
     n = rows.size
     if n < 2:
         return float("-inf"), float("inf")
@@ -64,7 +64,7 @@ def wilson(wins: int, n: int, level: float = 0.95) -> tuple[float, float]:
 
 
 def _drawn_rows(x: Floats, resamples: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-    """How many, Σx and Σx² of each resample, drawing n rows with replacement."""
+    """Count, Σx and Σx² of each resample, drawing n rows with replacement."""
     n = x.size
     total, square = np.empty(resamples), np.empty(resamples)
     step = max(1, _BATCH // n)
@@ -85,11 +85,11 @@ def _drawn_bins(x: Floats, resamples: int, rng: np.random.Generator) -> tuple[Fl
     )
     size = np.diff(np.append(edges, n)).astype(np.float64)
     moments = np.stack([np.add.reduceat(x, edges) / size, np.add.reduceat(x * x, edges) / size], axis=1)
-    found = np.empty((resamples, 3))
+    sums = np.empty((resamples, 3))
     step = max(1, _BATCH // size.size)
     for start in range(0, resamples, step):
         stop = min(resamples, start + step)
         counts = rng.poisson(size, size=(stop - start, size.size)).astype(np.float64)
-        found[start:stop, 0] = counts.sum(axis=1)
-        found[start:stop, 1:] = counts @ moments
-    return found[:, 0], found[:, 1], found[:, 2]
+        sums[start:stop, 0] = counts.sum(axis=1)
+        sums[start:stop, 1:] = counts @ moments
+    return sums[:, 0], sums[:, 1], sums[:, 2]

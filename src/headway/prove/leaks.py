@@ -1,22 +1,22 @@
-"""Does the situation give the outcome away? Fields that equal, contain or follow from the label, on a sample of rows.
+"""Finds fields of the situation that give the outcome away: they equal, contain or determine the label.
 
-    watch = Watch()
+    watch = LeakDetector()
     watch.add(situation, action, {"reward": 0.3}, part="train", at=…, told_at=…)
     watch.leaks()                                # Leaks(found=(Leak(field="recent_deltas", kind="equals", …),), …)
 
-A field is called leaky where it agrees with the label far more often than its values would by chance: the probability
-of so much agreement between independent columns is below 1e-5, and the agreement itself is nearly complete
-(98%) for labels of a few values, half for others. A strong predictor is therefore no leak; a perfect one is.
+A field leaks if it agrees with the label far more often than by chance: the probability of this much agreement between
+independent columns is below 1e-5, and at least 98% of the rows agree (half, for labels with many values). So a strong
+predictor is not a leak; a perfect one is.
 
 - `equals`: a number, the head or the tail of a list is the label;
 - `affine`: it is a·label + b, also rounded;
 - `contains`: the label is one of a list's numbers;
-- `determines`: each of a few words always goes with one value of the label;
-- `text`: the label stands in the text, as many digits of it as are shown there;
+- `determines`: each of a few words occurs with one value of the label only;
+- `text`: the text states the label, to the digits that it shows;
 - `dated`: a time in the state is later than the outcome.
 
-Why it lives here and not in `observe`: importing, learning and `doctor` all reach it through `project`, and judging
-without changing anything is what this room is for. Not covered: leaks that take several fields together to see.
+It is in this room and not in `observe` because import, learning and `doctor` all reach it through `project`, and it
+only judges. Not covered: leaks that only several fields together show.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from typing import Any
 
 from headway.nouns.records import Candidate, Situation
 from headway.nouns.words import spoken
-from headway.prove.agreement import Found, Kind, Leak, categories, contained, numeric, said
+from headway.prove.agreement import Kind, Leak, LeakRows, categories, contained, numeric, stated
 
-__all__ = ["Leak", "Leaks", "Twins", "Watch", "normalised"]
+__all__ = ["Leak", "LeakDetector", "Leaks", "Twins", "normalised"]
 
-_MOST = 5000  # rows that are looked at; beyond, every other one is dropped
-_MOST_VALUES = 1_000_000  # rows times fields that are compared with a label
+_MOST = 5000  # rows in the sample; beyond, every other one is dropped
+_MOST_VALUES = 1_000_000  # rows times fields to compare with a label
 _TIME_NAME = re.compile(r"(?:^|[_.\-])(?:at|ts|time|date|timestamp|datetime)\Z|(?:At|Time|Date)\Z", re.ASCII)
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _WORDS = re.compile(r"[^\w]+")
-_TWINS = 200_000  # different texts that are followed
+_TWINS = 200_000  # different texts in the index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaks:
-    """What was found. `flagged` of `labelled` rows have at least one leaky value."""
+    """The leaks in a sample. `flagged` of `labelled` rows have at least one leaky value."""
 
     found: tuple[Leak, ...] = ()
     rows: int = 0
@@ -52,17 +52,17 @@ class Leaks:
     labelled: int = 0
     flagged: int = 0
     backwards: int = 0  # outcomes dated before their decision
-    twins: int = 0  # rows kept for proving whose text, spelled alike, is also trained on
-    exact_twins: int = 0  # of these, letter by letter
+    twins: int = 0  # rows of the prove part whose normalised text is also in the train part
+    exact_twins: int = 0  # of these, with the exact text
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """What training has to leave out: a field, or (`text:numbers`) the numbers in a text."""
-        return tuple(sorted({f"{each.field}:numbers" if each.kind == "text" else each.field for each in self.found}))
+        """What training must omit: a field, or (`text:numbers`) the numbers in a text."""
+        return tuple(sorted({f"{leak.field}:numbers" if leak.kind == "text" else leak.field for leak in self.found}))
 
 
 def normalised(text: str) -> str:
-    """A text without what two copies of it differ in: case, spaces, punctuation."""
+    """A text without case, spaces and punctuation, in which two copies may differ."""
     return _WORDS.sub(" ", text.casefold()).strip()
 
 
@@ -78,10 +78,10 @@ class _Row:
 
 
 class Twins:
-    """Texts on both sides of the split, followed over all rows in bounded memory."""
+    """Counts texts on both sides of the split over all rows, in bounded memory."""
 
     def __init__(self) -> None:
-        self._near: dict[int, list[int]] = {}  # hash → rows trained on, rows proved with
+        self._near: dict[int, list[int]] = {}  # hash → rows in train, rows in prove
         self._exact: dict[int, list[int]] = {}
 
     def add(self, text: str, part: str) -> None:
@@ -98,15 +98,15 @@ class Twins:
             counts[side] += 1
 
     def counts(self) -> tuple[int, int]:
-        """Rows kept for proving that have a near twin, and an exact one, among those trained on."""
+        """Rows of the prove part with a near twin, and with an exact one, in the train part."""
         near, exact = (
             sum(proved for trained, proved in table.values() if trained) for table in (self._near, self._exact)
         )
         return near, exact
 
 
-class Watch:
-    """Follows rows as they pass; `leaks()` may be asked at any time."""
+class LeakDetector:
+    """Collects rows as they stream by; `leaks()` may be called at any time."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most, self._stride = most, 1
@@ -125,7 +125,7 @@ class Watch:
         at: float | None = None,
         told_at: float | None = None,
     ) -> None:
-        """One row; `labels` are the signals that count, and the reward. `part`: the side of the split it is on."""
+        """Add one row; `labels` are the relevant signals and the reward, `part` its side of the split."""
         self.twins.add(situation.text, part)
         if at is not None and told_at is not None and told_at < at - 1e-3:
             self._backwards += 1
@@ -138,23 +138,23 @@ class Watch:
             self._stride *= 2
 
     def leaks(self) -> Leaks:
-        """What the rows so far give away."""
+        """The leaks in the rows so far."""
         names = sorted({name for row in self._rows for name in row.labels})
-        found: list[Leak] = []
+        leaks: list[Leak] = []
         flagged: set[int] = set()
         places = {name for row in self._rows[:100] for name in (*row.numbers, *row.lists, *row.spoken, *row.words)}
-        step = max(1, len(self._rows) * len(places) // _MOST_VALUES)  # states of very many fields: fewer rows
+        step = max(1, len(self._rows) * len(places) // _MOST_VALUES)  # fewer rows where states have very many fields
         for label in names:
             rows = [(place, row) for place, row in enumerate(self._rows) if label in row.labels][::step]
             for leak, hit in _of_label(label, rows):
-                found.append(leak)
+                leaks.append(leak)
                 flagged.update(hit)
         dated, late = _dated(self._rows)
-        found += dated
+        leaks += dated
         flagged |= late
         near, exact = self.twins.counts()
         return Leaks(
-            found=tuple(_strongest(found)),
+            found=tuple(_strongest(leaks)),
             rows=self._seen,
             looked_at=len(self._rows),
             labelled=sum(1 for row in self._rows if row.labels),
@@ -196,7 +196,7 @@ def _take(row: _Row, prefix: str, values: Mapping[str, object]) -> None:
 
 
 def _moment(name: str, value: object) -> float | None:
-    """The time that a value tells: an ISO text, or seconds or milliseconds under a name that means a time."""
+    """The time in a value: an ISO text, or seconds or milliseconds in a field whose name means a time."""
     if isinstance(value, str):
         if not _ISO.match(value):
             return None
@@ -215,46 +215,46 @@ def _moment(name: str, value: object) -> float | None:
 # -- one label
 
 
-def _of_label(label: str, rows: Sequence[tuple[int, _Row]]) -> Iterable[Found]:
-    """Every place of the rows that gives this label away."""
-    tests: tuple[tuple[str, Callable[[str, str, Any], Found | None]], ...] = (
+def _of_label(label: str, rows: Sequence[tuple[int, _Row]]) -> Iterable[LeakRows]:
+    """Every place in the rows that gives this label away."""
+    tests: tuple[tuple[str, Callable[[str, str, Any], LeakRows | None]], ...] = (
         ("numbers", numeric),
         ("lists", contained),
-        ("spoken", said),
+        ("spoken", stated),
         ("words", categories),
     )
     for kind, test in tests:
         table = [(place, getattr(row, kind), row.labels[label]) for place, row in rows]
         for where in sorted({name for _, values, _ in table for name in values}):
-            found = test(where, label, [(place, values[where], y) for place, values, y in table if where in values])
-            # What an action is was known when it was chosen, and its reward may well follow from it.
-            if found is not None and not (where.startswith("action.") and found[0].kind in ("affine", "determines")):
-                yield found
+            leak = test(where, label, [(place, values[where], y) for place, values, y in table if where in values])
+            # The action is known when it is chosen, and may legitimately determine its reward.
+            if leak is not None and not (where.startswith("action.") and leak[0].kind in ("affine", "determines")):
+                yield leak
 
 
 def _dated(rows: Sequence[_Row]) -> tuple[list[Leak], set[int]]:
     """Times in the state that are later than the outcome."""
-    found, late = [], set[int]()
+    leaks, late = [], set[int]()
     for where in sorted({name for row in rows for name in row.times}):
         timed = [(place, row) for place, row in enumerate(rows) if where in row.times and row.told_at is not None]
         hits = {place for place, row in timed if row.told_at is not None and row.times[where] > row.told_at + 1e-3}
         if hits and len(hits) >= 0.2 * len(timed):
-            found.append(Leak(field=where, where=where, kind="dated", label="time", hits=len(hits), rows=len(timed)))
+            leaks.append(Leak(field=where, where=where, kind="dated", label="time", hits=len(hits), rows=len(timed)))
             late |= hits
-    return found, late
+    return leaks, late
 
 
-def _strongest(found: Iterable[Leak]) -> list[Leak]:
+def _strongest(leaks: Iterable[Leak]) -> list[Leak]:
     """One leak per field and label: the most exact statement about it."""
     order: tuple[Kind, ...] = ("equals", "affine", "contains", "determines", "text", "dated")
     best: dict[tuple[str, str], Leak] = {}
-    for each in found:
-        key = (each.field, each.label)
-        rank = (-each.hits / max(each.rows, 1), order.index(each.kind), each.where != f"{each.field}[-1]")
+    for leak in leaks:
+        key = (leak.field, leak.label)
+        rank = (-leak.hits / max(leak.rows, 1), order.index(leak.kind), leak.where != f"{leak.field}[-1]")
         if key not in best or rank < _rank(best[key], order):
-            best[key] = each
+            best[key] = leak
     return [best[key] for key in sorted(best)]
 
 
-def _rank(each: Leak, order: tuple[Kind, ...]) -> tuple[float, int, bool]:
-    return (-each.hits / max(each.rows, 1), order.index(each.kind), each.where != f"{each.field}[-1]")
+def _rank(leak: Leak, order: tuple[Kind, ...]) -> tuple[float, int, bool]:
+    return (-leak.hits / max(leak.rows, 1), order.index(leak.kind), leak.where != f"{leak.field}[-1]")

@@ -1,4 +1,4 @@
-"""A chunk of logged decisions as arrays: what every estimator and the gate's score read.
+"""A chunk of logged decisions as arrays: the input of every estimator and of the gate's score.
 
 A log is an iterable of `Log` chunks in the order in which outcomes became known (`settled_seq`), so that data larger
 than memory streams through. Columns of the [n, arm] matrices are arms by name; an arm that was not a candidate of a
@@ -28,16 +28,16 @@ _SHOWN = "Row {row} (counted from 0)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """Rows of a log. Built through `Log.of`, which fills in what is not given and refuses impossible values.
+    """Rows of a log. Build it with `Log.of`, which fills in defaults and refuses impossible values.
 
-    Log.of(reward=r, action=a, logged=mu, target=pi)                        # against the behaviour that was logged
+    Log.of(reward=r, action=a, logged=mu, target=pi)                        # against the logged policy
     Log.of(reward=r, action=a, logged=mu, target=pi, baseline=b, features=x, status=s, settled_seq=seq,
            segments={"role": roles}, keys=keys, guards={"cost_usd": cost})
     """
 
-    reward: Floats  # [n]; NaN where there is none
-    action: Integers  # [n]; the column that was chosen
-    logged: Floats  # [n, arm]; the probabilities that were acted from
+    reward: Floats  # [n]; NaN if there is none
+    action: Integers  # [n]; the chosen column
+    logged: Floats  # [n, arm]; the probabilities that the action was drawn from
     target: Floats  # [n, arm]; the candidate's
     baseline: Floats  # [n, arm]; the current policy's
     features: Floats  # [n, d]; d may be 0
@@ -48,11 +48,13 @@ class Log:
     keys: NDArray[np.str_] | None = None  # [n]; API key that asked for the decision
     guards: Mapping[str, Floats] = field(default_factory=dict)  # "cost_usd" → [n]; NaN where unknown
     sources: NDArray[np.str_] | None = None  # [n]; real, synthetic, …
-    replayed: Floats | None = None  # [n, arm]; what the policy that claims `logged` gives when asked again
+    replayed: Floats | None = None  # [n, arm]; what the recorded policy gives when asked again
     decided_at: Floats | None = None  # [n] seconds
     settled_at: Floats | None = None  # [n] seconds
-    raters: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # "judge" → [n]; whose reward it gave
-    without: Mapping[str, Floats] = field(default_factory=dict)  # "judge" → [n] reward without it; NaN: nobody else's
+    raters: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # "judge" → [n]; whether it rated the row
+    without: Mapping[str, Floats] = field(
+        default_factory=dict
+    )  # "judge" → [n] reward without it; NaN: nobody else rated
 
     def __len__(self) -> int:
         return int(self.reward.shape[0])
@@ -63,7 +65,7 @@ class Log:
 
     @property
     def propensity(self) -> Floats:
-        """[n]; the probability of what was chosen."""
+        """[n]; the probability of the chosen action."""
         return np.take_along_axis(self.logged, self.action[:, None], axis=1)[:, 0]
 
     def rows(self, start: int, stop: int) -> Log:
@@ -114,7 +116,7 @@ class Log:
         without: Mapping[str, object] | None = None,
         first_row: int = 0,
     ) -> Log:
-        """A checked chunk. `first_row` is what the first row is called in messages."""
+        """A checked chunk. `first_row` is the number of the first row in messages."""
         rewards = _vector("reward", reward)
         n = rewards.shape[0]
         mu = _matrix("logged", logged, n, None)
@@ -145,22 +147,22 @@ class Log:
             if settled_seq is None
             else _integers("settled_seq", settled_seq, n),
             arms=names,
-            segments={name: _labels(name, each, n) for name, each in (segments or {}).items()},
+            segments={name: _labels(name, values, n) for name, values in (segments or {}).items()},
             keys=None if keys is None else _labels("keys", keys, n),
-            guards={name: _vector(name, each, n) for name, each in (guards or {}).items()},
+            guards={name: _vector(name, values, n) for name, values in (guards or {}).items()},
             sources=None if sources is None else _labels("sources", sources, n),
             replayed=None if replayed is None else _matrix("replayed", replayed, n, k),
             decided_at=None if decided_at is None else _vector("decided_at", decided_at, n),
             settled_at=None if settled_at is None else _vector("settled_at", settled_at, n),
-            raters={name: _vector(name, each, n) > 0.0 for name, each in (raters or {}).items()},
-            without={name: _vector(name, each, n) for name, each in (without or {}).items()},
+            raters={name: _vector(name, values, n) > 0.0 for name, values in (raters or {}).items()},
+            without={name: _vector(name, values, n) for name, values in (without or {}).items()},
         )
         _check(chunk, first_row)
         return chunk
 
 
 def require_support(log: Log, first_row: int = 0) -> None:
-    """Refuses a log in which the target or the baseline may do what was never logged: no estimator can value that."""
+    """Refuse a log in which the target or the baseline gives weight to an action with logged probability 0."""
     for name, policy in (("target", log.target), ("baseline", log.baseline)):
         unlogged = np.where(log.logged > 0.0, 0.0, policy)
         row = _first(unlogged.max(axis=1, initial=0.0) > 1e-9)
@@ -170,7 +172,7 @@ def require_support(log: Log, first_row: int = 0) -> None:
                 f"{_SHOWN.format(row=first_row + row)}: {name} gives {unlogged[row, column]:.3g} to "
                 f"{log.arms[column]!r}, which the logging policy never chose there.",
                 code="unlogged_action",
-                hint="Log with exploration over every candidate, or leave the row out of both policies.",
+                hint="Log with exploration over every candidate, or omit the row for both policies.",
             )
 
 
@@ -186,7 +188,7 @@ def _check(log: Log, first_row: int) -> None:
         raise _impossible(first_row + bad, f"status {int(log.status[bad])} is not one of 0 to 3 ({', '.join(STATUS)})")
     bad = _first(np.isinf(log.reward))
     if bad is not None:
-        raise _impossible(first_row + bad, f"reward {log.reward[bad]!r} is not finite (NaN means: there is none)")
+        raise _impossible(first_row + bad, f"reward {log.reward[bad]!r} is not finite (NaN means no reward)")
     propensity = log.propensity
     bad = _first(~((propensity > 0.0) & (propensity <= 1.0 + SUM_TOLERANCE)))
     if bad is not None:
@@ -195,7 +197,7 @@ def _check(log: Log, first_row: int) -> None:
         if not (policy.min() >= 0.0 and policy.max() <= 1.0 + SUM_TOLERANCE):  # NaN fails as well
             bad = _first(~((policy >= 0.0) & (policy <= 1.0 + SUM_TOLERANCE)).all(axis=1)) or 0
             raise _impossible(
-                first_row + bad, f"{name} holds {policy[bad].tolist()!r}, which are not all probabilities"
+                first_row + bad, f"{name} holds {policy[bad].tolist()!r}, which is not a list of probabilities"
             )
         total = policy.sum(axis=1)
         bad = _first(np.abs(total - 1.0) > SUM_TOLERANCE)
@@ -214,7 +216,7 @@ def _impossible(row: int, what: str) -> InvalidInput:
     return InvalidInput(
         f"{_SHOWN.format(row=row)}: {what}.",
         code="bad_log",
-        hint="Nothing was estimated. Correct or leave out the row.",
+        hint="Nothing was estimated. Correct or omit the row.",
     )
 
 

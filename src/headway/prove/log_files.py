@@ -1,6 +1,6 @@
-"""Logs from elsewhere: a Parquet, JSONL or CSV file with one row per logged decision.
+"""Foreign logs: a Parquet, JSONL or CSV file with one row per logged decision.
 
-    reward                       the outcome; empty where there is none
+    reward                       the outcome; empty if there is none
     propensity                   the probability with which the logged action was chosen, in (0, 1]
     target_probability           the candidate's probability of the same action
     baseline_probability         the current policy's (without it: against the policy that was logged)
@@ -8,7 +8,7 @@
     model_estimate_target        … for the candidate: Σ_a π(a) q(a)                  together turn
     model_estimate_baseline      … for the current policy                            IPS into DR
 
-Rows are in the order in which outcomes became known. The model must not have seen them, or not the later ones.
+Rows are in the order in which outcomes became known. The model must not be fitted on a row or on later ones.
 Not covered: whole probability vectors, features, guards; import the log (`headway data import`) for those.
 """
 
@@ -47,7 +47,7 @@ class ForeignChunk:
 
 
 def read_log(path: Path, *, target: str = "target_probability", baseline: str | None = None) -> Iterator[ForeignChunk]:
-    """The file in chunks; the first impossible value raises InvalidInput with its line and column."""
+    """Read the file in chunks; the first impossible value raises InvalidInput with its line and column."""
     name = path.name.removesuffix(".gz")
     if name.endswith(".parquet"):
         columns, batches = _parquet(path)
@@ -60,7 +60,7 @@ def read_log(path: Path, *, target: str = "target_probability", baseline: str | 
         first, word = 2, "line"
     else:
         raise InvalidInput(
-            f"{path.name!r} is not a log that can be read.",
+            f"{path.name!r} is not a readable log.",
             code="bad_log_file",
             hint="Give a .parquet, .jsonl or .csv file (the last two also as .gz).",
         )
@@ -80,28 +80,28 @@ def read_log(path: Path, *, target: str = "target_probability", baseline: str | 
 
 
 def _columns(path: Path, columns: list[str], target: str, baseline: str | None) -> dict[str, str]:
-    """Role → column name of everything that is read."""
+    """Role → column name, for every column to read."""
     used = {"reward": "reward", "propensity": "propensity", "target": target}
     if baseline is not None:
         used["baseline"] = baseline
     elif "baseline_probability" in columns:
         used["baseline"] = "baseline_probability"
-    model = [each for each in columns if each.startswith("model_estimate")]
-    for each in model:
-        if each not in MODEL:
+    model = [column for column in columns if column.startswith("model_estimate")]
+    for needed in model:
+        if needed not in MODEL:
             raise UnknownName(
-                f"{path.name}: there is no column {each!r} in a log.",
+                f"{path.name}: a log has no column {needed!r}.",
                 code="bad_log_column",
-                hint=did_you_mean(each, MODEL),
+                hint=did_you_mean(needed, MODEL),
             )
     wanted = MODEL if "baseline" in used else MODEL[:2]
     if model:
-        used |= {each: each for each in MODEL if each in columns or each in wanted}
+        used |= {column: column for column in MODEL if column in columns or column in wanted}
         if MODEL[2] not in used:
             raise InvalidInput(
-                f"{path.name} has model estimates and no baseline to compare with.",
+                f"{path.name} has model estimates but no baseline to compare with.",
                 code="bad_log_column",
-                hint=f"Add {MODEL[2]!r} (of the logged policy: Σ_a μ(a) q(a)), or leave all model_estimate_* out.",
+                hint=f"Add {MODEL[2]!r} (of the logged policy: Σ_a μ(a) q(a)), or omit all model_estimate_* columns.",
             )
     for column in used.values():
         if column not in columns:
@@ -119,7 +119,8 @@ def _check(path: Path, chunk: ForeignChunk, used: Mapping[str, str], first: int,
         ("reward", chunk.reward, ~np.isinf(chunk.reward), "a finite number, or empty"),
     ]
     rules += [
-        (name, each, np.isfinite(each), "a finite number") for name, each in zip(MODEL, chunk.model or (), strict=False)
+        (name, values, np.isfinite(values), "a finite number")
+        for name, values in zip(MODEL, chunk.model or (), strict=False)
     ]
     for role, values, ok, expected in rules:
         if not ok.all():
@@ -128,23 +129,23 @@ def _check(path: Path, chunk: ForeignChunk, used: Mapping[str, str], first: int,
             raise InvalidInput(
                 f"{path.name} {word} {first + row}: {what}, expected {expected}.",
                 code="bad_log_value",
-                hint="Nothing was estimated. Correct the row, or leave it out.",
+                hint="Nothing was estimated. Correct the row, or omit it.",
             )
 
 
 def _numbers(path: Path, batch: Mapping[str, list[Any]], column: str, first: int, word: str) -> Floats:
     values = batch[column]
     try:
-        return np.array([np.nan if each is None or each == "" else each for each in values], dtype=np.float64)
+        return np.array([np.nan if value is None or value == "" else value for value in values], dtype=np.float64)
     except (TypeError, ValueError):
-        for row, each in enumerate(values):
+        for row, entry in enumerate(values):
             try:
-                float(np.nan if each is None or each == "" else each)
+                float(np.nan if entry is None or entry == "" else entry)
             except (TypeError, ValueError):
                 raise InvalidInput(
-                    f"{path.name} {word} {first + row}: {column} is {each!r}, which is not a number.",
+                    f"{path.name} {word} {first + row}: {column} is {entry!r}, which is not a number.",
                     code="bad_log_value",
-                    hint="Nothing was estimated. Correct the row, or leave it out.",
+                    hint="Nothing was estimated. Correct the row, or omit it.",
                 ) from None
         raise
 
@@ -187,10 +188,10 @@ def _csv(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]]]
                     )
                 batch.append(row)
                 if len(batch) == ROWS:
-                    yield {name: [each[at] for each in batch] for name, at in where.items()}
+                    yield {name: [row[at] for row in batch] for name, at in where.items()}
                     batch = []
             if batch:
-                yield {name: [each[at] for each in batch] for name, at in where.items()}
+                yield {name: [row[at] for row in batch] for name, at in where.items()}
 
     return columns, batches
 
@@ -218,10 +219,10 @@ def _jsonl(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]
         for row in rows():
             batch.append(row)
             if len(batch) == ROWS:
-                yield {name: [each.get(name) for each in batch] for name in used}
+                yield {name: [row.get(name) for row in batch] for name in used}
                 batch = []
         if batch:
-            yield {name: [each.get(name) for each in batch] for name in used}
+            yield {name: [row.get(name) for row in batch] for name in used}
 
     return columns, batches
 
@@ -237,7 +238,7 @@ def _parquet(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batc
         raise InvalidInput(
             f"{str(path)!r} cannot be read as Parquet: {error}", code="bad_log_file", hint="Check the file."
         ) from error
-    columns = [str(each) for each in file.schema_arrow.names]
+    columns = [str(name) for name in file.schema_arrow.names]
 
     def batches(used: list[str]) -> Iterator[Batch]:
         for batch in file.iter_batches(batch_size=ROWS, columns=used):

@@ -1,4 +1,4 @@
-"""What a verdict page says, in words for somebody who knows no statistics; `report` gives it a form."""
+"""The content of a verdict page, for readers without statistics; `report` formats it."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from headway.prove.sequential import E_PROCESS
 __all__ = ["Line", "Page", "page_of"]
 
 WORDS = {"pass": "PASS", "wait": "WAIT", "refused": "REFUSED", "worse": "WORSE"}
-MOST_RATERS = 12  # that a page names
+MOST_RATERS = 12  # shown on a page
 _NAMES = {
     "candidate": "the new policy",
     "current": "the current policy",
-    "behaviour": "what was really done",
+    "behaviour": "what was actually done",
 }
 _EARNED = {
-    "log": "What each policy earns per decision",
-    "preference": "How often it was preferred",
-    "world": "What each policy earns per episode",
-    "heldout": "What each policy scores per row",
+    "log": "Reward per decision",
+    "preference": "How often the new policy was preferred",
+    "world": "Return per episode",
+    "heldout": "Score per row",
 }
 _CHECKS = {
     "rows": "Enough decisions",
-    "speaking_rows": "Decisions that tell the two apart",
+    "speaking_rows": "Enough decisions on which the policies differ",
     "row_share": "No single decision dominates",
-    "ess": "The log resembles both policies",
+    "ess": "Large enough effective sample size",
     "weight_share": "No single weight dominates",
-    "unlogged_actions": "Everything compared could happen",
+    "unlogged_actions": "Every compared action was possible",
     "propensity_sum": "Probabilities add up",
-    "propensity_counts": "Probabilities match what was done",
+    "propensity_counts": "Probabilities match the logged actions",
     "propensity_replay": "Probabilities can be reproduced",
-    "mean_weight": "Probabilities match what was done",
+    "mean_weight": "Probabilities match the logged actions",
     "clock": "Outcomes come after decisions",
     "leak": "No feature gives the outcome away",
-    "drift": "Traffic is like in training",
+    "drift": "Traffic is similar to the training data",
     "missing_depends_on_action": "Missing outcomes are unrelated to the choice",
-    "one_key": "No single key decides it",
-    "one_client": "No single client turns it",
+    "one_key": "No single key decides the verdict",
+    "one_client": "No single client changes the result",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A row of a table: what, what it came to, and whether it is fine."""
+    """A row of a table: name, text, and whether the check passed."""
 
     name: str
     text: str
@@ -73,35 +73,40 @@ class Page:
     curve: tuple[tuple[int, float, float, float], ...]
     margin: float
     unit: str
-    earned: str  # what the table of values is called
-    raters: tuple[Line, ...] = ()  # who gave the rewards; empty where only this machine did
+    earned: str  # title of the table of values
+    raters: tuple[Line, ...] = ()  # who gave the rewards; empty if only this machine did
 
 
 def page_of(verdict: Verdict) -> Page:
-    """The page of a verdict that carries its evidence."""
+    """The page of a verdict; it must have its evidence."""
     evidence = verdict.evidence
     if evidence is None:
         raise ValueError("a page needs the verdict's evidence")
-    estimated = all(each.ok or not each.blocks for each in evidence.diagnostics) and evidence.n > 0
+    estimated = all(diagnostic.ok or not diagnostic.blocks for diagnostic in evidence.diagnostics) and evidence.n > 0
     return Page(
         title=f"{evidence.task}: {evidence.candidate} against {evidence.against}",
         word=WORDS[verdict.state],
         state=verdict.state,
         headline=_headline(verdict, evidence, estimated),
         summary=_summary(evidence) if estimated else _unestimated(evidence),
-        reasons=tuple(_plain(each) for each in verdict.reasons),
+        reasons=tuple(_plain(reason) for reason in verdict.reasons),
         hint=verdict.hint.strip(),
         values=tuple(
-            Line(name=_NAMES.get(name, name), text=_interval(each), estimate=each)
-            for name, each in evidence.values.items()
+            Line(name=_NAMES.get(name, name), text=_interval(estimate), estimate=estimate)
+            for name, estimate in evidence.values.items()
         )
         if estimated
         else (),
         checks=tuple(
-            Line(name=_CHECKS.get(each.name, each.name), text=each.message, ok=each.ok, cure=each.cure)
-            for each in evidence.diagnostics
+            Line(
+                name=_CHECKS.get(diagnostic.name, diagnostic.name),
+                text=diagnostic.message,
+                ok=diagnostic.ok,
+                cure=diagnostic.cure,
+            )
+            for diagnostic in evidence.diagnostics
         ),
-        guards=tuple(Line(name=each.name, text=each.message, ok=each.ok) for each in evidence.guards)
+        guards=tuple(Line(name=guard.name, text=guard.message, ok=guard.ok) for guard in evidence.guards)
         if estimated
         else (),
         counts=tuple(
@@ -125,23 +130,23 @@ def _headline(verdict: Verdict, evidence: Evidence, estimated: bool) -> str:
     if verdict.state == "wait":
         return f"Not decided yet. Keep {evidence.against} and collect more {_unit(evidence)}."
     if not estimated:
-        return f"This data cannot decide it. Keep {evidence.against}."
+        return f"The data does not support a decision. Keep {evidence.against}."
     return f"Not promoted. Keep {evidence.against}."
 
 
 def _raters(verdict: Verdict, evidence: Evidence) -> tuple[Line, ...]:
-    """Whose ratings it rests on. A key that decides a verdict and is not trusted is marked."""
-    if not any(each.name for each in evidence.raters):
+    """Whose ratings the verdict depends on. A key that decides it without being trusted is marked."""
+    if not any(rater.name for rater in evidence.raters):
         return ()
     bad = () if verdict.passed else evidence.deciding()
     lines = []
-    for each in evidence.raters[:MOST_RATERS]:
-        uplift = "" if each.uplift is None else f"; without it, {each.uplift:.0%} of the uplift goes"
-        part = f"rated {each.rows:,} decisions ({each.share:.0%}){uplift}"
-        ok = each.name not in bad or each.name in evidence.trusted
-        lines.append(Line(name=each.name or "this machine", text=part, ok=ok))
+    for rater in evidence.raters[:MOST_RATERS]:
+        uplift = "" if rater.uplift is None else f"; {rater.uplift:.0%} of the uplift depends on it"
+        part = f"rated {rater.rows:,} decisions ({rater.share:.0%}){uplift}"
+        ok = rater.name not in bad or rater.name in evidence.trusted
+        lines.append(Line(name=rater.name or "this machine", text=part, ok=ok))
     rest = len(evidence.raters) - MOST_RATERS
-    return (*lines, Line(name=f"{rest} more", text="fewer each")) if rest > 0 else tuple(lines)
+    return (*lines, Line(name=f"{rest} more", text="with fewer decisions")) if rest > 0 else tuple(lines)
 
 
 def _summary(evidence: Evidence) -> str:
@@ -158,45 +163,45 @@ def _summary(evidence: Evidence) -> str:
         if candidate is not None and current is not None
         else ""
     )
-    each = {"log": "decision", "world": "episode"}.get(evidence.kind, "row")
+    unit = {"log": "decision", "world": "episode"}.get(evidence.kind, "row")
     return (
         f"Judged on {evidence.n:,} {_unit(evidence)}, {evidence.candidate} earns about {abs(d.value):.3f} {more} "
-        f"reward per {each} than {evidence.against}{instead}. "
-        f"The data leaves room for anything from {d.low:+.3f} to {d.high:+.3f} (95% interval)."
+        f"reward per {unit} than {evidence.against}{instead}. "
+        f"95% interval: {d.low:+.3f} to {d.high:+.3f}."
     )
 
 
 def _unestimated(evidence: Evidence) -> str:
     return (
-        f"No number is given for the difference: from these {evidence.n:,} {_unit(evidence)} any number would be a "
-        "guess. The checks below say what is wrong and how to cure it."
+        f"The difference is not estimated: with these {evidence.n:,} {_unit(evidence)} any number would be a "
+        "guess. The checks below say what is wrong and how to fix it."
     )
 
 
 def _method(evidence: Evidence) -> str:
     error = f"{evidence.alpha:.1%}"
-    often = "It may be looked at as often as one likes."
+    often = "You may look at the result as often as you like."
     if evidence.rule == E_PROCESS:
         return (
             f"Votes are counted with a betting score (e-process) that passes at {1.0 / evidence.alpha:,.0f}; a policy "
-            f"that is no better reaches that with a chance of at most {error}. {often}"
+            f"that is no better reaches this with probability at most {error}. {often}"
         )
     how = {
-        "log": "Every logged decision is weighed by how likely each policy would have made it, and corrected by a "
-        "reward model that only knew earlier decisions (doubly robust).",
+        "log": "Every logged decision is weighted by how likely each policy is to make it, and corrected by a "
+        "reward model fitted on earlier decisions only (doubly robust).",
         "world": "Both policies played the same episodes, and their returns are compared pair by pair.",
-        "heldout": "Both policies are scored on the same later rows, which training never saw.",
+        "heldout": "Both policies are scored on the same later rows, which were not used for training.",
     }[evidence.kind]
     if evidence.plan is not None:
-        rule = f"The test was registered beforehand with {evidence.plan.horizon:,} {_unit(evidence)}."
+        rule = f"The test was registered in advance with {evidence.plan.horizon:,} {_unit(evidence)}."
     else:
-        rule = "No length was registered beforehand, so the band is as wide as endless looking requires."
+        rule = "No length was registered in advance, so the band is wide enough to be valid at every look."
     several = f" This is candidate {evidence.challenger} since the last promotion." if evidence.challenger > 1 else ""
-    return f"{how} {rule} {often} A policy that is no better passes with a chance of about {error}.{several}"
+    return f"{how} {rule} {often} A policy that is no better passes with probability about {error}.{several}"
 
 
 def _recompute(evidence: Evidence) -> tuple[tuple[str, str], ...]:
-    found = [
+    facts = [
         ("command", evidence.command or f"headway prove {evidence.task}"),
         ("evidence", evidence.id),
         ("data", f"sha256 {evidence.data_hash}"),
@@ -206,21 +211,21 @@ def _recompute(evidence: Evidence) -> tuple[tuple[str, str], ...]:
         ("rule", f"{evidence.rule}, α = {evidence.alpha:.4g}, margin {evidence.margin:g}, seed {evidence.seed}"),
         ("statistic", f"{evidence.statistic:.6g}, passes above {evidence.threshold:.6g}"),
     ]
-    return tuple(found)
+    return tuple(facts)
 
 
 def _unhashed(policy: str) -> str:
-    return "built in" if policy.endswith("@0") else "no hash was given"
+    return "built in" if policy.endswith("@0") else "no hash"
 
 
 def _plain(reason: str) -> str:
-    """A reason without the check's name in front: the table of checks below has the words for it."""
+    """A reason without the check's name in front: the table of checks describes it."""
     name, colon, rest = reason.partition(": ")
     return rest[:1].upper() + rest[1:] if colon and name in _CHECKS else reason
 
 
-def _interval(each: Estimate) -> str:
-    return f"{each.value:+.3f}  [{each.low:+.3f}, {each.high:+.3f}]"
+def _interval(estimate: Estimate) -> str:
+    return f"{estimate.value:+.3f}  [{estimate.low:+.3f}, {estimate.high:+.3f}]"
 
 
 def _unit(evidence: Evidence) -> str:

@@ -18,7 +18,7 @@ from headway.prove.diagnostics import Floors
 from headway.prove.guards import GuardRule, judge_metrics, judge_segments
 from headway.prove.log import Floats
 from headway.prove.power import still_needed
-from headway.prove.tally import Groups, Mean, MetricTally
+from headway.prove.tally import Groups, MetricTally, RunningMean
 
 __all__ = ["LEAST_EPISODES", "from_heldout", "from_preferences", "from_world"]
 
@@ -28,7 +28,7 @@ LEAST_EPISODES = 50
 def from_preferences(wins: int, losses: int, about: About, *, ties: int = 0) -> Evidence:
     """Evidence from a blind comparison: how often the candidate's reply was preferred. Ties are dropped.
 
-    The e-process may be looked at after every vote; `about.alpha` is replaced by the preferences' own, under which the
+    The e-process may be read after every vote; `about.alpha` is replaced by the one for preferences, under which the
     first challenger passes at E ≥ 20. The Wilson interval is for display only.
     """
     if min(wins, losses, ties) < 0:
@@ -88,7 +88,7 @@ def from_heldout(
     segments: Mapping[str, Sequence[str]] | None = None,
     least: int = Floors().rows,
 ) -> Evidence:
-    """Evidence from later rows that training never saw: a score per row of both policies, higher is better.
+    """Evidence from later rows that were not used for training: one score per row and policy, higher is better.
 
     `groups` (episode, branch, prompt cluster): rows of one group are averaged first, because they are not independent.
     """
@@ -107,7 +107,7 @@ def _paired(
     least: int,
 ) -> Evidence:
     ours, theirs = _pair("returns" if kind == "world" else "scores", candidate, current)
-    labels = {name: np.asarray(each, dtype=np.str_) for name, each in segments.items()}
+    labels = {name: np.asarray(labels, dtype=np.str_) for name, labels in segments.items()}
     for name, label in labels.items():
         if label.shape != ours.shape:
             raise InvalidInput(
@@ -131,7 +131,7 @@ def _paired(
     differences = ours - theirs
     alpha, plan = about.share, about.plan
     used = differences if plan is None else differences[: plan.horizon]
-    mean = Mean()
+    mean = RunningMean()
     mean.add(used)
     n = mean.n
 
@@ -168,8 +168,8 @@ def _paired(
             limit=Floors().row_share,
             ok=share <= Floors().row_share,
             blocks=True,
-            message=f"the weightiest pair carries {share:.0%} of all differences",
-            cure="" if share <= Floors().row_share else f"One pair decides: run more {unit}.",
+            message=f"the largest single pair makes up {share:.0%} of all differences",
+            cure="" if share <= Floors().row_share else f"One pair decides the result: run more {unit}.",
         ),
     )
     method = "paired mean"
@@ -215,7 +215,7 @@ def _averaged(ours: Floats, theirs: Floats, groups: Sequence[str]) -> tuple[Floa
     """One row per group, in the order in which groups first appear."""
     if len(groups) != ours.size:
         raise InvalidInput(
-            f"{len(groups)} groups are named for {ours.size} rows.",
+            f"There are {len(groups)} groups for {ours.size} rows.",
             code="bad_pairs",
             hint="Give one group per row.",
         )
@@ -228,18 +228,18 @@ def _averaged(ours: Floats, theirs: Floats, groups: Sequence[str]) -> tuple[Floa
 
 
 def _mean_of(values: Floats) -> Estimate:
-    mean = Mean()
+    mean = RunningMean()
     mean.add(values)
     return mean.estimate("mean")
 
 
-def _still(mean: Mean, about: About, alpha: float) -> int | None:
+def _still(mean: RunningMean, about: About, alpha: float) -> int | None:
     uplift = (about.plan.uplift if about.plan is not None else mean.mean) - about.margin
     return still_needed(mean.variance, mean.n, uplift, alpha, registered=about.plan is not None)
 
 
 def _votes_needed(wins: int, losses: int, threshold: float) -> int | None:
-    """Votes still needed if the present win rate holds; None where it is not above one half."""
+    """Votes still needed at the present win rate; None if it is not above one half."""
     if wins <= losses:
         return None
     n = wins + losses

@@ -1,4 +1,4 @@
-"""Small drawings as inline SVG: the difference over time with its band, and an interval as dot and whisker."""
+"""Inline SVG plots: the difference over time with its band, and an interval as dot and whisker."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 112, 16, 40
 
 
 def curve_svg(curve: Sequence[tuple[int, float, float, float]], *, margin: float = 0.0, unit: str = "decisions") -> str:
-    """n, estimate, lower and upper bound → a picture; the first, hopelessly wide part of the band is cut off."""
-    points = [each for each in curve if all(isfinite(number) for number in each)]
+    """Plot n, estimate, lower and upper bound; the first, very wide part of the band is cut off."""
+    points = [point for point in curve if all(isfinite(number) for number in point)]
     if len(points) < 2:
         return ""
     last = points[-1]
     settled = points[len(points) // 4 :]
-    top = max(*(each[3] for each in settled), margin, 0.0)
-    bottom = min(*(each[2] for each in settled), margin, 0.0)
+    top = max(*(point[3] for point in settled), margin, 0.0)
+    bottom = min(*(point[2] for point in settled), margin, 0.0)
     space = 0.06 * (top - bottom) or 1.0
     top, bottom = top + space, bottom - space
     most = last[0]
@@ -85,8 +85,8 @@ def curve_svg(curve: Sequence[tuple[int, float, float, float]], *, margin: float
     return "".join(parts)
 
 
-def interval_svg(each: Estimate, low: float, high: float, width: int = 260, height: int = 16) -> str:
-    """A dot with a whisker, on a scale from low to high that all rows of a table share."""
+def interval_svg(estimate: Estimate, low: float, high: float, width: int = 260, height: int = 16) -> str:
+    """A dot with a whisker, on a scale from low to high shared by all rows of a table."""
     span = (high - low) or 1.0
 
     def x(value: float) -> float:
@@ -95,9 +95,9 @@ def interval_svg(each: Estimate, low: float, high: float, width: int = 260, heig
     middle = height / 2
     return (
         f'<svg width="{width}" height="{height}" aria-hidden="true">'
-        f'<line x1="{x(each.low):.1f}" x2="{x(each.high):.1f}" y1="{middle}" y2="{middle}" '
+        f'<line x1="{x(estimate.low):.1f}" x2="{x(estimate.high):.1f}" y1="{middle}" y2="{middle}" '
         'stroke="var(--soft,#5b6675)" stroke-width="2"/>'
-        f'<circle cx="{x(each.value):.1f}" cy="{middle}" r="4.5" fill="var(--blue,#1f5fae)"/></svg>'
+        f'<circle cx="{x(estimate.value):.1f}" cy="{middle}" r="4.5" fill="var(--blue,#1f5fae)"/></svg>'
     )
 
 
@@ -107,7 +107,7 @@ def _ticks(low: float, high: float, about: int) -> list[float]:
     if raw <= 0.0 or not isfinite(raw):
         return [low]
     size = 10.0 ** floor(log10(raw))
-    step = next(each * size for each in (1.0, 2.0, 2.5, 5.0, 10.0) if each * size >= raw * 0.999)
+    step = next(factor * size for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if factor * size >= raw * 0.999)
     first = ceil(low / step - 1e-9)
     return [index * step for index in range(first, floor(high / step + 1e-9) + 1)]
 

@@ -1,7 +1,7 @@
 """How many decisions a proof needs, and what more exploration or a canary would save.
 
 The variance is the model-based one over known propensities (`ScoreTally.model_variance`), never the empirical variance
-of a pilot: that one misses the rare heavy weights which a pilot has not drawn yet.
+of a pilot, which misses the rare heavy weights that have not been drawn yet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ POWER = 0.80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """What another way of logging would need for the same power."""
+    """The decisions that another way of logging needs for the same power."""
 
     name: str
     horizon: int
@@ -35,21 +35,21 @@ class Saving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan to register, with the variance that it rests on and what other logging would need instead."""
+    """A plan to register, with its variance and the decisions that other ways of logging need."""
 
     plan: Plan
     variance: float
-    pilot: int  # rows that the variance was estimated from
+    pilot: int  # rows used to estimate the variance
     savings: tuple[Saving, ...] = ()
 
     def __str__(self) -> str:
         lines = [
             (
-                f"{self.plan.horizon:,} decisions for {self.plan.power:.0%} power to see an uplift of "
+                f"{self.plan.horizon:,} decisions for {self.plan.power:.0%} power to detect an uplift of "
                 f"{self.plan.uplift:+.3f} (α = {self.plan.alpha:.3g}, from {self.pilot:,} pilot decisions)"
             )
         ]
-        lines += [f"  with {each.name}: {each.horizon:,}" for each in self.savings]
+        lines += [f"  with {saving.name}: {saving.horizon:,}" for saving in self.savings]
         return "\n".join(lines)
 
 
@@ -67,7 +67,7 @@ def drift_needed(alpha: float, power: float = POWER) -> float:
 
 
 def decisions_needed(variance: float, uplift: float, alpha: float, power: float = POWER) -> int | None:
-    """The horizon N that gives this power; None where the uplift is not above 0."""
+    """The horizon N that gives this power; None if the uplift is not above 0."""
     if uplift <= 0.0 or not isfinite(variance):
         return None
     needed = variance * (drift_needed(alpha, power) / uplift) ** 2
@@ -90,7 +90,7 @@ def plan(
     """A horizon from pilot rows (the candidate's and the current policy's probabilities on them).
 
     `canaries`: shares s of traffic given to the candidate, μ' = (1−s)·μ + s·π. `exploration`: uniform shares e over the
-    candidates of each decision, μ' = (1−e)·μ + e/m. `from_seq` is the last settled row that the test must not count.
+    candidates of each decision, μ' = (1−e)·μ + e/m. `from_seq` is the last settled row that the test does not count.
     """
     if uplift <= margin:
         raise InvalidInput(
@@ -100,27 +100,27 @@ def plan(
         )
     share = sequential.challenger_alpha(alpha, challenger)
     proof = LogProof(hashing=False)
-    other = {f"a {each:.0%} canary": 0.0 for each in canaries}
-    other |= {f"{each:.0%} more exploration": 0.0 for each in exploration}
+    other = {f"a {canary:.0%} canary": 0.0 for canary in canaries}
+    other |= {f"{share:.0%} more exploration": 0.0 for share in exploration}
     for chunk in chunks:
         before = proof.tally.moved.copy() if proof.arms else None
         proof.update(chunk)
         grown = proof.tally.moved - (0.0 if before is None else before)
-        ratio = _ratios(chunk, canaries, exploration)
-        for name, each in zip(other, ratio, strict=True):
-            other[name] += float(each @ (proof.tally.noise_ratio * grown))
+        ratios = _ratios(chunk, canaries, exploration)
+        for name, ratio in zip(other, ratios, strict=True):
+            other[name] += float(ratio @ (proof.tally.noise_ratio * grown))
     if not proof.arms or proof.tally.n < 2:
         raise InvalidInput(
             "There is no settled decision to plan from.",
             code="no_pilot",
-            hint="Collect some tens of decisions with outcomes first.",
+            hint="Collect a few dozen decisions with outcomes first.",
         )
     variance = proof.tally.model_variance
     gain = uplift - margin
     needed = decisions_needed(variance, gain, share, power)
     if needed is None:
         raise InvalidInput(
-            f"No number of decisions shows an uplift of {uplift!r} here.",
+            f"No number of decisions can show an uplift of {uplift!r} here.",
             code="bad_uplift",
             hint="Plan for a larger uplift, or give the candidate canary traffic.",
         )
@@ -139,30 +139,30 @@ def plan(
 def _ratios(
     chunk: Log, canaries: tuple[float, ...], exploration: tuple[float, ...]
 ) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """Per other way of logging, [arm]: by how much it shrinks Σ (π−b)²/μ of this chunk."""
+    """[arm] for each other way of logging: the factor by which it shrinks Σ (π−b)²/μ of this chunk."""
     possible = chunk.logged > 0.0
     squared = (chunk.target - chunk.baseline) ** 2
     now = np.where(possible, squared / np.where(possible, chunk.logged, 1.0), 0.0).sum(axis=0)
     uniform = possible / possible.sum(axis=1, keepdims=True)
-    found = []
-    for share, mixed in [(each, chunk.target) for each in canaries] + [(each, uniform) for each in exploration]:
+    ratios = []
+    for share, mixed in [(canary, chunk.target) for canary in canaries] + [(share, uniform) for share in exploration]:
         logged = (1.0 - share) * chunk.logged + share * mixed
         there = np.where(possible, squared / np.where(possible, logged, 1.0), 0.0).sum(axis=0)
-        found.append(np.where(now > 0.0, there / np.where(now > 0.0, now, 1.0), 1.0))
-    return found
+        ratios.append(np.where(now > 0.0, there / np.where(now > 0.0, now, 1.0), 1.0))
+    return ratios
 
 
 def still_needed(variance: float, n: int, uplift: float, alpha: float, *, registered: bool) -> int | None:
-    """Decisions still missing for 80% power at this uplift, given n that are already scored.
+    """Decisions still needed for 80% power at this uplift, given n already scored.
 
-    With a registered horizon: N − n. Without one: the rows at which the confidence sequence is passed with that power.
+    With a registered horizon: N − n. Without one: the rows at which the confidence sequence passes with that power.
     """
     needed = decisions_needed(variance, uplift, alpha) if registered else sequence_needed(variance, uplift, alpha)
     return None if needed is None else max(0, needed - n)
 
 
 def sequence_needed(variance: float, uplift: float, alpha: float, power: float = POWER) -> int | None:
-    """The rows at which an endless test passes with this power: uplift·n − z·√(n·v) > the sequence's threshold."""
+    """The rows at which a test without horizon reaches this power: uplift·n − z·√(n·v) > the sequence's threshold."""
     if uplift <= 0.0 or not isfinite(variance):
         return None
 

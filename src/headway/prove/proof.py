@@ -1,9 +1,9 @@
 """The gate's test of a log, row by row: past-only doubly robust scores, frozen once computed.
 
 Row i's score is Σ_a (π−b)(a) q(x, a) + (π−b)(A)/μ(A) · (r − q(x, A)), with q fitted only on rows that settled before
-it (refit at 50, 100, 200, …). Given the past, its mean is exactly the difference of the two policies' values, so that
-Σ score is a martingale around it and looking early costs nothing. Cross-fitting would use future rows: it is no
-martingale, and serves for display only (`headway.prove.estimators`).
+it (refit at 50, 100, 200, …). Given the past, its mean is exactly the difference of the two policies' values, so
+Σ score is a martingale around it and early looks are valid. Cross-fitting uses future rows, is not a martingale, and is
+for display only (`headway.prove.estimators`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from headway.nouns.evidence import Plan
 from headway.prove import sequential
 from headway.prove.diagnostics import Checks
 from headway.prove.log import PENDING, STATUS, Floats, Integers, Log
-from headway.prove.raters import Known, Rated, silenced
-from headway.prove.reward_model import ArmSums, RewardModel, narrow
-from headway.prove.tally import NOISE_FLOOR, Groups, Mean, MetricTally, ScoreTally
+from headway.prove.raters import RaterScores, RewardMean, silenced
+from headway.prove.reward_model import ArmRidges, ArmSums, narrow
+from headway.prove.tally import NOISE_FLOOR, Groups, MetricTally, RunningMean, ScoreTally
 
 __all__ = ["FIRST_REFIT", "LogProof"]
 
 FIRST_REFIT = 50
-MOST_PENDING = 8_192  # rows that wait for the next refit before they are summed
-MOST_POINTS = 240  # of the plot's curve; every other one is dropped beyond
-MOST_RATERS = 64  # that are left out one by one; of later ones only their own rows are
+MOST_PENDING = 8_192  # rows buffered before the next refit
+MOST_POINTS = 240  # of the plot's curve; with more, every other one is dropped
+MOST_RATERS = 64  # with a test without them; for later ones only their own rows are subtracted
 _HASHED = ("reward", "action", "logged", "target", "baseline", "features", "status", "settled_seq")
 
 
@@ -41,7 +41,7 @@ class LogProof:
     for chunk in chunks:
         proof.update(chunk)
 
-    `plan`: only its first `horizon` scored rows after `from_seq` count; earlier rows still teach the reward model.
+    `plan`: only its first `horizon` scored rows after `from_seq` count; earlier rows still train the reward model.
     """
 
     def __init__(self, *, plan: Plan | None = None, hashing: bool = True) -> None:
@@ -51,20 +51,20 @@ class LogProof:
         self.counts: dict[str, int] = {}
         self.segments: dict[str, Groups] = {}
         self.keys = Groups()
-        self.raters: dict[str, Rated] = {}
-        self.without: dict[str, LogProof] = {}  # the same test, had this rater said nothing
+        self.raters: dict[str, RaterScores] = {}
+        self.without: dict[str, LogProof] = {}  # the same test without this rater
         self.guards: dict[str, MetricTally] = {}
         self.curve: list[tuple[int, float, float]] = []  # n, Σ score, v
-        self.candidate, self.current, self.behaviour = Mean(), Mean(), Mean()
+        self.candidate, self.current, self.behaviour = RunningMean(), RunningMean(), RunningMean()
         self._stride, self._updates = 1, 0
         self._hashes = {name: hashlib.sha256() for name in _HASHED} if hashing else {}
-        self._model: RewardModel | None = None
+        self._model: ArmRidges | None = None
         self._next_refit = FIRST_REFIT
         self._rewarded = 0
         self._reward_total = 0.0
-        self._beside = False  # a test without a rater: the sum and its variance, no more
-        self._known = Known()
-        self._others: dict[str, Known] = {}  # by rater: what all others have told
+        self._beside = False  # this is a test without a rater: only the sum and its variance
+        self._known = RewardMean()
+        self._others: dict[str, RewardMean] = {}  # by rater: the rewards of all others
         self._rater_hashes: dict[str, tuple[hashlib._Hash, hashlib._Hash]] = {}
         self._pending: list[tuple[Floats, Integers, Floats]] = []
         self._last_seq = -inf
@@ -77,7 +77,7 @@ class LogProof:
             self._start(chunk)
         if chunk.arms != self.arms or chunk.width != self._width:
             raise InvalidInput(
-                f"A chunk has the arms {chunk.arms!r} and {chunk.width} features; the log began with "
+                f"A chunk has the arms {chunk.arms!r} and {chunk.width} features; the log starts with "
                 f"{self.arms!r} and {self._width}.",
                 code="bad_log",
                 hint="Map every chunk to the same columns: one per arm that is ever a candidate.",
@@ -112,7 +112,7 @@ class LogProof:
 
     @property
     def data_hash(self) -> str:
-        """Of the columns, whatever the chunks; empty where hashing is off."""
+        """Hash of the columns, independent of the chunks; empty if hashing is off."""
         if not self._hashes:
             return ""
         whole = hashlib.sha256("\0".join(self.arms).encode())
@@ -130,13 +130,13 @@ class LogProof:
         return sequential.CONFIDENCE_SEQUENCE if self.plan is None else sequential.horizon_rule(self.plan.horizon)
 
     def threshold(self, alpha: float) -> float:
-        """What Σ score − margin·n has to exceed now."""
+        """The value that Σ score − margin·n must exceed now."""
         if self.plan is not None:
             return sequential.horizon_threshold(self.tally.variance, self.plan.horizon, alpha)
         return sequential.sequence_threshold(self.tally.variance, self.tally.n, alpha)
 
     def bounds(self, alpha: float) -> tuple[float, float] | None:
-        """The differences that the rule leaves possible now, each side at alpha; None before the first score."""
+        """The differences that the rule does not exclude, each side at alpha; None before the first score."""
         n = self.tally.n
         if n == 0:
             return None
@@ -144,7 +144,7 @@ class LogProof:
         return mean - wide, mean + wide
 
     def path(self, alpha: float) -> Sequence[tuple[int, float, float, float]]:
-        """n, mean, lower and upper bound at the points that were kept, for the plot."""
+        """n, mean, lower and upper bound at the stored points, for the plot."""
         points = []
         for n, total, variance in self.curve:
             wide = (
@@ -156,18 +156,18 @@ class LogProof:
         return tuple(points)
 
     def _fork(self) -> LogProof:
-        """This test as it stands, to go on with other rewards; without what only the page shows."""
+        """A copy of this test that continues with other rewards; without the parts that only the page shows."""
         made = copy(self)
         made._hashes, made._rater_hashes, made._others, made.without, made.raters = {}, {}, {}, {}, {}
         made.keys, made.segments, made.guards, made.counts, made.curve = Groups(), {}, {}, {}, []
-        made.candidate, made.current, made.behaviour = Mean(), Mean(), Mean()
+        made.candidate, made.current, made.behaviour = RunningMean(), RunningMean(), RunningMean()
         made._last_seq, made._beside = -inf, True
         for name in ("tally", "missing", "failures", "_sums", "_pending"):
             setattr(made, name, deepcopy(getattr(self, name)))
         return made
 
     def _hash_raters(self, chunk: Log) -> None:
-        """Whose reward a row has is part of the data; whatever the chunks."""
+        """Hash who rated each row, independent of the chunks."""
         for name in {*self._rater_hashes, *chunk.without}:
             if name not in self._rater_hashes:
                 self._rater_hashes[name] = hashlib.sha256(bytes(self.rows)), hashlib.sha256()
@@ -184,8 +184,8 @@ class LogProof:
         self._width = chunk.width
         count = len(chunk.arms)
         self.tally = ScoreTally(count)
-        self.missing = MetricTally(count)  # has no reward, though it settled
-        self.failures = MetricTally(count)  # failed or censored, whatever it counts as
+        self.missing = MetricTally(count)  # settled without a reward
+        self.failures = MetricTally(count)  # failed or censored, whatever its reward
         self.checks = Checks(count, chunk.width)
         self._sums: ArmSums | None = None
 
@@ -237,7 +237,7 @@ class LogProof:
             self.keys.add(piece.keys[pick], score[pick])
         for name, rated in piece.raters.items():
             alone = piece.without[name] if name in piece.without else np.full(n, np.nan)
-            self.raters.setdefault(name, Rated()).add(score, rated & kept, rated & kept & np.isnan(alone))
+            self.raters.setdefault(name, RaterScores()).add(score, rated & kept, rated & kept & np.isnan(alone))
 
         if every:
             self._pending.append((x, action, reward))
@@ -246,11 +246,11 @@ class LogProof:
         self._rewarded += int(seen.sum())
         self.rows += n
         refit = self.rows >= self._next_refit
-        if refit or sum(each[2].size for each in self._pending) >= MOST_PENDING:
+        if refit or sum(log[2].size for log in self._pending) >= MOST_PENDING:
             self._sums.add(
-                np.concatenate([each[0] for each in self._pending]),
-                np.concatenate([each[1] for each in self._pending]),
-                np.concatenate([each[2] for each in self._pending]),
+                np.concatenate([log[0] for log in self._pending]),
+                np.concatenate([log[1] for log in self._pending]),
+                np.concatenate([log[2] for log in self._pending]),
             )
             self._pending.clear()
         if refit:
@@ -260,7 +260,7 @@ class LogProof:
             self._next_refit *= 2
 
     def _predict(self, x: Floats, reward: Floats, seen: NDArray[np.bool_]) -> tuple[Floats, float, float]:
-        """q [n, arm] from earlier rows only, and the range it lies in."""
+        """q [n, arm] from earlier rows only, and its range."""
         if self._model is not None:
             return self._model.predict(x), self._model.low, self._model.high
         # before the first refit: the mean reward of the rows before each row
@@ -297,7 +297,7 @@ class LogProof:
         gone = (~seen).astype(np.float64)
         failed = (piece.status > 0).astype(np.float64)
         pending = piece.status == PENDING
-        if pending.any():  # not settled yet: nobody knows
+        if pending.any():  # not settled yet
             gone[pending] = failed[pending] = np.nan
         self.missing.add(gone, piece.action, difference, weight, inside)
         self.failures.add(failed, piece.action, difference, weight, inside)

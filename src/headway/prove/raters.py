@@ -1,12 +1,12 @@
-"""Who gave the rewards of a log: each rater's share, and the same test had that rater said nothing.
+"""Who gave the rewards of a log: each rater's share, and the same test without that rater.
 
-Leaving a rater's rows out of the sum is not enough. Its rewards have taught the reward model, which speaks on every
-row; and if it rated only what one policy does, what is left has no row to correct that. So the whole test is run again
-beside the first: rows that others rated too keep the others' reward, rows that it alone rated get the mean reward of
-all others so far, whatever was done there. Such a row tells nothing about any difference.
+Omitting a rater's rows from the sum is not enough. Its rewards trained the reward model, which is used on every row;
+and if it rated only the actions of one policy, no remaining row corrects that. So a second test runs in parallel: rows
+that others rated too keep the others' reward, and rows that only this rater rated get the mean reward of all others so
+far, whatever the action. Such a row carries no information about a difference.
 
-Not covered: raters who agree among themselves. Each is left out by itself; of those after the first 64 (`MOST_RATERS`),
-only the scores of their own rows are.
+Not covered: raters who collude. Each is removed on its own; for raters after the first 64 (`MOST_RATERS`), only the
+scores of their own rows are subtracted.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.evidence import Rater
+from headway.nouns.evidence import RaterShare
 from headway.nouns.records import is_own
 from headway.prove.log import Floats, Log
-from headway.prove.tally import Mean, ScoreTally
+from headway.prove.tally import RunningMean, ScoreTally
 
-__all__ = ["Known", "Rated", "silenced", "standing"]
+__all__ = ["RaterScores", "RewardMean", "silenced", "standing"]
 
 
-class Rated:
-    """Σ of the scores of a rater's rows, and how many of them nobody else rated."""
+class RaterScores:
+    """Σ of the scores of a rater's rows, and how many rows only this rater rated."""
 
     __slots__ = ("alone", "n", "total")
 
@@ -40,29 +40,29 @@ class Rated:
         self.total += float(score[rated].sum())
 
 
-class Known:
+class RewardMean:
     """The mean of the rewards so far."""
 
     __slots__ = ("mean",)
 
     def __init__(self) -> None:
-        self.mean = Mean()
+        self.mean = RunningMean()
 
     def add(self, reward: Floats) -> None:
         self.mean.add(reward[~np.isnan(reward)])
 
     def before(self, reward: Floats) -> Floats:
-        """[n]; the mean of all rewards before each row, which are known after it; NaN before the first."""
+        """[n]; the mean of all rewards before each row, then adds them; NaN before the first."""
         known = np.where(np.isnan(reward), 0.0, reward)
         seen = ~np.isnan(reward)
         total = self.mean.total + np.cumsum(known) - known
         count = self.mean.n + np.cumsum(seen) - seen
-        found: Floats = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-        return found
+        mean: Floats = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        return mean
 
 
-def silenced(chunk: Log, rater: str, known: Known) -> Log:
-    """The chunk, had this rater said nothing; `known` is what others have told, and learns what they tell here."""
+def silenced(chunk: Log, rater: str, known: RewardMean) -> Log:
+    """The chunk without this rater's rewards; `known` holds the others' rewards and is updated with this chunk."""
     told = chunk.without.get(rater, chunk.reward)
     reward = np.where(np.isnan(told) & ~np.isnan(chunk.reward), known.before(told), told)
     known.add(told)
@@ -77,31 +77,31 @@ class _Test(Protocol):
 
 
 def standing(
-    raters: Mapping[str, Rated], without: Mapping[str, _Test], tally: ScoreTally, *, alpha: float, margin: float,
+    raters: Mapping[str, RaterScores], without: Mapping[str, _Test], tally: ScoreTally, *, alpha: float, margin: float,
     threshold: float,
-) -> tuple[Rater, ...]:  # fmt: skip
-    """Every rater with its shares and what the rule says without it, most rows first."""
-    found = []
+) -> tuple[RaterShare, ...]:  # fmt: skip
+    """Every rater with its share and the rule's result without it, most rows first."""
+    standings = []
     n, total = tally.n, tally.scores.total
     whole = total - margin * n
-    for name, each in raters.items():
+    for name, rated in raters.items():
         test, own = without.get(name), is_own(name)
         if test is not None:
             statistic, limit = test.tally.scores.total - margin * test.tally.n, test.threshold(alpha)
         elif own:
             statistic, limit = 0.0, 0.0
-        else:  # came too late to be left out from the start: its own rows, at least
-            statistic, limit = total - each.total - margin * (n - each.n), threshold
-        found.append(
-            Rater(
+        else:  # too late for a test from the start: subtract its own rows
+            statistic, limit = total - rated.total - margin * (n - rated.n), threshold
+        standings.append(
+            RaterShare(
                 name=name,
-                rows=each.n,
-                share=each.n / n if n else 0.0,
+                rows=rated.n,
+                share=rated.n / n if n else 0.0,
                 uplift=1.0 - statistic / whole if whole > 0.0 and not own else None,
                 own=own,
-                others=n - each.alone,
+                others=n - rated.alone,
                 statistic=statistic,
                 threshold=limit,
             )
         )
-    return tuple(sorted(found, key=lambda each: (-each.rows, each.name)))
+    return tuple(sorted(standings, key=lambda rater: (-rater.rows, rater.name)))

@@ -1,8 +1,8 @@
-"""A verdict on one page: terminal text, Markdown, and HTML that needs no other file (its plot is inline SVG).
+"""A verdict as a page: terminal text, Markdown, and a single HTML file (the plot is inline SVG).
 
 text(verdict)       # 100 columns, no colour
 markdown(verdict)   # for an issue or a pull request
-html(verdict)       # one file; everything that came from data is escaped
+html(verdict)       # one file; everything from data is escaped
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ def text(verdict: Verdict) -> str:
         "",
         fill(page.summary, WIDTH),
         "",
-        *[fill(f"- {each}", WIDTH, subsequent_indent="  ") for each in page.reasons],
+        *[fill(f"- {reason}", WIDTH, subsequent_indent="  ") for reason in page.reasons],
         *([fill(f"  Next: {page.hint}", WIDTH, subsequent_indent="  ")] if page.hint else []),
     ]
     for title, lines in _tables(page):
-        shown = [each for each in lines if title == page.earned or not each.ok or title in (GUARDS, RATERS)]
-        passed = [each.name for each in lines if each not in shown]
+        shown = [line for line in lines if title == page.earned or not line.ok or title in (GUARDS, RATERS)]
+        passed = [line.name for line in lines if line not in shown]
         parts += ["", title]
-        wide = max((len(each.name) for each in shown), default=0)
-        for each in shown:
-            mark = "" if title == page.earned else ("ok  " if each.ok else "NO  ")
-            parts.append(fill(f"  {mark}{each.name:{wide}}  {each.text}", WIDTH, subsequent_indent=" " * (wide + 8)))
+        wide = max((len(line.name) for line in shown), default=0)
+        for row in shown:
+            mark = "" if title == page.earned else ("ok  " if row.ok else "NO  ")
+            parts.append(fill(f"  {mark}{row.name:{wide}}  {row.text}", WIDTH, subsequent_indent=" " * (wide + 8)))
         if passed:
             parts.append(fill(f"  ok  {len(passed)} passed: {'; '.join(passed)}", WIDTH, subsequent_indent="      "))
     if page.counts:
@@ -59,23 +59,25 @@ def markdown(verdict: Verdict) -> str:
         "",
         _md(page.summary),
         "",
-        *[f"- {_md(each)}" for each in page.reasons],
+        *[f"- {_md(reason)}" for reason in page.reasons],
         *([f"- Next: {_md(page.hint)}"] if page.hint else []),
     ]
     for title, lines in _tables(page):
         parts += ["", f"## {title}", ""]
         if title == page.earned:
             parts += ["| policy | estimate | 95% interval |", "|---|---|---|"]
-            for each in lines:
-                found = each.estimate
-                assert found is not None
-                parts.append(f"| {_md(each.name)} | {found.value:+.3f} | {found.low:+.3f} to {found.high:+.3f} |")
+            for line in lines:
+                estimate = line.estimate
+                assert estimate is not None
+                parts.append(
+                    f"| {_md(line.name)} | {estimate.value:+.3f} | {estimate.low:+.3f} to {estimate.high:+.3f} |"
+                )
         else:
             parts += ["| | check | |", "|---|---|---|"]
-            parts += [f"| {'✓' if each.ok else '✗'} | {_md(each.name)} | {_md(each.text)} |" for each in lines]
+            parts += [f"| {'✓' if line.ok else '✗'} | {_md(line.name)} | {_md(line.text)} |" for line in lines]
     if page.counts:
         parts += ["", "Counted: " + ", ".join(f"{count} {_md(name)}" for name, count in page.counts) + "."]
-    parts += ["", "## How it was decided", "", _md(page.method), "", "## Recompute", ""]
+    parts += ["", "## Method", "", _md(page.method), "", "## Recompute", ""]
     parts += [f"- {_md(name)}: `{value.replace('`', chr(39))}`" for name, value in page.recompute]
     return "\n".join(parts) + "\n"
 
@@ -91,22 +93,22 @@ def html(verdict: Verdict) -> str:
     if page.curve:
         body.append(
             f"<figure>{curve_svg(page.curve, margin=page.margin, unit=page.unit)}<figcaption>The line is the estimated "
-            "difference as data came in; the band is what the rule still holds possible. "
+            "difference as data came in; the band shows the differences that the rule does not exclude. "
             f"The new policy passes once the whole band lies above {'the dashed line' if page.margin else 'zero'}."
             "</figcaption></figure>"
         )
-    body.append("<h2>Why</h2><ul>" + "".join(f"<li>{escape(each)}</li>" for each in page.reasons) + "</ul>")
+    body.append("<h2>Why</h2><ul>" + "".join(f"<li>{escape(reason)}</li>" for reason in page.reasons) + "</ul>")
     if page.hint:
         body.append(f"<p><b>Next:</b> {escape(page.hint)}</p>")
     for title, lines in _tables(page):
         body.append(f"<h2>{title}</h2>{_table(page, title, lines)}")
     if page.counts:
         counted = ", ".join(f"{count} {escape(name)}" for name, count in page.counts)
-        body.append(f"<h2>What was counted</h2><p>{counted}.</p>")
+        body.append(f"<h2>Counts</h2><p>{counted}.</p>")
     rows = "".join(
         f"<tr><th>{escape(name)}</th><td><code>{escape(value)}</code></td></tr>" for name, value in page.recompute
     )
-    body.append(f"<h2>How it was decided</h2><p>{escape(page.method)}</p>")
+    body.append(f"<h2>Method</h2><p>{escape(page.method)}</p>")
     body.append(f"<h2>Recompute</h2><table class='facts'>{rows}</table>")
     return (
         "<!doctype html>\n"
@@ -123,7 +125,7 @@ RATERS = "Who gave the rewards"
 def _tables(page: Page) -> list[tuple[str, tuple[Line, ...]]]:
     named = (
         (page.earned, page.values),
-        ("Checks of the data", page.checks),
+        ("Data checks", page.checks),
         (GUARDS, page.guards),
         (RATERS, page.raters),
     )
@@ -137,26 +139,26 @@ def _table(page: Page, title: str, lines: tuple[Line, ...]) -> str:
 
 
 def _values(lines: tuple[Line, ...], scale: tuple[float, float] | None = None) -> str:
-    found = [each.estimate for each in lines if each.estimate is not None]
-    low, high = scale or (min(each.low for each in found), max(each.high for each in found))
+    estimates = [line.estimate for line in lines if line.estimate is not None]
+    low, high = scale or (min(estimate.low for estimate in estimates), max(estimate.high for estimate in estimates))
     rows = []
-    for each in lines:
-        e = each.estimate
+    for line in lines:
+        e = line.estimate
         assert e is not None
-        strong = " class='strong'" if each.name in ("the new policy", "the current policy") else ""
+        strong = " class='strong'" if line.name in ("the new policy", "the current policy") else ""
         rows.append(
-            f"<tr{strong}><th>{escape(each.name)}</th><td class='number'>{e.value:.3f}</td>"
+            f"<tr{strong}><th>{escape(line.name)}</th><td class='number'>{e.value:.3f}</td>"
             f"<td>{interval_svg(e, low, high)}</td><td class='range'>{e.low:.3f} to {e.high:.3f}</td></tr>"
         )
     return f"<table class='values'>{''.join(rows)}</table>"
 
 
 def _checks(lines: tuple[Line, ...]) -> str:
-    """What failed in full; what passed folded away, where there is much of it."""
-    failed, passed = [each for each in lines if not each.ok], [each for each in lines if each.ok]
+    """Failed checks in full; passed ones folded if there are many."""
+    failed, passed = [line for line in lines if not line.ok], [line for line in lines if line.ok]
     if len(passed) < 4:
         return _rows(list(lines))
-    names = escape("; ".join(each.name for each in passed))
+    names = escape("; ".join(line.name for line in passed))
     folded = (
         f"<details><summary><span class='yes'>✓</span> {len(passed)} passed: {names}</summary>{_rows(passed)}</details>"
     )
@@ -165,15 +167,15 @@ def _checks(lines: tuple[Line, ...]) -> str:
 
 def _rows(lines: list[Line]) -> str:
     rows = []
-    for each in lines:
-        mark = "<td class='yes'>✓</td>" if each.ok else "<td class='no'>✗</td>"
-        cure = f"<div class='cure'>{escape(each.cure)}</div>" if each.cure else ""
-        rows.append(f"<tr>{mark}<th>{escape(each.name)}</th><td>{escape(each.text)}{cure}</td></tr>")
+    for line in lines:
+        mark = "<td class='yes'>✓</td>" if line.ok else "<td class='no'>✗</td>"
+        cure = f"<div class='cure'>{escape(line.cure)}</div>" if line.cure else ""
+        rows.append(f"<tr>{mark}<th>{escape(line.name)}</th><td>{escape(line.text)}{cure}</td></tr>")
     return f"<table class='checks'>{''.join(rows)}</table>"
 
 
 def _md(value: str) -> str:
-    """Escapes what Markdown would read as structure or HTML."""
+    """Escape Markdown structure and HTML."""
     out = value.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
     for mark in "|*_`[]#":
         out = out.replace(mark, f"\\{mark}")

@@ -1,8 +1,8 @@
-"""What a reward would have been: ridge regressions for doubly robust scores.
+"""Reward models for doubly robust scores: ridge regressions per arm.
 
-One linear model shared by all arms, plus per arm an offset and a linear correction, each shrunk by the strength that
-generalised cross-validation picks (Golub, Heath and Wahba, 1979). Everything is kept as sums (Gram matrices), so that
-refitting costs no second look at the rows and memory does not grow with them. Features wider than `WIDEST` are first
+One linear model shared by all arms, plus per arm an offset and a linear correction, each shrunk by a strength chosen by
+generalised cross-validation (Golub, Heath and Wahba, 1979). Only sums (Gram matrices) are kept, so a refit
+does not read the rows again and memory does not grow with them. Features wider than `WIDEST` are first
 projected by a fixed random matrix (Johnson-Lindenstrauss), because Gram matrices are quadratic.
 
 Not covered: interactions and curvature; a wrong reward model costs power, never validity, since propensities are known.
@@ -16,7 +16,7 @@ import numpy as np
 
 from headway.prove.log import Floats, Integers
 
-__all__ = ["WIDEST", "ArmSums", "RewardModel", "narrow"]
+__all__ = ["WIDEST", "ArmRidges", "ArmSums", "narrow"]
 
 WIDEST = 160
 MOST_NUMBERS = 8_000_000  # of all arms' Gram matrices together
@@ -25,7 +25,7 @@ STRENGTHS: Floats = np.append(np.logspace(0.0, 6.0, 13), np.inf)
 
 
 def narrow(features: Floats, arms: int) -> Floats:
-    """[n, 1 + d]; a leading one, and the features, projected where they are too wide to square."""
+    """[n, 1 + d]; a leading one, and the features, projected if they are too wide."""
     n, width = features.shape
     limit = max(8, min(WIDEST, int(np.sqrt(MOST_NUMBERS / max(arms, 1)))))
     if width > limit:
@@ -39,15 +39,15 @@ def narrow(features: Floats, arms: int) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class RewardModel:
-    """q(x, arm) = weights[arm] · x, clipped to the range of the rewards it was fitted on."""
+class ArmRidges:
+    """q(x, arm) = weights[arm] · x, clipped to the range of its training rewards."""
 
     weights: Floats  # [arm, 1 + d]
     low: float
     high: float
 
     def predict(self, x: Floats) -> Floats:
-        """[n, arm] for rows that `narrow` prepared."""
+        """[n, arm] for rows prepared by `narrow`."""
         q = x @ self.weights.T
         np.maximum(q, self.low, out=q)
         np.minimum(q, self.high, out=q)
@@ -66,14 +66,14 @@ class ArmSums:
         self.high = -np.inf
 
     def add(self, x: Floats, action: Integers, reward: Floats) -> None:
-        """Rows with rewards (no NaN); x as `narrow` gives it."""
+        """Rows with rewards (no NaN); x prepared by `narrow`."""
         if reward.size == 0:
             return
         for arm in np.unique(action):
             rows = action == arm
-            each, r = x[rows], reward[rows]
-            self.gram[arm] += each.T @ each
-            self.cross[arm] += r @ each
+            features, r = x[rows], reward[rows]
+            self.gram[arm] += features.T @ features
+            self.cross[arm] += r @ features
             self.square[arm] += r @ r
             self.count[arm] += r.size
         self.low = min(self.low, float(reward.min()))
@@ -87,8 +87,8 @@ class ArmSums:
         rest.low, rest.high = self.low, self.high
         return rest
 
-    def fit(self) -> RewardModel | None:
-        """The model of everything added so far; None while there is nothing."""
+    def fit(self) -> ArmRidges | None:
+        """The model of all rows added so far; None if there are none."""
         n = float(self.count.sum())
         if n <= 0:
             return None
@@ -122,7 +122,7 @@ class ArmSums:
         if arms > 1:
             correction, _ = _ridge(grams, rest, float(squares.sum()), n, used=float(arms))
             weights += correction
-        return RewardModel(weights @ change, self.low, self.high)
+        return ArmRidges(weights @ change, self.low, self.high)
 
 
 def _ridge(gram: Floats, cross: Floats, total: float, n: float, used: float) -> tuple[Floats, float]:

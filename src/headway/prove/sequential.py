@@ -1,16 +1,16 @@
-"""Rules that stay honest when people look before the end.
+"""Stopping rules that stay valid when people look before the end.
 
-A normal 95% bound that is looked at every 50 rows promotes a useless policy a third of the time. These do not:
+A normal 95% bound that is read every 50 rows promotes a useless policy a third of the time. These rules do not:
 
 - registered horizon N: at any look n ≤ N, pass when Σ score − margin·n > z(1 − α/2)·√(N·v). By the reflection principle
   a random walk without drift ever crosses this line before N with probability about α.
 - confidence sequence (no horizon): the one-sided asymptotic sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas
   (2024, "Time-uniform central limit theory and asymptotic confidence sequences"), tightest at 5,000 rows.
 - e-process for wins and losses: E = 2^(n+1) ∫_{1/2}^{1} p^w (1−p)^l dp; under "no better than a coin" it exceeds 1/α
-  with probability at most α however often one looks (Ville). Exact, not asymptotic.
+  with probability at most α, however often it is read (Ville). Exact, not asymptotic.
 
 The first candidate since the last promotion spends α = .04, the k-th α/(2k(k+1)): together at most 1.25 α = .05,
-however many come.
+however many candidates there are.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NORMAL = NormalDist()
 
 @lru_cache(maxsize=1024)
 def quantile(p: float) -> float:
-    """The standard normal's."""
+    """Quantile of the standard normal distribution."""
     return _NORMAL.inv_cdf(p)
 
 
@@ -58,7 +58,7 @@ def horizon_rule(horizon: int) -> str:
 
 
 def horizon_threshold(variance: float, horizon: int, alpha: float) -> float:
-    """What Σ score must exceed at any look up to the horizon."""
+    """The value that Σ score must exceed at any look up to the horizon."""
     return quantile(1.0 - alpha / 2.0) * sqrt(horizon * variance)
 
 
@@ -70,7 +70,7 @@ def _rho_squared(alpha: float, tuned_at: int) -> float:
 
 
 def sequence_threshold(variance: float, n: int, alpha: float, tuned_at: int = TUNED_AT) -> float:
-    """What Σ score must exceed at n rows, valid at all n at once: σ √(2(nρ²+1)/ρ² · ln(1 + √(nρ²+1)/(2α)))."""
+    """The value that Σ score must exceed at n rows, valid at all n: σ √(2(nρ²+1)/ρ² · ln(1 + √(nρ²+1)/(2α)))."""
     rho = _rho_squared(alpha, tuned_at)
     grown = n * rho + 1.0
     return sqrt(variance * 2.0 * grown / rho * log1p(sqrt(grown) / (2.0 * alpha)))
@@ -88,7 +88,7 @@ def horizon_power(drift: float, alpha: float) -> float:
 
 
 def e_process(wins: int, losses: int) -> float:
-    """ln E after these wins and losses (ties are dropped before).
+    """ln E after these wins and losses (ties are dropped).
 
     ∫_{1/2}^{1} p^w (1−p)^l dp = B(w+1, l+1) · P(Binomial(n+1, 1/2) ≤ w), summed in logarithms: exact for any counts.
     """

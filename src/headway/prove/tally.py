@@ -1,4 +1,4 @@
-"""Running sums: everything that a verdict needs of a log, in memory that does not grow with it."""
+"""Running sums of a log for a verdict, in constant memory."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from headway.nouns.evidence import Estimate
 from headway.prove.log import Floats, Integers
 from headway.prove.sequential import quantile
 
-__all__ = ["MIN_GAIN", "Groups", "Mean", "MetricTally", "ScoreTally"]
+__all__ = ["MIN_GAIN", "Groups", "MetricTally", "RunningMean", "ScoreTally"]
 
-MIN_GAIN = (
-    0.05  # a row speaks about the difference where the candidate gives its action this much more than the current
-)
-NOISE_PRIOR = 30.0  # rows' worth of shrinkage of an arm's noise to all arms' noise
-NOISE_FLOOR = 0.01  # of the squared reward range: no reward is taken for quite certain
+MIN_GAIN = 0.05  # least gain in the action's probability for a row to count as informative
+NOISE_PRIOR = 30.0  # rows of shrinkage of an arm's noise to that of all arms
+NOISE_FLOOR = 0.01  # of the squared reward range: the least noise of a reward
 
 
-class Mean:
+class RunningMean:
     """Σ and Σ² of a column: its mean, variance and normal interval."""
 
     __slots__ = ("n", "square", "total")
@@ -63,10 +61,10 @@ class Mean:
 
 
 class Groups:
-    """A `Mean` per label: segments of the traffic, API keys."""
+    """A `RunningMean` per label: segments of the traffic, API keys."""
 
     def __init__(self) -> None:
-        self.means: dict[str, Mean] = {}
+        self.means: dict[str, RunningMean] = {}
 
     def add(self, labels: NDArray[np.str_], values: Floats) -> None:
         names, where = np.unique(labels, return_inverse=True)
@@ -76,18 +74,18 @@ class Groups:
         for name, n, total, square in zip(
             names.tolist(), counts.tolist(), totals.tolist(), squares.tolist(), strict=True
         ):
-            self.means.setdefault(name, Mean()).add_sums(n, total, square)
+            self.means.setdefault(name, RunningMean()).add_sums(n, total, square)
 
 
 class ScoreTally:
-    """The paired scores inside the test: their sum, their variance in two ways, and what could make them fragile."""
+    """The paired scores inside the test: their sum, two estimates of their variance, and the largest contribution."""
 
     def __init__(self, arms: int) -> None:
-        self.scores = Mean()
-        self.direct = Mean()  # Σ_a (π−b) q: the part of a score that the reward model explains
+        self.scores = RunningMean()
+        self.direct = RunningMean()  # Σ_a (π−b) q: the part of a score that the reward model explains
         self.absolute = 0.0
         self.largest = 0.0
-        self.speaking = 0  # rows whose action is the candidate's and not the current's
+        self.speaking = 0  # rows whose action the candidate prefers and the current policy does not
         self.moved = np.zeros(arms)  # Σ (π−b)²/μ · shape(q), per arm
         self.noise = np.zeros(arms)  # Σ (r − q)² of the rows that chose the arm
         self.shape = np.zeros(arms)  # Σ shape(q) of the same rows
@@ -102,7 +100,7 @@ class ScoreTally:
         logged: Floats,  # [n, arm]
         action: Integers,  # [n]
         residual: Floats,  # [n]; r − q at the logged action
-        shape: Floats,  # [n, arm]; what a reward's variance is proportional to
+        shape: Floats,  # [n, arm]; proportional to a reward's variance
     ) -> None:
         arms = self.moved.size
         self.scores.add(score)
@@ -129,7 +127,7 @@ class ScoreTally:
 
         For 0/1 rewards shape = q(1−q) and k ≈ 1; k_a, the ratio of squared residuals to shape on the rows that chose
         arm a (shrunk to all rows'), makes it fit rewards of any range and noise. Every row counts here with its known
-        probabilities, so a rare heavy weight that has not come up yet is already priced in.
+        probabilities, so a rare heavy weight that has not occurred yet is included.
         """
         n = self.scores.n
         if n == 0:
@@ -164,7 +162,7 @@ class MetricTally:
     """
 
     def __init__(self, arms: int) -> None:
-        self.scores = Mean()
+        self.scores = RunningMean()
         self.mean = np.zeros(arms)
         self._total = np.zeros(arms)
         self._count = np.zeros(arms)
@@ -172,7 +170,7 @@ class MetricTally:
     def add(
         self, value: Floats, action: Integers, difference: Floats, weight: Floats, counts: NDArray[np.bool_]
     ) -> None:
-        """`counts`: rows inside the test; every row with a value teaches the means."""
+        """`counts`: rows inside the test; every row with a value updates the means."""
         known = ~np.isnan(value)
         if not known.all():
             value, action, difference, weight = value[known], action[known], difference[known], weight[known]

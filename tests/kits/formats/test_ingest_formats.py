@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headway.kits.prompts.formats import MUTATIONS
+from headway.kits.prompts import MUTATIONS
 from headway.nouns.errors import InvalidInput, UnknownName
 from headway.nouns.kit import catalogue
 from headway.observe.ingest import Format, Options, Problem, Record, Skipped, read

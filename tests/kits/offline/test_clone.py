@@ -37,7 +37,7 @@ def logged(count: int, seed: int, candidates: tuple[Candidate, ...] = CANDIDATES
     return rows
 
 
-def test_it_does_what_was_done_and_is_as_sure_as_it_may_be() -> None:
+def test_it_copies_the_logged_policy_with_calibrated_confidence() -> None:
     learned = CloneLearner().learn(Log(logged(2500, 0)), {"steps": 600}, seed=1)
     policy = policy_of(learned)
     hard = np.linspace(0.0, 1.0, 200)
@@ -50,13 +50,13 @@ def test_it_does_what_was_done_and_is_as_sure_as_it_may_be() -> None:
     assert learned.metrics["tune_loss"] < learned.baselines["uniform_loss"]
 
 
-def test_it_can_keep_the_randomness_of_what_was_done() -> None:
+def test_it_can_keep_the_randomness_of_the_logged_policy() -> None:
     learned = CloneLearner().learn(Log(logged(2500, 2)), {"steps": 400, "explore": "policy"}, seed=1)
     opinion = opinion_on(policy_of(learned), Situation(task="t", state={"hard": 0.9}), CANDIDATES)
     assert abs(float(opinion.probabilities[1]) - 0.8) < 0.07
 
 
-def test_an_arm_can_be_added_without_starting_over() -> None:
+def test_an_arm_can_be_added_on_resume() -> None:
     old = policy_of(CloneLearner().learn(Log(logged(1500, 3)), {"steps": 400}, seed=1))
     more = (*CANDIDATES, Candidate("huge"))
     policy = policy_of(CloneLearner().learn(Log(logged(800, 4, more)), {"steps": 300}, seed=1, resume=old))

@@ -77,7 +77,7 @@ def test_synthetic_history_is_marked_and_the_same_seed_adds_nothing(opened: Call
     project.settle("route")
     rewards = [row.reward for row in project.query.settled("route")]
     assert len(rewards) == 710
-    assert all(each is not None and -0.15 <= each <= 1.25 for each in rewards)
+    assert all(reward is not None and -0.15 <= reward <= 1.25 for reward in rewards)
 
 
 def test_a_reward_that_reads_nothing_of_the_world_is_an_error_with_the_cure(opened: Callable[..., Project]) -> None:
@@ -106,7 +106,7 @@ def packed(opened: Callable[..., Project], folder: Path) -> Compared:
     return compare(learned(opened), "route", pack=folder, command="headway compare route")
 
 
-def test_a_pack_holds_and_its_numbers_are_those_of_prove(opened: Callable[..., Project], tmp_path: Path) -> None:
+def test_a_pack_verifies_and_its_numbers_equal_those_of_prove(opened: Callable[..., Project], tmp_path: Path) -> None:
     project = learned(opened)
     folder = tmp_path / "packs" / "one"
     found = compare(project, "route", pack=folder, command="headway compare route")
@@ -125,7 +125,7 @@ def test_a_pack_holds_and_its_numbers_are_those_of_prove(opened: Callable[..., P
     ]
 
 
-def test_one_changed_byte_anywhere_is_found(opened: Callable[..., Project], tmp_path: Path) -> None:
+def test_one_changed_byte_anywhere_is_detected(opened: Callable[..., Project], tmp_path: Path) -> None:
     folder = tmp_path / "pack"
     packed(opened, folder)
     rng = Random(5)
@@ -142,9 +142,7 @@ def test_one_changed_byte_anywhere_is_found(opened: Callable[..., Project], tmp_
     verify(folder)
 
 
-def test_numbers_that_do_not_follow_from_the_rows_are_found_though_every_hash_is_right(
-    opened: Callable[..., Project], tmp_path: Path
-) -> None:
+def test_wrong_numbers_are_detected_even_if_every_hash_is_right(opened: Callable[..., Project], tmp_path: Path) -> None:
     import hashlib
 
     folder = tmp_path / "pack"
@@ -159,7 +157,7 @@ def test_numbers_that_do_not_follow_from_the_rows_are_found_though_every_hash_is
         verify(folder)
 
 
-def test_a_missing_an_added_and_an_unsafe_file_are_found(opened: Callable[..., Project], tmp_path: Path) -> None:
+def test_missing_added_and_unsafe_files_are_detected(opened: Callable[..., Project], tmp_path: Path) -> None:
     folder = tmp_path / "pack"
     packed(opened, folder)
     (folder / "more.txt").write_text("x")
@@ -179,7 +177,7 @@ def test_a_missing_an_added_and_an_unsafe_file_are_found(opened: Callable[..., P
         verify(tmp_path / "nothing")
 
 
-def test_a_pack_is_never_written_over(opened: Callable[..., Project], tmp_path: Path) -> None:
+def test_a_pack_is_never_overwritten(opened: Callable[..., Project], tmp_path: Path) -> None:
     folder = tmp_path / "pack"
     packed(opened, folder)
     with pytest.raises(InvalidInput) as error:
@@ -212,9 +210,7 @@ def test_both_policies_are_asked_the_same_prompts(
     assert verify(folder).results["live"] == json.loads(json.dumps(found.live))
 
 
-def test_a_live_run_that_was_cut_off_goes_on(
-    opened: Callable[..., Project], upstream: Upstream, tmp_path: Path
-) -> None:
+def test_an_interrupted_live_run_resumes(opened: Callable[..., Project], upstream: Upstream, tmp_path: Path) -> None:
     project = learned(opened, with_upstreams(upstream))
     folder, asking = tmp_path / "pack", Asking(tasks=prompts(tmp_path), seed=3)
 
@@ -239,7 +235,7 @@ def test_a_live_run_that_was_cut_off_goes_on(
     assert not (folder / "live.part").exists()
 
 
-def test_an_action_that_is_no_upstream_is_said_before_anybody_is_asked(
+def test_an_action_that_is_not_an_upstream_is_refused_before_any_request(
     opened: Callable[..., Project], tmp_path: Path
 ) -> None:
     project = learned(opened)
@@ -261,7 +257,7 @@ def test_an_action_that_is_no_upstream_is_said_before_anybody_is_asked(
         ("", "no prompt"),
     ],
 )
-def test_a_bad_line_of_prompts_is_named(tmp_path: Path, line: str, said: str) -> None:
+def test_the_error_names_a_bad_line_of_prompts(tmp_path: Path, line: str, said: str) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_text('\n{"text": "fine"}\n' * bool(line) + line)
     with pytest.raises(InvalidInput, match=said) as error:

@@ -81,7 +81,7 @@ def test_a_step_has_the_gradient_of_the_published_loss(gamma: float) -> None:
         assert np.abs(slope - before[name].grad.numpy()).max() < 1e-5
 
 
-def test_the_frozen_copy_gives_the_same_steps_whether_it_is_asked_at_once_or_batch_by_batch() -> None:
+def test_the_frozen_copy_gives_the_same_steps_all_at_once_or_by_batch() -> None:
     log = transitions(64, 3, 2, gamma=0.9)
     shape = Shape(inputs=5, hidden=(16,), towers=(("q0", 3), ("q1", 3)), activation="relu")
     found = []
@@ -131,7 +131,7 @@ def lopsided(count: int, seed: int) -> list[Settled]:
     return rows
 
 
-def test_what_was_never_tried_is_not_preferred() -> None:
+def test_untried_actions_are_not_preferred() -> None:
     learned = CQLLearner().learn(Log(lopsided(800, 0)), {"alpha": 1.0, "steps": 800}, seed=1)
     policy = policy_of(learned)
     for side, best in ((1.0, "a"), (0.0, "b")):
@@ -188,7 +188,7 @@ def test_values_of_a_corridor_are_the_discounted_ones() -> None:
     assert learned.metrics["left_out"] == 0.0
 
 
-def test_an_episode_that_was_cut_off_does_not_count_as_ended() -> None:
+def test_a_truncated_episode_does_not_count_as_terminated() -> None:
     log = Corridor(40, 1, cut=40)
     learner = CQLLearner()
     features = learner.learn(Corridor(40, 1), {"gamma": 0.8, "steps": 1}, seed=0).extra["features"]
@@ -204,7 +204,7 @@ def test_an_episode_that_was_cut_off_does_not_count_as_ended() -> None:
     assert (alone.next == -1).all()
 
 
-def test_an_arm_can_be_added_to_what_is_known_without_starting_over() -> None:
+def test_an_arm_can_be_added_to_a_learned_policy() -> None:
     first = CQLLearner().learn(Log(lopsided(600, 3)), {"alpha": 0.1, "steps": 600}, seed=1)
     old = policy_of(first)
     rng = np.random.default_rng(4)
@@ -241,7 +241,7 @@ def hazy(count: int, seed: int) -> list[Settled]:
     return rows
 
 
-def test_confidence_is_low_where_it_cannot_be_told_and_the_floor_fires_both_ways() -> None:
+def test_confidence_is_low_for_ambiguous_situations_and_the_floor_works_both_ways() -> None:
     policy = policy_of(CQLLearner().learn(Log(hazy(3000, 5)), {"alpha": 0.0, "steps": 800}, seed=3))
     zs = np.linspace(-1, 1, 201)
     situations = [Situation(task="t", state={"z": float(z)}) for z in zs]
@@ -257,19 +257,19 @@ def test_confidence_is_low_where_it_cannot_be_told_and_the_floor_fires_both_ways
     assert right[sure >= 0.8].mean() >= sure[sure >= 0.8].mean() - 0.1
 
 
-def test_pessimism_takes_off_what_members_disagree_about() -> None:
+def test_pessimism_subtracts_the_disagreement_of_members() -> None:
     log = Log(lopsided(500, 6))
     knobs = {"members": 4, "steps": 300, "alpha": 0.0}
     plain = policy_of(CQLLearner().learn(log, knobs, seed=2))
     wary = policy_of(CQLLearner().learn(log, {**knobs, "pessimism": 2.0}, seed=2))
-    x = plain.features.vectors([each.decision.situation for each in log.rows[:50]])
+    x = plain.features.vectors([row.decision.situation for row in log.rows[:50]])
     assert (wary.values(x) <= plain.values(x)).all()
     taken = plain.values(x) - wary.values(x)
     side = x[:, 1 + sorted(["noise", "side"]).index("side")] > 0
     assert taken[side, 1].mean() > taken[side, 0].mean()  # "b" was never tried there
 
 
-def test_costs_are_weighed_when_it_acts() -> None:
+def test_costs_are_subtracted_when_it_acts() -> None:
     knobs = {"alpha": 0.1, "steps": 500, "costs": {"a": 0.0, "b": 1.0}, "cost_weight": 2.0}
     policy = policy_of(CQLLearner().learn(Log(lopsided(500, 7)), knobs, seed=1))
     opinion = opinion_on(policy, Situation(task="t", state={"side": 0.0, "noise": 0.0}), AB)
@@ -281,7 +281,7 @@ def test_costs_are_weighed_when_it_acts() -> None:
               {"explore": "boldly"}],
     ids=str,
 )  # fmt: skip
-def test_knobs_that_mean_nothing_are_refused(knobs: dict[str, Any]) -> None:
+def test_invalid_knobs_are_refused(knobs: dict[str, Any]) -> None:
     with pytest.raises(InvalidSettings):
         CQLLearner().learn(Log(lopsided(50, 0)), knobs, seed=0)
 

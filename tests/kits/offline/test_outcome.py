@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from headway.kits.offline.outcome.learner import OutcomeLearner
-from headway.kits.offline.outcome.logistic import Arm, fit, loss_of, minimise
-from headway.kits.offline.outcome.policy import Outcome
+from headway.kits.offline.outcome.logistic import ArmRows, fit, loss_of, minimise
+from headway.kits.offline.outcome.policy import OutcomePolicy
 from headway.nouns.errors import Damaged, InvalidInput, InvalidSettings
 from headway.nouns.protocols import Floats, Learned
 from headway.nouns.records import Candidate, Settled, Situation
@@ -17,9 +17,9 @@ from tests.learn.logs import Log, row
 CANDIDATES = (Candidate("cheap"), Candidate("good"))
 
 
-def policy_of(learned: Learned) -> Outcome:
+def policy_of(learned: Learned) -> OutcomePolicy:
     found = build(learned.family, learned.knobs, learned.tensors, learned.extra)
-    assert isinstance(found, Outcome)
+    assert isinstance(found, OutcomePolicy)
     return found
 
 
@@ -34,14 +34,14 @@ def test_the_minimum_of_a_quadratic_is_found() -> None:
     assert np.abs(minimise(value, np.zeros(12), close=1e-14) - np.linalg.solve(curve, aim)).max() < 1e-4
 
 
-def arms(rows: int, seed: int) -> tuple[list[Arm], Floats]:
+def arms(rows: int, seed: int) -> tuple[list[ArmRows], Floats]:
     rng = np.random.default_rng(seed)
     truth = np.array([[0.2, 1.0, -0.5], [-0.3, 0.9, 0.4]])
     found = []
     for weights in truth:
         x = np.concatenate([np.ones((rows, 1)), rng.normal(size=(rows, 2))], axis=1).astype(np.float32)
         y = (rng.random(rows) < 1.0 / (1.0 + np.exp(-x @ weights))).astype(np.float32)
-        found.append(Arm(x, y, np.ones(rows, np.float32)))
+        found.append(ArmRows(x, y, np.ones(rows, np.float32)))
     return found, truth
 
 
@@ -57,7 +57,7 @@ def test_weights_of_a_logistic_world_are_found_and_are_the_minimum() -> None:
 
 def test_arms_that_are_alike_share_what_they_know() -> None:
     rows, _ = arms(1000, 2)
-    few = [rows[0], Arm(rows[1].x[:5], rows[1].y[:5], rows[1].weight[:5])]
+    few = [rows[0], ArmRows(rows[1].x[:5], rows[1].y[:5], rows[1].weight[:5])]
     apart, alike = (fit(few, 3, ridge=3.0, share=share) for share in (0.05, 20.0))
     assert abs(alike[1, 1] - alike[0, 1]) < abs(apart[1, 1] - apart[0, 1])
 

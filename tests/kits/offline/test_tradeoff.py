@@ -41,7 +41,7 @@ def test_the_ends_are_quality_alone_and_the_cheapest() -> None:
     assert first.quality.value == pytest.approx(truth.max(axis=1).mean(), abs=0.03)
     assert last.shares == {"small": 1.0}
     assert last.cost.value == pytest.approx(0.01, rel=0.05)
-    costs = [each.cost.value for each in found.points]
+    costs = [point.cost.value for point in found.points]
     assert all(later <= earlier + 0.002 for earlier, later in pairwise(costs))
 
 
@@ -53,7 +53,7 @@ def test_the_constants_are_the_truth_within_their_intervals() -> None:
             assert each.low - 0.02 < truth[:, column].mean() < each.high + 0.02
 
 
-def test_a_constraint_is_kept_in_truth_and_saves_money() -> None:
+def test_a_constraint_is_really_met_and_saves_money() -> None:
     for seed in range(5):
         found, _ = found_in(12_000, seed, at_least=0.95, of="large")
         assert found.chosen is not None
@@ -67,7 +67,7 @@ def test_a_constraint_is_kept_in_truth_and_saves_money() -> None:
         assert true >= 0.95 * 0.95 - 0.01
 
 
-def test_a_constraint_that_nobody_keeps_chooses_nothing() -> None:
+def test_a_constraint_that_no_policy_meets_chooses_nothing() -> None:
     rows, _ = world(400, 1)
     rows["quality"] = (rows["action"] == 1).astype(float)  # only large ever solves anything
     found = tradeoff(**rows, arms=ARMS, at_least=1.0, of="large")  # type: ignore[arg-type]

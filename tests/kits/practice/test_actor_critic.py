@@ -64,7 +64,7 @@ def right(policy: ActorCritic) -> float:
     return float((action[:, 0] == state[:, :3].argmax(axis=1)).mean())
 
 
-def test_experiences_from_elsewhere_teach_the_policy() -> None:
+def test_the_policy_learns_from_given_experiences() -> None:
     policy, before = start(), 0.0
     before = right(policy)
     for turn in range(12):
@@ -87,7 +87,7 @@ def test_the_policy_that_was_given_is_never_changed() -> None:
 
 @pytest.mark.parametrize("field", ["state", "next_state", "reward", "log_prob", "value"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_is_no_number_is_refused_and_the_policy_is_unharmed(field: str, value: float) -> None:
+def test_numbers_that_are_not_finite_are_refused_and_the_policy_is_unchanged(field: str, value: float) -> None:
     policy = start()
     kept = {name: np.array(each) for name, each in policy.tensors.items()}
     given = played(policy, 130, 1)
@@ -121,7 +121,7 @@ def test_rows_of_an_older_policy_keep_their_own_probability() -> None:
     assert metrics["approx_kl"] > 0.0
 
 
-def test_an_episode_that_goes_on_is_credited_with_what_follows() -> None:
+def test_an_open_episode_is_credited_with_its_future() -> None:
     """Three rows of one episode: the first action is good only through the reward at the end."""
     policy = start()
     path = states(4, 5)
@@ -142,7 +142,7 @@ def test_an_episode_that_goes_on_is_credited_with_what_follows() -> None:
     assert not np.array_equal(one.tensors["policy.w0"], other.tensors["policy.w0"])
 
 
-def test_updates_go_on_with_the_optimiser_of_the_bundle() -> None:
+def test_updates_resume_the_optimiser_of_the_bundle() -> None:
     policy, _ = update(start(), played(start(), 200, 1), SETTINGS)
     assert policy.knobs["adam_steps"] == 4 * 4
     extra = {
@@ -162,7 +162,7 @@ def test_updates_go_on_with_the_optimiser_of_the_bundle() -> None:
 
 
 @pytest.mark.parametrize("world", ["CartPole-v1", "Pendulum-v1"])
-def test_a_practised_policy_acts_out_of_its_bundle_as_it_practised(world: str) -> None:
+def test_a_practised_policy_acts_the_same_from_its_bundle(world: str) -> None:
     pytest.importorskip("gymnasium", reason="gymnasium is in the extra 'worlds'")
     from tests.kits.practice.copies import practice
 
@@ -233,7 +233,7 @@ def test_a_log_that_prefers_the_wrong_arm_still_teaches_the_right_one() -> None:
     assert found.baselines["behaviour"] < 0.25
 
 
-def test_a_row_of_unknown_propensity_teaches_the_model_and_corrects_nothing() -> None:
+def test_a_row_of_unknown_propensity_trains_the_model_but_adds_no_correction() -> None:
     rows = identity("numbers", 60)
     rows = [
         replace(each, decision=replace(each.decision, propensity=0.0)) if place % 2 else each
@@ -260,7 +260,7 @@ def test_rows_count_by_their_weight() -> None:
     assert found.metrics["tune_value"] > 0.9
 
 
-def test_costs_are_taken_off_the_reward() -> None:
+def test_costs_are_subtracted_from_the_reward() -> None:
     rows = identity("numbers", 900)
     dear = {"hidden": (32,), "rate": 3e-3, "explore": "greedy", "cost_weight": 1.0, "costs": {"red": 5.0}}
     found = ActorCriticLearner().learn(Log(rows), dear, seed=1)
@@ -270,7 +270,7 @@ def test_costs_are_taken_off_the_reward() -> None:
 
 
 @pytest.mark.parametrize("knobs", [{"epoch": 3}, {"explore": "wildly"}, {"rate": -1.0}, {"costs": {"red": "much"}}])
-def test_knobs_that_cannot_be_are_refused(knobs: dict[str, Any]) -> None:
+def test_impossible_knobs_of_the_learner_are_refused(knobs: dict[str, Any]) -> None:
     with pytest.raises(InvalidSettings):
         ActorCriticLearner().learn(Log(identity("numbers", 20)), knobs, seed=1)
 

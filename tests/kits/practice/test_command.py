@@ -22,7 +22,7 @@ def asked(folder: Path, *words: str, code: int = 0) -> Any:
     return done.json
 
 
-def test_practice_gives_a_bundle_a_curve_and_a_picture_and_can_go_on(tmp_path: Path) -> None:
+def test_practice_gives_a_bundle_a_curve_and_a_plot_and_can_resume(tmp_path: Path) -> None:
     found = asked(tmp_path, "--world", "cartpole", "--steps", "4096", "--seed", "3", "--target", "nan")
     assert found["world"] == "CartPole-v1"
     assert found["steps"] >= 4096
@@ -100,7 +100,7 @@ for name in SPACES:
 """
 
 
-def test_a_world_of_ones_own_lies_in_the_projects_folder_and_any_other_space_is_refused(
+def test_a_custom_world_is_imported_from_the_project_folder_and_other_spaces_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import gymnasium
@@ -141,14 +141,14 @@ def test_a_world_of_ones_own_lies_in_the_projects_folder_and_any_other_space_is_
         (("--world", "cartpole", "--device", "mps"), "bad_device", "cpu"),
     ],
 )
-def test_what_cannot_be_practised_is_refused(tmp_path: Path, words: tuple[str, ...], code: str, hint: str) -> None:
+def test_invalid_practice_is_refused(tmp_path: Path, words: tuple[str, ...], code: str, hint: str) -> None:
     found = asked(tmp_path, *words, code=1)
     assert found["error"]["code"] == code
     assert hint in found["error"]["hint"]
 
 
 @pytest.mark.parametrize("words", [(), ("route", "--steps", "5"), ("route", "--device", "cuda")])
-def test_neither_task_nor_world_is_not_understood(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_task_or_a_world_is_required(tmp_path: Path, words: tuple[str, ...]) -> None:
     found = asked(tmp_path, *words, code=2)
     assert found["error"]["code"] == "usage"
     assert "--world" in found["error"]["message"]

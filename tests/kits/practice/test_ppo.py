@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headway.kits.practice.engine import NumpyEngine, shape_of
 from headway.kits.practice.fit import Practice, Rows, settings_of, update
 from headway.kits.practice.heads import Actions
-from headway.kits.practice.objective import Batch, Objective, divergence, step, surrogate, value_loss
+from headway.kits.practice.objective import Minibatch, Objective, divergence, step, surrogate, value_loss
 from headway.nouns.errors import InvalidInput, InvalidSettings
 from tests.learn.test_mlp import HEADS, batch_for
 
@@ -62,7 +62,7 @@ def _named(engine: NumpyEngine) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("shape", [(12,), (6, 4), (3, 5, 2)])
-def test_losses_do_not_care_for_the_shape(shape: tuple[int, ...]) -> None:
+def test_losses_do_not_depend_on_the_shape(shape: tuple[int, ...]) -> None:
     from headway.kits.practice import ppo
 
     rng = np.random.default_rng(1)
@@ -98,7 +98,7 @@ def test_the_dual_clip_bounds_what_a_stale_row_can_do() -> None:
 
 def rows_for(actions: Actions, count: int, seed: int = 0, *, masked: bool = False) -> Rows:
     batch = batch_for(actions, count, seed, masked=masked)
-    single = Batch(*(None if each is None else each.astype(np.float32) for each in batch))
+    single = Minibatch(*(None if each is None else each.astype(np.float32) for each in batch))
     action = batch.action if actions.kind == "categorical" else single.action
     return Rows(single.x, action, single.advantage, single.returns, single.values, allowed=batch.allowed)
 
@@ -125,7 +125,7 @@ def test_the_first_ratio_of_every_row_is_exactly_one(kind: str, norm: bool, head
     seen: list[Any] = []
     original = engine.step
 
-    def spied(batch: Batch, objective: Objective) -> Any:
+    def spied(batch: Minibatch, objective: Objective) -> Any:
         stats, ratio = original(batch, objective)
         seen.append(np.array(ratio))
         return stats, ratio
@@ -159,7 +159,7 @@ def test_one_row_alone_moves_the_policy_towards_a_good_action() -> None:
     assert engine.log_probabilities(rows.x, rows.action, None)[0] > before
 
 
-def test_an_update_stops_when_the_policy_has_moved_far_enough() -> None:
+def test_an_update_stops_when_the_policy_has_changed_enough() -> None:
     rows = rows_for(HEADS["one head"], 128)
     engine = engine_for("numpy", HEADS["one head"], norm=False, rate=0.05)
     found = update(engine, rows, Practice(epochs=20, minibatch=64, target_kl=0.01), np.random.default_rng(1))
@@ -167,10 +167,10 @@ def test_an_update_stops_when_the_policy_has_moved_far_enough() -> None:
     assert found.stats.kl > 0.015
 
 
-def test_nothing_is_not_learned_from() -> None:
+def test_an_empty_batch_is_refused() -> None:
     engine = engine_for("numpy", HEADS["one head"], norm=False, rate=0.05)
     rows = rows_for(HEADS["one head"], 4)
-    none = Rows(*(None if each is None else each[:0] for each in rows))
+    none = Rows(*(None if row is None else row[:0] for row in rows))
     with pytest.raises(InvalidInput, match="no row"):
         update(engine, none, Practice(), np.random.default_rng(1))
 

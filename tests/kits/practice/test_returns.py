@@ -62,7 +62,7 @@ def test_time_comes_first_and_other_axes_are_anything(shape: tuple[int, ...]) ->
     assert np.allclose(found.reshape(6, -1), flat)
 
 
-def test_a_truncated_episode_is_credited_with_what_it_would_have_gone_on_to() -> None:
+def test_a_truncated_episode_is_credited_with_its_future() -> None:
     one, value, after = np.ones((1, 1)), np.zeros((1, 1)), np.full((1, 1), 10.0)
     no, yes = np.zeros((1, 1), dtype=bool), np.ones((1, 1), dtype=bool)
     ended, _ = gae(one, value, after, yes, no, gamma=0.5, lam=0.9)

@@ -88,7 +88,7 @@ MAKERS: dict[str, Callable[..., Any]] = {"ours": together, "next step": next_ste
 
 @pytest.mark.parametrize("maker", list(MAKERS))
 @pytest.mark.parametrize(("ends", "length", "truncates"), [(5, 5, False), (99, 7, True)])
-def test_an_episode_ends_with_its_final_observation_and_the_next_begins_anew(
+def test_an_episode_ends_with_its_final_observation_and_the_next_one_starts_fresh(
     maker: str, ends: int, length: int, truncates: bool
 ) -> None:
     envs = MAKERS[maker](3, ends=ends)
@@ -117,13 +117,13 @@ def test_an_episode_ends_with_its_final_observation_and_the_next_begins_anew(
 
 
 @pytest.mark.parametrize("maker", list(MAKERS))
-def test_a_rollout_goes_on_where_the_last_one_stopped(maker: str) -> None:
+def test_a_rollout_continues_where_the_last_one_stopped(maker: str) -> None:
     envs = MAKERS[maker](2)
     stage = Stage(envs, seed=1, normalise_observations=False)
     engine = engine_for(stage)
     parts = [stage.collect(engine, horizon=3, gamma=0.9) for _ in range(6)]
     envs.close()
-    seen = np.concatenate([each.x[each.mask[:, 0], 0, 0] for each in parts])
+    seen = np.concatenate([part.x[part.mask[:, 0], 0, 0] for part in parts])
     assert np.array_equal(seen, [t % 5 for t in range(len(seen))])
 
 
@@ -135,7 +135,7 @@ def test_evaluation_counts_whole_episodes_of_every_copy(maker: str) -> None:
     envs.close()
 
 
-def test_a_copy_that_has_done_its_episodes_is_stepped_no_more() -> None:
+def test_a_copy_with_enough_episodes_is_not_stepped_again() -> None:
     copies = [gymnasium.make(COUNT, ends=ends) for ends in (5, 7)]
     envs = Together(copies)
     stage = Stage(envs, seed=1)
@@ -157,7 +157,7 @@ def test_a_copy_that_has_done_its_episodes_is_stepped_no_more() -> None:
     ],
     ids=["discrete", "multidiscrete", "box", "shaped box"],
 )
-def test_every_action_space_is_acted_in(space: Any, expected: Actions) -> None:
+def test_every_supported_action_space_works(space: Any, expected: Actions) -> None:
     assert actions_of(space) == expected
     settings = Practice(steps=64, envs=2, horizon=16, epochs=2, minibatch=8, evaluate_every=32, episodes=2)
     fitted = practise(lambda count: together(count, actions=space), settings, seed=1)
@@ -176,7 +176,7 @@ def test_every_action_space_is_acted_in(space: Any, expected: Actions) -> None:
     ],
     ids=lambda each: type(each).__name__,
 )
-def test_a_space_that_cannot_be_acted_in_is_refused(space: Any) -> None:
+def test_an_unsupported_space_is_refused(space: Any) -> None:
     with pytest.raises(InvalidInput) as error:
         actions_of(space)
     assert error.value.code == "bad_space"
@@ -187,7 +187,7 @@ def test_observations_may_be_boxes_or_whole_numbers() -> None:
     assert inputs_of(spaces.Box(-1, 1, (3, 4), np.float32)) == 12
     assert inputs_of(spaces.Discrete(6)) == 6
     for space in (spaces.Dict({"a": spaces.Discrete(2)}), spaces.MultiDiscrete([2, 2])):
-        with pytest.raises(InvalidInput, match="cannot see"):
+        with pytest.raises(InvalidInput, match="cannot observe"):
             inputs_of(space)
     settings = Practice(steps=64, envs=4, horizon=8, epochs=1, episodes=2, evaluate_every=0)
     fitted = practise(lambda count: environment("FrozenLake-v1", count=count), settings, seed=1)
@@ -195,7 +195,7 @@ def test_observations_may_be_boxes_or_whole_numbers() -> None:
 
 
 @pytest.mark.parametrize("broken", ["reward", "observation"])
-def test_a_world_that_gives_no_number_is_refused_and_the_policy_is_unharmed(broken: str) -> None:
+def test_a_world_that_returns_nan_is_refused_and_the_policy_is_unchanged(broken: str) -> None:
     envs = together(2, broken=broken)
     stage = Stage(envs, seed=1)
     engine = engine_for(stage)
@@ -210,7 +210,7 @@ def test_a_world_that_gives_no_number_is_refused_and_the_policy_is_unharmed(brok
     envs.close()
 
 
-def test_our_copies_are_those_of_gymnasium() -> None:
+def test_our_copies_behave_like_those_of_gymnasium() -> None:
     """The bare environments stepped by us give what wrapped ones give, time limit included."""
     ours, theirs = (
         environment("Acrobot-v1", count=3),
@@ -247,7 +247,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert not np.array_equal(one.engine.tensors()["policy.w0"], other.engine.tensors()["policy.w0"])
 
 
-def test_a_snapshot_goes_on_where_it_was_taken() -> None:
+def test_a_snapshot_resumes_where_it_was_taken() -> None:
     make = lambda count: practice("cartpole", count=count)  # noqa: E731
     first = practise(make, QUICK, seed=3)
     arrays, told = snapshot(first)
@@ -286,7 +286,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("luck", "steps"), [(2_000_000, 4096), (np.inf, 2048)], ids=["a lucky look", "a true one"])
-def test_practice_ends_when_new_episodes_bear_out_a_look_that_reached_the_target(luck: float, steps: int) -> None:
+def test_practice_stops_once_fresh_episodes_confirm_the_target(luck: float, steps: int) -> None:
     fitted = practise(
         lambda count: environment("headway-test/Lucky-v0", count=count, luck=luck),
         Practice(steps=4096, target=0.5, epochs=1),

@@ -8,7 +8,7 @@ import pytest
 from headway.kits.practice import threads
 
 
-def test_one_thread_inside_and_as_many_as_before_outside() -> None:
+def test_blas_has_one_thread_inside_and_its_former_number_outside() -> None:
     found = threads._openblas()
     if found is None:
         pytest.skip("numpy was not built with OpenBLAS here")
@@ -27,7 +27,7 @@ def test_one_thread_inside_and_as_many_as_before_outside() -> None:
         put(before)
 
 
-def test_another_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_library_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_openblas", lambda: None)
     with threads.one_thread():
         pass

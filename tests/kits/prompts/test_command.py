@@ -19,7 +19,7 @@ def test_a_named_mutation_needs_no_project_and_logs_nothing(empty: Path) -> None
     assert not (empty / ".headway").exists()
 
 
-def test_without_a_kind_the_task_decides_among_what_would_change_something(empty: Path) -> None:
+def test_without_a_kind_the_task_decides_among_applicable_mutations(empty: Path) -> None:
     seen = set()
     for _ in range(12):
         done = headway("-C", empty, "mutate", "Write a slogan.", "--json")
@@ -38,7 +38,7 @@ def test_an_unknown_kind_is_a_usage_error(empty: Path) -> None:
     assert all(kind in done.err for kind in MUTATIONS)
 
 
-def test_the_demo_of_mutations_compares_with_the_optimum_draws_and_leaves_a_candidate(empty: Path) -> None:
+def test_the_mutation_demo_compares_with_the_optimum_plots_and_publishes_a_candidate(empty: Path) -> None:
     done = headway("demo", "mutate", "--out", empty, "--steps", "4096", "--json")
     found = done.json
     run = found["runs"][0]
@@ -65,7 +65,7 @@ def test_the_same_seed_learns_the_same_policy() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_five_seeds_end_within_five_percent_of_the_optimum_on_prompts_never_seen() -> None:
+def test_five_seeds_end_within_five_percent_of_the_optimum_on_held_out_prompts() -> None:
     for seed in range(5):
         run = learn_mutations(seed=seed)
         assert run.share > 0.95, (seed, run.share)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.kits.prompts.experiences import Experiences, Step
+from headway.kits.prompts.experiences import ExperienceStore, Step
 from headway.nouns.errors import InvalidInput
 from headway.observe.database import Database, open_database
 
@@ -26,8 +26,8 @@ def step(number: int, width: int = 3, *, done: bool = False) -> Step:
     )
 
 
-def test_steps_come_back_in_their_order_newest_kept(database: Database) -> None:
-    kept = Experiences(database, "mutate-embedded")
+def test_the_newest_steps_come_back_in_order(database: Database) -> None:
+    kept = ExperienceStore(database, "mutate-embedded")
     counts = [kept.add(step(number, done=number % 2 == 1), now=100.0 + number, key="agent") for number in range(6)]
     assert counts == [1, 2, 3, 4, 5, 6]
     found = kept.rows(after=0, most=4)
@@ -36,23 +36,23 @@ def test_steps_come_back_in_their_order_newest_kept(database: Database) -> None:
     assert [each.done for each in found] == [False, True, False, True]
     middle = found[1].seq
     assert kept.count(after=middle) == 2
-    assert [each.seq for each in kept.rows(after=middle, most=10)] == [each.seq for each in found[2:]]
+    assert [row.seq for row in kept.rows(after=middle, most=10)] == [each.seq for each in found[2:]]
     totals = kept.totals()
     assert (totals.steps, totals.episodes, totals.mean_reward, totals.most_reward) == (6, 3, 0.625, 1.25)
 
 
-def test_vectors_go_and_what_was_earned_stays(database: Database) -> None:
-    kept = Experiences(database, "mutate-embedded")
+def test_vectors_are_deleted_and_rewards_stay(database: Database) -> None:
+    kept = ExperienceStore(database, "mutate-embedded")
     for number in range(4):
         kept.add(step(number), now=100.0)
     last = kept.last()
     kept.forget(upto=last - 1)
-    assert [each.seq for each in kept.rows(after=0, most=10)] == [last]
+    assert [row.seq for row in kept.rows(after=0, most=10)] == [last]
     assert kept.totals().steps == 4
 
 
-def test_another_width_is_refused_and_a_policys_counts_before_the_steps(database: Database) -> None:
-    kept = Experiences(database, "mutate-embedded")
+def test_another_width_is_refused_and_the_policys_width_takes_precedence(database: Database) -> None:
+    kept = ExperienceStore(database, "mutate-embedded")
     kept.add(step(1), now=100.0)
     for wrong in (lambda: kept.add(step(2, 4), now=100.0), lambda: kept.add(step(2, 3), now=100.0, width=8)):
         with pytest.raises(InvalidInput) as caught:
@@ -60,4 +60,4 @@ def test_another_width_is_refused_and_a_policys_counts_before_the_steps(database
         assert caught.value.code == "bad_shape"
     assert kept.count() == 1
     assert kept.add(step(2, 4), now=100.0, after=kept.last()) == 1, "nothing is left of the old width"
-    assert Experiences(database, "another").totals().steps == 0
+    assert ExperienceStore(database, "another").totals().steps == 0

@@ -95,7 +95,7 @@ STEP: dict[str, Any] = {
 }
 
 
-def test_before_anything_was_learned_every_mutation_is_as_likely(server: Running) -> None:
+def test_before_the_first_update_all_mutations_are_equally_likely(server: Running) -> None:
     assert server.client.get("/health").json()["status"] == "ok"
     found = server.client.post("/get_distribution", json={"embedding": [0.0] * WIDTH}).json()
     assert found == {"probabilities": [0.2] * 5, "mutation_types": list(MUTATIONS)}
@@ -127,9 +127,7 @@ def test_before_anything_was_learned_every_mutation_is_as_likely(server: Running
         ('"reward": 0.25', 200),
     ],
 )
-def test_what_cannot_be_is_refused_in_our_shape_and_nothing_is_stored(
-    server: Running, change: str, status: int
-) -> None:
+def test_invalid_requests_get_our_error_shape_and_store_nothing(server: Running, change: str, status: int) -> None:
     server.client.post("/store_experience", json=STEP).raise_for_status()
     before = stored(server)
     name = change.partition(":")[0]
@@ -141,7 +139,7 @@ def test_what_cannot_be_is_refused_in_our_shape_and_nothing_is_stored(
     assert stored(server) == before + (status == 200)
 
 
-def test_an_update_without_a_worker_says_which_command_brings_one(served: Callable[..., Running]) -> None:
+def test_an_update_without_a_worker_names_the_command_that_starts_one(served: Callable[..., Running]) -> None:
     server = served()
     with server.open() as project:
         for _ in range(LEAST):
@@ -151,7 +149,7 @@ def test_an_update_without_a_worker_says_which_command_brings_one(served: Callab
     assert "headway watch" in answer.json()["error"]["hint"]
 
 
-def test_it_learns_over_http_is_read_meanwhile_and_tells_the_truth_about_it(served: Callable[..., Running]) -> None:
+def test_it_learns_over_http_while_it_is_read_and_reports_correct_statistics(served: Callable[..., Running]) -> None:
     server = served()
     rng = np.random.default_rng(7)
     with worker(server):
@@ -212,9 +210,9 @@ def test_it_learns_over_http_is_read_meanwhile_and_tells_the_truth_about_it(serv
         wrong = server.client.post("/select_action", json={"embedding": [0.25] * 3})
         assert (wrong.status_code, wrong.json()["error"]["code"]) == (422, "bad_shape")
     with server.open() as project:
-        kinds = [each.kind for each in project.ledger.entries("mutate-embedded")]
+        kinds = [entry.kind for entry in project.ledger.entries("mutate-embedded")]
         assert kinds == ["snapshot", "candidate", *["snapshot"] * 4, "promote"]
-        acting = [each for each in project.ledger.entries("mutate-embedded") if each.kind != "candidate"]
+        acting = [entry for entry in project.ledger.entries("mutate-embedded") if entry.kind != "candidate"]
         assert all(each.detail["gate"] == "off" for each in acting)
 
 

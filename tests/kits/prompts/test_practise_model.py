@@ -60,9 +60,7 @@ def learned(folder: Path, *words: str, code: int = 0) -> Any:
     return done.json
 
 
-def test_the_policy_beats_every_choice_that_does_not_look_on_prompts_it_has_not_practised_on(
-    folder: Path, server: ModelServer
-) -> None:
+def test_the_policy_beats_every_fixed_choice_on_held_out_prompts(folder: Path, server: ModelServer) -> None:
     prompts_file(folder / "mine.jsonl", 40)
     found = learned(
         folder, "--model", "small", "--prompts", str(folder / "mine.jsonl"), "--seed", "3", "--steps", "6144"
@@ -95,18 +93,18 @@ def test_the_policy_beats_every_choice_that_does_not_look_on_prompts_it_has_not_
         assert MUTATIONS[int(np.argmax(shares))] == best
 
 
-def test_it_says_all_that_in_words_and_the_same_again_asks_nothing(folder: Path, server: ModelServer) -> None:
+def test_the_text_report_is_complete_and_a_second_run_sends_no_request(folder: Path, server: ModelServer) -> None:
     server.usage = None
     words = ("-C", folder, "learn", "--world", "prompts", "--model", "small", "--steps", "1024")
     words = (*words, "--prompts", folder / "mine.jsonl")
     first, second = run(*words), run(*words)
     count = len(texts(folder))
-    assert f"small was asked {count} times, 0 answers were remembered." in first.out
-    assert f"small was asked 0 times, {count} answers were remembered." in second.out
+    assert f"small was asked {count} times, 0 answers were cached." in first.out
+    assert f"small was asked 0 times, {count} answers were cached." in second.out
     assert len(server.asked) == count
     for each in (
         "uniform choice",
-        "best on the practised ones",
+        "best in practice",
         "the prompt as it is",
         "95% interval",
         "too few prompts",
@@ -117,7 +115,7 @@ def test_it_says_all_that_in_words_and_the_same_again_asks_nothing(folder: Path,
     assert figures[0] == figures[1], "the same policy, the same figures"
 
 
-def test_an_interrupted_run_goes_on_where_it_was(folder: Path, server: ModelServer) -> None:
+def test_an_interrupted_run_resumes(folder: Path, server: ModelServer) -> None:
     server.behave = lambda number, _: (401, {}, b"{}") if number > 20 else None
     with pytest.raises(HeadwayError, match="refused"):
         practise(folder)
@@ -139,7 +137,7 @@ def test_an_interrupted_run_goes_on_where_it_was(folder: Path, server: ModelServ
     assert done.kept_apart.recalled == answered + 30
 
 
-def test_a_torn_line_is_asked_again_and_foreign_lines_are_passed_over(folder: Path, server: ModelServer) -> None:
+def test_a_truncated_line_is_asked_again_and_foreign_lines_are_skipped(folder: Path, server: ModelServer) -> None:
     first = practise(folder)
     (path,) = (folder / ".headway" / "work" / "answers").iterdir()
     body = path.read_bytes()
@@ -154,7 +152,7 @@ def test_a_torn_line_is_asked_again_and_foreign_lines_are_passed_over(folder: Pa
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_another_check_is_applied_to_the_remembered_answers(folder: Path, server: ModelServer) -> None:
+def test_another_check_is_applied_to_the_cached_answers(folder: Path, server: ModelServer) -> None:
     practise(folder)
     del server.asked[:]
     rows = [json.loads(line) for line in (folder / "mine.jsonl").read_text("utf-8").splitlines()]
@@ -164,9 +162,7 @@ def test_another_check_is_applied_to_the_remembered_answers(folder: Path, server
     assert not server.asked
 
 
-def test_two_mutations_in_a_row_are_practised_and_judged_as_the_world_plays_them(
-    folder: Path, server: ModelServer
-) -> None:
+def test_two_mutations_in_a_row_are_practised_and_judged_as_in_the_world(folder: Path, server: ModelServer) -> None:
     prompts_file(folder / "mine.jsonl", 10)
     found = learned(
         folder, "--model", "small", "--prompts", str(folder / "mine.jsonl"), "--set", "most_steps=2", "--steps", "1024"
@@ -188,7 +184,7 @@ def test_a_local_model_answers_too(tmp_path: Path) -> None:
     assert not found.estimated
 
 
-def test_prompts_kept_apart_are_a_fifth_and_never_share_a_text_with_the_others(tmp_path: Path) -> None:
+def test_held_out_prompts_are_a_fifth_and_share_no_text_with_the_others(tmp_path: Path) -> None:
     prompts = corpus()
     practised, kept = parted(prompts)
     assert (len(practised), len(kept)) == (50, 13)
@@ -206,7 +202,7 @@ def test_prompts_kept_apart_are_a_fifth_and_never_share_a_text_with_the_others(t
     ("line", "code", "said"),
     [
         ("{", "bad_corpus", "mine.jsonl:3 is not a prompt"),
-        ('{"id": 1, "class": "sums", "text": "x", "check": {}}', "bad_corpus", "mine.jsonl:3 is of the class 'sums'"),
+        ('{"id": 1, "class": "sums", "text": "x", "check": {}}', "bad_corpus", "has the unknown class 'sums'"),
         ('{"id": 1, "class": "content", "text": " ", "check": {}}', "bad_corpus", "mine.jsonl:3 has no text"),
         ('{"id": 1, "class": "content", "text": "x", "check": {}}', "bad_check", "mine.jsonl:3: There is no check"),
         ('{"id": 1, "class": "content", "text": "x", "check": 5}', "bad_corpus", "mine.jsonl:3 has a check"),
@@ -220,10 +216,12 @@ def test_prompts_kept_apart_are_a_fifth_and_never_share_a_text_with_the_others(t
             "bad_check",
             "mine.jsonl:3: A case",
         ),
-        ('{"id": "sum-1", "class": "content", "text": "x", "check": {"kind": "words"}}', "bad_corpus", "id twice"),
+        ('{"id": "sum-1", "class": "content", "text": "x", "check": {"kind": "words"}}', "bad_corpus", "duplicate id"),
     ],
 )
-def test_a_line_that_is_no_prompt_is_named(folder: Path, server: ModelServer, line: str, code: str, said: str) -> None:
+def test_the_error_names_a_line_that_is_not_a_prompt(
+    folder: Path, server: ModelServer, line: str, code: str, said: str
+) -> None:
     lines = (folder / "mine.jsonl").read_text("utf-8").splitlines()
     (folder / "mine.jsonl").write_text("\n".join([*lines[:2], line, *lines[2:]]), "utf-8")
     error = learned(folder, "--model", "small", "--prompts", str(folder / "mine.jsonl"), code=1)["error"]
@@ -246,7 +244,7 @@ def test_a_line_that_is_no_prompt_is_named(folder: Path, server: ModelServer, li
         (("--model", "small", "--set", "epoch=3"), "unknown_key", "epochs"),
     ],
 )
-def test_what_cannot_be_practised_is_refused_before_anything_is_asked(
+def test_invalid_practice_is_refused_before_any_request(
     folder: Path,
     server: ModelServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -287,13 +285,13 @@ def test_code_is_never_checked_without_a_sandbox(
         ("--world", "prompts", "--prompts", "mine.jsonl"),
     ],
 )
-def test_a_model_or_prompts_anywhere_else_are_not_understood(folder: Path, words: tuple[str, ...]) -> None:
+def test_model_and_prompts_options_are_refused_elsewhere(folder: Path, words: tuple[str, ...]) -> None:
     done = run("-C", folder, "learn", *words, "--json")
     assert (done.code, done.error["code"]) == (2, "usage")
     assert "--world prompts --model smollm2" in done.error["message"]
 
 
-def test_only_greedy_answers_are_remembered(tmp_path: Path, server: ModelServer) -> None:
+def test_only_greedy_answers_are_cached(tmp_path: Path, server: ModelServer) -> None:
     from headway.client.endpoint import ChatEndpoint
     from headway.nouns.protocols import Prompt, Turn
 

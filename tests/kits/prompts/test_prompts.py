@@ -88,14 +88,14 @@ def test_no_content_is_lost() -> None:
                 assert kept in text
 
 
-def test_reduction_takes_fillers_out_and_leaves_quotations_and_code() -> None:
+def test_reduction_removes_fillers_and_keeps_quotations_and_code() -> None:
     text = "Hello! Could you please write `please(very)` and say 'thank you very much'? Keep it. Thanks in advance!"
     found = mutate(text, "context-reduction", Random(1))
     assert found.text == "Write `please(very)` and say 'thank you very much'? Keep it."
     assert found.change == "took out 3 fillers"
 
 
-def test_repeated_sentences_go() -> None:
+def test_repeated_sentences_are_removed() -> None:
     found = mutate("Count the red apples. Be quick. Count the red apples.", "context-reduction", Random(1))
     assert found.text == "Count the red apples. Be quick."
 
@@ -182,7 +182,7 @@ def test_a_check_that_cannot_be_run_is_refused(wanted: dict[str, object]) -> Non
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(.*)(.*)(.*)(.*)(.*)(.*)b", "^(([a-z])+.)+[A-Z]([a-z])+$"])
-def test_a_pattern_that_runs_away_elsewhere_does_not_here(pattern: str) -> None:
+def test_a_catastrophic_pattern_runs_in_linear_time(pattern: str) -> None:
     answer = "a" * 60_000 + "\ud800!"
     assert not check(answer, {"kind": "regex", "pattern": pattern}).passed  # by backtracking it would take years
 
@@ -210,7 +210,7 @@ def test_code_is_judged_by_its_results_in_a_sandbox(need_tool: Callable[..., str
 def test_every_check_of_the_corpus_takes_its_good_answer_and_refuses_its_bad_one(need_tool: Callable[..., str]) -> None:
     need_tool("bwrap", package="bubblewrap")
     prompts = corpus()
-    assert {each.kind for each in prompts} == set(CLASSES)
+    assert {prompt.kind for prompt in prompts} == set(CLASSES)
     assert validated(prompts, sandbox("bubblewrap")) == []
 
 
@@ -236,7 +236,7 @@ class Scripted:
 
     def generate(self, prompts: Sequence[Asked]) -> list[Completion]:
         self.asked += len(prompts)
-        return [self._reply(each.turns[0].content) for each in prompts]
+        return [self._reply(prompt.turns[0].content) for prompt in prompts]
 
     def _reply(self, text: str) -> Completion:
         own = next(key for key in self.answers if text.startswith(key))
@@ -252,9 +252,9 @@ class Scripted:
         raise AssertionError(prompt)
 
 
-def test_a_mutation_is_worth_what_the_checked_answer_is_and_a_text_is_asked_about_once() -> None:
-    prompts = [each for each in tasks(28, seed=1) if not each.needs_sandbox]
-    model = Scripted({each.text: each.good for each in prompts})
+def test_a_mutation_earns_the_checked_result_and_a_text_is_sent_once() -> None:
+    prompts = [task for task in tasks(28, seed=1) if not task.needs_sandbox]
+    model = Scripted({prompt.text: prompt.good for prompt in prompts})
     outcomes = Outcomes(model, sandbox("process"))
     world = PromptsWorld(8, prompts, HashingEncoder(64), outcomes, most_steps=1)
     world.reset(seed=1)
@@ -320,7 +320,7 @@ def test_the_optimum_is_what_trying_every_order_gives() -> None:
     assert truth.value(follow, prompts).mean() == pytest.approx(value)
 
 
-def test_what_episodes_pay_agrees_with_the_exact_value() -> None:
+def test_episode_rewards_agree_with_the_exact_value() -> None:
     world = synthetic("test", count=128, prompts=70, seed=5)
     rng, paid = np.random.default_rng(0), []
     world.reset(seed=5)

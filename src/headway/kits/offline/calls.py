@@ -1,6 +1,6 @@
-"""One question to one upstream, and what it cost: for comparisons that run real models.
+"""One request to one upstream, with its cost: for comparisons with real models.
 
-The proxy streams, fails over and relays; this asks once, waits and measures. `headway.client.outgoing` makes the calls.
+The proxy streams and fails over; this sends one request, waits and measures. `headway.client.outgoing` makes the calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["MeasuredReply", "UpstreamCaller"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredReply:
-    """What came back; `failed` says why nothing did."""
+    """A reply; `failed` says why there is none."""
 
     text: str
     latency_s: float
@@ -30,7 +30,7 @@ class MeasuredReply:
 
 
 class UpstreamCaller:
-    """Asks configured upstreams.
+    """Calls configured upstreams.
 
     with UpstreamCaller(project.settings) as caller:
         caller.ask("small", "What is the capital of France?")
@@ -48,7 +48,7 @@ class UpstreamCaller:
         self._open.close()
 
     def check(self, names: tuple[str, ...]) -> None:
-        """Refuses before anything is sent: an action that is not an upstream, a key that is not set."""
+        """Refuse, before anything is sent, an action that is not an upstream or a key that is not set."""
         for name in names:
             upstream = self._settings.upstreams.get(name)
             if upstream is None:

@@ -1,4 +1,4 @@
-"""Comparing a policy with the rules: offline evidence first, then live runs of the same prompts, and a pack of both."""
+"""Compares a policy with the rules: offline evidence, live runs of the same prompts, and a pack of both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Asking", "Compared", "compare"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """How a live comparison asks."""
+    """Options of a live comparison."""
 
     tasks: Path
     repeats: int = 1
@@ -36,7 +36,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """What came of it; `live` is None where nobody was asked."""
+    """The result; `live` is None without a live run."""
 
     task: str
     policy: str
@@ -58,19 +58,19 @@ def compare(
     command: str = "",
     progress: Progress | None = None,
 ) -> Compared:
-    """A policy beside the rules (or `against`): what the log says, and what asking both says."""
+    """Compare a policy with the rules (or `against`), from the log and from live runs."""
     settings = project.settings.task(task)
     before = baseline_ref(project.servings.body(settings))
     other = against or ("rules@0" if before == "rules@0" else "current")
-    if pack is not None and pack.exists() and any(each.name != "live.part" for each in pack.iterdir()):
+    if pack is not None and pack.exists() and any(path.name != "live.part" for path in pack.iterdir()):
         raise InvalidInput(
             f"{str(pack)!r} is not empty.", code="pack_exists", hint="Name a new folder, or remove this one."
         )
     chunks: list[Log] = []
-    found = examine(
+    examined = examine(
         project, policy, against=other, task=task, progress=progress, see=chunks.append if pack is not None else None
     )
-    evidence = found.verdict.evidence
+    evidence = examined.verdict.evidence
     assert evidence is not None
     rows = None
     if asking is not None:
@@ -84,7 +84,7 @@ def compare(
             part,
             progress,
         )
-    results: dict[str, Any] = {"offline": packs.plain(packs.offline_result(found.verdict))}
+    results: dict[str, Any] = {"offline": packs.plain(packs.offline_result(examined.verdict))}
     seed = settings.seed if asking is None else asking.seed
     if rows is not None:
         from headway.kits.offline.compare_live import summary
@@ -104,12 +104,12 @@ def compare(
         **({} if asking is None else {"tasks_sha256": _digest(asking.tasks), "repeats": asking.repeats}),
     )
     if pack is not None:
-        _write(pack, chunks, found, results, manifest, rows)
+        _write(pack, chunks, examined, results, manifest, rows)
     return Compared(
         task=task,
         policy=evidence.candidate,
         against=evidence.against,
-        offline=found.verdict,
+        offline=examined.verdict,
         live=results.get("live"),
         manifest=manifest,
         pack="" if pack is None else str(pack),
@@ -134,9 +134,9 @@ def _ask(
         raise InvalidInput(f"--repeats is {asking.repeats}, expected 1 or more.", code="bad_repeats", hint="Try 3.")
     candidates = project.offers.candidates(settings.name, None, settings.actions)
     body = project.servings.body(settings)
-    needs_box = any((each.check or {}).get("kind") in ("code", "all") for each in tasks)
+    needs_box = any((task.check or {}).get("kind") in ("code", "all") for task in tasks)
     with UpstreamCaller(project.settings) as caller:
-        caller.check(tuple(each.name for each in candidates))
+        caller.check(tuple(candidate.name for candidate in candidates))
         return Runner(
             project=project,
             task=settings.name,
@@ -157,7 +157,7 @@ def _ask(
 def _write(
     pack: Path,
     chunks: list[Log],
-    found: Any,
+    examined: Any,
     results: dict[str, Any],
     manifest: dict[str, Any],
     rows: list[dict[str, Any]] | None,
@@ -168,11 +168,11 @@ def _write(
 
     tensors, words = packed(chunks)
     offline = packs.Offline(
-        about=msgspec.to_builtins(found.about),
-        guards=[msgspec.to_builtins(each) for each in found.guards],
-        left=dict(found.left),
+        about=msgspec.to_builtins(examined.about),
+        guards=[msgspec.to_builtins(guard) for guard in examined.guards],
+        left=dict(examined.left),
         words=words,
-        rules=msgspec.to_builtins(found.rules),
+        rules=msgspec.to_builtins(examined.rules),
     )
     bodies = {"about.json": _json(offline), "rows.safetensors": save(tensors)}
     if rows is not None:

@@ -1,7 +1,7 @@
 """Live comparison: the same prompts under two policies, against real upstreams, paired, interleaved, repeated.
 
-Each prompt is asked once per policy and repetition, in an order drawn from the seed, so that a model server that slows
-down or warms up does so for both. The unit of every interval is the prompt: repetitions of one are averaged first.
+Each prompt is asked once per policy and repetition, in an order drawn from the seed, so that a model server slows
+down or warms up for both alike. The unit of every interval is the prompt: repetitions of one are averaged first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FIELDS = {"id", "text", "state", "role", "check"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveTask:
-    """One prompt; `check` says what its answer must do (headway.kits.prompts.checks)."""
+    """One prompt; `check` is the check of its answer (headway.kits.prompts.checks)."""
 
     id: str
     text: str
@@ -48,10 +48,10 @@ class LiveTask:
 
 
 def read_tasks(path: Path) -> list[LiveTask]:
-    """Prompts from a JSONL file, one object a line; the first bad line is named with what it should be."""
+    """Prompts from a JSONL file, one object a line; an error names the first bad line and the expected form."""
     from headway.kits.prompts.checks import validate
 
-    found: dict[str, LiveTask] = {}
+    tasks: dict[str, LiveTask] = {}
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -73,27 +73,27 @@ def read_tasks(path: Path) -> list[LiveTask]:
             try:
                 validate(row["check"])
             except (InvalidInput, TypeError, KeyError, AttributeError) as error:
-                raise _bad(path, number, f"has a check that cannot be used: {error}") from error
+                raise _bad(path, number, f"has an invalid check: {error}") from error
         name = str(row.get("id") or f"line {number}")
-        if name in found:
+        if name in tasks:
             raise _bad(path, number, f"has the id {name!r} of an earlier line")
-        found[name] = LiveTask(
+        tasks[name] = LiveTask(
             id=name,
             text=row["text"],
             state=row.get("state") or {},
             role=row.get("role") or "",
             check=row.get("check"),
         )
-    if not found:
+    if not tasks:
         raise InvalidInput(
             f"{str(path)!r} holds no prompt.", code="bad_tasks", hint='One line each: {"text": "…", "check": {…}}.'
         )
-    return list(found.values())
+    return list(tasks.values())
 
 
 @dataclass(slots=True, kw_only=True)
 class Runner:
-    """Asks everything that has not been asked yet; `part` keeps what was answered, so that a run can be resumed."""
+    """Asks the remaining questions; `part` stores the answers, so that a run can be resumed."""
 
     project: Project
     task: str
@@ -107,15 +107,15 @@ class Runner:
     part: Path | None = None
 
     def run(self, tasks: Sequence[LiveTask], repeats: int, progress: Progress | None = None) -> list[dict[str, Any]]:
-        """One row per prompt, repetition and side, in the order in which they were asked."""
+        """One row per prompt, repetition and side, in the order of the requests."""
         key = self._key(tasks, repeats)
         rows = self._kept(key)
         done = {(row["task"], row["repeat"], row["side"]) for row in rows}
-        order = [(each, repeat, side) for repeat in range(repeats) for each in tasks for side in SIDES]
+        order = [(task, repeat, side) for repeat in range(repeats) for task in tasks for side in SIDES]
         Random(f"order {self.seed}").shuffle(order)
-        for place, (each, repeat, side) in enumerate(order):
-            if (each.id, repeat, side) not in done:
-                row = self._one(each, repeat, side, place)
+        for place, (turn, repeat, side) in enumerate(order):
+            if (turn.id, repeat, side) not in done:
+                row = self._one(turn, repeat, side, place)
                 rows.append(row)
                 if self.part is not None:
                     with self.part.open("a", encoding="utf-8") as file:
@@ -130,7 +130,7 @@ class Runner:
         ref, pipeline = self.sides[side]
         details = Details(state=dict(task.state), role=task.role)
         situation = situation_of(self.task, task.text, details, Redactor())
-        drawn = hashlib.sha256(f"{self.seed} {task.id} {repeat}".encode()).digest()  # both sides draw with one number
+        drawn = hashlib.sha256(f"{self.seed} {task.id} {repeat}".encode()).digest()  # both sides use the same draw
         acted = pipeline.act(situation, self.candidates, int.from_bytes(drawn[:8], "little"))
         action = self.candidates[acted.index].name
         answered = self.caller.ask(action, task.text, max_tokens=self.max_tokens, temperature=self.temperature)
@@ -168,10 +168,10 @@ class Runner:
         }
 
     def _key(self, tasks: Sequence[LiveTask], repeats: int) -> str:
-        """What a kept part must have been asked with to be gone on with."""
+        """Identifies the settings that a stored part must match to be resumed."""
         what = [
             self.task, {side: ref for side, (ref, _) in self.sides.items()}, self.seed, repeats, self.max_tokens,
-            self.temperature, [[each.id, each.text, dict(each.state), each.role, each.check] for each in tasks],
+            self.temperature, [[task.id, task.text, dict(task.state), task.role, task.check] for task in tasks],
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -183,7 +183,7 @@ class Runner:
             self.part.write_text(json.dumps({"key": key}) + "\n", "utf-8")
             return []
         whole = self.part.read_text("utf-8")
-        lines = whole[: whole.rfind("\n") + 1].splitlines()  # a line that was cut off is asked again
+        lines = whole[: whole.rfind("\n") + 1].splitlines()  # a truncated line is asked again
         if not lines or json.loads(lines[0]) != {"key": key}:
             raise InvalidInput(
                 f"{str(self.part)!r} holds answers of another comparison.",
@@ -195,11 +195,11 @@ class Runner:
 
 
 def _signals(answered: MeasuredReply) -> dict[str, float]:
-    found = {"latency_s": answered.latency_s}
+    signals = {"latency_s": answered.latency_s}
     if answered.failed:
-        return {**found, "failed": 1.0}
+        return {**signals, "failed": 1.0}
     return {
-        **found,
+        **signals,
         "cost_usd": answered.cost_usd,
         "prompt_tokens": answered.prompt_tokens,
         "completion_tokens": answered.completion_tokens,

@@ -1,4 +1,4 @@
-"""Gradient steps of conservative Q-learning and of cloning, on arrays: what `cql` and `clone` train with.
+"""Gradient steps of conservative Q-learning and of cloning, on arrays, for `cql` and `clone`.
 
     train_q(network, log, Steps(steps=3000, batch=256, gamma=0.0, alpha=0.1), rng)
     train_clone(network, x, action, offered, weight, Steps(steps=3000), rng)
@@ -7,16 +7,15 @@ Conservative Q-learning (Kumar et al., 2020, "CQL(H)" for discrete actions), for
 
     loss = ½·Huber(Q(x,a) − y) + α·(log Σ_b exp Q(x,b) − Q(x,a))
     y = r + γ·Q̄(x', argmax_b Q(x',b))          Q̄: the frozen copy of `target_every` steps ago (double Q-learning,
-                                                van Hasselt et al., 2016); y = r where nothing follows
+                                                van Hasselt et al., 2016); y = r if nothing follows
 
-Sums over b run over the arms that were on offer. Members share the minibatches, see each row with a weight of their own
-(Poisson(1), a bootstrap) and have targets of their own: independent targets are what makes their disagreement mean
-something (Ghasemipour et al., 2022).
+Sums over b run over the offered arms. Members share the minibatches, but each has its own row weights (Poisson(1), a
+bootstrap) and its own targets: independent targets make their disagreement meaningful (Ghasemipour et al., 2022).
 
-Cloning: loss = −log softmax(logits)(a) over the arms that were on offer.
+Cloning: loss = −log softmax(logits)(a) over the offered arms.
 
-Where we deviate: the frozen copy's values of all rows are computed once per `target_every` steps where that is cheaper
-than computing them for every minibatch; the numbers are the same.
+Deviation: the frozen copy's values of all rows are computed once per `target_every` steps if that is cheaper than
+computing them for every minibatch; the numbers are the same.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from headway.learn.mlp import Network
 
 __all__ = ["Steps", "minibatches", "train_clone", "train_q", "values"]
 
-Looked = Callable[[int], bool]  # after so many steps: True stops
+Looked = Callable[[int], bool]  # called with the number of steps; True stops
 _CHUNK = 4096
-_NOTHING = np.float32(-1e30)  # the logit of an arm that is not on offer
+_NOTHING = np.float32(-1e30)  # the logit of an arm that is not offered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +49,11 @@ class Steps:
     alpha: float = 1.0
     target_every: int = 500
     look_every: int = 250
-    settle: float = 0.0  # over this share of the steps, at the end, the rate falls to nothing
+    settle: float = 0.0  # over this last share of the steps the rate falls to 0
 
 
 def minibatches(rows: NDArray[np.int64], batch: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-    """Endless minibatches: every row once per pass, in a new order each time. A pass's last few rows are left out."""
+    """Endless minibatches: every row once per pass, in a new order; the last few rows of a pass are omitted."""
     size = min(batch, len(rows))
     while True:
         order = rng.permutation(rows)
@@ -63,12 +62,12 @@ def minibatches(rows: NDArray[np.int64], batch: int, rng: np.random.Generator) -
 
 
 def values(network: Network, x: Singles) -> list[Singles]:
-    """[row, output] of every tower for any number of rows, in memory of their own."""
-    found = [np.empty((len(x), width), np.float32) for _, width in network.shape.towers]
+    """[row, output] of every tower for any number of rows, in new memory."""
+    outputs = [np.empty((len(x), width), np.float32) for _, width in network.shape.towers]
     for begin in range(0, len(x), _CHUNK):
-        for mine, each in zip(found, network.forward(x[begin : begin + _CHUNK]), strict=True):
-            mine[begin : begin + _CHUNK] = each
-    return found
+        for mine, part in zip(outputs, network.forward(x[begin : begin + _CHUNK]), strict=True):
+            mine[begin : begin + _CHUNK] = part
+    return outputs
 
 
 def train_q(
@@ -117,7 +116,7 @@ def train_q(
 
 
 class _Ahead:
-    """What lies ahead of a row: γ·Q̄(x', argmax Q(x')), with the copy renewed every `target_every` steps."""
+    """The future value of a row: γ·Q̄(x', argmax Q(x')), with the copy renewed every `target_every` steps."""
 
     def __init__(self, network: Network, log: Transitions, take: Steps) -> None:
         self._network, self._log, self._take = network, log, take
@@ -135,17 +134,17 @@ class _Ahead:
                 self._known = values(self._frozen, log.x)
         after = log.next[index]
         follows = np.where(after >= 0, np.float32(take.gamma), np.float32(0.0))
-        x = log.x[after]  # row −1 stands in where nothing follows, and counts 0
+        x = log.x[after]  # row −1 is a placeholder if nothing follows, and counts 0
         line = np.arange(len(index))
-        then = None if self._whole else [each.copy() for each in self._frozen.forward(x)]
-        found = []
+        then = None if self._whole else [output.copy() for output in self._frozen.forward(x)]
+        targets = []
         for member, q in enumerate(self._network.forward(x)):
             if not self._all_offered:
                 q = np.where(log.offered[after], q, _NOTHING)
             best = q.argmax(axis=1)
             held = self._known[member][after, best] if then is None else then[member][line, best]
-            found.append(reward + follows * held)
-        return found
+            targets.append(reward + follows * held)
+        return targets
 
 
 def train_clone(
@@ -177,10 +176,10 @@ def train_clone(
 
 
 def _softmax(logits: Singles, offered: NDArray[np.bool_] | None) -> Singles:
-    """[row, arm], in memory of its own; 0 where an arm is not on offer."""
+    """[row, arm], in new memory; 0 for an arm that is not offered."""
     if offered is not None:
         logits = np.where(offered, logits, _NOTHING)
-    found: Singles = logits - logits.max(axis=1, keepdims=True)
-    np.exp(found, out=found)
-    found /= found.sum(axis=1, keepdims=True)
-    return found
+    shares: Singles = logits - logits.max(axis=1, keepdims=True)
+    np.exp(shares, out=shares)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return shares

@@ -1,9 +1,9 @@
-"""A log as arrays to keep, and back: so that others can compute an evidence again from what it was computed from.
+"""A log as arrays to store, and back, so that others can recompute an evidence from its rows.
 
-    tensors, words = packed(chunks)      # numbers, and the names that some of them stand for
+    tensors, words = packed(chunks)      # numbers, and the names that some of them refer to
     chunks = unpacked(tensors, words)    # the same rows in the same chunks: the same sums, digit for digit
 
-Not covered: where the rows came from. The arrays say what was logged, not that it happened.
+Not covered: where the rows came from. The arrays hold what was logged; they do not prove that it happened.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ Tensors = Mapping[str, NDArray[Any]]
 
 def packed(chunks: Iterable[Log]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The rows of all chunks as one array per column; labels as numbers, with their names among the words."""
-    found = [each for each in chunks if len(each)]
-    words: dict[str, Any] = {"rows": [len(each) for each in found], "arms": [], "labels": {}, "guards": []}
+    logs = [chunk for chunk in chunks if len(chunk)]
+    words: dict[str, Any] = {"rows": [len(log) for log in logs], "arms": [], "labels": {}, "guards": []}
     tensors: dict[str, NDArray[Any]] = {}
-    if not found:
+    if not logs:
         return tensors, words
-    first = found[0]
+    first = logs[0]
     words["arms"], words["guards"] = list(first.arms), list(first.guards)
     for name in _PLAIN:
-        tensors[name] = np.concatenate([getattr(each, name) for each in found])
+        tensors[name] = np.concatenate([getattr(log, name) for log in logs])
     for name in _MAYBE:
         if getattr(first, name) is not None:
-            tensors[name] = np.concatenate([getattr(each, name) for each in found])
+            tensors[name] = np.concatenate([getattr(log, name) for log in logs])
     for name in first.guards:
-        tensors[f"guard.{name}"] = np.concatenate([each.guards[name] for each in found])
-    labelled = {f"segment.{name}": [each.segments[name] for each in found] for name in first.segments}
-    labelled |= {name: [getattr(each, name) for each in found] for name in _LABELS if getattr(first, name) is not None}
+        tensors[f"guard.{name}"] = np.concatenate([log.guards[name] for log in logs])
+    labelled = {f"segment.{name}": [log.segments[name] for log in logs] for name in first.segments}
+    labelled |= {name: [getattr(log, name) for log in logs] for name in _LABELS if getattr(first, name) is not None}
     for name, parts in labelled.items():
         names, codes = np.unique(np.concatenate(parts), return_inverse=True)
         words["labels"][name] = names.tolist()
         tensors[name] = codes.astype(np.int32)
-    words["raters"] = sorted({name for each in found for name in each.raters})
-    words["without"] = sorted({name for each in found for name in each.without})
+    words["raters"] = sorted({name for log in logs for name in log.raters})
+    words["without"] = sorted({name for log in logs for name in log.without})
     for place, name in enumerate(words["raters"]):
-        rated = [each.raters.get(name, np.zeros(len(each), dtype=np.bool_)) for each in found]
+        rated = [log.raters.get(name, np.zeros(len(log), dtype=np.bool_)) for log in logs]
         tensors[f"rater.{place}"] = np.concatenate(rated)
     for place, name in enumerate(words["without"]):
-        tensors[f"without.{place}"] = np.concatenate([each.without.get(name, each.reward) for each in found])
-    return {name: np.ascontiguousarray(each) for name, each in tensors.items()}, words
+        tensors[f"without.{place}"] = np.concatenate([log.without.get(name, log.reward) for log in logs])
+    return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, words
 
 
 def unpacked(tensors: Tensors, words: Mapping[str, Any]) -> Iterator[Log]:
-    """The chunks that were packed; what does not fit together is an InvalidInput."""
+    """The packed chunks; inconsistent arrays are an InvalidInput."""
     try:
-        lengths, arms = [int(each) for each in words["rows"]], tuple(str(each) for each in words["arms"])
+        lengths, arms = [int(word) for word in words["rows"]], tuple(str(word) for word in words["arms"])
         if not lengths:
             return
         columns: dict[str, Any] = {name: tensors[name] for name in _PLAIN}
@@ -69,7 +69,9 @@ def unpacked(tensors: Tensors, words: Mapping[str, Any]) -> Iterator[Log]:
             name: np.asarray(names, dtype=np.str_)[tensors[name]] for name, names in dict(words["labels"]).items()
         }
         columns |= {name: labels[name] for name in _LABELS if name in labels}
-        segments = {name.removeprefix("segment."): each for name, each in labels.items() if name.startswith("segment.")}
+        segments = {
+            name.removeprefix("segment."): column for name, column in labels.items() if name.startswith("segment.")
+        }
         whole = Log.of(
             **columns,
             arms=arms,
@@ -80,11 +82,11 @@ def unpacked(tensors: Tensors, words: Mapping[str, Any]) -> Iterator[Log]:
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise InvalidInput(
-            f"The kept rows do not fit together: {error}.", code="bad_pack", hint="Make the pack again."
+            f"The stored rows are inconsistent: {error}.", code="bad_pack", hint="Make the pack again."
         ) from error
     if sum(lengths) != len(whole) or min(lengths) < 1:
         raise InvalidInput(
-            f"The chunks add up to {sum(lengths)} rows and there are {len(whole)}.",
+            f"The chunks add up to {sum(lengths)} rows, but there are {len(whole)}.",
             code="bad_pack",
             hint="Make the pack again.",
         )

@@ -1,13 +1,13 @@
-"""Run packs: a comparison as a folder that others can check and compute again.
+"""Run packs: a comparison as a folder that others can check and recompute.
 
     pack/manifest.json     who compared what, when, with which versions, seeds, data and bundles, on which machine
     pack/results.json      the numbers
-    pack/about.json        what the offline numbers are computed with, beside the rows
+    pack/about.json        inputs of the offline numbers, other than the rows
     pack/rows.safetensors  the logged rows, as the estimators read them
     pack/live.jsonl        one line per live run, if there were any
-    pack/SHA256SUMS        the hash of each file, in the form that `sha256sum -c` reads
+    pack/SHA256SUMS        the hash of each file, in the format of `sha256sum -c`
 
-`verify` refuses a pack in which one byte of one file differs, then computes every number again from the rows and lines.
+`verify` refuses a pack if any byte differs, then recomputes every number from the rows and lines.
 Not covered: whether the rows are true. A pack proves that its numbers follow from its rows.
 """
 
@@ -30,7 +30,7 @@ from headway.nouns.errors import Damaged, InvalidInput, UnknownName
 from headway.nouns.evidence import Evidence, Plan, Verdict
 from headway.promote import gate
 
-__all__ = ["SCHEMA", "Offline", "Verified", "manifest", "offline_result", "plain", "recompute", "verify", "write"]
+__all__ = ["SCHEMA", "Offline", "VerifiedPack", "manifest", "offline_result", "plain", "recompute", "verify", "write"]
 
 SCHEMA = "headway.run-pack/1"
 SUMS = "SHA256SUMS"
@@ -40,18 +40,18 @@ _PACKAGES = ("headway", "numpy", "safetensors", "msgspec", "onnxruntime", "torch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offline:
-    """What the offline evidence of a pack is computed with."""
+    """The inputs of the offline evidence of a pack."""
 
     about: Mapping[str, Any]
     guards: list[dict[str, Any]]
-    left: dict[str, int]  # rows that may not speak
+    left: dict[str, int]  # excluded rows
     words: dict[str, Any]
     rules: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
-    """What `verify` found to be so."""
+class VerifiedPack:
+    """The result of `verify`."""
 
     folder: str
     files: dict[str, str]
@@ -74,8 +74,8 @@ def manifest(folder: Path, *, command: str, at: float, seed: int, **more: Any) -
 
 
 def write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """The pack, whole or not at all: files first, their hashes last, and only then the name."""
-    if folder.exists() and any(each.name != "live.part" for each in folder.iterdir()):
+    """Write the pack atomically: files first, their hashes last, and only then the name."""
+    if folder.exists() and any(path.name != "live.part" for path in folder.iterdir()):
         raise InvalidInput(
             f"{str(folder)!r} is not empty.", code="pack_exists", hint="Name a new folder, or remove this one."
         )
@@ -92,13 +92,13 @@ def write(folder: Path, files: Mapping[str, bytes]) -> None:
         scratch.rename(folder)
     finally:
         if scratch.exists():
-            for each in scratch.iterdir():
-                each.unlink()
+            for path in scratch.iterdir():
+                path.unlink()
             scratch.rmdir()
 
 
-def verify(folder: Path) -> Verified:
-    """Checks every byte, then computes every number again; the first thing that differs is a Damaged."""
+def verify(folder: Path) -> VerifiedPack:
+    """Check every byte, then recompute every number; the first difference raises Damaged."""
     if not (folder / SUMS).is_file():
         raise UnknownName(
             f"There is no run pack in {str(folder)!r}.",
@@ -106,7 +106,7 @@ def verify(folder: Path) -> Verified:
             hint="`headway compare TASK --run-pack DIR` makes one.",
         )
     named = _sums(folder)
-    there = {each.name for each in folder.iterdir()} - {SUMS}
+    there = {path.name for path in folder.iterdir()} - {SUMS}
     if there != named.keys():
         odd = sorted(there ^ named.keys())
         raise _damaged(f"{odd[0]!r} is {'not listed' if odd[0] in there else 'missing'}")
@@ -114,7 +114,7 @@ def verify(folder: Path) -> Verified:
     for name, expected in named.items():
         bodies[name] = (folder / name).read_bytes()
         if hashlib.sha256(bodies[name]).hexdigest() != expected:
-            raise _damaged(f"{name} is not what its hash says")
+            raise _damaged(f"{name} does not match its hash")
     try:
         about, results = json.loads(bodies["manifest.json"]), json.loads(bodies["results.json"])
     except (KeyError, ValueError) as error:
@@ -124,20 +124,20 @@ def verify(folder: Path) -> Verified:
     again = recompute(bodies, seed=int(about["seed"]))
     for part in sorted(results.keys() | again.keys()):
         if results.get(part) != again.get(part):
-            raise _damaged(f"computed again, {part!r} differs{_where(results.get(part), again.get(part))}")
-    return Verified(folder=str(folder), files=named, manifest=about, results=results)
+            raise _damaged(f"recomputed, {part!r} differs{_where(results.get(part), again.get(part))}")
+    return VerifiedPack(folder=str(folder), files=named, manifest=about, results=results)
 
 
 def recompute(bodies: Mapping[str, bytes], *, seed: int) -> dict[str, Any]:
     """The results of a pack, from its rows and lines alone."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     if "rows.safetensors" in bodies:
-        found["offline"] = plain(_offline(bodies))
+        results["offline"] = plain(_offline(bodies))
     if "live.jsonl" in bodies:
         from headway.kits.offline.compare_live import summary
 
-        found["live"] = plain(summary([json.loads(line) for line in bodies["live.jsonl"].splitlines()], seed=seed))
-    return found
+        results["live"] = plain(summary([json.loads(line) for line in bodies["live.jsonl"].splitlines()], seed=seed))
+    return results
 
 
 def _offline(bodies: Mapping[str, bytes]) -> dict[str, Any]:
@@ -154,10 +154,10 @@ def _offline(bodies: Mapping[str, bytes]) -> dict[str, Any]:
     evidence: Evidence = from_log(
         unpacked(load(bodies["rows.safetensors"]), made.words),
         about,
-        guards=[GuardRule(**each) for each in made.guards],
+        guards=[GuardRule(**guard) for guard in made.guards],
     )
     evidence = replace(evidence, counts={**evidence.counts, **made.left})
-    return offline_result(gate.verdict(evidence, msgspec.convert(made.rules, gate.Rules)))
+    return offline_result(gate.verdict(evidence, msgspec.convert(made.rules, gate.GateRules)))
 
 
 def offline_result(verdict: Verdict) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def offline_result(verdict: Verdict) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """As JSON gives it back: what is written and what is computed again are compared like with like."""
+    """The value after a JSON round trip, so that stored and recomputed values compare equal."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
@@ -179,26 +179,24 @@ def _where(left: Any, right: Any, path: str = "") -> str:
 
 
 def _sums(folder: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
+    sums: dict[str, str] = {}
     try:
         for line in (folder / SUMS).read_text("ascii").splitlines():
             digest, gap, name = line.partition("  ")
-            if len(digest) != 64 or not gap or name not in _FILES or name in found:
+            if len(digest) != 64 or not gap or name not in _FILES or name in sums:
                 raise ValueError(line)
-            found[name] = digest
+            sums[name] = digest
     except (ValueError, UnicodeDecodeError) as error:
         raise _damaged(f"{SUMS} cannot be read") from error
-    return found
+    return sums
 
 
 def _damaged(what: str) -> Damaged:
-    return Damaged(
-        f"The run pack does not hold: {what}.", code="pack_damaged", hint="Get the pack from its maker again."
-    )
+    return Damaged(f"The run pack is damaged: {what}.", code="pack_damaged", hint="Get the pack again from its author.")
 
 
 def _git(folder: Path) -> str:
-    """The commit of the folder that was compared in, and whether it had changes; empty outside of a repository."""
+    """The commit of the working folder, and whether it has changes; empty outside a repository."""
     try:
         said = subprocess.run(
             ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
@@ -210,10 +208,10 @@ def _git(folder: Path) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

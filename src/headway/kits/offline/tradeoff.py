@@ -1,12 +1,12 @@
 """Quality against cost: the curve of policies between the best answer and the cheapest, from one log.
 
 For each weight w, the policy that takes argmax over arms of quality(x, arm) − w · cost(x, arm), with both predicted by
-models that have not seen the row (cross-fitted ridges), is valued doubly robustly on the very same rows. A constraint
-("at least 95% of what always large gives") becomes the weight at which the cheapest such policy still keeps it, and the
-weight is what goes into a task's reward.
+models not fitted on the row (cross-fitted ridges), gets a doubly robust value on the same rows. A constraint ("at least
+95% of the quality of always large") becomes the weight of the cheapest policy that still meets it, which goes into the
+task's reward.
 
-Not covered: proof. The weight is chosen on the rows that it is valued on, so the policy that is learned with it still
-has to be proven; and a curve of linear models is a lower bound of what a better family reaches.
+Not covered: proof. The weight is chosen on the same rows that value it, so a policy learned with it must still be
+proven; and a curve of linear models is a lower bound for a better family.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from headway.prove.intervals import normal
 from headway.prove.log import Floats, Integers
 from headway.prove.reward_model import ArmSums, narrow
 
-__all__ = ["LEAST", "Point", "Tradeoff", "tradeoff"]
+__all__ = ["LEAST", "Tradeoff", "TradeoffPoint", "tradeoff"]
 
-LEAST = 100  # rows below which no curve is drawn
+LEAST = 100  # rows needed for a curve
 FOLDS = 5
 WEIGHTS = 24  # of the curve, between both ends
-_SURE = 1.2816  # one-sided 90%: how sure a kept constraint is
+_SURE = 1.2816  # one-sided 90% confidence that a constraint is met
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class TradeoffPoint:
     """One policy of the curve; `weight` is what a unit of cost is worth in units of quality."""
 
     weight: float
     quality: Estimate
     cost: Estimate
     shares: Mapping[str, float]  # of the rows, per arm
-    keeps: float | None = None  # how far above the wanted quality, at the lower end of its interval
+    keeps: float | None = None  # lower confidence bound of the margin above the required quality
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tradeoff:
     n: int
-    points: tuple[Point, ...]  # from quality alone to the cheapest
-    constants: Mapping[str, Point]  # always one arm
+    points: tuple[TradeoffPoint, ...]  # from quality alone to the cheapest
+    constants: Mapping[str, TradeoffPoint]  # always one arm
     of: str = ""
     at_least: float | None = None
-    chosen: Point | None = None  # the cheapest that keeps the constraint
+    chosen: TradeoffPoint | None = None  # the cheapest that meets the constraint
 
 
 def tradeoff(
@@ -65,11 +65,11 @@ def tradeoff(
     of: str | None = None,
     seed: int = 0,
 ) -> Tradeoff:
-    """The curve over these rows (no NaN). `of`: the arm whose quality is the measure; the best one by default."""
+    """The curve over these rows (no NaN). `of`: the reference arm; the best one by default."""
     n = len(action)
     if n < LEAST:
         raise InvalidInput(
-            f"{n} decisions carry both signals, and a curve needs {LEAST}.",
+            f"{n} decisions have both signals; a curve needs {LEAST}.",
             code="too_few_rows",
             hint="Send the quality and the cost of every decision as signals.",
         )
@@ -81,7 +81,7 @@ def tradeoff(
         scores[name] = _robust(guesses[name], action, logged, values)
     offered = logged > 0.0
 
-    def point(weight: float, chosen: Integers, wanted: Floats | None) -> Point:
+    def point(weight: float, chosen: Integers, wanted: Floats | None) -> TradeoffPoint:
         rows = np.arange(n)
         good, price = scores["quality"][rows, chosen], scores["cost"][rows, chosen]
         keeps = None
@@ -89,7 +89,7 @@ def tradeoff(
             gap = good - wanted
             keeps = float(gap.mean() - _SURE * gap.std(ddof=1) / sqrt(n))
         counts = np.bincount(chosen, minlength=len(arms)) / n
-        return Point(
+        return TradeoffPoint(
             weight=weight,
             quality=_estimate(good),
             cost=_estimate(price),
@@ -105,7 +105,7 @@ def tradeoff(
     if at_least is not None:
         if not constants or (of is not None and of not in constants):
             raise InvalidInput(
-                "The arm to measure by was not offered in every decision.",
+                "The reference arm was not offered in every decision.",
                 code="arm_missing",
                 hint="Name another --of.",
             )
@@ -115,14 +115,14 @@ def tradeoff(
     for weight in _weights(guesses["quality"], guesses["cost"], offered):
         worth = -guesses["cost"] if weight == inf else guesses["quality"] - weight * guesses["cost"]
         points.append(point(weight, np.where(offered, worth, -inf).argmax(axis=1), wanted))
-    kept = [each for each in points if each.keeps is not None and each.keeps >= 0.0]
+    kept = [point for point in points if point.keeps is not None and point.keeps >= 0.0]
     return Tradeoff(
         n=n,
         points=tuple(points),
         constants=constants,
         of=measure,
         at_least=at_least,
-        chosen=min(kept, key=lambda each: each.cost.value) if kept else None,
+        chosen=min(kept, key=lambda candidate: candidate.cost.value) if kept else None,
     )
 
 
@@ -132,30 +132,30 @@ def _cross_fitted(features: Floats, action: Integers, values: Floats, arms: int,
     fold = np.random.default_rng(seed).permutation(len(action)) % FOLDS
     parts = []
     whole = ArmSums(arms, x.shape[1])
-    for each in range(FOLDS):
-        rows = fold == each
+    for number in range(FOLDS):
+        rows = fold == number
         part = ArmSums(arms, x.shape[1])
         part.add(x[rows], action[rows], values[rows])
         whole.add(x[rows], action[rows], values[rows])
         parts.append(part)
-    found = np.zeros((len(action), arms))
-    for each, part in enumerate(parts):
+    predicted = np.zeros((len(action), arms))
+    for number, part in enumerate(parts):
         model = whole.less(part).fit()
         assert model is not None, "there are rows in the other folds"
-        found[fold == each] = model.predict(x[fold == each])
-    return found
+        predicted[fold == number] = model.predict(x[fold == number])
+    return predicted
 
 
 def _robust(guessed: Floats, action: Integers, logged: Floats, values: Floats) -> Floats:
     """[n, arm]; the doubly robust score of having chosen each arm."""
     rows = np.arange(len(action))
-    found = guessed.copy()
-    found[rows, action] += (values - guessed[rows, action]) / logged[rows, action]
-    return found
+    scores = guessed.copy()
+    scores[rows, action] += (values - guessed[rows, action]) / logged[rows, action]
+    return scores
 
 
 def _weights(quality: Floats, cost: Floats, offered: NDArray[np.bool_]) -> list[float]:
-    """Where decisions change hands: quantiles of quality gained per unit of cost, between 0 and the cheapest."""
+    """Weights at which decisions change: quantiles of quality gained per unit of cost, from 0 to the cheapest."""
     rates = []
     for left in range(quality.shape[1]):
         for right in range(left):
@@ -169,7 +169,7 @@ def _weights(quality: Floats, cost: Floats, offered: NDArray[np.bool_]) -> list[
     if every.size == 0:
         return [0.0, inf]
     spread = np.quantile(every, np.linspace(0.01, 0.99, WEIGHTS))
-    return [0.0, *(float(each) for each in np.unique(spread)), inf]
+    return [0.0, *(float(weight) for weight in np.unique(spread)), inf]
 
 
 def _estimate(rows: Floats) -> Estimate:

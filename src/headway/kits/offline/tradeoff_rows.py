@@ -1,4 +1,4 @@
-"""Quality against cost on a task's own traffic: the rows, as the curve reads them."""
+"""Reads a task's decisions for the curve of quality against cost."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["traded"]
 
-MOST = 200_000  # the latest rows: the curve keeps them in memory
+MOST = 200_000  # the latest rows, which the curve keeps in memory
 
 
 def traded(
     project: Project, task: str, *, quality: str, cost: str, at_least: float | None = None, of: str | None = None
 ) -> Tradeoff:
-    """The curve between a signal to have more of and one to have less of. Failed decisions have quality 0."""
+    """The curve of a quality signal against a cost signal. Failed decisions have quality 0."""
     import numpy as np
 
     from headway.encode.fit import fit
@@ -38,7 +38,7 @@ def traded(
     rows = rows[-MOST:]
     if not rows:
         raise InvalidInput(
-            f"No settled decision of {task!r} carries both {quality!r} and {cost!r}.",
+            f"No settled decision of {task!r} has both {quality!r} and {cost!r}.",
             code="too_few_rows",
             hint="Send both as signals, or name others with --quality and --cost.",
         )
@@ -46,8 +46,8 @@ def traded(
     column = {name: place for place, name in enumerate(arms)}
     logged = np.zeros((len(rows), len(arms)))
     for place, (decision, _, _) in enumerate(rows):
-        for each, share in zip(decision.candidates, decision.probabilities, strict=True):
-            logged[place, column[each.name]] = share
+        for candidate, share in zip(decision.candidates, decision.probabilities, strict=True):
+            logged[place, column[candidate.name]] = share
     situations = [decision.situation for decision, _, _ in rows]
     encoder = project.servings.encoder(encoder_spec(project, settings))
     return tradeoff(

@@ -1,13 +1,12 @@
-"""Logged decisions as steps of episodes: what was seen, done and earned, and what was seen next.
+"""Logged decisions as steps of episodes: situation, action, reward and next situation.
 
     log = gather(experience, "train", features, encoder, arms, gamma=0.99, most=200_000)
-    log.x[log.next[i]]                   # what followed row i; −1: nothing did, the episode was over
+    log.x[log.next[i]]                   # the successor of row i; −1 if the episode was over
 
-A row's successor is the next decision of its episode. A row without an episode stands alone and ends there. The last
-row of an episode that was **terminated** ends it: nothing comes after. The last row of one that was **truncated**, or
-that nobody has ended yet, goes on unseen: its future cannot be known, so with `gamma` above 0 the row is left out (and
-counted), while its situation still serves as the successor of the row before it. The same holds for rows without a
-reward. With `gamma` 0 nothing but the reward matters, and every row that has one counts.
+A row's successor is the next decision of its episode. A row without an episode is an episode of one. The last row of a
+**terminated** episode has no future. The last row of a **truncated** or open episode has an unknown future, so with
+`gamma` above 0 the row is omitted (and counted), while its situation is still the successor of the row before it. The
+same holds for rows without a reward. With `gamma` 0 only the reward matters, and every row with a reward counts.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.encode.state import Features
-from headway.learn.logged import Logged
+from headway.learn.logged import LoggedRows
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats
 from headway.nouns.records import Ending, Settled
@@ -35,17 +34,17 @@ _CHUNK = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transitions:
-    """Situations [row], and of the `usable` ones what was done and earned."""
+    """Situations [row], and the actions and rewards of the `usable` ones."""
 
-    x: Singles  # [row, width]: also of rows that only follow another
+    x: Singles  # [row, width]: including rows that are only successors
     action: NDArray[np.int64]
     reward: Singles
-    weight: Singles  # how much a row counts: 1, or less where raters disagree
+    weight: Singles  # 1, or less if raters disagree
     propensity: Floats
     offered: NDArray[np.bool_]  # [row, arm]
     next: NDArray[np.int64]  # [row]; −1: nothing followed
     usable: NDArray[np.int64]  # rows to learn from
-    left_out: int  # rows with a reward whose future is not known
+    left_out: int  # rows with a reward and an unknown future
 
     def __len__(self) -> int:
         return len(self.usable)
@@ -54,7 +53,7 @@ class Transitions:
 def look(
     experience: Experience, add: Callable[[Any], None], most: int, counts: dict[str, Any]
 ) -> tuple[list[str], float, float]:
-    """One pass over the train part: `add` sees each situation; gives the arms, and mean and deviation of rewards."""
+    """One pass over the train part: `add` gets each situation; returns the arms, and mean and deviation of rewards."""
     names: set[str] = set()
     rewards: deque[float] = deque(maxlen=most)
     for row in experience.part("train"):
@@ -72,12 +71,12 @@ def look(
             code="nothing_to_learn",
             hint="Send signals for the decisions that were made, or wait until they settle.",
         )
-    found = np.array(rewards)
-    return sorted(names), float(found.mean()), float(found.std())
+    values = np.array(rewards)
+    return sorted(names), float(values.mean()), float(values.std())
 
 
 def count(row: Settled, counts: dict[str, Any]) -> None:
-    """Notes a row's source, status and place."""
+    """Count a row by source and status, and note its position."""
     for table, name in ((counts["sources"], row.decision.source), (counts["statuses"], row.status)):
         table[name] = table.get(name, 0) + 1
     counts["first"] = row.seq if counts["first"] is None else min(counts["first"], row.seq)
@@ -100,7 +99,7 @@ def gather(
     offered = np.zeros((len(rows), len(arms)), dtype=np.bool_)
     masks: dict[tuple[str, ...], NDArray[np.bool_]] = {}
     for place, row in enumerate(rows):
-        names = tuple([each.name for each in row.decision.candidates])
+        names = tuple([candidate.name for candidate in row.decision.candidates])
         mask = masks.get(names)
         if mask is None:
             mask = masks[names] = np.array([arm in names for arm in arms], dtype=np.bool_)
@@ -121,10 +120,10 @@ def gather(
     )
 
 
-def as_logged(log: Transitions) -> Logged:
-    """The usable rows, each standing alone."""
+def as_logged(log: Transitions) -> LoggedRows:
+    """The usable rows, each on its own."""
     rows = log.usable
-    return Logged(
+    return LoggedRows(
         x=log.x[rows].astype(np.float64), action=log.action[rows], reward=log.reward[rows].astype(np.float64),
         propensity=log.propensity[rows], offered=log.offered[rows], weight=log.weight[rows].astype(np.float64),
     )  # fmt: skip
@@ -135,13 +134,13 @@ def _alone(rows: Sequence[Settled]) -> tuple[NDArray[np.int64], NDArray[np.bool_
 
 
 def _endings(experience: Experience) -> Mapping[str, Ending]:
-    """How episodes ended, where the experience knows; an episode that it does not name is still going on."""
+    """How episodes ended, if the experience knows; an episode without an entry is still open."""
     ask = getattr(experience, "endings", None)
     return {} if ask is None else cast(Mapping[str, Ending], ask())
 
 
 def _successors(rows: Sequence[Settled], endings: Mapping[str, Ending]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The next row of the same episode (−1: none), and whether what comes after is known."""
+    """The next row of the same episode (−1: none), and whether its future is known."""
     after, known = _alone(rows)
     episodes: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
@@ -167,7 +166,7 @@ def _order(row: Settled) -> tuple[int, float, int]:
 
 def _vectors(rows: Iterable[Settled], features: Features, encoder: Encoder | None) -> Singles:
     situations = [row.decision.situation for row in rows]
-    found = np.empty((len(situations), features.width), np.float32)
+    vectors = np.empty((len(situations), features.width), np.float32)
     for begin in range(0, len(situations), _CHUNK):
-        found[begin : begin + _CHUNK] = features.vectors(situations[begin : begin + _CHUNK], encoder)
-    return found
+        vectors[begin : begin + _CHUNK] = features.vectors(situations[begin : begin + _CHUNK], encoder)
+    return vectors

@@ -1,16 +1,16 @@
 """An actor-critic from a log: PPO's trust region on doubly robust rewards, one step deep.
 
 The logging policy is not the one being learned, so its log-probabilities cannot be PPO's "old" ones beyond
-the first step. What is maximised instead is the doubly robust estimate of the policy's value on the train part, one
-step deep, by PPO's own trust region: with r̂(a) of `learn.logged` (unbiased for every arm, from the logged propensity),
-and π_k the policy at the beginning of pass k,
+the first step. Instead, PPO's trust region maximises the doubly robust estimate of the policy's value on the train
+part, one step deep: with r̂(a) of `learn.logged` (unbiased for every arm, from the logged propensity), and π_k the
+policy at the start of pass k,
 
     max_π  mean_rows Σ_a π_k(a|x) · min( ρ·A, clip(ρ, 1 ± ε)·A ),   ρ = π/π_k,  A(a) = r̂(a) − Σ_b π_k(b|x)·r̂(b)
 
 At π = π_k its gradient is that of the estimated value; the clip keeps each pass near the last. No action is sampled, so
-the sum over arms adds no variance. Of all passes the one with the greatest estimate on the tune part is kept.
+the sum over arms adds no variance. The pass with the greatest estimate on the tune part is kept.
 
-The critic learns Σ_b π_k(b|x)·r̂(b) beside it. The entropy bonus keeps arms alive that the log says little about.
+The critic learns Σ_b π_k(b|x)·r̂(b). The entropy bonus keeps rarely logged arms alive.
 
 References: Dudík et al., "Doubly robust policy evaluation and learning", 2011; Schulman et al., 2017.
 """
@@ -35,14 +35,14 @@ __all__ = ["climb"]
 
 
 def climb(
-    train: logged.Logged,
-    held: logged.Logged,
+    train: logged.LoggedRows,
+    held: logged.LoggedRows,
     held_rewards: Floats,
     wanted: Mapping[str, Any],
     seed: int,
     progress: Progress | None,
 ) -> tuple[Network, int, float]:
-    """The network of the best pass, which pass that was, and its value on the held rows."""
+    """The network of the best pass, the number of that pass, and its value on the tune part."""
     actions = Actions("categorical", (train.offered.shape[1],))
     shape = shape_of(actions, train.x.shape[1], tuple(wanted["hidden"]), wanted["activation"], bool(wanted["norm"]))
     network = Network(shape, seed=seed, start=wanted["start"], gains=(0.01, 1.0))
@@ -63,9 +63,9 @@ def climb(
             mine = order[begin : begin + size]
             _descend(network, x[mine], offered[mine], rewards32[mine], before[number], counts[mine], wanted)
             adam.step()
-        found = logged.value_of(_acting(network, held, wanted), held_rewards, held.weight)
-        if found > value:
-            value, best, kept = found, turn + 1, network.theta.copy()
+        estimate = logged.value_of(_acting(network, held, wanted), held_rewards, held.weight)
+        if estimate > value:
+            value, best, kept = estimate, turn + 1, network.theta.copy()
         if progress is not None:
             progress("passes", turn + 1, int(wanted["epochs"]))
     network.theta[...] = kept
@@ -77,7 +77,7 @@ def _shares(network: Network, x: NDArray[Any], offered: NDArray[np.bool_]) -> ND
     return log_softmax(network.forward(x)[0], offered)
 
 
-def _acting(network: Network, held: logged.Logged, wanted: Mapping[str, Any]) -> Floats:
+def _acting(network: Network, held: logged.LoggedRows, wanted: Mapping[str, Any]) -> Floats:
     log = _shares(network, held.x.astype(np.float32), held.offered).astype(np.float64)
     if wanted["explore"] == "greedy":
         first: Floats = (np.arange(log.shape[1]) == log.argmax(axis=1)[:, None]).astype(np.float64)
@@ -101,9 +101,9 @@ def _descend(
     share, acting = np.exp(log), np.exp(before)
     worth = (acting * rewards).sum(axis=1)
     weight = acting * offered * counts[:, None]
-    found = surrogate(log, before, rewards - worth[:, None], weight, wanted["clip"])
+    loss = surrogate(log, before, rewards - worth[:, None], weight, wanted["clip"])
     # `surrogate` divides by the weights' sum, which is that of the rows' own weights.
-    d = found.d_new - share * found.d_new.sum(axis=1, keepdims=True)
+    d = loss.d_new - share * loss.d_new.sum(axis=1, keepdims=True)
     own = -(share * log).sum(axis=1, keepdims=True)
     d += (float(wanted["entropy"]) / len(x)) * share * (log + own)
     _, d_values = value_loss(values[:, 0], worth, worth, counts, None)

@@ -47,10 +47,10 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
 
 
 def practice_values(values: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `practise` out of a command line; what practice has no use for is refused."""
+    """The arguments of `practise` from the command line; options that do not apply are refused."""
     if values["check"] or values["family"] not in (None, "actor_critic"):
         raise InvalidInput(
-            "In a world the family actor_critic practises, and it is always due.",
+            "Practice in a world always uses the family actor_critic and never waits.",
             code="nothing_named",
             hint="Omit --check and --family.",
         )
@@ -66,7 +66,7 @@ def practice_values(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def curve(session: Session, done: Practised) -> tuple[str | None, str]:
-    """Draw the curve; the file, or why there is none."""
+    """Plot the curve; returns the file, or why there is none."""
     if not done.curve:
         return None, "nothing was evaluated"
     path = session.folder / f"{done.task}-curve.png"
@@ -79,8 +79,8 @@ def curve(session: Session, done: Practised) -> tuple[str | None, str]:
     return str(path), ""
 
 
-def show(session: Session, done: Practised, seconds: float, kept_apart: Any = None) -> None:
-    """What practising gave, as a document and in words."""
+def show(session: Session, done: Practised, seconds: float, held_out: Any = None) -> None:
+    """Print the result of practice, as a document and as text."""
     plot, missing = curve(session, done)
     out = session.out
     out.document(
@@ -99,7 +99,7 @@ def show(session: Session, done: Practised, seconds: float, kept_apart: Any = No
             "curve": [list(point) for point in done.curve],
             "seconds": seconds,
             "plot": plot,
-            **({} if kept_apart is None else {"kept_apart": asdict(kept_apart)}),
+            **({} if held_out is None else {"kept_apart": asdict(held_out)}),
         }
     )
     out.line(
@@ -110,7 +110,7 @@ def show(session: Session, done: Practised, seconds: float, kept_apart: Any = No
     if done.target is not None:
         word = "reached" if done.reached else "not reached"
         out.line(f"Target {done.target:g}: {word} (greedy episodes during training, confirmed by fresh ones).")
-    if kept_apart is None:
+    if held_out is None:
         out.line(f"Mean return {done.mean_return:.1f} over {done.episodes} held-out greedy episodes.")
     out.line(f"Plot: {plot}" if plot else f"No plot: {missing}")
 

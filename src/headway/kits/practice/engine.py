@@ -1,6 +1,6 @@
-"""What updates an actor-critic: a network and its optimiser, behind the few calls that rollouts and fitting make.
+"""The engine of an actor-critic: a network and its optimiser, behind the interface of rollouts and fitting.
 
-`NumpyEngine` is the default. `torch_engine.TorchEngine` does the same on a GPU; both take and give numpy.
+`NumpyEngine` is the default. `torch_engine.TorchEngine` does the same on a GPU; both work on numpy arrays.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from headway.kits.practice import objective as losses
 from headway.kits.practice.heads import Actions
-from headway.kits.practice.objective import Batch, Objective, Stats
+from headway.kits.practice.objective import Minibatch, Objective, Stats
 from headway.learn.adam import Adam
 from headway.learn.mlp import Array, Network, Shape
 
-__all__ = ["LOG_STD_BOUNDS", "Engine", "NumpyEngine", "shape_of"]
+__all__ = ["LOG_STD_BOUNDS", "NumpyEngine", "PolicyEngine", "shape_of"]
 
-LOG_STD_BOUNDS = (-5.0, 2.0)  # of a Gaussian head: outside them, densities overflow before anything is learned
+LOG_STD_BOUNDS = (-5.0, 2.0)  # of a Gaussian head: outside them, densities overflow
 
 
-class Engine(Protocol):
+class PolicyEngine(Protocol):
     """An actor, a critic and an optimiser."""
 
     @property
@@ -37,15 +37,15 @@ class Engine(Protocol):
 
     def log_probabilities(
         self, x: Array, action: NDArray[Any], allowed: NDArray[np.bool_] | None
-    ) -> Array: ...  # [row]: the same bits that the next `step` on these very rows computes
+    ) -> Array: ...  # [row]: the same bits that the next `step` on these rows computes
 
-    def step(self, batch: Batch, objective: Objective) -> tuple[Stats, Array]: ...  # one update; ratios [row]
+    def step(self, batch: Minibatch, objective: Objective) -> tuple[Stats, Array]: ...  # one update; ratios [row]
 
     def set_rate(self, rate: float) -> None: ...
 
     def tensors(self) -> dict[str, NDArray[np.float64]]: ...
 
-    def state(self) -> tuple[dict[str, Array], int]: ...  # the optimiser's, and how many steps it took
+    def state(self) -> tuple[dict[str, Array], int]: ...  # the optimiser's state and its number of steps
 
     def load(self, tensors: Mapping[str, Any], steps: int) -> None: ...
 
@@ -78,7 +78,7 @@ class NumpyEngine:
         dtype: Any = np.float32,
     ) -> None:
         self._actions = actions
-        # A policy that starts almost uniform explores evenly, whatever the first layers happen to be.
+        # A policy that starts almost uniform explores evenly, whatever the first layers are.
         self.network = Network(shape, seed=seed, start=start, gains=(0.01, 1.0), dtype=dtype)
         self.adam = Adam(self.network, rate=rate, most_norm=most_norm, decay=decay)
 
@@ -97,15 +97,15 @@ class NumpyEngine:
         return self.network.forward_one(x, 1)[:, 0]
 
     def log_probabilities(self, x: Array, action: NDArray[Any], allowed: NDArray[np.bool_] | None) -> Array:
-        outputs = self.network.forward(x)[0]  # the very call that `step` makes
+        outputs = self.network.forward(x)[0]  # the same call as in `step`
         return losses.log_probabilities(self._actions, outputs, self.network.free, action, allowed)
 
-    def step(self, batch: Batch, objective: Objective) -> tuple[Stats, Array]:
-        found = losses.step(self.network, self._actions, batch, objective)
+    def step(self, batch: Minibatch, objective: Objective) -> tuple[Stats, Array]:
+        result = losses.step(self.network, self._actions, batch, objective)
         self.adam.step()
         if self._actions.free:
             np.clip(self.network.free, *LOG_STD_BOUNDS, out=self.network.free)
-        return found
+        return result
 
     def set_rate(self, rate: float) -> None:
         self.adam.rate = rate

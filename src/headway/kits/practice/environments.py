@@ -1,16 +1,16 @@
-"""Gymnasium environments as worlds: many copies stepped together, in this process.
+"""Gymnasium environments as worlds: many copies stepped together in this process.
 
     envs = environment("cartpole", count=16)       # a short name, a registered id, or "module:Id-v0"
     observations, _ = envs.reset(seed=7)
     observations, rewards, terminated, truncated, info = envs.step(actions)
 
-An environment with a native vector form (`vector_entry_point`) is used as that. Others are stepped one after another by
-`Together`, whose loop costs about a microsecond per copy; where nothing but Gymnasium's own bookkeeping (order checks,
-the time limit) stands around an environment, that is done here and the bare environment is stepped.
+An environment with a native vector form (`vector_entry_point`) uses it. `Together` steps others one after another; its
+loop costs about a microsecond per copy. If an environment is wrapped only in Gymnasium's bookkeeping (order checks, the
+time limit), that is done here and the bare environment is stepped.
 
-What a finished episode's step gives is in `metadata["autoreset_mode"]`, as in Gymnasium 1.x. `Together` resets in the
-same step: observations are the next episode's first ones, and `info["final_obs"]` holds, where `info["_final_obs"]` is
-true, what the finished ones ended with.
+`metadata["autoreset_mode"]` defines the result of an episode's last step, as in Gymnasium 1.x. `Together` resets in the
+same step: observations are the next episode's first ones, and `info["final_obs"]` holds the final observations where
+`info["_final_obs"]` is true.
 
 Not covered: environments in other processes; observations other than boxes and whole numbers; actions other than
 Discrete, MultiDiscrete and Box.
@@ -40,12 +40,12 @@ _BOOKKEEPING = {"PassiveEnvChecker", "OrderEnforcing", "TimeLimit"}
 
 
 class Environments(Protocol):
-    """What a rollout needs: gymnasium's VectorEnv, or anything with this shape.
+    """The interface of a rollout: gymnasium's VectorEnv, or anything with this shape.
 
-    Optional: `action_masks() -> bool [copy, action]`, what is allowed now; `action_names`, what choices are called;
-    `rest(place)`: that copy is stepped no more until the next `reset`, and gives zeros;
-    `features`, where an observation is the vector that these `encode.state.Features` make of a situation, without the
-    constant in front: a policy that practised there then decides on situations.
+    Optional: `action_masks() -> bool [copy, action]`, the allowed actions; `action_names`, the names of the choices;
+    `rest(place)`: stop stepping that copy until the next `reset`; it returns zeros;
+    `features`, if an observation is the vector of a situation by these `encode.state.Features`, without the leading
+    constant: the policy can then decide on situations.
     """
 
     num_envs: int
@@ -71,9 +71,9 @@ def _gymnasium() -> Any:
 
 
 def identify(name: str, folder: Path | None = None) -> str:
-    """The Gymnasium id of a world; unknown ones are refused with the nearest known.
+    """The Gymnasium id of a world; an unknown name is refused with the nearest known one.
 
-    The module of "module:Id-v0" is imported, from `folder` if it is there, else from where Python finds it.
+    The module of "module:Id-v0" is imported, from `folder` if it exists there, else from Python's path.
     """
     gymnasium = _gymnasium()
     wanted = ENVIRONMENTS.get(name, name)
@@ -87,13 +87,13 @@ def identify(name: str, folder: Path | None = None) -> str:
         raise UnknownName(
             f"There is no world called {name!r} ({_short(error)}).",
             code="unknown_world",
-            hint=f"{did_you_mean(name, known)} A world of your own is named 'module:Id-v0'.",
+            hint=f"{did_you_mean(name, known)} For your own world, use 'module:Id-v0'.",
         ) from error
     return wanted
 
 
 def copies(catalogue: Catalogue, name: str, *, count: int, **settings: Any) -> Environments:
-    """`count` copies of a world to practise in: one that a kit brings, or any Gymnasium environment."""
+    """`count` copies of a world: one that a kit provides, or any Gymnasium environment."""
     path = catalogue.all("worlds").get(name)
     if path is None:
         return environment(name, count=count, **settings)
@@ -129,8 +129,8 @@ def environment(name: str, *, count: int, **settings: Any) -> Environments:
         raise InvalidInput(
             f"The world {name!r} cannot be made: {_short(error)}.", code="bad_world", hint="Check its settings."
         ) from error
-    found: Environments = envs
-    return found
+    copies_: Environments = envs
+    return copies_
 
 
 class Together:
@@ -150,20 +150,20 @@ class Together:
         self._steps = [0] * len(copies)
         space = self.single_observation_space
         self._shape, self._dtype = space.shape, space.dtype
-        self._masks = all(hasattr(each.unwrapped, "action_masks") for each in copies)
+        self._masks = all(hasattr(copy.unwrapped, "action_masks") for copy in copies)
         if self._masks:
             self.action_masks = self._action_masks
 
     def reset(self, *, seed: int | None = None) -> tuple[NDArray[Any], dict[str, Any]]:
-        found = np.empty((self.num_envs, *self._shape), dtype=self._dtype)
+        observations = np.empty((self.num_envs, *self._shape), dtype=self._dtype)
         self._awake = list(enumerate(self._bare))
-        for place, each in enumerate(self._whole):
-            found[place], _ = each.reset(seed=None if seed is None else seed + place)
+        for place, copy in enumerate(self._whole):
+            observations[place], _ = copy.reset(seed=None if seed is None else seed + place)
             self._steps[place] = 0
-        return found, {}
+        return observations, {}
 
     def rest(self, place: int) -> None:
-        self._awake = [each for each in self._awake if each[0] != place]
+        self._awake = [copy for copy in self._awake if copy[0] != place]
 
     def step(
         self, actions: Any
@@ -177,8 +177,8 @@ class Together:
         ended: NDArray[np.bool_] | None = None
         # A list of plain numbers where actions are whole numbers: environments index with them.
         given = actions.tolist() if actions.dtype.kind in "iu" and actions.ndim == 1 else actions
-        for place, each in self._awake:
-            observation, rewards[place], over, cut, _ = each.step(given[place])
+        for place, copy in self._awake:
+            observation, rewards[place], over, cut, _ = copy.step(given[place])
             if most:
                 self._steps[place] += 1
                 cut = cut or self._steps[place] >= most
@@ -194,26 +194,26 @@ class Together:
         return observations, np.array(rewards, dtype=np.float64), np.array(terminated), np.array(truncated), info
 
     def _action_masks(self) -> NDArray[np.bool_]:
-        return np.array([each.unwrapped.action_masks() for each in self._whole], dtype=np.bool_)
+        return np.array([copy.unwrapped.action_masks() for copy in self._whole], dtype=np.bool_)
 
     def close(self) -> None:
-        for each in self._whole:
-            each.close()
+        for copy in self._whole:
+            copy.close()
 
 
 def _unwrapped(copies: list[Any]) -> tuple[int, list[Any]]:
-    """(the time limit to keep here, the environments to step): the bare ones where only bookkeeping is around them."""
+    """(the time limit to apply here, the environments to step): the bare ones if only bookkeeping wraps them."""
     spec, inner, names = copies[0].spec, copies[0], set()
     while inner is not inner.unwrapped:
         names.add(type(inner).__name__)
         inner = inner.env
     if spec is None or not names <= _BOOKKEEPING:
         return 0, copies
-    return int(spec.max_episode_steps or 0), [each.unwrapped for each in copies]
+    return int(spec.max_episode_steps or 0), [copy.unwrapped for copy in copies]
 
 
 def _import(module: str, folder: Path | None) -> None:
-    """Runs a module's registrations; what is wrong inside it is said with its own words."""
+    """Import a module for its registrations; its own error is part of the message."""
     places = [] if folder is None else [str(folder.resolve())]
     sys.path[:0] = places
     try:
@@ -228,8 +228,8 @@ def _import(module: str, folder: Path | None) -> None:
             hint=f"`python -c 'import {module}'` shows the whole error.",
         ) from error
     finally:
-        for each in places:
-            sys.path.remove(each)
+        for place in places:
+            sys.path.remove(place)
 
 
 def _short(error: Exception) -> str:

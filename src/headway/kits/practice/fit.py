@@ -1,18 +1,18 @@
 """The one training loop of PPO: collect, estimate advantages, pass over the rows, repeat.
 
     fitted = practise(lambda count: environment("cartpole", count=count), Practice(steps=100_000), seed=7)
-    update(engine, rows, Practice(), rng)             # the same passes over rows that came from elsewhere
+    update(engine, rows, Practice(), rng)             # the same passes over given rows
 
-Each update passes `epochs` times over the rows in minibatches of `minibatch`; the last one takes what is left, be it a
-single row. Before the first pass the log-probabilities of the acting policy are computed minibatch by minibatch, on the
-very rows in the very order of that pass: the same call on the same numbers, so the first ratio of every row is exactly
-one, bit for bit, as long as no weight has changed. (A matrix product may round a row differently in another company.)
+Each update passes `epochs` times over the rows in minibatches of `minibatch`; the last one may be smaller, down to a
+single row. Before the first pass the log-probabilities of the acting policy are computed in the same minibatches, in
+the order of that pass: the same call on the same numbers, so the first ratio of every row is exactly one, bit for bit,
+while no weight has changed. (A matrix product may round a row differently in another batch.)
 
 An update stops after a pass whose KL estimate exceeds 1.5 × `target_kl`. The learning rate falls linearly to zero over
 `steps` (schedule "linear") or stays. Advantages are standardised over all rows of an update, not per minibatch.
 
-The same world, settings and seed give the same weights, bit for bit. A resumed run goes on with the weights, the
-optimiser, the statistics and the count of steps, but with new episodes: it is not the run that was never stopped.
+The same world, settings and seed give the same weights, bit for bit. A resumed run continues with the weights, the
+optimiser, the statistics and the count of steps, but with new episodes, so it differs from an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.kits.practice.engine import Engine, NumpyEngine, shape_of
+from headway.kits.practice.engine import NumpyEngine, PolicyEngine, shape_of
 from headway.kits.practice.environments import Environments
-from headway.kits.practice.objective import Batch, Objective, Stats
+from headway.kits.practice.objective import Minibatch, Objective, Stats
 from headway.kits.practice.returns import gae
 from headway.kits.practice.rollout import Rollout, Stage, evaluate
 from headway.learn.mlp import Activation, Array
@@ -34,8 +34,8 @@ from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.protocols import Progress
 
 __all__ = [
+    "Evaluation",
     "Fitted",
-    "Point",
     "Practice",
     "Rows",
     "Updated",
@@ -53,7 +53,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Practice:
-    """How to practise. The defaults are sound for small control problems; `PRESETS` knows better for some worlds."""
+    """How to practise. The defaults suit small control problems; `PRESETS` has better settings for some worlds."""
 
     steps: int = 200_000
     envs: int = 16
@@ -81,7 +81,7 @@ class Practice:
     target: float | None = None  # stop once this mean return of greedy episodes is reached
     evaluate_every: int = 2048  # steps; 0: never
     episodes: int = 20
-    confirm: int = 100  # new episodes on which a look that reached the target must be borne out
+    confirm: int = 100  # fresh episodes that must confirm the target
 
     @property
     def objective(self) -> Objective:
@@ -95,8 +95,8 @@ class Practice:
 
 
 def settings_of(knobs: Mapping[str, Any], base: Practice | None = None) -> Practice:
-    """The settings with these knobs changed; unknown ones and impossible values are refused."""
-    known = {each.name: each for each in fields(Practice)}
+    """The settings with these knobs changed; unknown knobs and invalid values are refused."""
+    known = {field.name: field for field in fields(Practice)}
     changed: dict[str, Any] = {}
     for name, value in knobs.items():
         if name not in known:
@@ -109,8 +109,8 @@ def settings_of(knobs: Mapping[str, Any], base: Practice | None = None) -> Pract
         numbers = [made.rate, made.gamma, made.lam, made.clip, made.value]
         counts = [made.steps, made.envs, made.horizon, made.epochs, made.minibatch, made.episodes, made.confirm]
         counts += made.hidden
-        sound = all(np.isfinite(each) and each >= 0 for each in numbers) and made.gamma <= 1 and made.lam <= 1
-        sound = sound and all(isinstance(each, int) and each > 0 for each in counts)
+        sound = all(np.isfinite(number) and number >= 0 for number in numbers) and made.gamma <= 1 and made.lam <= 1
+        sound = sound and all(isinstance(count, int) and count > 0 for count in counts)
         sound = sound and made.activation in ("tanh", "relu") and made.start in ("orthogonal", "xavier")
         sound = sound and made.schedule in ("linear", "constant")
     except TypeError:
@@ -125,7 +125,7 @@ def settings_of(knobs: Mapping[str, Any], base: Practice | None = None) -> Pract
 
 
 class Rows(NamedTuple):
-    """Transitions to pass over, [row, …]. `old` is the acting policy's log-probability, None: the present policy's."""
+    """Transitions to pass over, [row, …]. `old`: the acting policy's log-probability; None: the present policy's."""
 
     x: Array
     action: NDArray[Any]
@@ -138,7 +138,7 @@ class Rows(NamedTuple):
 
 
 class Updated(NamedTuple):
-    """How an update went: means over the minibatches of its last pass, and how many passes there were."""
+    """Statistics of an update: means over the minibatches of its last pass, and the number of passes."""
 
     stats: Stats
     passes: int
@@ -146,7 +146,7 @@ class Updated(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class Evaluation:
     """One evaluation."""
 
     steps: int
@@ -156,14 +156,14 @@ class Point:
 
 @dataclass(slots=True)
 class Fitted:
-    """What practising gave."""
+    """The result of practice."""
 
-    engine: Engine
+    engine: PolicyEngine
     stage: Stage
     settings: Practice
     steps: int = 0
-    curve: list[Point] = field(default_factory=list)
-    returns: list[float] = field(default_factory=list)  # of the episodes played while learning, with exploration
+    curve: list[Evaluation] = field(default_factory=list)
+    returns: list[float] = field(default_factory=list)  # of the training episodes, with exploration
     last: Updated | None = None
     reached: bool = False
 
@@ -177,8 +177,8 @@ def rows_of(rollout: Rollout, *, gamma: float, lam: float) -> Rows:
     keep = rollout.mask.ravel()
     whole = bool(keep.all())
 
-    def flat(each: NDArray[Any], *shape: int) -> NDArray[Any]:
-        rows = each.reshape(-1, *shape)
+    def flat(array: NDArray[Any], *shape: int) -> NDArray[Any]:
+        rows = array.reshape(-1, *shape)
         return rows if whole else rows[keep]
 
     x, action = rollout.x, rollout.action
@@ -193,7 +193,7 @@ def rows_of(rollout: Rollout, *, gamma: float, lam: float) -> Rows:
 
 
 def standardised(advantage: Array) -> Array:
-    """Mean 0, deviation 1; one row alone is left as it is."""
+    """Mean 0, deviation 1; a single row is unchanged."""
     if len(advantage) < 2:
         return advantage
     centred = advantage - advantage.mean()
@@ -201,8 +201,8 @@ def standardised(advantage: Array) -> Array:
     return scaled.astype(advantage.dtype, copy=False)
 
 
-def update(engine: Engine, rows: Rows, settings: Practice, rng: np.random.Generator) -> Updated:
-    """Passes over the rows until `epochs` are done or the policy has moved far enough."""
+def update(engine: PolicyEngine, rows: Rows, settings: Practice, rng: np.random.Generator) -> Updated:
+    """Pass over the rows until `epochs` are done or the policy has changed enough."""
     count, size, objective = len(rows.x), settings.minibatch, settings.objective
     if not count:
         raise InvalidInput("There is no row to learn from.", code="nothing_to_learn", hint="Collect some first.")
@@ -216,8 +216,8 @@ def update(engine: Engine, rows: Rows, settings: Practice, rng: np.random.Genera
             old = _acting(engine, rows, order, size)
         stats = []
         for begin, batch in enumerate(_batches(rows, old, order, size)):
-            found, ratio = engine.step(batch, objective)
-            stats.append(found)
+            stats_, ratio = engine.step(batch, objective)
+            stats.append(stats_)
             if turn == 0 and begin == 0:
                 ratios = (float(ratio.min()), float(ratio.max()))
         done = turn + 1
@@ -226,8 +226,8 @@ def update(engine: Engine, rows: Rows, settings: Practice, rng: np.random.Genera
     return Updated(_mean(stats), done, ratios)
 
 
-def _acting(engine: Engine, rows: Rows, order: NDArray[np.int64], size: int) -> Array:
-    """[row]: log-probabilities under the present weights, computed as the first pass will compute them."""
+def _acting(engine: PolicyEngine, rows: Rows, order: NDArray[np.int64], size: int) -> Array:
+    """[row]: log-probabilities under the present weights, computed as in the first pass."""
     old: Array = np.empty_like(rows.advantage)
     for begin in range(0, len(order), size):
         mine = order[begin : begin + size]
@@ -237,21 +237,21 @@ def _acting(engine: Engine, rows: Rows, order: NDArray[np.int64], size: int) -> 
     return old
 
 
-def _batches(rows: Rows, old: Array, order: NDArray[np.int64], size: int) -> Iterator[Batch]:
+def _batches(rows: Rows, old: Array, order: NDArray[np.int64], size: int) -> Iterator[Minibatch]:
     x, action, old = rows.x[order], rows.action[order], old[order]
     advantage, returns, values = rows.advantage[order], rows.returns[order], rows.values[order]
     weight = None if rows.weight is None else rows.weight[order]
     allowed = None if rows.allowed is None else rows.allowed[order]
     for begin in range(0, len(order), size):
         part = slice(begin, begin + size)
-        yield Batch(
+        yield Minibatch(
             x[part], action[part], old[part], advantage[part], returns[part], values[part],
             None if weight is None else weight[part], None if allowed is None else allowed[part],
         )  # fmt: skip
 
 
 def _mean(stats: list[Stats]) -> Stats:
-    return Stats(*(float(sum(each) / len(stats)) for each in zip(*stats, strict=True)))
+    return Stats(*(float(sum(column) / len(stats)) for column in zip(*stats, strict=True)))
 
 
 def practise(
@@ -261,10 +261,10 @@ def practise(
     *,
     progress: Progress | None = None,
     watch: Callable[[Fitted], bool | None] | None = None,
-    build: Callable[..., Engine] | None = None,
+    build: Callable[..., PolicyEngine] | None = None,
     resume: Callable[[Fitted], None] | None = None,
 ) -> Fitted:
-    """Learns in the world that `make` makes copies of.
+    """Learn in copies of a world, created by `make`.
 
     `watch(fitted)` is called after every update and may end the run by returning True (a snapshot, a plot, a clock).
     `resume(fitted)` is called before the first step and may load weights, statistics and the count of steps.
@@ -301,7 +301,7 @@ def practise(
                 judged = fitted.steps
                 trial = trial or make(settings.episodes)
                 returns = evaluate(trial, engine, stage, episodes=settings.episodes, seed=seed + 1_000_003)
-                fitted.curve.append(Point(fitted.steps, float(np.mean(returns)), len(returns)))
+                fitted.curve.append(Evaluation(fitted.steps, float(np.mean(returns)), len(returns)))
                 fitted.reached = reached(trial, fitted, fitted.curve[-1].mean, seed=seed + 2_000_003 + fitted.steps)
             if watch is not None and watch(fitted):
                 break
@@ -313,9 +313,9 @@ def practise(
 
 
 def reached(trial: Environments, fitted: Fitted, mean: float, *, seed: int) -> bool:
-    """Whether a look with this mean return is at the target, and so are `confirm` new greedy episodes.
+    """Whether this mean return and the mean of `confirm` fresh greedy episodes both reach the target.
 
-    The first of many looks to reach a target was lucky more often than not; what is served should stay there.
+    The first of many evaluations to reach a target is usually lucky; fresh episodes confirm it.
     """
     target = fitted.settings.target
     if target is None or mean < target:
@@ -324,18 +324,18 @@ def reached(trial: Environments, fitted: Fitted, mean: float, *, seed: int) -> b
     return float(np.mean(again)) >= target
 
 
-def judged(make: Callable[[int], Environments], fitted: Fitted, *, episodes: int, seed: int) -> Point:
-    """The mean return of greedy episodes that no decision to stop has looked at."""
+def judged(make: Callable[[int], Environments], fitted: Fitted, *, episodes: int, seed: int) -> Evaluation:
+    """The mean return of held-out greedy episodes."""
     envs = make(min(episodes, fitted.settings.episodes))
     try:
         returns = evaluate(envs, fitted.engine, fitted.stage, episodes=episodes, seed=seed)
     finally:
         envs.close()
-    return Point(fitted.steps, float(np.mean(returns)), len(returns))
+    return Evaluation(fitted.steps, float(np.mean(returns)), len(returns))
 
 
 def snapshot(fitted: Fitted) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Arrays and JSON from which `restore` goes on."""
+    """Arrays and JSON for `restore`."""
     state, taken = fitted.engine.state()
     scales = fitted.stage.scales
     arrays = {
@@ -350,19 +350,19 @@ def snapshot(fitted: Fitted) -> tuple[dict[str, Array], dict[str, Any]]:
         "steps": fitted.steps,
         "taken": taken,
         "counts": [scales.observations.count, scales.rewards.count],
-        "curve": [[each.steps, each.mean, each.episodes] for each in fitted.curve],
+        "curve": [[point.steps, point.mean, point.episodes] for point in fitted.curve],
     }
     return arrays, told
 
 
-def restore(fitted: Fitted, arrays: Mapping[str, Any], told: Mapping[str, Any]) -> None:
-    """Goes on from a snapshot; KeyError or ValueError where it does not fit."""
-    if not all(np.isfinite(each).all() for each in arrays.values()):
+def restore(fitted: Fitted, arrays: Mapping[str, Any], document: Mapping[str, Any]) -> None:
+    """Continue from a snapshot; KeyError or ValueError if it does not match."""
+    if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("it holds numbers that are not finite")
-    fitted.engine.load(arrays, int(told["taken"]))
+    fitted.engine.load(arrays, int(document["taken"]))
     observations, rewards = fitted.stage.scales.observations, fitted.stage.scales.rewards
     for running, name, count in ((observations, "observations", 0), (rewards, "rewards", 1)):
         running.mean, running.variance = arrays[f"{name}.mean"], arrays[f"{name}.variance"]
-        running.count = float(told["counts"][count])
-    fitted.steps = int(told["steps"])
-    fitted.curve = [Point(int(steps), float(mean), int(count)) for steps, mean, count in told["curve"]]
+        running.count = float(document["counts"][count])
+    fitted.steps = int(document["steps"])
+    fitted.curve = [Evaluation(int(steps), float(mean), int(count)) for steps, mean, count in document["curve"]]

@@ -1,11 +1,11 @@
-"""What an actor-critic's outputs mean: one or several categorical heads, or a Gaussian one.
+"""The heads of an actor-critic: one or several categorical heads, or a Gaussian one.
 
     Actions("categorical", (5,))         one of five                                [row, 5] logits
     Actions("categorical", (3, 4))       one of three and one of four               [row, 7] logits, side by side
-    Actions("gaussian", (2,), low, high) two real numbers                           [row, 2] means, log deviations apart
+    Actions("gaussian", (2,), low, high) two real numbers                           [row, 2] means
 
-A Gaussian head speaks in units of the action's range: −1 is `low`, +1 is `high` where both are finite, else numbers are
-taken as they are. What is drawn outside the range is cut to it when it is acted; its density is that of the draw.
+A Gaussian head works in units of the action's range: −1 is `low`, +1 is `high` if both are finite, else numbers are
+unscaled. A draw outside the range is clipped for acting; its density is that of the unclipped draw.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Actions:
 
     @property
     def free(self) -> int:
-        """Parameters that depend on no input: the log deviations."""
+        """The number of parameters without an input: the log deviations."""
         return self.outputs if self.kind == "gaussian" else 0
 
     def acted(self, raw: NDArray[Any]) -> NDArray[Any]:
-        """The action as the environment takes it; whole numbers are as they are."""
+        """The action in the environment's form; whole numbers are unchanged."""
         if self.kind == "categorical" or not self.low:
             return raw
         low, high = np.array(self.low), np.array(self.high)
@@ -63,8 +63,8 @@ class Actions:
         return {
             "kind": self.kind,
             "sizes": list(self.sizes),
-            "low": [_written(each) for each in self.low],
-            "high": [_written(each) for each in self.high],
+            "low": [_written(bound) for bound in self.low],
+            "high": [_written(bound) for bound in self.high],
         }
 
     @classmethod
@@ -74,10 +74,10 @@ class Actions:
             if not isinstance(data, Mapping) or data["kind"] not in ("categorical", "gaussian"):
                 raise ValueError("unknown kind")
             sizes = tuple(data["sizes"])
-            whole = all(isinstance(each, int) and not isinstance(each, bool) and 0 < each <= _WIDEST for each in sizes)
+            whole = all(isinstance(size, int) and not isinstance(size, bool) and 0 < size <= _WIDEST for size in sizes)
             if not sizes or not whole or sum(sizes) > _WIDEST:
                 raise ValueError(f"its sizes are {sizes!r:.60}")
-            low, high = (tuple(float(each) for each in data[name]) for name in ("low", "high"))
+            low, high = (tuple(float(bound) for bound in data[name]) for name in ("low", "high"))
             if low and not len(low) == len(high) == sum(sizes):
                 raise ValueError("its bounds do not fit its sizes")
             return cls(data["kind"], sizes, low, high)
@@ -90,7 +90,7 @@ class Actions:
 
 
 def _written(value: float) -> float | str:
-    """Infinities are no JSON: they are words that float() reads."""
+    """JSON has no infinities: they are written as words that float() reads."""
     return value if np.isfinite(value) else str(value)
 
 
@@ -105,27 +105,27 @@ def sample(
     if actions.kind == "gaussian":
         drawn: NDArray[Any] = outputs + np.exp(free) * draws
         return drawn.astype(outputs.dtype, copy=False)
-    found = np.empty((len(outputs), len(actions.sizes)), dtype=np.int64)
+    choices = np.empty((len(outputs), len(actions.sizes)), dtype=np.int64)
     for head, part in enumerate(actions.parts):
         logits = outputs[:, part]
         if allowed is not None:
             logits = np.where(allowed[:, part], logits, -np.inf)
         reached = np.exp(logits - logits.max(axis=1, keepdims=True)).cumsum(axis=1)
-        # The first choice whose cumulative weight exceeds the draw: never one of weight 0.
+        # The first choice whose cumulative weight exceeds the draw: never one with weight 0.
         target = draws[:, head, None] * reached[:, -1:]
-        (target < reached).argmax(axis=1, out=found[:, head])
-    return found
+        (target < reached).argmax(axis=1, out=choices[:, head])
+    return choices
 
 
 def greedy(actions: Actions, outputs: NDArray[Any], allowed: NDArray[np.bool_] | None = None) -> NDArray[Any]:
     """The most probable action, [row, head], or the mean."""
     if actions.kind == "gaussian":
         return np.array(outputs)
-    found = np.empty((len(outputs), len(actions.sizes)), dtype=np.int64)
+    choices = np.empty((len(outputs), len(actions.sizes)), dtype=np.int64)
     for head, part in enumerate(actions.parts):
         logits = outputs[:, part] if allowed is None else np.where(allowed[:, part], outputs[:, part], -np.inf)
-        logits.argmax(axis=1, out=found[:, head])
-    return found
+        logits.argmax(axis=1, out=choices[:, head])
+    return choices
 
 
 def log_probability(

@@ -1,13 +1,13 @@
-"""Learns the actor-critic: from a log of decisions, from experiences that came from elsewhere, or in a world.
+"""Learns the actor-critic: from a log of decisions, from a caller's experiences, or in a world.
 
     ActorCriticLearner(encoder).learn(experience, {}, seed=7)                  # logged decisions of a `choice` task
-    policy = fresh(arms=["a", "b"], features=embedding_features(384), seed=7)  # knows nothing yet
-    policy, metrics = update(policy, experiences)                              # one PPO update; the old one is unharmed
-    learned(practise(…))                                                       # what `promote` stores (see `learn.fit`)
+    policy = fresh(arms=["a", "b"], features=embedding_features(384), seed=7)  # untrained
+    policy, metrics = update(policy, experiences)                              # one PPO update; the old one stays
+    learned(practise(…))                                                       # what `promote` stores (see `fit.py`)
 
-From a log: the doubly robust estimate of the policy's value is maximised by PPO's own trust region, see `learn.climb`.
+From a log: PPO's trust region maximises the doubly robust estimate of the policy's value, see `climb.py`.
 
-Not covered: sequences (each decision of a log stands alone; worlds have episodes), candidates' own features.
+Not covered: sequences (each decision of a log is separate; worlds have episodes), features of candidates.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ PROMPTS = Practice(
     target_kl=0.03, normalise_observations=False, normalise_rewards=False, envs=64, horizon=32,
 )  # fmt: skip
 _LEAST_TUNE = 20
-_SAME = 1e-3  # log-probabilities closer than this are one policy's, computed twice
+_SAME = 1e-3  # log-probabilities closer than this come from the same policy
 
 
 # -- policies
 
 
 def embedding_features(width: int, name: str = "embedding") -> Features:
-    """Features of a bare vector: a unit vector's entries come out at about one."""
+    """Features of a bare vector, scaled so that a unit vector's entries are about one."""
     return Features(vectors_of=((name, width),), means=(0.0,) * width, scales=(width**-0.5,) * width)
 
 
@@ -73,7 +73,7 @@ def fresh(
     encoder: Encoder | None = None,
     explore: str = "policy",
 ) -> ActorCritic:
-    """A policy that prefers nothing yet."""
+    """An untrained policy."""
     actions = Actions("categorical", (len(arms),))
     engine = _engine(actions, features.width, settings, seed)
     return policy_of(engine, arms=arms, features=features, settings=settings, encoder=encoder, explore=explore)
@@ -88,7 +88,7 @@ def policy_of(
     encoder: Encoder | None = None,
     explore: str = "policy",
 ) -> ActorCritic:
-    """The policy of an engine's present weights. Its tensors hold the optimiser too, so that an update can go on."""
+    """The policy with an engine's present weights. Its tensors include the optimiser, so updates can continue."""
     state, steps = engine.state()
     knobs = _stored(settings, explore) | {"adam_steps": steps}
     extra = {"arms": list(arms), "features": features.to_json(), "actions": engine.actions.to_json()}
@@ -97,8 +97,8 @@ def policy_of(
 
 def _stored(settings: Practice, explore: str) -> dict[str, Any]:
     kept = ("activation", "norm", "clip", "entropy", "value", "gamma", "lam", "rate", "epochs", "minibatch", "decay")
-    found = {name: getattr(settings, name) for name in kept} | {"hidden": list(settings.hidden), "explore": explore}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    stored = {name: getattr(settings, name) for name in kept} | {"hidden": list(settings.hidden), "explore": explore}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in stored.items()}
 
 
 def _engine(actions: Actions, width: int, settings: Practice, seed: int) -> NumpyEngine:
@@ -109,15 +109,15 @@ def _engine(actions: Actions, width: int, settings: Practice, seed: int) -> Nump
     )  # fmt: skip
 
 
-# -- experiences from elsewhere
+# -- experiences of callers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiences:
-    """What was done elsewhere, in the order in which it happened: [row] each, `state` and `next_state` [row, number].
+    """A caller's steps in their order: [row] each, `state` and `next_state` [row, number].
 
     Rows of one episode follow one another. Where a row's `next_state` is not the next row's `state` and the row is not
-    `done`, the episode was left there: it counts as cut off, not as ended.
+    `done`, the episode was abandoned there: it counts as truncated.
     """
 
     state: NDArray[Any]
@@ -134,11 +134,11 @@ class Experiences:
 def update(
     policy: ActorCritic, experiences: Experiences, settings: Practice = PROMPTS, *, seed: int = 0
 ) -> tuple[ActorCritic, dict[str, float]]:
-    """One PPO update from experiences: a new policy and how it went. The given policy is never changed.
+    """One PPO update from experiences: a new policy and its metrics. The given policy is never changed.
 
-    Where a row's log-probability is this very policy's (up to rounding), it is computed anew in the order of the first
-    pass, so that its first ratio is exactly one; a row of an older policy keeps its own. Anything that is not a finite
-    number, an action that there is not, or a state of another width is refused, and nothing is learned.
+    If a row's log-probability is this policy's (up to rounding), it is recomputed in the order of the first pass, so
+    that its first ratio is exactly one; a row of an older policy keeps its own. A number that is not finite, an unknown
+    action or a state of another width is refused, and nothing is learned.
     """
     _check(policy, experiences)
     engine = _engine(policy.actions, policy.features.width, settings, seed)
@@ -166,23 +166,23 @@ def update(
     if stale.any() and not stale.all():
         rows = rows._replace(old=np.where(stale, given, present))
     rng = np.random.default_rng([seed, engine.adam.steps, 0xE47])
-    found = passes(engine, rows, settings, rng)
+    updated = passes(engine, rows, settings, rng)
     metrics = {
-        "policy_loss": found.stats.policy_loss,
-        "value_loss": found.stats.value_loss,
-        "entropy": found.stats.entropy,
-        "approx_kl": found.stats.kl,
-        "clip_fraction": found.stats.clip_fraction,
+        "policy_loss": updated.stats.policy_loss,
+        "value_loss": updated.stats.value_loss,
+        "entropy": updated.stats.entropy,
+        "approx_kl": updated.stats.kl,
+        "clip_fraction": updated.stats.clip_fraction,
         "learning_rate": settings.rate,
-        "passes": float(found.passes),
+        "passes": float(updated.passes),
         "stale": float(stale.mean()),
         "rows": float(len(x)),
     }
-    if not all(np.isfinite(each) for each in metrics.values()) or not np.isfinite(engine.network.theta).all():
+    if not all(np.isfinite(metric) for metric in metrics.values()) or not np.isfinite(engine.network.theta).all():
         raise InvalidInput(
-            "The update did not give finite numbers; the policy is as it was.",
+            "The update did not give finite numbers; the policy is unchanged.",
             code="not_finite",
-            hint="Look at the rewards: they should be of the order of one.",
+            hint="Check the rewards: they should be of the order of one.",
         )
     new = policy_of(
         engine, arms=policy.arms.names, features=policy.features, settings=settings, encoder=policy.encoder,
@@ -197,27 +197,27 @@ def _check(policy: ActorCritic, given: Experiences) -> None:
         raise InvalidInput("There is no experience to learn from.", code="nothing_to_learn", hint="Collect some first.")
     width = sum(length for _, length in policy.features.vectors_of)
     for name in ("state", "next_state"):
-        found = np.asarray(getattr(given, name))
-        if found.shape != (rows, width):
+        array = np.asarray(getattr(given, name))
+        if array.shape != (rows, width):
             raise InvalidInput(
-                f"{name} has the shape {found.shape}, not {(rows, width)}.",
+                f"{name} has the shape {array.shape}, not {(rows, width)}.",
                 code="bad_shape",
-                hint=f"The policy sees {width} numbers.",
+                hint=f"The policy expects {width} numbers.",
             )
     for name in ("state", "next_state", "reward", "log_prob", "value"):
-        found = np.asarray(getattr(given, name), dtype=np.float64)
-        if len(found) != rows or not np.isfinite(found).all():
+        array = np.asarray(getattr(given, name), dtype=np.float64)
+        if len(array) != rows or not np.isfinite(array).all():
             raise InvalidInput(
-                f"{name} holds something that is not a finite number.",
+                f"{name} has a number that is not finite.",
                 code="not_finite",
-                hint="Nothing was learned; leave such experiences out.",
+                hint="Nothing was learned; omit such experiences.",
             )
     action = np.asarray(given.action)
     if action.dtype.kind not in "iu" or action.min() < 0 or action.max() >= len(policy.arms):
         raise InvalidInput(
             f"There is an action that is not one of 0 … {len(policy.arms) - 1}.",
             code="unknown_action",
-            hint=f"Actions are places among {list(policy.arms.names)!r:.120}.",
+            hint=f"Actions are indices into {list(policy.arms.names)!r:.120}.",
         )
 
 
@@ -225,7 +225,7 @@ def _check(policy: ActorCritic, given: Experiences) -> None:
 
 
 def learned(fitted: Fitted, *, arms: Sequence[str] = (), explore: str = "policy") -> Learned:
-    """What `promote` stores of a practised policy: the network with the world's scales as its features."""
+    """The form that `promote` stores: the network with the world's scales as its features."""
     stage, settings = fitted.stage, fitted.settings
     features = getattr(stage.envs, "features", None)
     if features is None or settings.normalise_observations:
@@ -236,7 +236,7 @@ def learned(fitted: Fitted, *, arms: Sequence[str] = (), explore: str = "policy"
         )
     tensors: dict[str, Any] = fitted.engine.tensors()
     for name in ("policy.w0", "value.w0"):
-        # The features put a constant first; the network that practised has biases and no such input.
+        # The features start with a constant; the practised network has biases and no such input.
         tensors[name] = np.concatenate([np.zeros((len(tensors[name]), 1)), tensors[name]], axis=1)
     names = list(arms) or list(getattr(stage.envs, "action_names", None) or map(str, range(stage.actions.outputs)))
     last = fitted.last.stats if fitted.last is not None else None
@@ -295,7 +295,7 @@ class ActorCriticLearner:
         weight = float(wanted["cost_weight"])
         counts: dict[str, Any] = {"sources": {}, "statuses": {}, "first": None, "last": None}
 
-        def read(part: str) -> logged.Logged:
+        def read(part: str) -> logged.LoggedRows:
             return logged.gather(
                 experience.part(part), features, encoder, arms, most=most, rng=rng, counts=counts,
                 price=lambda arm: weight * costs.get(arm, 0.0),
@@ -334,7 +334,7 @@ def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
     }
     settings_of(shared)
     prices = [wanted["cost_weight"], *dict(wanted["costs"] or {}).values()]
-    sound = all(isinstance(each, int | float) and np.isfinite(each) for each in prices)
+    sound = all(isinstance(price, int | float) and np.isfinite(price) for price in prices)
     if not sound or wanted["explore"] not in EXPLORE or not 1 <= int(wanted["fit_rows"]) <= 10**9:
         raise InvalidSettings(
             f"The knobs {dict(knobs)!r:.200} cannot be used.",

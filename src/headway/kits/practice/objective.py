@@ -3,12 +3,12 @@
     loss = surrogate + value_weight · value loss − Σ_head entropy_weight · entropy
 
     surrogate    −mean[ min(r·A, clip(r, 1 ± ε)·A) ],  r = exp(new − old)          (Schulman et al., 2017)
-    dual clip    where A < 0: max(that, c·A), so that one stale row cannot throw the policy off   (Ye et al., 2020)
+    dual clip    where A < 0: max(that, c·A), so that one stale row cannot dominate   (Ye et al., 2020)
     value loss   ½·mean[ max((v − R)², (v_old + clip(v − v_old, ±ε) − R)²) ]
     KL           mean[ (r − 1) − log r ]: its terms cannot be negative, unlike mean[−log r]       (Schulman, 2020)
 
 Means are over rows, weighted by `weight` (a row of weight 0 does not exist). Shapes: log-probabilities may be [row],
-[row, head] or [row, action]; a weight of the same shape says what counts how much. `tests/learn/test_ppo.py` holds
+[row, head] or [row, action]; a weight of the same shape weights its elements. `tests/learn/test_ppo.py` holds
 both twins to the same loss and gradient at 1e-6, and this one to finite differences.
 """
 
@@ -26,7 +26,7 @@ from headway.kits.practice.heads import Actions
 from headway.learn.mlp import Array, Network
 
 __all__ = [
-    "Batch",
+    "Minibatch",
     "Objective",
     "Stats",
     "Surrogate",
@@ -54,7 +54,7 @@ class Objective:
         return self.entropy[head] if isinstance(self.entropy, tuple) else self.entropy
 
 
-class Batch(NamedTuple):
+class Minibatch(NamedTuple):
     """Rows to learn from. `action` is [row, head] of whole numbers, or [row, dimension] of a Gaussian head."""
 
     x: Array
@@ -68,7 +68,7 @@ class Batch(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """How one step went."""
+    """Statistics of one step."""
 
     policy_loss: float
     value_loss: float
@@ -91,7 +91,7 @@ def surrogate(
     plain = ratio * advantage
     held = np.clip(ratio, 1.0 - clip, 1.0 + clip)
     held *= advantage
-    flows = plain <= held  # where the clipped one is smaller, it is constant
+    flows = plain <= held  # if the clipped one is smaller, it is constant
     least = np.minimum(plain, held)
     if dual_clip is not None:
         floor = np.where(advantage < 0.0, dual_clip * advantage, -np.inf).astype(ratio.dtype)
@@ -137,14 +137,14 @@ def value_loss(
 
 def divergence(ratio: Array, weight: Array | None = None) -> float:
     """mean[(r − 1) − log r] ≥ 0, of KL(old ‖ new)."""
-    each = (ratio - 1.0) - np.log(np.maximum(ratio, 1e-30))
+    terms = (ratio - 1.0) - np.log(np.maximum(ratio, 1e-30))
     if weight is None:
-        return float(each.mean()) if each.size else 0.0
-    return float((weight * each).sum()) / max(float(weight.sum()), 1e-12)
+        return float(terms.mean()) if terms.size else 0.0
+    return float((weight * terms).sum()) / max(float(weight.sum()), 1e-12)
 
 
 def log_softmax(logits: Array, allowed: NDArray[np.bool_] | None) -> Array:
-    """[row, action]; what is not allowed is −1e9: as good as impossible, and still a number."""
+    """[row, action]; an action that is not allowed gets −1e9: practically impossible, and finite."""
     kept = logits if allowed is None else np.where(allowed, logits, logits.dtype.type(-1e9))
     shifted: Array = kept - kept.max(axis=1, keepdims=True)
     shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
@@ -157,50 +157,50 @@ def log_probabilities(
     """[row]: the log-probability (or density) of each row's action under the policy tower's outputs."""
     if actions.kind == "gaussian":
         z = (action - outputs) * np.exp(-free)
-        found: Array = -0.5 * np.einsum("bd,bd->b", z, z) - (free.sum() + 0.5 * _LOG_2PI * outputs.shape[1])
-        return found.astype(outputs.dtype, copy=False)
+        density: Array = -0.5 * np.einsum("bd,bd->b", z, z) - (free.sum() + 0.5 * _LOG_2PI * outputs.shape[1])
+        return density.astype(outputs.dtype, copy=False)
     rows = np.arange(len(outputs))
     total: Array | None = None
     for head, part in enumerate(actions.parts):
-        each = log_softmax(outputs[:, part], None if allowed is None else allowed[:, part])[rows, action[:, head]]
-        total = each if total is None else total + each
+        log = log_softmax(outputs[:, part], None if allowed is None else allowed[:, part])[rows, action[:, head]]
+        total = log if total is None else total + log
     assert total is not None
     return total
 
 
-def step(network: Network, actions: Actions, batch: Batch, objective: Objective) -> tuple[Stats, Array]:
-    """Forward, loss and backward of one minibatch; the gradient is in `network.grad`. Also gives the ratios."""
+def step(network: Network, actions: Actions, batch: Minibatch, objective: Objective) -> tuple[Stats, Array]:
+    """Forward, loss and backward of one minibatch; the gradient is in `network.grad`. Also returns the ratios."""
     outputs, values = network.forward(batch.x)
     if actions.kind == "gaussian":
         new = log_probabilities(actions, outputs, network.free, batch.action)
-        found = surrogate(new, batch.old, batch.advantage, batch.weight, objective.clip, objective.dual_clip)
-        d_outputs, entropy = _gaussian_gradient(network, outputs, batch, found.d_new, objective)
+        loss = surrogate(new, batch.old, batch.advantage, batch.weight, objective.clip, objective.dual_clip)
+        d_outputs, entropy = _gaussian_gradient(network, outputs, batch, loss.d_new, objective)
     else:
-        d_outputs, entropy, found = _categorical_gradient(actions, outputs, batch, objective)
+        d_outputs, entropy, loss = _categorical_gradient(actions, outputs, batch, objective)
     v_loss, d_values = value_loss(values[:, 0], batch.returns, batch.values, batch.weight, objective.value_clip)
     d_values *= objective.value
     network.backward(batch.x, (d_outputs, d_values[:, None]))
-    ratio = found.ratio
+    ratio = loss.ratio
     outside = np.abs(ratio - 1.0) > objective.clip
     share = outside.mean() if batch.weight is None else (outside * batch.weight).sum() / max(batch.weight.sum(), 1e-12)
-    stats = Stats(found.loss, v_loss, entropy, divergence(ratio, batch.weight), float(share))
+    stats = Stats(loss.loss, v_loss, entropy, divergence(ratio, batch.weight), float(share))
     return stats, ratio
 
 
 def _categorical_gradient(
-    actions: Actions, outputs: Array, batch: Batch, objective: Objective
+    actions: Actions, outputs: Array, batch: Minibatch, objective: Objective
 ) -> tuple[Array, float, Surrogate]:
     rows = np.arange(len(outputs))
     scale = 1.0 / len(outputs) if batch.weight is None else 1.0 / max(float(batch.weight.sum()), 1e-12)
     logs: list[Array] = []
     new: Array | None = None
     for head, part in enumerate(actions.parts):
-        each = log_softmax(outputs[:, part], None if batch.allowed is None else batch.allowed[:, part])
-        logs.append(each)
-        chosen = each[rows, batch.action[:, head]]
+        log_p = log_softmax(outputs[:, part], None if batch.allowed is None else batch.allowed[:, part])
+        logs.append(log_p)
+        chosen = log_p[rows, batch.action[:, head]]
         new = chosen if new is None else new + chosen
     assert new is not None
-    found = surrogate(new, batch.old, batch.advantage, batch.weight, objective.clip, objective.dual_clip)
+    loss = surrogate(new, batch.old, batch.advantage, batch.weight, objective.clip, objective.dual_clip)
     d_outputs = np.empty_like(outputs)
     total = 0.0
     for head, (part, log) in enumerate(zip(actions.parts, logs, strict=True)):
@@ -208,8 +208,8 @@ def _categorical_gradient(
         product = share * log
         own = -product.sum(axis=1)  # [row] entropy of this head
         total += float(own.sum() if batch.weight is None else (own * batch.weight).sum()) * scale
-        d = share * -found.d_new[:, None]
-        d[rows, batch.action[:, head]] += found.d_new
+        d = share * -loss.d_new[:, None]
+        d[rows, batch.action[:, head]] += loss.d_new
         bonus = objective.entropy_of(head)
         if bonus:
             # −bonus·dH/dlogit = bonus·p·(log p + H)
@@ -217,11 +217,11 @@ def _categorical_gradient(
             product *= bonus * scale if batch.weight is None else (bonus * scale * batch.weight)[:, None]
             d += product
         d_outputs[:, part] = d
-    return d_outputs, total, found
+    return d_outputs, total, loss
 
 
 def _gaussian_gradient(
-    network: Network, outputs: Array, batch: Batch, d_new: Array, objective: Objective
+    network: Network, outputs: Array, batch: Minibatch, d_new: Array, objective: Objective
 ) -> tuple[Array, float]:
     free = network.free
     inverse = np.exp(-free)

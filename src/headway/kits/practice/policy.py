@@ -1,14 +1,14 @@
-"""The actor-critic: a network that gives the probability of each action, and another that values the situation.
+"""The actor-critic: a network for the probability of each action, and one for the value of the situation.
 
     policy.opinions(situations, candidates, seeds)         # probabilities, confidence
     policy.acts(x, draws)                                  # worlds: actions of any head for observations [row, width]
     policy.values(x)                                       # [row]: the critic's estimate
 
 Acting is numpy in float64 with exact sums (`decide.trunks`); torch is never loaded. `explore = "policy"` acts from the
-network's own distribution, `"greedy"` on its first choice (whatever stands behind it may still explore). Confidence is
-the network's probability of its first choice among the candidates.
+network's distribution, `"greedy"` on its first choice (a later stage may still explore). Confidence is the network's
+probability of its first choice among the candidates.
 
-An arm that was never learned gets the mean probability of the known ones: logit = log Σ exp(logits) − log(arms).
+An unknown arm gets the mean probability of the known ones: logit = log Σ exp(logits) − log(arms).
 
 Not covered: predicted rewards per candidate (an actor-critic has none), several heads or real numbers as candidates
 (`acts` gives those).
@@ -36,7 +36,7 @@ from headway.nouns.records import Candidate, Situation
 __all__ = ["EXPLORE", "ActorCritic", "read"]
 
 EXPLORE = ("policy", "greedy")
-_DEEPEST = 20.0  # bounds of a log deviation: beyond them nothing can be computed
+_DEEPEST = 20.0  # bounds of a log deviation
 
 
 class ActorCritic:
@@ -79,17 +79,17 @@ class ActorCritic:
         return self.judge(self.features.vectors(situations, self.encoder), candidates)
 
     def judge(self, x: Floats, candidates: Sequence[Candidate]) -> Opinions:
-        """Opinions on feature vectors [row, width] that were computed before."""
+        """Opinions on precomputed feature vectors [row, width]."""
         if len(self.actions.sizes) != 1 or self.actions.kind != "categorical":
             raise InvalidInput(
                 f"This policy gives {self.actions.kind} actions of sizes {self.actions.sizes}, not one of some "
                 "candidates.",
                 code="not_a_choice",
-                hint="It was learned in a world: ask it with `acts`.",
+                hint="It was learned in a world: use `acts`.",
             )
         logits = self.logits(x)
         top = logits.max(axis=1, keepdims=True)
-        # [row, arm + 1]: the last column is an arm that nobody has met.
+        # [row, arm + 1]: the last column is an unknown arm.
         usual = top + np.log(np.exp(logits - top).sum(axis=1, keepdims=True) / logits.shape[1])
         scores = np.concatenate([logits, usual], axis=1)[:, self.arms.columns(candidates)]
         own = explore.softmax(scores, 1.0)
@@ -99,15 +99,15 @@ class ActorCritic:
     # -- worlds: observations in, actions out
 
     def logits(self, x: Floats) -> Floats:
-        """[row, outputs] of the actor, for rows as `features` gives them."""
+        """[row, outputs] of the actor, for rows from `features`."""
         return self.actor(x) if len(x) != 1 else self.actor.one(x[0])[None, :]
 
     def values(self, x: Floats) -> Floats:
-        """[row]: what the critic expects from here on."""
+        """[row]: the critic's estimate of the future return."""
         return self.critic(x)[:, 0]
 
     def rows(self, observations: NDArray[Any]) -> Floats:
-        """[row, width] of bare observations [row, …], for a policy that was learned in a world."""
+        """[row, width] of bare observations [row, …], for a policy learned in a world."""
         flat = np.asarray(observations, dtype=np.float64).reshape(len(observations), -1)
         name = self.features.vectors_of[0][0] if self.features.vectors_of else "observation"
         return self.features.vectors([Situation(task="", state={name: row.tolist()}) for row in flat])
@@ -128,20 +128,20 @@ class ActorCritic:
 def read(
     knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None
 ) -> ActorCritic:
-    """The policy that a learner described. The input is untrusted: what does not fit is refused as damaged."""
+    """The policy from a learner's tensors and JSON. The input is untrusted: a mismatch is refused as damaged."""
     actions = Actions.from_json(extra.get("actions"))
     arms, features = read_arms(extra, least=0), read_features(extra, encoder)
     single = actions.kind == "categorical" and len(actions.sizes) == 1
     if single and len(arms) != actions.outputs:
         raise damaged(f"The bundle names {len(arms)} arms for {actions.outputs} outputs", "bad_header")
     if knobs.get("explore", "policy") not in EXPLORE:
-        raise damaged(f"The bundle explores by {knobs.get('explore')!r:.40}", "bad_header")
+        raise damaged(f"The bundle has the explorer {knobs.get('explore')!r:.40}", "bad_header")
     activation = knobs.get("activation", "relu")
     actor = Trunk.read(tensors, "policy", inputs=features.width, outputs=actions.outputs, activation=activation)
     critic = Trunk.read(tensors, "value", inputs=features.width, outputs=1, activation=activation)
     log_std = np.array(tensors.get("free", np.zeros(0)), dtype=np.float64)
     if log_std.shape != (actions.free,) or not (np.abs(log_std) <= _DEEPEST).all():
-        raise damaged("The bundle's deviations do not fit its actions", "bad_tensor")
+        raise damaged("The bundle's deviations do not match its actions", "bad_tensor")
     return ActorCritic(
         arms=arms, actions=actions, features=features, encoder=encoder, actor=actor, critic=critic,
         log_std=log_std, knobs=knobs, tensors=tensors,

@@ -1,15 +1,15 @@
-"""The PPO core as pure functions of torch tensors, shared by shape: whoever has log-probabilities can use it.
+"""The PPO core as pure functions of torch tensors of log-probabilities, of any shape.
 
     loss = surrogate(new, old, advantage, mask, clip=0.2)          # [B], [B, T] summed over factors, or [B, L] tokens
     loss = loss + 0.5 * value_loss(values, returns, old_values, mask, clip=0.2)
     loss = loss - entropy_bonus([logits_of_head, …], [0.01, …], mask)
     stop = divergence(new, old, mask) > 1.5 * target
 
-`mask` has the shape of the log-probabilities (or None); its numbers are weights, and every mean is over what they
-weigh. Needs the extra `learn`. `objective.py` is the same in numpy with the gradient by hand, for small
-networks; a test holds both to the same loss and gradient at 1e-6. Formulas and papers stand there.
+`mask` has the shape of the log-probabilities (or None); its numbers are weights, and every mean is weighted by
+them. Needs the extra `learn`. `objective.py` is the same in numpy with the gradient by hand, for small
+networks; a test holds both to the same loss and gradient at 1e-6. It has the formulas and papers.
 
-Not covered: what to optimise with, and where advantages come from (`learn.returns`).
+Not covered: the optimiser, and the advantages (`returns.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
-    """The mean over what the mask weighs; of nothing it is 0."""
+    """The mean weighted by the mask; 0 if all weights are 0."""
     if mask is None:
         return values.mean()
     weight = mask.to(values.dtype)
@@ -76,12 +76,12 @@ def divergence(new: Tensor, old: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def clip_fraction(new: Tensor, old: Tensor, mask: Tensor | None = None, *, clip: float = 0.2) -> Tensor:
-    """How much of it lies outside the clip range."""
+    """The share of ratios outside the clip range."""
     return masked_mean(((torch.exp(new - old) - 1.0).abs() > clip).to(new.dtype), mask)
 
 
 def categorical(logits: Tensor, allowed: Tensor | None = None) -> Tensor:
-    """Log-probabilities over the last axis; what is not allowed is as good as impossible, and still a number."""
+    """Log-probabilities over the last axis; an action that is not allowed is practically impossible, and finite."""
     if allowed is not None:
         logits = torch.where(allowed, logits, torch.full_like(logits, -1e9))
     return torch.log_softmax(logits, dim=-1)

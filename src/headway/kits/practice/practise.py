@@ -1,6 +1,6 @@
-"""Practising: a candidate from a world instead of from a log, with snapshots on the way.
+"""Practice: learns a candidate in a world instead of from a log, with snapshots.
 
-A snapshot is `.headway/work/<world>-<seed>/`: run.json and weights.safetensors, written whole or not at all. It is no
+A snapshot is `.headway/work/<world>-<seed>/`: run.json and weights.safetensors, written atomically. It is not a
 policy: it cannot be served, and it may be deleted at any time.
 """
 
@@ -21,12 +21,12 @@ from headway.nouns.protocols import Learned, Progress
 from headway.project import publish_policy
 
 if TYPE_CHECKING:
-    from headway.kits.practice.engine import Engine
+    from headway.kits.practice.engine import PolicyEngine
     from headway.kits.practice.environments import Environments
     from headway.kits.practice.fit import Fitted, Practice
     from headway.project import Project, Published
 
-__all__ = ["Keeper", "Practised", "practise", "publish_practised", "slug"]
+__all__ = ["Practised", "SnapshotFolder", "practise", "publish_practised", "slug"]
 
 _EVERY_S = 20.0
 _KINDS = {("categorical", True): "choice", ("categorical", False): "factored"}
@@ -34,7 +34,7 @@ _KINDS = {("categorical", True): "choice", ("categorical", False): "factored"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Practised:
-    """What practising in a world gave. `curve` is (steps, mean return of greedy episodes)."""
+    """The result of practice in a world. `curve` is (steps, mean return of greedy episodes)."""
 
     policy: str
     world: str
@@ -74,7 +74,7 @@ def practise(
     from headway.kits.practice.presets import engine_on
 
     if task is not None:
-        project.settings.task(task)  # a name that is not there says so before anything is learned
+        project.settings.task(task)  # an unknown task fails before anything is learned
     ours = {name: path for name, path in project.catalogue.all("worlds").items() if name not in ENVIRONMENTS}
     known = world if world in ours else identify(world, project.folder)
 
@@ -83,22 +83,22 @@ def practise(
 
     how = _how(known, steps, target, knobs)
     build = engine_on(device)
-    keeper = Keeper(project.home / "work" / f"{slug(world)}-{seed}", known, seed, how, device)
+    keeper = SnapshotFolder(project.home / "work" / f"{slug(world)}-{seed}", known, seed, how, device)
     fitted = keeper.practise(make, build, progress=progress, resume=resume)
     episodes = how.episodes if how.target is None else how.confirm
     final = fit.judged(make, fitted, episodes=episodes, seed=seed + 7_919)
-    found = learned(fitted)
+    learned_ = learned(fitted)
     kind = _KINDS.get((fitted.stage.actions.kind, len(fitted.stage.actions.sizes) == 1), "box")
     published = publish_practised(
         project,
         replace(
-            found,
-            trained_on={**found.trained_on, "device": device},
-            metrics={**found.metrics, "mean_return": final.mean},
+            learned_,
+            trained_on={**learned_.trained_on, "device": device},
+            metrics={**learned_.metrics, "mean_return": final.mean},
         ),
         task=task or slug(world),
         kind=kind,
-        encoder=str(dict(found.extra["features"])["encoder"]),
+        encoder=str(dict(learned_.extra["features"])["encoder"]),
         world=known,
         seed=seed,
     )
@@ -133,7 +133,7 @@ def _how(world: str, steps: int | None, target: float | None, knobs: Mapping[str
 def publish_practised(
     project: Project, learned: Learned, *, task: str, kind: str, encoder: str, world: str, seed: int
 ) -> Published:
-    """Publish what was learned in a world; it is proven like any other candidate before it decides."""
+    """Publish a practised policy as a candidate; it must be proven before it decides."""
     return publish_policy(
         project,
         replace(learned, trained_on={**learned.trained_on, "world": world}),
@@ -151,8 +151,8 @@ def slug(world: str) -> str:
     return re.sub(r"[^a-z0-9_.-]+", "-", world.lower()).strip("-.")[:64] or "world"
 
 
-class Keeper:
-    """Writes a snapshot now and then, and reads one back."""
+class SnapshotFolder:
+    """Writes snapshots at intervals, and reads one back."""
 
     def __init__(self, folder: Path, world: str, seed: int, how: Practice, device: str) -> None:
         self.folder, self.world, self.seed, self.how, self.device = folder, world, seed, how, device
@@ -163,17 +163,17 @@ class Keeper:
     def practise(
         self,
         make: Callable[[int], Environments],
-        build: Callable[..., Engine],
+        build: Callable[..., PolicyEngine],
         *,
         progress: Progress | None,
         resume: bool,
     ) -> Fitted:
-        """Practises, and leaves a snapshot however that ends."""
+        """Practise, and write a snapshot however that ends."""
         from headway.kits.practice import fit
         from headway.kits.practice.threads import one_thread
 
         try:
-            with one_thread():  # our networks are small: more threads wait for one another
+            with one_thread():  # for small networks, more threads only wait for one another
                 return fit.practise(
                     make,
                     self.how,
@@ -202,13 +202,13 @@ class Keeper:
         tensors, told = snapshot(self._fitted)
         body = {**told, "world": self.world, "seed": self.seed, "device": self.device, "settings": asdict(self.how)}
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # The JSON names its weights: a reader that finds the one finds the other.
+        # The JSON names its weights file, so a reader finds both or none.
         name = f"weights-{told['steps']}.safetensors"
         _write(self.folder / name, bytes(save(tensors)))
         _write(self.folder / "run.json", json.dumps({**body, "weights": name}).encode())
-        for each in self.folder.glob("weights-*.safetensors"):
-            if each.name != name:
-                each.unlink(missing_ok=True)
+        for path in self.folder.glob("weights-*.safetensors"):
+            if path.name != name:
+                path.unlink(missing_ok=True)
 
     def load(self, fitted: Fitted) -> None:
         from safetensors import SafetensorError
@@ -221,7 +221,7 @@ class Keeper:
             raise UnknownName(
                 f"There is no unfinished run of {self.world!r} with seed {self.seed}.",
                 code="nothing_to_resume",
-                hint="Leave --resume away to start one.",
+                hint="Omit --resume to start one.",
             )
         try:
             told = json.loads(path.read_bytes())
@@ -231,14 +231,14 @@ class Keeper:
                 raise Conflict(
                     f"The run in {str(self.folder)!r} was of {told['world']!r} on {told['device']!r} with {shape}.",
                     code="other_run",
-                    hint="Resume it with the same settings, or start anew without --resume.",
+                    hint="Resume it with the same settings, or start again without --resume.",
                 )
             restore(fitted, load((self.folder / told["weights"]).read_bytes()), told)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise Damaged(
                 f"The snapshot in {str(self.folder)!r} cannot be used: {error}.",
                 code="damaged_snapshot",
-                hint="Delete that folder and start anew without --resume.",
+                hint="Delete that folder and start again without --resume.",
             ) from error
         self.began = fitted.steps
         self._fitted = fitted

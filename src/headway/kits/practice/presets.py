@@ -1,9 +1,9 @@
-"""What is known to work in some worlds, and how a device is chosen.
+"""Settings known to work in some worlds, and the choice of a device.
 
     preset("CartPole-v1")                 # Practice with its target return
-    engine_on("cuda")                     # what `practise(build=…)` takes
+    engine_on("cuda")                     # for `practise(build=…)`
 
-The settings of the three control worlds were found by a small search on a few seeds; `benchmarks/ppo.py` measures them.
+The settings of the three control worlds come from a small search on a few seeds; `benchmarks/ppo.py` measures them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from headway.kits.practice.engine import Engine, NumpyEngine
+from headway.kits.practice.engine import NumpyEngine, PolicyEngine
 from headway.kits.practice.fit import Practice
 from headway.kits.practice.learner import PROMPTS
 from headway.nouns.errors import InvalidInput
@@ -38,12 +38,12 @@ PRESETS: Mapping[str, Practice] = MappingProxyType(
 
 
 def preset(world: str) -> Practice:
-    """The settings for a world, by its Gymnasium id or our name; the defaults where nothing better is known."""
+    """The settings for a world, by its Gymnasium id or our name; the defaults for other worlds."""
     return PRESETS.get(world, Practice())
 
 
-def engine_on(device: str) -> Callable[..., Engine]:
-    """What makes an engine there: numpy on the CPU, torch elsewhere."""
+def engine_on(device: str) -> Callable[..., PolicyEngine]:
+    """The constructor of an engine there: numpy on the CPU, torch elsewhere."""
     if device == "cpu":
         return NumpyEngine
     if device not in DEVICES:

@@ -1,15 +1,15 @@
-"""Acting in many copies of a world at once, and what came of it.
+"""Acts in many copies of a world at once and records the transitions.
 
-    stage = Stage(envs, seed=7)                                    # knows the spaces; refuses what it cannot act in
+    stage = Stage(envs, seed=7)                                    # checks the spaces; refuses unsupported ones
     rollout = stage.collect(engine, horizon=128, gamma=0.99)       # Rollout: [time, copy, …]
     returns = evaluate(envs, engine, stage.scales, episodes=20)    # greedy
 
-Only the actor runs while acting; values and log-probabilities of all rows are computed afterwards, in few large calls.
+Only the actor runs while acting; values and log-probabilities of all rows are computed later, in a few large calls.
 
-Resets, as Gymnasium 1.x does them. *Same step*: the observation after an end is already the next episode's; what the
-episode ended with is `info["final_obs"]`, and its value is what a truncated episode is credited with. *Next step*: the
-observation after an end is the final one, and the following step ignores its action and gives the reset observation:
-such a row is masked (weight 0). Both are tested against a slow loop over single environments.
+Resets, as Gymnasium 1.x does them. *Same step*: the observation after an end is the next episode's first one; the
+final one is `info["final_obs"]`, and its value is credited to a truncated episode. *Next step*: the
+observation after an end is the final one, and the following step ignores its action and returns the reset observation:
+that row is masked (weight 0). Both are tested against a slow loop over single environments.
 
 Observations are standardised by running means and deviations (`normalise`), frozen during a rollout and its update;
 rewards are divided by the running deviation of their discounted sum. NaN or infinity from the world raises before
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from headway.encode.state import LIMIT
 from headway.kits.practice import heads
-from headway.kits.practice.engine import Engine
+from headway.kits.practice.engine import PolicyEngine
 from headway.kits.practice.environments import Environments
 from headway.kits.practice.heads import Actions
 from headway.learn.mlp import Array
@@ -67,7 +67,7 @@ class RunningScale:
 
 @dataclass(slots=True)
 class Scales:
-    """What observations and rewards are standardised with."""
+    """The scales of observations and rewards."""
 
     observations: RunningScale
     rewards: RunningScale = field(default_factory=lambda: RunningScale.of(1))
@@ -78,14 +78,14 @@ class Scales:
         return self.observations.mean if self.normalise_observations else np.zeros_like(self.observations.mean)
 
     def deviations(self) -> NDArray[np.float64]:
-        """A value that never changed keeps its scale."""
+        """A constant value keeps its scale."""
         if not self.normalise_observations or not self.observations.count:
             return np.ones_like(self.observations.mean)
         deviation = np.sqrt(self.observations.variance)
         return np.where(deviation > 1e-6, deviation, 1.0)
 
     def seen(self, flat: NDArray[Any], dtype: Any) -> Array:
-        """Observations [row, width] as the network sees them: within ±8, as the acting policy's features are."""
+        """Observations [row, width] as the network's input: within ±8, like the acting policy's features."""
         if not self.normalise_observations:
             kept: Array = np.clip(flat, -LIMIT, LIMIT)
             return kept.astype(dtype, copy=False)
@@ -100,7 +100,7 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """[time, copy, …]; rows with `mask` False are no transitions."""
+    """[time, copy, …]; rows with `mask` False are not transitions."""
 
     x: Array
     action: NDArray[Any]
@@ -111,22 +111,22 @@ class Rollout:
     truncated: NDArray[np.bool_]
     mask: NDArray[np.bool_]
     allowed: NDArray[np.bool_] | None
-    returns: list[float]  # of the episodes that ended here, as the world paid them
+    returns: list[float]  # of the episodes that ended here, unscaled
     steps: int
 
 
 def actions_of(space: Any) -> Actions:
     """The heads for an action space: Discrete, MultiDiscrete or Box; anything else is refused.
 
-    A space is told by what it has (`n`, `nvec`, or `low` and `high`), so that a world need not import gymnasium.
+    A space is recognised by its attributes (`n`, `nvec`, or `low` and `high`), so a world need not import gymnasium.
     """
     if not np.any(getattr(space, "start", 0)):
         if np.ndim(getattr(space, "nvec", 0)) == 1:
-            return Actions("categorical", tuple(int(each) for each in space.nvec))
+            return Actions("categorical", tuple(int(size) for size in space.nvec))
         if _whole(space):
             return Actions("categorical", (int(space.n),))
     if hasattr(space, "low") and hasattr(space, "high") and np.issubdtype(space.dtype, np.floating) and space.shape:
-        low, high = (tuple(float(each) for each in np.ravel(bound)) for bound in (space.low, space.high))
+        low, high = (tuple(float(number) for number in np.ravel(bound)) for bound in (space.low, space.high))
         return Actions("gaussian", (len(low),), low, high)
     raise InvalidInput(
         f"A policy cannot act in {space!r:.120}.",
@@ -142,7 +142,7 @@ def inputs_of(space: Any) -> int:
     if getattr(space, "shape", None) is not None and not hasattr(space, "n") and not hasattr(space, "nvec"):
         return int(np.prod(space.shape)) or 1
     raise InvalidInput(
-        f"A policy cannot see {space!r:.120}.",
+        f"A policy cannot observe {space!r:.120}.",
         code="bad_space",
         hint="Observations may be a Box or Discrete; wrap others with gymnasium.wrappers.FlattenObservation.",
     )
@@ -159,7 +159,7 @@ def _whole(space: Any) -> bool:
 
 
 class Stage:
-    """A world's copies, where they stand, and the statistics of what they gave."""
+    """The copies of a world, their present observations, and running statistics."""
 
     def __init__(
         self, envs: Environments, *, seed: int, normalise_observations: bool = True, normalise_rewards: bool = True
@@ -185,7 +185,7 @@ class Stage:
         self._masks = getattr(envs, "action_masks", None)
         observations, _ = envs.reset(seed=seed)
         self._now = self.flat(observations)
-        self._skip = np.zeros(envs.num_envs, dtype=np.bool_)  # next step: whose step only resets
+        self._skip = np.zeros(envs.num_envs, dtype=np.bool_)  # next-step mode: copies whose step only resets
         self._paid = np.zeros(envs.num_envs)
         self._discounted = np.zeros(envs.num_envs)
 
@@ -195,7 +195,7 @@ class Stage:
             return np.eye(self.inputs, dtype=np.float32)[np.asarray(observations, dtype=np.int64)]
         return observations.reshape(len(observations), -1)
 
-    def collect(self, engine: Engine, *, horizon: int, gamma: float, dtype: Any = np.float32) -> Rollout:
+    def collect(self, engine: PolicyEngine, *, horizon: int, gamma: float, dtype: Any = np.float32) -> Rollout:
         """`horizon` steps of every copy."""
         envs, count = self.envs, self.envs.num_envs
         x = np.empty((horizon, count, self.inputs), dtype=dtype)
@@ -271,7 +271,7 @@ class Stage:
     def _follow(
         self, raw: NDArray[Any], rewards: NDArray[Any], done: NDArray[np.bool_], mask: NDArray[np.bool_], gamma: float
     ) -> None:
-        """The statistics, after the rollout: during it and its update they stand still."""
+        """Update the statistics after a rollout; during it and its update they are frozen."""
         if self.scales.normalise_observations:
             self.scales.observations.add(raw[mask])
         if self.scales.normalise_rewards:
@@ -288,33 +288,33 @@ class Stage:
             raise InvalidInput(
                 f"The world gave {what} that is not a finite number.",
                 code="not_finite",
-                hint="Nothing was learned from this rollout; mend the world and go on from the last snapshot.",
+                hint="Nothing was learned from this rollout; fix the world and resume from the last snapshot.",
             )
 
 
 def _final(info: Mapping[str, Any], where: NDArray[np.int64]) -> NDArray[Any]:
-    found = info.get("final_obs", info.get("final_observation"))
-    if found is None:
+    final = info.get("final_obs", info.get("final_observation"))
+    if final is None:
         raise InvalidInput(
-            "The world resets in the same step and does not say what an episode ended with.",
+            "The world resets in the same step without the final observation of an episode.",
             code="bad_world",
-            hint='Give it as info["final_obs"], as Gymnasium\'s vector environments do.',
+            hint='Return it as info["final_obs"], as Gymnasium\'s vector environments do.',
         )
-    return np.stack([np.asarray(found[place]) for place in where])
+    return np.stack([np.asarray(final[place]) for place in where])
 
 
-def _values(engine: Engine, x: Array, chunk: int = 4096) -> Array:
+def _values(engine: PolicyEngine, x: Array, chunk: int = 4096) -> Array:
     if len(x) <= chunk:
         return engine.values(x)
     return np.concatenate([engine.values(x[begin : begin + chunk]) for begin in range(0, len(x), chunk)])
 
 
 def evaluate(
-    envs: Environments, engine: Engine, stage: Stage, *, episodes: int, seed: int, dtype: Any = np.float32
+    envs: Environments, engine: PolicyEngine, stage: Stage, *, episodes: int, seed: int, dtype: Any = np.float32
 ) -> list[float]:
-    """Returns of the first `episodes` greedy episodes, one per copy and then by turns; as the world pays them.
+    """Returns of the first `episodes` greedy episodes, one per copy and then in turn; unscaled.
 
-    Every copy contributes equally many: counting whichever ends first would favour short episodes.
+    Every copy contributes the same number: counting the first to end would favour short episodes.
     """
     count = envs.num_envs
     quota = -(-episodes // count)
@@ -322,9 +322,9 @@ def evaluate(
     late = getattr(envs.metadata.get("autoreset_mode"), "value", "NextStep") == "NextStep"
     masks, rest = getattr(envs, "action_masks", None), getattr(envs, "rest", None)
     paid, skip = np.zeros(count), np.zeros(count, dtype=np.bool_)
-    found: list[list[float]] = [[] for _ in range(count)]
+    returns: list[list[float]] = [[] for _ in range(count)]
     box = getattr(envs.single_action_space, "shape", ()) or ()
-    while any(len(each) < quota for each in found):
+    while any(len(ended) < quota for ended in returns):
         x = stage.scales.seen(stage.flat(observations), dtype)
         may = None if masks is None else np.asarray(masks()).reshape(count, -1)
         chosen = heads.greedy(stage.actions, engine.outputs(x), may)
@@ -337,11 +337,11 @@ def evaluate(
         paid += np.where(skip, 0.0, reward)
         done = over | cut
         for place in np.flatnonzero(done).tolist():
-            found[place].append(float(paid[place]))
+            returns[place].append(float(paid[place]))
             paid[place] = 0.0
-            if rest is not None and len(found[place]) == quota:
+            if rest is not None and len(returns[place]) == quota:
                 rest(place)
         if late:
             skip = done
-    turns = [each[turn] for turn in range(quota) for each in found]
+    turns = [ended[turn] for turn in range(quota) for ended in returns]
     return turns[:episodes]

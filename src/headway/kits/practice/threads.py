@@ -1,12 +1,12 @@
-"""One thread for small products.
+"""Runs BLAS with one thread for small products.
 
     with one_thread():
         practise(…)
 
-A BLAS library spreads every product over all cores. For networks of our size the threads wait for one another longer
-than they compute; on a busy machine by far: an update of a 256-64-64 network took 57 ms with two threads on two loaded
-cores and 1 ms with one. OpenBLAS (what numpy's wheels bring) is told so while the block lasts; another library is left
-as it is.
+A BLAS library spreads every product over all cores. For small networks the threads wait for one another longer than
+they compute, by far on a busy machine: an update of a 256-64-64 network took 57 ms with two threads on two loaded
+cores and 1 ms with one. OpenBLAS (in numpy's wheels) is limited to one thread inside the block; another library is
+unchanged.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _NAMES = ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_", "sci
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """BLAS with one thread, as it was before afterwards. It counts for the whole process."""
-    found = _openblas()
-    if found is None:
+    """Limit BLAS to one thread inside the block. This applies to the whole process."""
+    switches = _openblas()
+    if switches is None:
         yield
         return
-    get, put = found
+    get, put = switches
     before = get()
     put(1)
     try:
@@ -43,7 +43,7 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def _openblas() -> tuple[Callable[[], int], Callable[[int], None]] | None:
-    """The library's own switch, if numpy loaded OpenBLAS from its wheel."""
+    """The library's getter and setter, if numpy loaded OpenBLAS from its wheel."""
     root = Path(np.__file__).parent
     for folder in (root.with_name("numpy.libs"), root / ".dylibs"):
         for path in sorted(folder.glob("*openblas*")):

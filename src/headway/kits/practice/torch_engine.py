@@ -1,4 +1,4 @@
-"""The actor-critic's engine in torch: the same network and objective as `learn.engine`, on a GPU or on a CPU.
+"""The actor-critic's engine in torch: the same network and objective as `engine.py`, on a GPU or a CPU.
 
     engine = TorchEngine(actions, shape, device="cuda", seed=7)
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from headway.kits.practice.engine import LOG_STD_BOUNDS
 from headway.kits.practice.heads import Actions
-from headway.kits.practice.objective import Batch, Objective, Stats
+from headway.kits.practice.objective import Minibatch, Objective, Stats
 from headway.learn.mlp import EPSILON, Array, Network, Shape
 from headway.nouns.errors import InvalidInput, MissingExtra
 
@@ -34,19 +34,19 @@ DEVICES = ("cpu", "cuda", "mps")
 
 
 def available(device: str) -> str:
-    """The device, if this machine has it."""
+    """The device, if this machine has it; else an error."""
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not there.get(device, False):
         raise InvalidInput(
             f"There is no device {device!r} here.",
             code="bad_device",
-            hint="Here there is: " + ", ".join(name for name, found in there.items() if found) + ".",
+            hint="Available: " + ", ".join(name for name, present in there.items() if present) + ".",
         )
     return device
 
 
 class TorchEngine:
-    """Parameters are leaves by the name that a bundle gives them; gradients come from autograd."""
+    """Parameters are leaf tensors named as in a bundle; gradients come from autograd."""
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class TorchEngine:
         self.dtype = torch.float64 if np.dtype(dtype) == np.float64 else torch.float32
         first = Network(shape, seed=seed, start=start, gains=(0.01, 1.0), dtype=dtype)
         self.parameters: dict[str, Tensor] = {
-            name: self._tensor(each).clone().requires_grad_() for name, each in first.tensors().items()
+            name: self._tensor(tensor).clone().requires_grad_() for name, tensor in first.tensors().items()
         }
-        weights = [each for each in self.parameters.values() if each.ndim == 2]
-        others = [each for each in self.parameters.values() if each.ndim != 2]
+        weights = [parameter for parameter in self.parameters.values() if parameter.ndim == 2]
+        others = [parameter for parameter in self.parameters.values() if parameter.ndim != 2]
         groups = [{"params": weights, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
         self.optimiser = torch.optim.AdamW(groups, lr=rate, eps=1e-5)
         self.steps = 0
@@ -104,7 +104,7 @@ class TorchEngine:
         parts = [log.gather(1, chosen[:, head, None])[:, 0] for head, log in enumerate(logs)]
         return torch.stack(parts).sum(dim=0)
 
-    # -- what an engine does
+    # -- the engine interface
 
     @property
     def actions(self) -> Actions:
@@ -131,8 +131,8 @@ class TorchEngine:
         logs = [] if self._actions.kind == "gaussian" else self._logs(outputs, allowed)
         return self._numpy(self._new(outputs, logs, action))
 
-    def loss(self, batch: Batch, objective: Objective) -> tuple[Tensor, Stats, Tensor]:
-        """(loss, how it went, ratios)."""
+    def loss(self, batch: Minibatch, objective: Objective) -> tuple[Tensor, Stats, Tensor]:
+        """(loss, statistics, ratios)."""
         x, old, advantage = self._tensor(batch.x), self._tensor(batch.old), self._tensor(batch.advantage)
         mask = None if batch.weight is None else self._tensor(batch.weight)
         outputs, values = self._run(x, "policy"), self._run(x, "value")[:, 0]
@@ -144,19 +144,19 @@ class TorchEngine:
         critic = ppo.value_loss(values, returns, before, mask, clip=objective.value_clip)
         if gaussian:
             weights = self._tensor([objective.entropy_of(place) for place in range(self._actions.outputs)])
-            each = self._free() + 0.5 * (1.0 + np.log(2.0 * np.pi))
-            bonus, entropy = (weights * each).sum(), each.sum()
+            entropy_ = self._free() + 0.5 * (1.0 + np.log(2.0 * np.pi))
+            bonus, entropy = (weights * entropy_).sum(), entropy_.sum()
         else:
             bonus = ppo.entropy_bonus(logs, [objective.entropy_of(head) for head in range(len(logs))], mask)
             entropy = ppo.entropy_bonus(logs, [1.0] * len(logs), mask)
         with torch.no_grad():
             ratio = torch.exp(new - old)
-            found = (policy, critic, entropy, ppo.divergence(new, old, mask),
+            parts = (policy, critic, entropy, ppo.divergence(new, old, mask),
                      ppo.clip_fraction(new, old, mask, clip=objective.clip))  # fmt: skip
-            stats = Stats(*torch.stack([each.detach() for each in found]).cpu().tolist())
+            stats = Stats(*torch.stack([part.detach() for part in parts]).cpu().tolist())
         return policy + objective.value * critic - bonus, stats, ratio
 
-    def step(self, batch: Batch, objective: Objective) -> tuple[Stats, Array]:
+    def step(self, batch: Minibatch, objective: Objective) -> tuple[Stats, Array]:
         self.optimiser.zero_grad(set_to_none=True)
         loss, stats, ratio = self.loss(batch, objective)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -175,24 +175,24 @@ class TorchEngine:
             group["lr"] = rate
 
     def tensors(self) -> dict[str, NDArray[np.float64]]:
-        return {name: self._numpy(each).astype(np.float64) for name, each in self.parameters.items()}
+        return {name: self._numpy(tensor).astype(np.float64) for name, tensor in self.parameters.items()}
 
     def state(self) -> tuple[dict[str, Array], int]:
-        found: dict[str, Array] = {}
-        for name, each in self.parameters.items():
-            mine = self.optimiser.state.get(each, {})
+        arrays: dict[str, Array] = {}
+        for name, slot in self.parameters.items():
+            mine = self.optimiser.state.get(slot, {})
             if mine:
-                found[f"adam.mean.{name}"] = self._numpy(mine["exp_avg"])
-                found[f"adam.square.{name}"] = self._numpy(mine["exp_avg_sq"])
-        return found, self.steps
+                arrays[f"adam.mean.{name}"] = self._numpy(mine["exp_avg"])
+                arrays[f"adam.square.{name}"] = self._numpy(mine["exp_avg_sq"])
+        return arrays, self.steps
 
     def load(self, tensors: Mapping[str, Any], steps: int) -> None:
         self.steps = steps
         with torch.no_grad():
-            for name, each in self.parameters.items():
-                each.copy_(self._tensor(tensors[name]))
+            for name, slot in self.parameters.items():
+                slot.copy_(self._tensor(tensors[name]))
                 if f"adam.mean.{name}" in tensors:
-                    self.optimiser.state[each] = {
+                    self.optimiser.state[slot] = {
                         "step": torch.tensor(float(steps)),
                         "exp_avg": self._tensor(tensors[f"adam.mean.{name}"]),
                         "exp_avg_sq": self._tensor(tensors[f"adam.square.{name}"]),

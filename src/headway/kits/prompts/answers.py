@@ -1,12 +1,12 @@
-"""Answers of a model, kept in a file: each question is asked once, and what was asked survives an interruption.
+"""Caches a model's answers in a file: each question is asked once, and answers survive an interruption.
 
     kept = Remembered(generator, folder / "answers.jsonl", batch=24)
-    kept.generate(prompts)               # asks for what the file does not have, and writes it down line by line
+    kept.generate(prompts)               # asks the model for missing answers, and appends them line by line
     kept.asked, kept.recalled
 
-One JSON object per line: a hash of the question, the answer, and how many tokens it took. A line that is torn or is not
-one of ours is passed over, and its question asked again. Only greedy questions are kept: a drawn answer is one of many.
-The file belongs to one model; deleting it costs time and nothing else.
+One JSON object per line: a hash of the question, the answer, and how many tokens it took. A truncated or foreign
+line is skipped, and its question is asked again. Only greedy answers are cached: a sampled answer is one of many.
+The file belongs to one model; deleting it only costs time.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ Each = Callable[[Sequence[Prompt]], Iterator[tuple[int, Completion]]]
 
 
 class Remembered:
-    """A generator in front of another. One process at a time writes; lines are appended whole."""
+    """A caching generator in front of another. One process at a time writes; each line is one write."""
 
     def __init__(self, generator: Generator, path: Path, *, batch: int = 24, progress: Progress | None = None) -> None:
         self._generator, self._path, self._batch = generator, path, batch
         self._progress = progress
-        self._each: Each = getattr(generator, "each", None) or self._batches  # an endpoint gives them as they come
+        self._each: Each = (
+            getattr(generator, "each", None) or self._batches
+        )  # an endpoint yields answers as they arrive
         self._known, self._torn = _read(path)
         self.asked = 0
         self.recalled = 0
@@ -42,9 +44,9 @@ class Remembered:
         return self._generator.model
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        """A reply to each, from the file or from the model."""
+        """A reply to each prompt, from the file or from the model."""
         if any(prompt.temperature > 0 for prompt in prompts):
-            raise InvalidInput("Only greedy answers are remembered.", code="bad_prompt", hint="Set temperature=0.")
+            raise InvalidInput("Only greedy answers are cached.", code="bad_prompt", hint="Set temperature=0.")
         keys = [_key(prompt) for prompt in prompts]
         new = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in self._known}
         self.recalled += len(set(keys)) - len(new)
@@ -69,7 +71,7 @@ class Remembered:
                 self._torn = False
             for number, (place, reply) in enumerate(self._each(list(new.values())), 1):
                 kept = _counted(reply)
-                file.write(_line(order[place], kept))  # one write: it is there whole or torn at its end
+                file.write(_line(order[place], kept))  # one write: the line is complete, or truncated at its end
                 self._known[order[place]] = kept
                 self.asked += 1
                 if self._progress is not None:
@@ -107,12 +109,12 @@ def _line(key: str, reply: Counted) -> bytes:
 
 
 def _read(path: Path) -> tuple[dict[str, Counted], bool]:
-    """What the file has, and whether its last line is torn."""
+    """The answers in the file, and whether its last line is truncated."""
     try:
         body = path.read_bytes()
     except FileNotFoundError:
         return {}, False
-    found: dict[str, Counted] = {}
+    answers: dict[str, Counted] = {}
     for line in body.split(b"\n"):
         try:
             row = json.loads(line)
@@ -120,9 +122,9 @@ def _read(path: Path) -> tuple[dict[str, Counted], bool]:
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
         sound = isinstance(key, str) and isinstance(text, str) and finish in ("stop", "length")
-        if sound and all(type(each) is int and each >= 0 for each in (read, written)):
-            found[key] = Counted(
+        if sound and all(type(count) is int and count >= 0 for count in (read, written)):
+            answers[key] = Counted(
                 text=text, finish=finish, read=read, written=written, estimated=row.get("estimated") is True,
                 temperature=0.0,
             )  # fmt: skip
-    return found, bool(body) and not body.endswith(b"\n")
+    return answers, bool(body) and not body.endswith(b"\n")

@@ -1,6 +1,6 @@
-"""The outcome executor: does an answer do what was asked? From outcomes, never from how the prompt looks.
+"""Checks whether an answer does what was asked.
 
-    check("The result is 1,024.", {"kind": "numeric", "value": 1024})                  # Outcome(status="passed", …)
+    check("The result is 1,024.", {"kind": "numeric", "value": 1024})                  # CheckResult(status="passed", …)
     check(answer, {"kind": "includes", "all": ["Paris"], "none": ["Lyon"]})
     check(answer, {"kind": "exact", "value": "blue"})                                  # of the answer or its last line
     check(answer, {"kind": "regex", "pattern": r"^\\d{4}-\\d{2}-\\d{2}$"})
@@ -8,11 +8,11 @@
     check(answer, {"kind": "code", "function": "add", "cases": [[[1, 2], 3]]}, sandbox=box)
     check(answer, {"kind": "all", "checks": [...]})                                    # each of them
 
-Statuses are a sandbox's: `error` says nothing about the answer (there was no sandbox, say) and never counts as failed.
-Code runs in the sandbox and only its results come out; what they should be never goes in, so a program cannot print its
-way to a pass. Patterns with a repetition inside a repetition are refused: they can take for ever on some answers.
+Statuses are a sandbox's: `error` says nothing about the answer (for example, no sandbox) and never counts as failed.
+Code runs in the sandbox and returns its results; the expected results stay outside, so a program cannot print its way
+to a pass. Patterns with a repetition inside a repetition are refused: they can take exponential time.
 
-Not covered: whether a text is any good. That needs a rater.
+Not covered: the quality of a text. That needs a rater.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from headway.kits.prompts.schema import violations
 from headway.kits.sandbox import Limits, Sandbox, Status
 from headway.nouns.errors import InvalidInput, did_you_mean
 
-__all__ = ["KINDS", "Check", "Outcome", "check", "code_in", "json_in", "validate"]
+__all__ = ["KINDS", "Check", "CheckResult", "check", "code_in", "json_in", "validate"]
 
 Check = Mapping[str, Any]
-LONGEST = 64_000  # characters of an answer that are looked at
+LONGEST = 64_000  # characters of an answer that are checked
 _NUMBER = re.compile(r"(?<![\w.])[-+−]?(?:\d{1,3}(?:[, ]\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _PREFIX = re.compile(r"^\s*(?:the )?(?:final )?(?:answer|result|output)(?: is)?\s*[:=]?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How an answer did; `score` is 1 or 0, and the share of parts that passed for `all` and `code`."""
+class CheckResult:
+    """The result of a check; `score` is 1 or 0, or the share of passed parts for `all` and `code`."""
 
     status: Status
     score: float
@@ -51,18 +51,20 @@ class Outcome:
         return self.status == "passed"
 
 
-def check(answer: str, wanted: Check, sandbox: Sandbox | None = None, limits: Limits | None = None) -> Outcome:
-    """Runs one check on one answer."""
+def check(answer: str, wanted: Check, sandbox: Sandbox | None = None, limits: Limits | None = None) -> CheckResult:
+    """Run one check on one answer."""
     validate(wanted)
     answer = answer[:LONGEST]
     if wanted["kind"] == "code":
         return _code(answer, wanted, sandbox, limits)
     if wanted["kind"] == "all":
-        found = [check(answer, each, sandbox, limits) for each in wanted["checks"]]
-        worst = next((each for each in found if each.status != "passed"), found[0])
-        return Outcome(status=worst.status, score=sum(each.score for each in found) / len(found), why=worst.why)
+        outcomes = [check(answer, part, sandbox, limits) for part in wanted["checks"]]
+        worst = next((outcome for outcome in outcomes if outcome.status != "passed"), outcomes[0])
+        return CheckResult(
+            status=worst.status, score=sum(outcome.score for outcome in outcomes) / len(outcomes), why=worst.why
+        )
     why = _PLAIN[wanted["kind"]](answer, wanted)
-    return Outcome(status="failed" if why else "passed", score=0.0 if why else 1.0, why=why)
+    return CheckResult(status="failed" if why else "passed", score=0.0 if why else 1.0, why=why)
 
 
 def _exact(answer: str, wanted: Check) -> str:
@@ -72,7 +74,7 @@ def _exact(answer: str, wanted: Check) -> str:
     lines = [line for line in answer.splitlines() if line.strip()]
     options = wanted["value"] if isinstance(wanted["value"], list) else [wanted["value"]]
     said = {plain(answer), plain(lines[-1]) if lines else ""}
-    return "" if said & {plain(each) for each in options} else f"it is not {options[0]!r}"
+    return "" if said & {plain(option) for option in options} else f"it is not {options[0]!r}"
 
 
 def _includes(answer: str, wanted: Check) -> str:
@@ -96,13 +98,13 @@ def _regex(answer: str, wanted: Check) -> str:
 
 
 def _numeric(answer: str, wanted: Check) -> str:
-    found = [float(each.replace("−", "-").replace(",", "").replace(" ", "")) for each in _NUMBER.findall(answer)]
-    if not found:
+    numbers = [float(number.replace("−", "-").replace(",", "").replace(" ", "")) for number in _NUMBER.findall(answer)]
+    if not numbers:
         return "it has no number"
     tolerance = wanted.get("tolerance", 0.0)
-    near = [abs(each - wanted["value"]) <= tolerance + 1e-9 * abs(wanted["value"]) for each in found]
+    near = [abs(number - wanted["value"]) <= tolerance + 1e-9 * abs(wanted["value"]) for number in numbers]
     said = any(near) if wanted.get("anywhere", False) else near[-1]
-    return "" if said else f"its last number is {found[-1]:g}, expected {wanted['value']:g}"
+    return "" if said else f"its last number is {numbers[-1]:g}, expected {wanted['value']:g}"
 
 
 def _json(answer: str, wanted: Check) -> str:
@@ -161,18 +163,18 @@ for arguments in job["arguments"]:
 """
 
 
-def _code(answer: str, wanted: Check, sandbox: Sandbox | None, limits: Limits | None) -> Outcome:
+def _code(answer: str, wanted: Check, sandbox: Sandbox | None, limits: Limits | None) -> CheckResult:
     if sandbox is None:
-        return Outcome(status="error", score=0.0, why="there is no sandbox to run code in")
+        return CheckResult(status="error", score=0.0, why="there is no sandbox to run code in")
     cases: Sequence[Sequence[Any]] = wanted["cases"]
-    job = json.dumps({"function": wanted["function"], "arguments": [each[0] for each in cases]})
+    job = json.dumps({"function": wanted["function"], "arguments": [case[0] for case in cases]})
     ran = sandbox.run(
         _HARNESS,
         files={"answer.py": code_in(answer), "job.json": job},
         limits=limits or Limits(wall_s=5, cpu_s=3, memory_bytes=256 << 20, processes=8),
     )
     if ran.status in {"error", "timeout"}:
-        return Outcome(status=ran.status, score=0.0, why=ran.why)
+        return CheckResult(status=ran.status, score=0.0, why=ran.why)
     right, why = 0, ""
     lines = ran.stdout.splitlines()
     for place, (arguments, expected) in enumerate(cases):
@@ -186,7 +188,7 @@ def _code(answer: str, wanted: Check, sandbox: Sandbox | None, limits: Limits | 
             told = said.get("value", said.get("error")) if isinstance(said, dict) and said else _last(ran.stderr)
             why = f"{wanted['function']}({', '.join(map(repr, arguments))}) gave {told!r:.100}, expected {expected!r}"
     whole = right == len(cases)
-    return Outcome(status="passed" if whole else "failed", score=right / len(cases), why=why)
+    return CheckResult(status="passed" if whole else "failed", score=right / len(cases), why=why)
 
 
 def _same(value: Any, expected: Any) -> bool:
@@ -223,7 +225,7 @@ _NEEDS = dict(
 
 
 def validate(wanted: Check) -> None:
-    """Refuses a check that cannot be run, before anything is."""
+    """Refuse an invalid check before running it."""
     kind = wanted.get("kind")
     if kind not in KINDS:
         raise _bad(f"There is no check of the kind {kind!r}.", did_you_mean(str(kind), KINDS))
@@ -231,14 +233,14 @@ def validate(wanted: Check) -> None:
         raise _bad(f"A check of the kind {kind!r} needs {_NEEDS[kind]!r}.", "See headway.kits.prompts.checks.")
     if kind == "regex":
         patterns.check(wanted["pattern"])
-    if kind == "includes" and not any(wanted.get(each) for each in ("all", "any", "none")):
-        raise _bad("A check of the kind 'includes' names no word.", "Give 'all', 'any' or 'none'.")
+    if kind == "includes" and not any(wanted.get(key) for key in ("all", "any", "none")):
+        raise _bad("A check of the kind 'includes' has no word.", "Give 'all', 'any' or 'none'.")
     if kind == "code" and not str(wanted.get("function", "")).isidentifier():
         raise _bad(f"The function to call is {wanted.get('function')!r}, expected a name.", "Give 'function'.")
-    if kind == "code" and not all(isinstance(each, list | tuple) and len(each) == 2 for each in wanted["cases"]):
+    if kind == "code" and not all(isinstance(case, list | tuple) and len(case) == 2 for case in wanted["cases"]):
         raise _bad("A case is not a list of arguments and a result.", 'Write "cases": [[[1, 2], 3]].')
-    for each in wanted["checks"] if kind == "all" else ():
-        validate(each)
+    for part in wanted["checks"] if kind == "all" else ():
+        validate(part)
 
 
 def _bad(what: str, hint: str) -> InvalidInput:

@@ -1,10 +1,10 @@
-"""Prompts whose answers can be checked: 63 of our own, nine of each class, and any file of the same form.
+"""Prompts with checkable answers: 63 built-in ones, nine of each class, or a file of the same form.
 
     for prompt in corpus():
         outcome = check(answer_of(prompt.text), prompt.check, sandbox=box)
 
 One JSON object per line: id, class, text, check (checks.py), and an answer that passes (`good`) and one that does not
-(`bad`), so that a check is itself checked: `validated` runs both.
+(`bad`), to test the check itself: `validated` runs both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headway.kits.prompts.checks import check, validate
 from headway.kits.sandbox import Sandbox
 from headway.nouns.errors import InvalidInput, did_you_mean
 
-__all__ = ["CLASSES", "Prompt", "corpus", "validated"]
+__all__ = ["CLASSES", "CheckedPrompt", "corpus", "validated"]
 
 CLASSES = (
     "code generation",
@@ -33,7 +33,7 @@ CLASSES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class CheckedPrompt:
     id: str
     kind: str  # one of CLASSES
     text: str
@@ -47,10 +47,10 @@ class Prompt:
         return '"code"' in json.dumps(self.check)
 
 
-def corpus(path: Path | None = None) -> list[Prompt]:
-    """The prompts of a file; of our own by default."""
+def corpus(path: Path | None = None) -> list[CheckedPrompt]:
+    """The prompts of a file; the built-in ones by default."""
     where = path or Path(__file__).with_name("corpus.jsonl")
-    found: list[Prompt] = []
+    prompts: list[CheckedPrompt] = []
     try:
         lines = where.read_bytes().decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -58,40 +58,40 @@ def corpus(path: Path | None = None) -> list[Prompt]:
         raise _bad(f"{str(where)!r} cannot be read: {why}.", "Name a file with one prompt per line.") from error
     for number, line in enumerate(lines, 1):
         if line.strip():
-            found.append(_prompt(line, f"{where.name}:{number}"))
-    if len({each.id for each in found}) != len(found):
-        raise _bad(f"{where.name} gives an id twice.", "Every prompt has an id of its own.")
-    return found
+            prompts.append(_prompt(line, f"{where.name}:{number}"))
+    if len({prompt.id for prompt in prompts}) != len(prompts):
+        raise _bad(f"{where.name} has a duplicate id.", "Give every prompt its own id.")
+    return prompts
 
 
-def validated(prompts: list[Prompt], sandbox: Sandbox) -> list[str]:
-    """What is wrong with the checks themselves: a good answer that fails, or a bad one that passes."""
+def validated(prompts: list[CheckedPrompt], sandbox: Sandbox) -> list[str]:
+    """Problems of the checks themselves: a good answer that fails, or a bad one that passes."""
     wrong = []
-    for each in prompts:
-        good, bad = check(each.good, each.check, sandbox), check(each.bad, each.check, sandbox)
+    for prompt in prompts:
+        good, bad = check(prompt.good, prompt.check, sandbox), check(prompt.bad, prompt.check, sandbox)
         if not good.passed:
-            wrong.append(f"{each.id}: its good answer is {good.status}: {good.why}")
+            wrong.append(f"{prompt.id}: its good answer is {good.status}: {good.why}")
         if bad.status not in {"failed", "timeout"}:
-            wrong.append(f"{each.id}: its bad answer is {bad.status}")
+            wrong.append(f"{prompt.id}: its bad answer is {bad.status}")
     return wrong
 
 
-def _prompt(line: str, where: str) -> Prompt:
+def _prompt(line: str, where: str) -> CheckedPrompt:
     try:
         row = json.loads(line)
         kind, text, wanted = row["class"], row["text"], row["check"]
-        prompt = Prompt(
+        prompt = CheckedPrompt(
             id=str(row["id"]), kind=kind, text=text, check=wanted, good=row.get("good", ""), bad=row.get("bad", "")
         )
     except (ValueError, KeyError, TypeError) as error:
         raise _bad(f"{where} is not a prompt ({error!r}).", "It needs id, class, text and check.") from error
     if kind not in CLASSES:
-        raise _bad(f"{where} is of the class {kind!r}.", did_you_mean(str(kind), CLASSES))
+        raise _bad(f"{where} has the unknown class {kind!r}.", did_you_mean(str(kind), CLASSES))
     if not isinstance(text, str) or not text.strip():
         raise _bad(f"{where} has no text.", "Give 'text'.")
     try:
         validate(wanted)
-        check("0", wanted)  # a value of the wrong type shows here, and not after an hour of asking
+        check("0", wanted)  # a value of the wrong type fails here, not after an hour of requests
     except InvalidInput as error:
         raise InvalidInput(f"{where}: {error.message}", code=error.code, hint=error.hint) from error
     except (TypeError, ValueError, KeyError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""What a prompt asks for, as far as its words say so: cues, not understanding."""
+"""Cues in the words of a prompt for what it asks for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 
 __all__ = ["HEADINGS", "THERE", "Cues", "cues", "own_part"]
 
-# What a mutation's block begins with; a heading that is there makes the kind a no-op.
+# The first line of a mutation's block; a heading that is already present makes the mutation a no-op.
 HEADINGS: Mapping[str, tuple[str, ...]] = {
     "try-catch-style": ("If something goes wrong:", "When a part cannot be done:", "Handling of problems:"),
     "expansion": ("More detail:", "Background to include:", "Go into depth:"),
@@ -19,11 +19,11 @@ HEADINGS: Mapping[str, tuple[str, ...]] = {
 
 
 def _line(headings: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("^(?:" + "|".join(re.escape(each) for each in headings) + r")[ \t]*$", re.MULTILINE)
+    return re.compile("^(?:" + "|".join(re.escape(heading) for heading in headings) + r")[ \t]*$", re.MULTILINE)
 
 
 THERE = {kind: _line(headings) for kind, headings in HEADINGS.items()}
-_ANY = _line(each for headings in HEADINGS.values() for each in headings)
+_ANY = _line(heading for headings in HEADINGS.values() for heading in headings)
 _CODE = re.compile(
     r"```|\b(?:functions?|methods?|class(?:es)?|scripts?|programs?|quer(?:y|ies)|snippets?|regex(?:es)?|codebase|code|"
     r"implement|refactor|debug|unit tests?|endpoint|compile|pull request|diff)\b",
@@ -64,7 +64,7 @@ class Cues:
     parts: tuple[str, ...]  # short sentences of the prompt, where it has several: its parts
 
     def names(self) -> list[str]:
-        return [each.name for each in fields(self) if each.name != "parts" and getattr(self, each.name)]
+        return [field.name for field in fields(self) if field.name != "parts" and getattr(self, field.name)]
 
 
 def own_part(prompt: str) -> tuple[str, str]:
@@ -75,11 +75,13 @@ def own_part(prompt: str) -> tuple[str, str]:
 
 @lru_cache(4096)
 def cues(prompt: str) -> Cues:
-    """The cues of a prompt, without what mutations added to it (see `own_part`)."""
+    """The cues of a prompt, without the blocks that mutations added (see `own_part`)."""
     own = _FENCE.sub(" ", prompt)
-    sentences = [each.strip(" .;:") for each in _SENTENCE.split(own)]
+    sentences = [sentence.strip(" .;:") for sentence in _SENTENCE.split(own)]
     parts = tuple(
-        each for each in sentences if 12 <= len(each) <= _LONGEST_PART and "?" not in each and not _OPENS.match(each)
+        sentence
+        for sentence in sentences
+        if 12 <= len(sentence) <= _LONGEST_PART and "?" not in sentence and not _OPENS.match(sentence)
     )
     code = bool(_CODE.search(prompt))
     return Cues(

@@ -1,12 +1,12 @@
-"""Steps that callers took by themselves: a vector, an action, what it earned, the vector after it.
+"""Stores steps of callers: a vector, an action, its reward and the next vector.
 
-    kept = Experiences(database, "mutate-embedded")
+    kept = ExperienceStore(database, "mutate-embedded")
     kept.add(Step(state=…, action=3, reward=0.5, next_state=…, done=False, log_prob=-1.6, value=0.1), now=clock())
-    kept.count(after=120)                    # how many a next update would learn from
-    kept.rows(after=120, most=2048)          # the newest of them, in the order in which they came
-    kept.totals()                            # episodes, mean and greatest reward of all that was ever stored
+    kept.count(after=120)                    # the number of steps for the next update
+    kept.rows(after=120, most=2048)          # the newest of them, oldest first
+    kept.totals()                            # episodes, mean and greatest reward of all steps ever stored
 
-Vectors are kept as 32-bit floats and only as long as they are needed; what was earned stays.
+Vectors are stored as 32-bit floats until an update has used them; rewards stay.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headway.nouns.errors import InvalidInput
 from headway.observe.database import Connection, Database
 from headway.observe.rows import microseconds
 
-__all__ = ["Experiences", "Step", "Totals"]
+__all__ = ["ExperienceStore", "Step", "Totals"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Totals:
     most_reward: float
 
 
-class Experiences:
+class ExperienceStore:
     """The steps of one task."""
 
     def __init__(self, database: Database, task: str) -> None:
@@ -50,9 +50,9 @@ class Experiences:
         self._task = task
 
     def add(self, step: Step, *, now: float, key: str = "", after: int = 0, width: int | None = None) -> int:
-        """Keep one step; how many there are after `after`. A width other than that of the others is refused.
+        """Store one step; returns the number of steps after `after`. Another width than that of the others is refused.
 
-        `width` is the one that a policy fixes; without it, the first step that still has its vectors does.
+        `width` is the policy's; without it, the first step that still has its vectors defines it.
         """
         mine = len(step.state)
         with self._database.transaction() as connection:
@@ -105,7 +105,7 @@ class Experiences:
         ]
 
     def last(self) -> int:
-        """The number of the newest step; 0 where there is none."""
+        """The number of the newest step; 0 if there is none."""
         return int(self._database.query(f"SELECT COALESCE(MAX(e.seq), 0) {_FROM}", (self._task,))[0][0])
 
     def totals(self) -> Totals:
@@ -118,7 +118,7 @@ class Experiences:
         return Totals(steps=int(steps), episodes=int(episodes), mean_reward=float(mean), most_reward=float(most))
 
     def forget(self, *, upto: int) -> None:
-        """Let go of the vectors of steps that were learned from."""
+        """Delete the vectors of steps that an update has used."""
         with self._database.transaction() as connection:
             connection.execute(
                 "UPDATE experiences SET state = NULL, next_state = NULL "
@@ -130,9 +130,9 @@ class Experiences:
 _FROM = "FROM experiences e WHERE e.task_id = (SELECT id FROM names WHERE kind = 'task' AND name = ?)"
 
 
-def wrong_width(found: int, wanted: int) -> InvalidInput:
+def wrong_width(width: int, wanted: int) -> InvalidInput:
     return InvalidInput(
-        f"The embedding has {found:,} numbers, expected {wanted:,}.",
+        f"The embedding has {width:,} numbers, expected {wanted:,}.",
         code="bad_shape",
         hint="Embed every prompt with the same encoder.",
     )
@@ -143,9 +143,9 @@ def _packed(values: Sequence[float]) -> bytes:
 
 
 def _unpacked(blob: bytes) -> array[float]:
-    found = array("f")
-    found.frombytes(bytes(blob))
-    return found
+    values = array("f")
+    values.frombytes(bytes(blob))
+    return values
 
 
 def _id(connection: Connection, kind: str, name: str) -> int:

@@ -1,9 +1,9 @@
 """Prompt-mutation experiences: `{"state", "action", "reward", "next_state", "done", "log_prob", "value"}`.
 
 One line is one step of a PPO trainer: `state` is the prompt's embedding, `action` one of the five mutations (by number
-or name), `log_prob` the logarithm of its probability, which is therefore known here; the other four share the rest.
+or name), `log_prob` the logarithm of its probability; the other four share the rest.
 
-Lines in a row form an episode until `done`, or until a `state` is not the `next_state` of the line before it.
+Consecutive lines form an episode until `done`, or until a `state` is not the `next_state` of the line before.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from headway.kits.prompts import MUTATIONS
 from headway.nouns.records import Candidate
 from headway.observe.ingest.fields import Wrong, fields_left, finite, flag, moment, name_of, number, shown
 from headway.observe.ingest.formats import Format
 from headway.observe.ingest.records import ImportedSignal, Options, Problem, Record, Row
 
-__all__ = ["EXPERIENCES", "MUTATIONS", "looks_like_experience", "read_experiences"]
+__all__ = ["EXPERIENCES", "looks_like_experience", "read_experiences"]
 
 TASK = "mutate"
-MUTATIONS = ("try-catch-style", "context-reduction", "expansion", "constraint-addition", "task-decomposition")
 _CANDIDATES = tuple(Candidate(name) for name in MUTATIONS)
 _USED = ("state", "action", "reward", "next_state", "done", "log_prob", "value", "timestamp", "id")
 _WIDEST = 8192
@@ -35,12 +35,12 @@ def read_experiences(rows: Iterable[Row | Problem], _: Options) -> Iterator[Reco
     episode, step, expected = "", 0, None  # of the line before
     seen: dict[str, int] = {}
     width: int | None = None
-    for each in rows:
-        if isinstance(each, Problem):
-            yield each
+    for entry in rows:
+        if isinstance(entry, Problem):
+            yield entry
             expected = None
             continue
-        line, row = each
+        line, row = entry
         try:
             state = _vector(row, "state", width)
             width = len(state)
@@ -58,7 +58,7 @@ def read_experiences(rows: Iterable[Row | Problem], _: Options) -> Iterator[Reco
 
 
 def _opened(state: list[float], seen: dict[str, int]) -> str:
-    """An episode is named after the prompt that it began with, and how often that has begun one before."""
+    """An episode's name: a hash of its first prompt, and the number of earlier episodes with the same one."""
     name = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
     seen[name] = seen.get(name, 0) + 1
     return f"{name}-{seen[name]}"
@@ -100,12 +100,12 @@ def _record(line: int, row: dict[str, Any], state: list[float], episode: str, st
 
 
 def _action(row: dict[str, Any]) -> int:
-    found = row.get("action")
-    if isinstance(found, str) and found in MUTATIONS:
-        return MUTATIONS.index(found)
-    if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < len(MUTATIONS):
-        return found
-    raise Wrong("action", f"action is {shown(found)}, expected 0 to 4 or one of {', '.join(MUTATIONS)}.")
+    action = row.get("action")
+    if isinstance(action, str) and action in MUTATIONS:
+        return MUTATIONS.index(action)
+    if isinstance(action, int) and not isinstance(action, bool) and 0 <= action < len(MUTATIONS):
+        return action
+    raise Wrong("action", f"action is {shown(action)}, expected 0 to 4 or one of {', '.join(MUTATIONS)}.")
 
 
 def _probabilities(row: dict[str, Any], action: int) -> tuple[float, ...] | None:
@@ -116,7 +116,7 @@ def _probabilities(row: dict[str, Any], action: int) -> tuple[float, ...] | None
         raise Wrong(
             "log_prob",
             f"log_prob is {logarithm!r}, expected the logarithm of a probability, from -30 to 0.",
-            "Leave it out where it is not known; then no proof can rest on the line.",
+            "Omit it if it is unknown; a proof then cannot use the line.",
         )
     chosen = min(1.0, math.exp(logarithm))
     rest = (1.0 - chosen) / (len(MUTATIONS) - 1)

@@ -1,4 +1,4 @@
-"""Updates of the prompt-mutation service that somebody asked the server for: one job, one PPO update."""
+"""Jobs of the prompt-mutation service: each runs one PPO update."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _LEASE_S = 120.0
 
 
 def do_updates(project: Project, worker: str, clock: Clock, say: Callable[[str], None]) -> None:
-    """Every update that waits, one after another. A failed one says why; the policy is as it was then."""
+    """Run every waiting update, one after another. A failed one records why and leaves the policy unchanged."""
     jobs = Jobs(project.database)
     while jobs.waiting((KIND,), now=clock()):
         job = jobs.claim(worker, now=clock(), lease_s=_LEASE_S, kinds=(KIND,))
         if job is None:
             return
         try:
-            found = service(project).update(who=job.key or worker)
+            result = service(project).update(who=job.key or worker)
         except HeadwayError as error:
             logger.warning("update failed code=%s", error.code)
             body = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
@@ -40,6 +40,6 @@ def do_updates(project: Project, worker: str, clock: Clock, say: Callable[[str],
             body = {"error": {"code": "failed", "message": f"{type(error).__name__}: {error}"[:500], "hint": ""}}
             jobs.finish(job.seq, body, worker=worker, now=clock(), failed=True)
             continue
-        jobs.finish(job.seq, found, worker=worker, now=clock())
-        if "policy" in found:
-            say(f"mutate-embedded: {found['policy']} acts now, after update {found['update_count']}")
+        jobs.finish(job.seq, result, worker=worker, now=clock())
+        if "policy" in result:
+            say(f"mutate-embedded: {result['policy']} decides now, after update {result['update_count']}")

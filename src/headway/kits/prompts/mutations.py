@@ -1,4 +1,4 @@
-"""Five ways to change a prompt: pure, seeded, and honest about doing nothing.
+"""Five ways to change a prompt: pure and seeded functions that report a no-op.
 
     changed = mutate("Please could you write a function that adds two numbers?", "context-reduction", Random(7))
     changed.text       # "Write a function that adds two numbers?"
@@ -6,13 +6,13 @@
     changed.no_op      # False
     allowed(prompt)    # (True, True, True, True, True): which of the five would change it
 
-Four of them add one block under a heading of its own, so a second application finds the heading and is a no-op; the
-fifth, context-reduction, only takes out fillers and repeated sentences, and refuses if a word of the content, a number,
-a quotation or a line of code would go. What a block says depends on cues in the prompt (does it ask for code, a number,
-JSON, a list?) and names no programming language: none is assumed that the prompt does not name.
+Four of them add one block under its own heading, so a second application finds the heading and is a no-op. The fifth,
+context-reduction, removes only fillers and repeated sentences, and refuses if it would remove a content word, a number,
+a quotation or a line of code. The text of a block depends on cues in the prompt (is it about code, numbers, JSON or
+a list?) and names no programming language.
 
 `impact` is a prior, not a measurement: signed shares for quality and reliability by kind, cost and latency by how much
-longer the text became. What a change is really worth is learned from outcomes.
+longer the text became. The actual effect is learned from outcomes.
 
 Not covered: prompts in other languages get English blocks, and only English fillers are known.
 """
@@ -36,7 +36,7 @@ LONGEST = 100_000  # characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """What is expected of a change before anything was measured; shares, positive is more."""
+    """The prior expectation of a change; shares, positive is more."""
 
     quality: float
     cost: float
@@ -50,7 +50,7 @@ class Variation:
 
     text: str
     kind: str
-    change: str  # in words
+    change: str  # a description
     impact: Impact
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -78,7 +78,7 @@ def mutate(prompt: str, kind: str, rng: Random) -> Variation:
     if kind == "context-reduction":
         text, taken = _shorter(prompt)
         return _variation(prompt, text, kind, taken or "nothing can be left out", {})
-    pick = rng.randrange(len(HEADINGS[kind]))  # drawn before the check, so that rng moves on equally either way
+    pick = rng.randrange(len(HEADINGS[kind]))  # drawn before the check, so that rng advances equally either way
     if THERE[kind].search(prompt):
         return _variation(prompt, prompt, kind, "it is there already", {})
     seen = cues(own_part(prompt)[0])
@@ -97,12 +97,12 @@ def allowed(prompt: str) -> tuple[bool, ...]:
 
 
 def applied(prompt: str) -> frozenset[str]:
-    """The kinds whose block stands in the prompt."""
+    """The kinds whose block is in the prompt."""
     return frozenset(kind for kind, there in THERE.items() if there.search(prompt))
 
 
 def _shorter(prompt: str) -> tuple[str, str]:
-    """Blocks that mutations added hold nothing to leave out: only what stood there before is looked at."""
+    """Reduce only the original part: blocks that mutations added have nothing to omit."""
     own, blocks = own_part(prompt)
     if not blocks:
         return reduced(prompt)
@@ -120,7 +120,7 @@ def _variation(prompt: str, text: str, kind: str, change: str, metadata: dict[st
         impact=Impact(
             quality=0.0 if same else _QUALITY[kind],
             cost=round(longer, 4),
-            latency=round(0.5 * longer, 4),  # reading is quicker than writing
+            latency=round(0.5 * longer, 4),  # reading is faster than writing
             reliability=0.0 if same else _RELIABLE[kind],
         ),
         metadata={"no_op": same, "characters": len(text) - len(prompt), **metadata},

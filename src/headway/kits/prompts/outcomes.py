@@ -1,4 +1,4 @@
-"""The real-model mode: a mutation is worth what the model's answer to the mutated prompt does in its check.
+"""The real-model mode: a mutation's reward is the checked result of the model's answer.
 
     outcomes = Outcomes(generator, sandbox("auto"))
     outcomes.outcome(prompt, text)                               # Answered(passed, score, tokens, text)
@@ -6,9 +6,9 @@
 
 reward = Σ weight · signal over `passed`, `score` and `tokens`, by prompt class (`reward.by_class`). The generator is a
 local model, a worker, or any OpenAI-compatible endpoint behind the same protocol. It answers greedily by default,
-so a text has one answer and is asked about once; with a temperature, `samples` answers are averaged.
+so a text has one answer and is sent once; with a temperature, `samples` answers are averaged.
 
-An answer that could not be checked (there was no sandbox, say) is an error and is raised: it never counts as failed.
+An answer that could not be checked (for example, without a sandbox) raises an error: it never counts as failed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.kits.prompts.checks import Outcome, check
-from headway.kits.prompts.corpus import Prompt
+from headway.kits.prompts.checks import CheckResult, check
+from headway.kits.prompts.corpus import CheckedPrompt
 from headway.kits.sandbox import Sandbox
 from headway.nouns.errors import Unavailable
-from headway.nouns.protocols import Completion, Floats, Generator, Turn
-from headway.nouns.protocols import Prompt as Asked
+from headway.nouns.protocols import Completion, Floats, Generator, Prompt, Turn
 
 __all__ = ["TOKEN_COST", "Answered", "Outcomes", "checked", "plain_reward"]
 
@@ -33,7 +32,7 @@ TOKEN_COST = 0.0002  # of one token read or written
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What a model made of a text: means over its samples."""
+    """A model's result for a text: means over its samples."""
 
     passed: float
     score: float
@@ -41,17 +40,17 @@ class Answered:
     text: str  # the first answer
 
 
-Rewarding = Callable[[Prompt, Answered], float]
+Rewarding = Callable[[CheckedPrompt, Answered], float]
 
 
-def plain_reward(prompt: Prompt, answered: Answered) -> float:
+def plain_reward(prompt: CheckedPrompt, answered: Answered) -> float:
     """passed - TOKEN_COST · tokens, whatever the class."""
     del prompt
     return answered.passed - TOKEN_COST * answered.tokens
 
 
 class Outcomes:
-    """A judge for `PromptsWorld`; remembers every text that it asked about."""
+    """A judge for `PromptsWorld`; caches the result of every text."""
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class Outcomes:
 
     def judge(
         self,
-        subjects: Sequence[Prompt],
+        subjects: Sequence[CheckedPrompt],
         kinds: NDArray[np.int64],
         texts: Sequence[str],
         changed: NDArray[np.bool_],
@@ -80,25 +79,25 @@ class Outcomes:
     ) -> tuple[Floats, NDArray[np.bool_]]:
         del kinds, changed, rng
         self.ask(list(zip(subjects, texts, strict=True)))
-        found = [self.known[subject.id, text] for subject, text in zip(subjects, texts, strict=True)]
-        rewards = np.array([self._reward(subject, each) for subject, each in zip(subjects, found, strict=True)])
-        return rewards, np.array([each.passed >= 1.0 for each in found], dtype=np.bool_)
+        answers = [self.known[subject.id, text] for subject, text in zip(subjects, texts, strict=True)]
+        rewards = np.array([self._reward(subject, answer) for subject, answer in zip(subjects, answers, strict=True)])
+        return rewards, np.array([answer.passed >= 1.0 for answer in answers], dtype=np.bool_)
 
-    def outcome(self, prompt: Prompt, text: str) -> Answered:
+    def outcome(self, prompt: CheckedPrompt, text: str) -> Answered:
         self.ask([(prompt, text)])
         return self.known[prompt.id, text]
 
-    def reward(self, prompt: Prompt, text: str) -> float:
+    def reward(self, prompt: CheckedPrompt, text: str) -> float:
         return self._reward(prompt, self.outcome(prompt, text))
 
-    def ask(self, pairs: Sequence[tuple[Prompt, str]]) -> None:
-        """Answers and checks what is not known yet, in batches."""
+    def ask(self, pairs: Sequence[tuple[CheckedPrompt, str]]) -> None:
+        """Ask the model for unknown texts, in batches, and check the answers."""
         new = list({(prompt.id, text): (prompt, text) for prompt, text in pairs}.values())
-        new = [each for each in new if (each[0].id, each[1]) not in self.known]
+        new = [pair for pair in new if (pair[0].id, pair[1]) not in self.known]
         for begin in range(0, len(new), self._batch):
             part = new[begin : begin + self._batch]
             asked = [
-                Asked(
+                Prompt(
                     turns=(Turn("user", text),),
                     max_tokens=self._max_tokens,
                     temperature=self._temperature,
@@ -112,24 +111,24 @@ class Outcomes:
                 mine = replies[place * self._samples : (place + 1) * self._samples]
                 self.known[prompt.id, text] = self._checked(prompt, mine)
 
-    def _checked(self, prompt: Prompt, replies: Sequence[Completion]) -> Answered:
-        found = [checked(prompt, reply.text, self._sandbox) for reply in replies]
+    def _checked(self, prompt: CheckedPrompt, replies: Sequence[Completion]) -> Answered:
+        outcomes = [checked(prompt, reply.text, self._sandbox) for reply in replies]
         count = len(replies)
         return Answered(
-            passed=sum(each.passed for each in found) / count,
-            score=sum(each.score for each in found) / count,
+            passed=sum(outcome.passed for outcome in outcomes) / count,
+            score=sum(outcome.score for outcome in outcomes) / count,
             tokens=sum(reply.used for reply in replies) / count,
             text=replies[0].text,
         )
 
 
-def checked(prompt: Prompt, answer: str, sandbox: Sandbox | None) -> Outcome:
-    """How an answer did; raises where that could not be found out."""
-    found = check(answer, prompt.check, sandbox)
-    if found.status == "error":
+def checked(prompt: CheckedPrompt, answer: str, sandbox: Sandbox | None) -> CheckResult:
+    """The result of an answer; raises if it could not be checked."""
+    outcome = check(answer, prompt.check, sandbox)
+    if outcome.status == "error":
         raise Unavailable(
-            f"The answer to {prompt.id!r} could not be checked: {found.why}.",
+            f"The answer to {prompt.id!r} could not be checked: {outcome.why}.",
             code="sandbox_missing",
             hint="Install bubblewrap, or start Docker.",
         )
-    return found
+    return outcome

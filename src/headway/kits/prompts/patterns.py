@@ -1,4 +1,4 @@
-"""Patterns that people write, on RE2: the time is linear in the text, whatever the pattern, so none can run away."""
+"""Users' patterns, matched by RE2 in time linear in the text, whatever the pattern."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from headway.nouns.errors import InvalidInput
 __all__ = ["check", "matches"]
 
 LONGEST = 500
-_MOST = 65_536  # characters that are looked at
+_MOST = 65_536  # characters that are matched
 _MEMORY = 8 << 20
 
 
 def check(pattern: str) -> None:
-    """Refuses a pattern that cannot be used."""
+    """Refuse an invalid pattern."""
     _compiled(pattern)
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the pattern is found anywhere, case-insensitive and line by line."""
+    """Whether the pattern matches anywhere, case-insensitive and line by line."""
     readable = text[:_MOST].encode("utf-8", "replace").decode()
     return _compiled(pattern).search(readable) is not None
 
@@ -41,5 +41,5 @@ def _compiled(pattern: str) -> Any:
         raise InvalidInput(
             f"The pattern {pattern!r:.100} cannot be used: {reason}.",
             code="bad_check",
-            hint="It is read by RE2: no looking ahead or behind, no back references, \\z for the end of the text.",
+            hint="It is read by RE2: no lookaround, no back references, \\z for the end of the text.",
         ) from error

@@ -1,11 +1,11 @@
-"""Prompts without end for the synthetic mode: seven classes, put together from patterns, subjects and manners.
+"""Generates prompts for the synthetic mode: seven classes, from patterns, subjects and polite phrases.
 
     examples("train", 700, seed=7)     # Example(text, kind); equal shares of every class
-    examples("test", 210, seed=7)      # subjects that training never names
+    examples("test", 210, seed=7)      # subjects that training does not use
 
-What shows a prompt's class are the words of its pattern; subjects are shared by all classes and split by a hash into
-those for training and those for testing, so that no test prompt, and no test subject, was seen before. Every prompt has
-some filler in it ("please", "I was wondering …"), so that all five mutations change something.
+The words of the pattern show a prompt's class; subjects are shared by all classes and split by a hash into train and
+test, so that no test prompt and no test subject occurs in training. Every prompt has some filler
+("please", "I was wondering …"), so that all five mutations change something.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Part = Literal["train", "test"]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A prompt and its class, which no policy gets to see."""
+    """A prompt and its class, which is hidden from policies."""
 
     text: str
     kind: str
@@ -98,13 +98,13 @@ def examples(part: Part, n: int, seed: int) -> list[Example]:
             f"{n!r} prompts for {len(CLASSES)} classes.", code="bad_count", hint="Ask for at least one of each."
         )
     rng = Random(f"{part}:{seed}")
-    subjects = [each for each in _SUBJECTS if (zlib.crc32(each.encode()) % _TESTED == 0) == (part == "test")]
-    found: list[Example] = []
+    subjects = [subject for subject in _SUBJECTS if (zlib.crc32(subject.encode()) % _TESTED == 0) == (part == "test")]
+    examples_: list[Example] = []
     for number in range(n):
         kind = CLASSES[number % len(CLASSES)]
         asked = rng.choice(_PATTERNS[kind]).format(rng.choice(subjects))
         text = rng.choice(_MANNERS).format(asked)
         details = rng.sample(_DETAILS, k=rng.randrange(3))
-        found.append(Example(" ".join([text, *details]), kind))
-    rng.shuffle(found)
-    return found
+        examples_.append(Example(" ".join([text, *details]), kind))
+    rng.shuffle(examples_)
+    return examples_

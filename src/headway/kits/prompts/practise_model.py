@@ -1,12 +1,12 @@
-"""Practising which mutation a prompt needs, on what a real model answers, and what came of it on prompts kept apart.
+"""Practises which mutation a prompt needs on a real model's answers, and judges it on held-out prompts.
 
     practise_prompts(project, settings={"model": "smollm2"})                    # the 84 generated tasks
     practise_prompts(project, settings={"model": "small", "prompts": "mine.jsonl", "max_tokens": 64})
 
-The model is a local one or an upstream of headway.toml. It answers greedily; its answers are kept in
-`.headway/work/answers/<model>-<hash>.jsonl`, so that a text is asked about once and an interrupted run goes on. One
-prompt in five, by a hash of its id, is never practised on: the return of the policy, of uniform choice and of the
-mutation that is best on the practised prompts are those on the ones kept apart.
+The model is a local one or an upstream of headway.toml. It answers greedily; its answers are cached in
+`.headway/work/answers/<model>-<hash>.jsonl`, so that a text is sent once and an interrupted run resumes. One prompt in
+five, by a hash of its id, is held out: the returns of the policy, of uniform choice and of the best single mutation are
+on the held-out prompts.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headway.kits.practice.practise import Keeper, Practised, publish_practised, slug
+from headway.kits.practice.practise import Practised, SnapshotFolder, publish_practised, slug
 from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.answers import Remembered
-from headway.kits.prompts.corpus import Prompt, corpus
+from headway.kits.prompts.corpus import CheckedPrompt, corpus
 from headway.kits.prompts.outcomes import Outcomes, checked
 from headway.kits.prompts.practise_synthetic import TASK, choosers
 from headway.kits.prompts.tasks import tasks
@@ -38,28 +38,28 @@ if TYPE_CHECKING:
     from headway.nouns.protocols import Encoder, Learned
     from headway.project import Project, Published
 
-__all__ = ["GENERATED", "LEAST", "KeptApart", "practise_prompts"]
+__all__ = ["GENERATED", "LEAST", "HeldOut", "practise_prompts"]
 
 GENERATED = 84  # tasks, twelve of each class
 LEAST = 10  # prompts
 MAX_TOKENS = 40  # of an answer
-_AT_ONCE = 1 << 20  # what is not known is asked for in one go; whoever asks cuts it up
+_AT_ONCE = 1 << 20  # unknown texts are requested at once; the caller splits them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptApart:
-    """Rewards per prompt, on prompts that were never practised on. Gains are a mean and its 95% interval."""
+class HeldOut:
+    """Rewards per held-out prompt. Gains are a mean and its 95% interval."""
 
     model: str
-    practised: int  # prompts that were
-    prompts: int  # that were not
+    practised: int  # practised prompts
+    prompts: int  # held-out prompts
     greedy: float  # the policy's first choice
-    drawn: float  # the same policy, acting from its distribution
+    drawn: float  # the same policy, sampled
     uniform: float
-    fixed: float  # whatever the prompt: the mutation that is best on the practised ones
+    fixed: float  # always the mutation that is best on the practised prompts
     fixed_mutation: str
     unchanged: float  # no mutation at all
-    passed: Mapping[str, float]  # the share of answers that passed, by the names above
+    passed: Mapping[str, float]  # the share of passed answers, by the names above
     over_uniform: tuple[float, float, float]
     over_fixed: tuple[float, float, float]
     over_unchanged: tuple[float, float, float]
@@ -70,7 +70,7 @@ class KeptApart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What the world was asked to be."""
+    """Settings of the world."""
 
     model: str
     prompts: Path | None = None
@@ -90,8 +90,8 @@ def practise_prompts(
     resume: bool = False,
     progress: Progress | None = None,
     **knobs: Any,
-) -> tuple[Practised, KeptApart]:
-    """A candidate that practised on a real model's answers, and how it does on held-out prompts."""
+) -> tuple[Practised, HeldOut]:
+    """A candidate from practice on a real model's answers, and its results on held-out prompts."""
     from headway.kits.practice.presets import engine_on
     from headway.kits.practice.texts import Standardised, on_text
 
@@ -103,13 +103,14 @@ def practise_prompts(
     prompts = _prompts(asked.prompts)
     box = _sandbox(prompts)
     practised, kept = parted(prompts)
-    keeper = Keeper(project.home / "work" / f"prompts-{slug(asked.model)}-{seed}", asked.model, seed, how, device)
+    folder = project.home / "work" / f"prompts-{slug(asked.model)}-{seed}"
+    keeper = SnapshotFolder(folder, asked.model, seed, how, device)
     with open_generator(project, asked.model) as (model, depends):
         path = project.home / "work" / "answers" / f"{slug(asked.model)}-{depends}.jsonl"
         answers = Remembered(model, path, progress=progress)
         outcomes = Outcomes(answers, box, max_tokens=asked.max_tokens, batch=_AT_ONCE)
-        outcomes.ask([*steps_from(prompts), *((each, each.text) for each in kept)])
-        texts = [each.text for each in practised]
+        outcomes.ask([*steps_from(prompts), *((prompt, prompt.text) for prompt in kept)])
+        texts = [prompt.text for prompt in practised]
         if asked.most_steps > 1:
             texts += [text for _, text in steps_from(practised)]
         seen = Standardised(encoder, texts)
@@ -119,10 +120,10 @@ def practise_prompts(
             progress=progress,
             resume=resume,
         )
-        found = on_text(fitted, encoder, seen, arms=MUTATIONS)
-        apart = _judged(found, encoder, practised, kept, outcomes, asked)
+        learned = on_text(fitted, encoder, seen, arms=MUTATIONS)
+        apart = _judged(learned, encoder, practised, kept, outcomes, asked)
     apart = replace(apart, asked=answers.asked, recalled=answers.recalled, estimated=answers.estimated > 0)
-    published = _published(project, found, apart, encoder, name, seed, device, asked)
+    published = _published(project, learned, apart, encoder, name, seed, device, asked)
     run = Practised(
         policy=published.ref,
         world="prompts",
@@ -141,10 +142,10 @@ def practise_prompts(
 
 
 def _curve(fitted: Fitted) -> tuple[tuple[int, float], ...]:
-    return tuple((each.steps, each.mean) for each in fitted.curve)
+    return tuple((point.steps, point.mean) for point in fitted.curve)
 
 
-# -- what is asked for
+# -- settings
 
 
 def _wanted(settings: Mapping[str, Any]) -> _Asked:
@@ -178,33 +179,34 @@ def _practice(steps: int | None, target: float | None, knobs: Mapping[str, Any])
         entropy=0.01, hidden=(32,), activation="relu", normalise_rewards=False, decay=0.01,
         target=target, evaluate_every=max(2048, steps // 40),
     )  # fmt: skip
-    # Features are standardised before the world sees them, by what is folded into the policy afterwards.
+    # Features are standardised before the world gets them; the scales are folded into the policy afterwards.
     return replace(fit.settings_of(knobs, base), normalise_observations=False)
 
 
 def _encoder(project: Project, task: str | None) -> Any:
-    """The task's, so that the policy can serve it."""
+    """The task's encoder, so that the policy can serve it."""
     if task is None and project.settings.declared and TASK not in project.settings.tasks:
         return "hashing"
     return encoder_spec(project, project.settings.task(task or TASK)) or "hashing"
 
 
-def _prompts(path: Path | None) -> list[Prompt]:
+def _prompts(path: Path | None) -> list[CheckedPrompt]:
     if path is None:
         return tasks(GENERATED, seed=7)
-    found = corpus(path)
-    if len({each.text for each in found}) < LEAST:
+    prompts = corpus(path)
+    different = len({prompt.text for prompt in prompts})
+    if different < LEAST:
         raise InvalidInput(
-            f"{path.name} has {len({each.text for each in found})} different prompts; a policy needs at least {LEAST}.",
+            f"{path.name} has {different} different prompts; a policy needs at least {LEAST}.",
             code="too_few_prompts",
-            hint="Add more: one in five is kept apart to judge it by.",
+            hint="Add more: one in five is held out.",
         )
-    return found
+    return prompts
 
 
-def _sandbox(prompts: Sequence[Prompt]) -> Sandbox | None:
-    """A sandbox that has shown that it works, where a check runs code."""
-    first = next((each for each in prompts if each.needs_sandbox), None)
+def _sandbox(prompts: Sequence[CheckedPrompt]) -> Sandbox | None:
+    """A working sandbox, if a check runs code."""
+    first = next((prompt for prompt in prompts if prompt.needs_sandbox), None)
     if first is None:
         return None
     box = sandbox("auto")
@@ -212,25 +214,30 @@ def _sandbox(prompts: Sequence[Prompt]) -> Sandbox | None:
     return box
 
 
-# -- what came of it
+# -- results
 
 
 def _judged(
-    found: Learned, encoder: Encoder, practised: list[Prompt], kept: list[Prompt], outcomes: Outcomes, asked: _Asked
-) -> KeptApart:
+    learned: Learned,
+    encoder: Encoder,
+    practised: list[CheckedPrompt],
+    kept: list[CheckedPrompt],
+    outcomes: Outcomes,
+    asked: _Asked,
+) -> HeldOut:
     from headway.kits.practice.policy import read
 
-    drawn, greedy = choosers(read(found.knobs, found.tensors, found.extra, encoder), encoder)
+    drawn, greedy = choosers(read(learned.knobs, learned.tensors, learned.extra, encoder), encoder)
     order = ranked(practised, outcomes)
     ways = {"greedy": greedy, "drawn": drawn, "uniform": uniform, "fixed": in_order(order)}
     values = {name: worth(way, kept, outcomes, most_steps=asked.most_steps) for name, way in ways.items()}
     values["unchanged"] = Worth(
-        np.array([outcomes.reward(each, each.text) for each in kept]),
-        np.array([float(outcomes.outcome(each, each.text).passed >= 1.0) for each in kept]),
+        np.array([outcomes.reward(prompt, prompt.text) for prompt in kept]),
+        np.array([float(outcomes.outcome(prompt, prompt.text).passed >= 1.0) for prompt in kept]),
     )
-    gain = {name: interval(values["greedy"].reward - each.reward) for name, each in values.items()}
-    means = {name: float(each.reward.mean()) for name, each in values.items()}
-    return KeptApart(
+    gain = {name: interval(values["greedy"].reward - value.reward) for name, value in values.items()}
+    means = {name: float(value.reward.mean()) for name, value in values.items()}
+    return HeldOut(
         model=asked.model,
         practised=len(practised),
         prompts=len(kept),
@@ -240,7 +247,7 @@ def _judged(
         fixed=means["fixed"],
         unchanged=means["unchanged"],
         fixed_mutation=MUTATIONS[order[0]],
-        passed={name: float(each.passed.mean()) for name, each in values.items()},
+        passed={name: float(value.passed.mean()) for name, value in values.items()},
         over_uniform=gain["uniform"],
         over_fixed=gain["fixed"],
         over_unchanged=gain["unchanged"],
@@ -252,8 +259,8 @@ def _judged(
 
 def _published(
     project: Project,
-    found: Learned,
-    apart: KeptApart,
+    result: Learned,
+    apart: HeldOut,
     encoder: Encoder,
     task: str,
     seed: int,
@@ -262,9 +269,9 @@ def _published(
 ) -> Published:
     told = {"prompts": apart.practised, "source": "outcomes", "model": asked.model, "max_tokens": asked.max_tokens}
     learned = replace(
-        found,
-        trained_on={**found.trained_on, **told, "device": device},
-        metrics={**found.metrics, "mean_return": apart.greedy, "drawn_return": apart.drawn},
+        result,
+        trained_on={**result.trained_on, **told, "device": device},
+        metrics={**result.metrics, "mean_return": apart.greedy, "drawn_return": apart.drawn},
         baselines={"uniform": apart.uniform, "fixed": apart.fixed, "unchanged": apart.unchanged},
     )
     return publish_practised(

@@ -1,7 +1,7 @@
-"""Learning which mutation a prompt needs, in the synthetic prompts world, and what came of it on prompts never seen.
+"""Learns which mutation a prompt needs in the synthetic prompts world, and judges it on held-out prompts.
 
 run = learn_mutations(seed=7)
-run.value, run.optimum, run.fixed            # on held-out prompts, exact: no luck of outcomes in it
+run.value, run.optimum, run.fixed            # on held-out prompts, exact expectations
 store(project, run)                          # a candidate of the task `mutate`, acting on text
 """
 
@@ -42,7 +42,7 @@ _CANDIDATES = tuple(Candidate(name) for name in MUTATIONS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationRun:
-    """What practising gave, on prompts that training never saw. Values are per prompt; the policy acts greedily."""
+    """The result of practice on held-out prompts. Values are per prompt; the policy acts greedily."""
 
     learned: Learned
     encoder: str
@@ -50,9 +50,9 @@ class MutationRun:
     steps: int
     seconds: float
     value: float
-    sampled: float  # the same policy, acting from its distribution
+    sampled: float  # the same policy, sampled
     optimum: float
-    fixed: float  # the best order of mutations that does not look at the prompt
+    fixed: float  # the best order of mutations, the same for all prompts
     fixed_order: tuple[str, ...]
     action: float  # the best single mutation, once
     best_action: str
@@ -63,12 +63,12 @@ class MutationRun:
 
     @property
     def share(self) -> float:
-        """The part of the optimum that was reached."""
+        """The share of the optimum."""
         return self.value / self.optimum
 
 
 def learn_mutations(*, seed: int, steps: int = STEPS, progress: Progress | None = None) -> MutationRun:
-    """Practises on prompts of the train part, is judged on those of the test part; the class label is never seen."""
+    """Practise on prompts of the train part, and judge on the test part; the class label is hidden."""
     from headway.encode.hashing import HashingEncoder
     from headway.kits.practice.fit import practise
     from headway.kits.practice.policy import read
@@ -89,8 +89,8 @@ def learn_mutations(*, seed: int, steps: int = STEPS, progress: Progress | None 
             progress=progress,
             watch=watch,
         )
-        found = on_text(fitted, encoder, arms=MUTATIONS)
-        learned = replace(found, trained_on={**found.trained_on, "prompts": TRAIN, "source": "synthetic"})
+        result = on_text(fitted, encoder, arms=MUTATIONS)
+        learned = replace(result, trained_on={**result.trained_on, "prompts": TRAIN, "source": "synthetic"})
         policy = read(learned.knobs, learned.tensors, learned.extra, encoder)
         judged = _judged(policy, encoder, seed)
     return MutationRun(
@@ -107,7 +107,7 @@ def learn_mutations(*, seed: int, steps: int = STEPS, progress: Progress | None 
 def _practice(steps: int) -> Practice:
     from headway.kits.practice.fit import Practice
 
-    # Observations are unit vectors as they are, so that the network can act on a text's features unchanged.
+    # Observations stay unit vectors, so that the network can act on a text's features unchanged.
     return Practice(
         steps=steps, envs=64, horizon=32, epochs=4, minibatch=256, rate=1.5e-3, schedule="linear", gamma=1.0, lam=0.95,
         entropy=0.005, hidden=(64, 64), activation="relu", normalise_observations=False, normalise_rewards=False,
@@ -115,7 +115,7 @@ def _practice(steps: int) -> Practice:
 
 
 def choosers(policy: ActorCritic, encoder: Encoder) -> tuple[Chooser, Chooser]:
-    """The policy as it draws among what would change a text, and its first choice there."""
+    """Two choosers: the policy's distribution over the applicable mutations, and its first choice."""
 
     def drawn(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
         situations = [Situation(task=TASK, text=text) for text in texts]
@@ -137,8 +137,8 @@ def _judged(policy: ActorCritic, encoder: Encoder, seed: int) -> dict[str, Any]:
     fixed, order = truth.fixed()
     action, name = truth.action()
     gain = values - truth.fixed_values(prompts, order)
-    first = share([each.text for each in prompts], np.ones((len(prompts), len(MUTATIONS)), dtype=np.bool_))
-    kinds = np.array([each.place for each in prompts])
+    first = share([prompt.text for prompt in prompts], np.ones((len(prompts), len(MUTATIONS)), dtype=np.bool_))
+    kinds = np.array([prompt.place for prompt in prompts])
     return {
         "value": float(values.mean()),
         "sampled": float(truth.value(share, prompts[: TEST // 3], least=1e-3).mean()),
@@ -157,12 +157,12 @@ def _judged(policy: ActorCritic, encoder: Encoder, seed: int) -> dict[str, Any]:
 
 
 def _uniform(truth: Synthetic) -> float:
-    one_of_each = {each.kind: each for each in examples("test", 7, 0)}
+    one_of_each = {example.kind: example for example in examples("test", 7, 0)}
     return float(truth.value(lambda _, masks: masks / masks.sum(axis=1, keepdims=True), [*one_of_each.values()]).mean())
 
 
 def store(project: Project, run: MutationRun, task: str = TASK) -> str:
-    """A candidate of the task: what was practised in a world is proven like any other before it decides."""
+    """Publish the run as a candidate of the task; it must be proven before it decides."""
     learned = replace(
         run.learned,
         metrics={**run.learned.metrics, "mean_return": run.value, "optimum": run.optimum},

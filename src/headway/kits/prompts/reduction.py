@@ -1,10 +1,10 @@
-"""Context reduction: what a prompt can do without, and nothing else.
+"""Context reduction: removes fillers and repeated sentences from a prompt, and nothing else.
 
     reduced("Hello! Could you please write a haiku about rain? Thank you very much in advance!")
     # ("Write a haiku about rain?", "took out 3 fillers")
 
-Taken out: greetings, thanks, politeness, hedges, intensifiers, and sentences that repeat an earlier one word for word.
-Kept as they are: fenced and inline code, quotations, links, brackets with what is in them. If any word that is not a
+Removed: greetings, thanks, politeness, hedges, intensifiers, and sentences that repeat an earlier one word for word.
+Unchanged: fenced and inline code, quotations, links, brackets with what is in them. If any word that is not a
 filler would be lost, nothing is changed at all.
 """
 
@@ -23,7 +23,7 @@ _VERBS = (
     r"(?=(?:write|give|explain|list|find|make|compute|review|analyse|analyze|summarise|summarize|tell|create|help|"
     r"draft|check|describe|calculate|say|name|show|look|suggest|turn|return|convert|answer)\b)"
 )
-# Longer ones first: what stands inside another must not be taken out before it.
+# Longer ones first: a filler inside another must not be removed before it.
 _GREETING = r"(?:^|(?<=[.!?\n]))\s*(?:hello|hi|hey|good (?:morning|evening|afternoon))(?: there| everyone)?\s*[,!.]+"
 _THANKS = r"(?:many )?thank(?:s| you)(?: so| very)?(?: much)?(?: in advance| for your (?:help|time))?\s*[.!]+"
 _WISH = r"\bi(?: would|'d) (?:really |very much )?(?:like|love) you to (?:please )?" + _VERBS
@@ -40,11 +40,11 @@ _HEDGE = (
 )
 _WEAK = r"\b(?:please|kindly|basically|actually|really|very|quite|simply|honestly|essentially|obviously)\b\s*,?"
 _FILLERS = tuple(
-    re.compile(each, re.IGNORECASE) for each in (_GREETING, _THANKS, _WISH, _WONDER, _COULD_YOU, _HEDGE, _WEAK)
+    re.compile(pattern, re.IGNORECASE) for pattern in (_GREETING, _THANKS, _WISH, _WONDER, _COULD_YOU, _HEDGE, _WEAK)
 )
 _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"(?<=[.!?])[ \t]+(?=\S)")
-_GONE = " \x01 "  # where a filler was: a sentence that begins here needs a capital letter
+_GONE = " \x01 "  # place of a removed filler: a sentence that starts here needs a capital letter
 _HOLE = "\x00{}\x00"
 _HOLES = re.compile(r"\x00(\d+)\x00")
 _MOST_ROUNDS = 8
@@ -53,9 +53,9 @@ _SHORTEST_REPEATED = 15  # characters
 
 @lru_cache(4096)
 def reduced(prompt: str) -> tuple[str, str]:
-    """The shorter prompt and what was done, in words; the prompt itself and "" where nothing can go.
+    """The shorter prompt and a description of the change; the prompt itself and "" if nothing can be removed.
 
-    Done again until nothing changes, so that a second call finds nothing.
+    Repeats until nothing changes, so that a second call finds nothing.
     """
     text, fillers, repeated = prompt, 0, 0
     for _ in range(_MOST_ROUNDS):
@@ -79,11 +79,11 @@ def _once(prompt: str) -> tuple[str, int, int]:
 
     text, fillers, taken = _PROTECTED.sub(hide, prompt), 0, Counter[str]()
     for filler in _FILLERS:
-        found = [match[0] for match in filler.finditer(text)]
-        if found:
-            fillers += len(found)
-            for each in found:
-                taken.update(word.lower() for word in _WORD.findall(each))
+        matches = [match[0] for match in filler.finditer(text)]
+        if matches:
+            fillers += len(matches)
+            for filler_ in matches:
+                taken.update(word.lower() for word in _WORD.findall(filler_))
             text = filler.sub(_GONE, text)
     text, repeated = _without_repetition(text)
     if not fillers and not repeated:

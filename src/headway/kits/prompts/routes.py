@@ -1,8 +1,8 @@
 """The eight endpoints of the prompt-mutation service.
 
-They answer for `service.py`: reading happens here, from an immutable policy; an update is a job
-that a worker does (`headway up`, `headway watch`). An unknown action, another width or a number that is not finite is
-a 422 and stores nothing. GET /health, the eighth, is in looking.py.
+They serve `service.py`: reads use an immutable policy; an update is a job for a worker (`headway up`, `headway watch`).
+An unknown action, another width or a number that is not finite is a 422 and stores nothing. GET
+/health, the eighth, belongs to the server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.routes.tasks import need_worker
 from headway.serve.wire import NAME, matching
 
-_UPDATE_S = 120.0  # how long an answer waits for its update
+_UPDATE_S = 120.0  # how long a request waits for its update
 _LOOK_S = 0.05
 Vector = Annotated[list[float], Meta(min_length=1, max_length=16_384)]
 PolicyName = Annotated[str, matching(NAME, 64)]
@@ -98,9 +98,12 @@ def _service(call: Call) -> Embedded:
 @endpoint("POST", "/select_action", takes=SelectRequest, gives=SelectAnswer, scope="decide")
 def select_action(call: Call, body: SelectRequest) -> SelectAnswer:
     """Choose one of the five mutations for an embedded prompt."""
-    found = _service(call).select(body.embedding, deterministic=body.deterministic)
+    selected = _service(call).select(body.embedding, deterministic=body.deterministic)
     return SelectAnswer(
-        action=found.action, mutation_type=MUTATIONS[found.action], log_prob=found.log_prob, value=found.value
+        action=selected.action,
+        mutation_type=MUTATIONS[selected.action],
+        log_prob=selected.log_prob,
+        value=selected.value,
     )
 
 
@@ -150,9 +153,9 @@ def _ask_for_update(call: Call) -> int:
     """The job's number: a new one, or the one that waits or runs already."""
     need_worker(call)
     server = call.server
-    for each in server.jobs.latest():
-        if each.kind == "update" and each.state in ("queued", "running"):
-            return each.seq
+    for job in server.jobs.latest():
+        if job.kind == "update" and job.state in ("queued", "running"):
+            return job.seq
     return server.jobs.add("update", {}, now=server.project.clock(), key=call.key).seq
 
 

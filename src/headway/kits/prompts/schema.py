@@ -1,7 +1,7 @@
-"""The part of JSON Schema that checks need: what is wrong with a value, in words.
+"""The part of JSON Schema that checks need; describes every violation.
 
 type, const, enum, required, properties, additionalProperties (false), items, minItems, maxItems, minimum, maximum,
-minLength, maxLength, pattern. Another keyword is an error, never ignored.
+minLength, maxLength, pattern. Any other keyword is an error.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def violations(value: Any, schema: Mapping[str, Any], where: str = "it") -> list[str]:
-    """Every way in which the value is not what the schema says."""
+    """Every violation of the schema by the value."""
     for keyword in schema.keys() - _KEYWORDS:
         raise InvalidInput(
-            f"The schema uses {keyword!r}, which is not checked here.",
+            f"The schema uses {keyword!r}, which is not supported.",
             code="bad_check",
             hint=did_you_mean(keyword, _KEYWORDS),
         )
@@ -51,7 +51,7 @@ def violations(value: Any, schema: Mapping[str, Any], where: str = "it") -> list
             if name in known:
                 wrong += violations(inner, known[name], f"{where}.{name}")
             elif schema.get("additionalProperties", True) is False:
-                wrong.append(f"{where} has {name!r}, which nobody asked for")
+                wrong.append(f"{where} has {name!r}, which is not allowed")
     if isinstance(value, list):
         wrong += _between(len(value), schema, "minItems", "maxItems", f"{where} has {len(value)} items")
         for place, inner in enumerate(value if "items" in schema else []):
@@ -67,7 +67,7 @@ def violations(value: Any, schema: Mapping[str, Any], where: str = "it") -> list
 
 def _is(value: Any, kind: str | list[str]) -> bool:
     kinds = [kind] if isinstance(kind, str) else kind
-    return any(isinstance(value, _TYPES[each]) and (each == "boolean" or not isinstance(value, bool)) for each in kinds)
+    return any(isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool)) for kind in kinds)
 
 
 def _between(size: float, schema: Mapping[str, Any], least: str, most: str, said: str) -> list[str]:

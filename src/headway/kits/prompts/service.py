@@ -1,15 +1,15 @@
-"""The prompt-mutation service that callers know by its eight endpoints: vectors in, one of five mutations out.
+"""The prompt-mutation service behind eight endpoints: vectors in, one of five mutations out.
 
     service = Embedded(project)
     service.select(vector, deterministic=False)     # Selected(action, log_prob, value)
-    service.store(step, key="")                     # how many steps wait for the next update
-    service.update()                                # a worker's: learns, and publishes the policy
+    service.store(step, key="")                     # the number of steps for the next update
+    service.update()                                # for a worker: learns, and publishes the policy
     service.save("first"), service.load("first")    # names inside the registry, never paths
 
-Its task is `mutate-embedded`. Until something was learned every mutation is as likely as any other and every value 0. A
-policy that acts is immutable; an update gives another one, a row of the ledger (`snapshot`, with its gate off: callers
-of this service ask for each update themselves) and the number of the last step that it learned from, so an update
-that was killed anywhere is simply done again. Reading needs no training code.
+Its task is `mutate-embedded`. Before the first update all mutations are equally likely and every value is 0. Policies
+are immutable; an update creates a new one, a row of the ledger (`snapshot`, with its gate off: callers request each
+update themselves) and the number of the last step that it used, so an interrupted update is simply repeated. Reads need
+no training code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from headway.kits.prompts import MUTATIONS
-from headway.kits.prompts.experiences import Experiences, Step, wrong_width
+from headway.kits.prompts.experiences import ExperienceStore, Step, wrong_width
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.protocols import Learned
 from headway.project import add_bundle, record_change
@@ -38,8 +38,8 @@ __all__ = ["BUFFER", "LEAST", "TASK", "Embedded", "Selected", "service"]
 
 TASK = "mutate-embedded"
 LEAST = 128  # steps that an update needs
-BUFFER = 2048  # the newest ones that it learns from
-_SAVED = "policy"  # the name of a policy that was saved without one
+BUFFER = 2048  # the newest steps, used by an update
+_SAVED = "policy"  # the default name of a saved policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ _services: WeakKeyDictionary[Project, Embedded] = WeakKeyDictionary()
 
 
 def service(project: Project) -> Embedded:
-    """The service of a project: one object while the project is open."""
+    """The service of a project: one object per open project."""
     known = _services.get(project)
     if known is None:
         known = _services.setdefault(project, Embedded(project))
@@ -65,10 +65,10 @@ class Embedded:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self.steps = Experiences(project.database, TASK)
+        self.steps = ExperienceStore(project.database, TASK)
         self._lock = threading.Lock()
         self._served: tuple[str, ActorCritic | None] = ("", None)  # hash, policy
-        # Each thread reads through a connection of its own, and a store's version is that connection's.
+        # Each thread has its own connection, and a store's version belongs to that connection.
         self._known = threading.local()
 
     # -- reading: any process
@@ -97,10 +97,10 @@ class Embedded:
 
         x = policy.rows(np.array([embedding], dtype=np.float64))
         shares = softmax(policy.logits(x), 1.0)[0]
-        return [float(each) for each in shares], float(policy.values(x)[0])
+        return [float(share) for share in shares], float(policy.values(x)[0])
 
     def policy(self) -> ActorCritic | None:
-        """Who acts now; None: nobody has learned anything yet. A change of the ledger counts at once."""
+        """The policy that decides now; None before the first update. Follows the ledger immediately."""
         entry = self.current()
         digest = entry.policy_hash if entry is not None else ""
         with self._lock:
@@ -109,7 +109,7 @@ class Embedded:
             return self._served[1]
 
     def current(self) -> Entry | None:
-        """The row that made it so."""
+        """The ledger row of the policy that decides now."""
         version = self._project.database.version()
         known: tuple[int, Entry | None] | None = getattr(self._known, "row", None)
         if known is None or known[0] != version:
@@ -123,16 +123,16 @@ class Embedded:
         return read(header.knobs, tensors, header.extra, None)
 
     def waiting(self) -> int:
-        """Steps that the next update would learn from."""
+        """The number of steps for the next update."""
         return self.steps.count(after=_upto(self.current()))
 
     def stats(self) -> dict[str, float]:
-        """How it went so far, derived from what is stored."""
+        """Statistics so far, from the stored steps and updates."""
         totals = self.steps.totals()
-        updates = [each.detail["metrics"] for each in self._snapshots()]
+        updates = [snapshot.detail["metrics"] for snapshot in self._snapshots()]
 
         def mean(name: str) -> float:
-            return sum(each[name] for each in updates) / len(updates) if updates else 0.0
+            return sum(update[name] for update in updates) / len(updates) if updates else 0.0
 
         return {
             "total_updates": len(updates),
@@ -148,16 +148,16 @@ class Embedded:
     def _snapshots(self) -> list[Entry]:
         return self._project.ledger.entries(TASK, "snapshot")
 
-    # -- writing: small things that any process may do
+    # -- small writes: any process
 
     def store(self, step: Step, *, key: str = "") -> int:
-        """Keep one step; numbers that are not finite, an unknown action or another width store nothing."""
+        """Store one step; a number that is not finite, an unknown action or another width is refused."""
         numbers = (step.reward, step.log_prob, step.value, *step.state, *step.next_state)
-        if not all(map(math.isfinite, numbers)) or any(abs(each) > _LARGEST for each in numbers):
+        if not all(map(math.isfinite, numbers)) or any(abs(number) > _LARGEST for number in numbers):
             raise InvalidInput(
-                "The step holds something that is not a finite number of usable size.",
+                "The step has a number that is not finite or too large.",
                 code="not_finite",
-                hint="Nothing was stored; leave such steps out.",
+                hint="Nothing was stored; omit such steps.",
             )
         if not 0 <= step.action < len(MUTATIONS):
             raise InvalidInput(
@@ -173,11 +173,11 @@ class Embedded:
         )
 
     def save(self, name: str | None = None, *, who: str = "") -> str:
-        """Keep the policy that acts now under a name; a name that was used before means the newest."""
+        """Save the present policy under a name; a repeated name refers to the newest."""
         entry = self.current()
         if entry is None:
             raise UnknownName(
-                "Nothing was learned yet, so there is nothing to save.",
+                "There was no update yet, so there is nothing to save.",
                 code="policy_missing",
                 hint=f"Store at least {LEAST} steps and update first.",
             )
@@ -195,35 +195,35 @@ class Embedded:
         return entry.policy
 
     def load(self, name: str, *, who: str = "") -> str:
-        """Make a saved policy act again. Steps that were stored meanwhile still count for the next update."""
+        """Make a saved policy current. Steps stored since still count for the next update."""
         saved = {
-            str(each.detail["name"]): each for each in self._project.ledger.entries(TASK) if each.detail.get("name")
+            str(entry.detail["name"]): entry for entry in self._project.ledger.entries(TASK) if entry.detail.get("name")
         }
-        found = saved.get(name)
-        if found is None:
+        saved_entry = saved.get(name)
+        if saved_entry is None:
             raise UnknownName(
                 f"No policy was saved as {name!r}.", code="unknown_policy", hint=did_you_mean(name, saved)
             )
-        self._read(found.policy_hash)  # damaged, or of another kind: said before anything changes
+        self._read(saved_entry.policy_hash)  # a damaged bundle, or one of another kind, fails before anything changes
         now = self.current()
         record_change(
             self._project,
             TASK,
             "promote",
-            found.policy,
-            found.policy_hash,
+            saved_entry.policy,
+            saved_entry.policy_hash,
             expects=now.policy_hash if now is not None else "",
             who=who,
             why=f"loaded {name}",
             detail={"gate": "off", "upto": _upto(now), "loaded": name},
         )
         self._known.row = None
-        return found.policy
+        return saved_entry.policy
 
-    # -- learning: a worker's
+    # -- learning: workers
 
     def update(self, *, who: str = "") -> dict[str, Any]:
-        """One PPO update from the steps that wait; the policy that acted is never changed."""
+        """One PPO update from the waiting steps; the present policy is never changed."""
         from headway.kits.practice.learner import PROMPTS, embedding_features, fresh
         from headway.kits.practice.learner import update as learn
         from headway.kits.practice.threads import one_thread
@@ -268,11 +268,11 @@ class Embedded:
 
 
 _TOLD = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "learning_rate")
-_LARGEST = 3e38  # what a 32-bit float holds
+_LARGEST = 3e38  # limit of a 32-bit float
 
 
 def _experience(steps: Sequence[Step]) -> Arrays:
-    """Steps as the arrays that an update learns from."""
+    """Steps as the arrays of an update."""
     import numpy as np
 
     from headway.kits.practice import learner
@@ -289,7 +289,7 @@ def _experience(steps: Sequence[Step]) -> Arrays:
 
 
 def _learned(policy: ActorCritic, metrics: Mapping[str, float], steps: int) -> Learned:
-    """What an update gives. The optimiser is among the tensors, so that the next update resumes it."""
+    """The result of an update. Its tensors include the optimiser, so that the next update resumes it."""
     extra = {
         "arms": list(policy.arms.names),
         "features": policy.features.to_json(),
@@ -315,7 +315,7 @@ def _width(policy: ActorCritic) -> int:
 
 
 def _drawn(shares: Sequence[float], draw: float) -> int:
-    """The first place whose cumulative share exceeds the draw."""
+    """The first index whose cumulative share exceeds the draw."""
     reached = 0.0
     for place, share in enumerate(shares):
         reached += share

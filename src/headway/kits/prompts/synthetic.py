@@ -4,15 +4,15 @@
     truth = Synthetic()
     truth.optimum("marketing")                 # 0.654: the best order of mutations, by dynamic programming
     truth.fixed()                              # (0.477, order): the best single order for all classes
-    truth.value(policy, examples("test", …))   # exact, free of luck: every branch is followed with its probability
+    truth.value(policy, examples("test", …))   # exact: every branch counts with its probability
 
-A mutation solves the prompt with the probability that CHANCES has for its class, and earns 1 if it does; each costs
-COST, solved or not. A mutation is tried at most once: a second application changes nothing. So the best policy of a
-class tries its mutations in a certain order until one solves it, and its value is
+A mutation solves the prompt with the probability in CHANCES for its class, and then earns 1; each costs COST, solved or
+not. A mutation is tried at most once: a second application changes nothing. So the best policy of a class tries its
+mutations in a fixed order until one solves it, and its value is
 
     V(S) = max over k not in S of  p(k) + (1 - p(k))·V(S ∪ {k}) - c(k),   V(all) = 0
 
-Everything here is invented and says nothing about any real model; `outcomes.py` asks one.
+Everything here is synthetic and says nothing about a real model; `outcomes.py` uses one.
 """
 
 from __future__ import annotations
@@ -62,56 +62,56 @@ class Synthetic:
         changed: NDArray[np.bool_],
         rng: np.random.Generator,
     ) -> tuple[Floats, NDArray[np.bool_]]:
-        """A draw per row; what changed nothing solves nothing."""
+        """One draw per row; a mutation that changed nothing solves nothing."""
         del texts
-        chance = CHANCES[[each.place for each in subjects], kinds] * changed
+        chance = CHANCES[[subject.place for subject in subjects], kinds] * changed
         solved = rng.random(len(kinds)) < chance
         return solved - COST[kinds], solved
 
     def optimum(self, kind: str = "") -> float:
         """The exact value of the best order for a class; without one, the mean over classes."""
         if not kind:
-            return float(np.mean([self.optimum(each) for each in CLASSES]))
+            return float(np.mean([self.optimum(kind_) for kind_ in CLASSES]))
         if kind not in CLASSES:
             raise UnknownName(f"There is no class {kind!r}.", code="unknown_class", hint=did_you_mean(kind, CLASSES))
         return _best(CLASSES.index(kind), frozenset())[0]
 
     def order(self, kind: str) -> tuple[str, ...]:
         """The best order of mutations for a class."""
-        found: list[int] = []
-        while len(found) < len(MUTATIONS):
-            found.append(_best(CLASSES.index(kind), frozenset(found))[1])
-        return tuple(MUTATIONS[each] for each in found)
+        places: list[int] = []
+        while len(places) < len(MUTATIONS):
+            places.append(_best(CLASSES.index(kind), frozenset(places))[1])
+        return tuple(MUTATIONS[place_] for place_ in places)
 
     def fixed(self) -> tuple[float, tuple[str, ...]]:
-        """The best of the 120 orders that do not look at the prompt: its value over all classes, and the order."""
+        """The best of the 120 fixed orders: its value over all classes, and the order."""
         best = max(permutations(range(len(MUTATIONS))), key=lambda order: float(_followed(order).mean()))
-        return float(_followed(best).mean()), tuple(MUTATIONS[each] for each in best)
+        return float(_followed(best).mean()), tuple(MUTATIONS[value] for value in best)
 
     def action(self) -> tuple[float, str]:
-        """The best single mutation, tried once and nothing after it: its value over all classes, and its name."""
+        """The best single mutation: its value over all classes, and its name."""
         once = (CHANCES - COST).mean(axis=0)
         return float(once.max()), MUTATIONS[int(once.argmax())]
 
     def fixed_values(self, prompts: Sequence[Example], order: Sequence[str]) -> Floats:
-        """[prompt]: what an order earns on each."""
-        values = _followed([MUTATIONS.index(each) for each in order])
-        return values[[each.place for each in prompts]]
+        """[prompt]: the value of an order on each prompt."""
+        values = _followed([MUTATIONS.index(name) for name in order])
+        return values[[prompt.place for prompt in prompts]]
 
     def best_values(self, prompts: Sequence[Example]) -> Floats:
-        """[prompt]: what the best order for its class earns."""
-        return np.array([self.optimum(each.kind) for each in prompts])
+        """[prompt]: the value of the best order for its class."""
+        return np.array([self.optimum(prompt.kind) for prompt in prompts])
 
     def value(self, policy: Chooser, prompts: Sequence[Example], *, least: float = 1e-4) -> Floats:
-        """[prompt]: exactly what a policy earns on each, following every branch of at least that probability.
+        """[prompt]: the exact value of a policy on each prompt, over every branch of at least this probability.
 
-        What a skipped branch would have earned counts as nothing, so the value is off by less than its probability.
+        A skipped branch counts as 0, so the error is below its probability.
         """
         total = np.zeros(len(prompts))
         place = np.arange(len(prompts))
-        texts = [each.text for each in prompts]
+        texts = [prompt.text for prompt in prompts]
         reach = np.ones(len(prompts))
-        classes = np.array([each.place for each in prompts])
+        classes = np.array([prompt.place for prompt in prompts])
         for _ in range(MOST_STEPS):
             masks = np.array([may(text) for text in texts], dtype=np.bool_)
             open_ = np.flatnonzero(masks.any(axis=1))

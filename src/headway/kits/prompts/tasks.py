@@ -1,9 +1,9 @@
-"""Checkable prompts without end: one simple task per class, with numbers and words put in.
+"""Generates checkable prompts: one simple task per class, with random numbers and words.
 
-    tasks(84, seed=7)          # Prompt(id, kind, text, check, good, bad): equal shares of the seven classes
+    tasks(84, seed=7)          # CheckedPrompt(id, kind, text, check, good, bad): equal shares of the seven classes
 
-The corpus has variety and few prompts of a kind; these have little variety and as many as one asks for, which is what
-it takes to see a small effect of a mutation on a real model.
+The corpus has variety but few prompts of a kind; these have little variety and any number of prompts, which is needed
+to see a small effect of a mutation on a real model.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from headway.kits.prompts.corpus import CLASSES, Prompt
+from headway.kits.prompts.corpus import CLASSES, CheckedPrompt
 
 __all__ = ["tasks"]
 
@@ -33,7 +33,7 @@ def _code(rng: Random) -> Made:
     number = rng.randrange(2, 30)
     word, sign = rng.choice((("plus", "+"), ("minus", "-"), ("times", "*")))
     value = {"+": operator.add, "-": operator.sub, "*": operator.mul}[sign]
-    cases = [[[each], value(each, number)] for each in (0, 5, 12)]
+    cases = [[[start], value(start, number)] for start in (0, 5, 12)]
     text = f"Please write a Python function `f(x)` that returns x {word} {number}."
     code = f"def f(x):\n    return x {sign} {number}"
     return text, {"kind": "code", "function": "f", "cases": cases}, code, code.replace("return", "yield")
@@ -87,16 +87,16 @@ _MAKERS: dict[str, Callable[[Random], Made]] = {
 }
 
 
-def tasks(n: int, seed: int) -> list[Prompt]:
-    """n different prompts, the classes by turns; the same for the same seed."""
-    rng, found, seen = Random(f"tasks:{seed}"), list[Prompt](), set[str]()
-    while len(found) < n:
-        kind = CLASSES[len(found) % len(CLASSES)]
+def tasks(n: int, seed: int) -> list[CheckedPrompt]:
+    """n different prompts, the classes in turn; the same for the same seed."""
+    rng, texts, seen = Random(f"tasks:{seed}"), list[CheckedPrompt](), set[str]()
+    while len(texts) < n:
+        kind = CLASSES[len(texts) % len(CLASSES)]
         for _ in range(1000):
             text, wanted, good, bad = _MAKERS[kind](rng)
             if text not in seen:
                 break
         seen.add(text)
-        number = sum(each.kind == kind for each in found) + 1
-        found.append(Prompt(id=f"{kind}-{number}", kind=kind, text=text, check=wanted, good=good, bad=bad))
-    return found
+        number = sum(text.kind == kind for text in texts) + 1
+        texts.append(CheckedPrompt(id=f"{kind}-{number}", kind=kind, text=text, check=wanted, good=good, bad=bad))
+    return texts

@@ -3,12 +3,12 @@
     world = PromptsWorld(64, examples("train", 700, seed=7), encoder("hashing"), judge)
     observations, _ = world.reset(seed=7)                                  # [copy, width]: embeddings, never a label
     observations, rewards, terminated, truncated, info = world.step(actions)
-    world.action_masks()                                                   # [copy, 5]: what would change the prompt
+    world.action_masks()                                                   # [copy, 5]: applicable mutations
 
-An episode begins with a prompt of the set. Each step applies one mutation to the text as it stands; the judge says what
-that earned and whether the prompt is solved. It ends when it is solved, after five mutations, or when no mutation would
-change the text any more; all three are ends of the task (terminated), none is a cut. A masked mutation that is chosen
-all the same changes nothing and costs what the judge says. Copies reset in the same step, as Gymnasium 1.x calls it.
+An episode starts with a prompt of the set. Each step applies one mutation to the present text; the judge returns the
+reward and whether the prompt is solved. It terminates when the prompt is solved, after five mutations, or when no
+mutation would change the text; it is never truncated. A masked mutation changes nothing and costs what the judge says.
+Copies reset in the same step, as Gymnasium 1.x calls it.
 
 It has the shape of gymnasium's VectorEnv without needing the package.
 """
@@ -49,7 +49,7 @@ S_contra = TypeVar("S_contra", bound=Subject, contravariant=True)
 
 
 class Judge(Protocol[S_contra]):
-    """What a step earned: rewards [row], and whether the prompt is solved [row]."""
+    """Judges a step: rewards [row], and whether the prompt is solved [row]."""
 
     def judge(
         self,
@@ -66,7 +66,7 @@ class Autoreset(Enum):
 
 
 class Box(NamedTuple):
-    """As gymnasium.spaces.Box, as far as a learner looks."""
+    """Like gymnasium.spaces.Box, with the fields that a learner uses."""
 
     low: float
     high: float
@@ -81,7 +81,7 @@ class Discrete(NamedTuple):
 
 @lru_cache(1 << 16)
 def after(text: str, kind: int) -> str:
-    """The text after a mutation; its wording is chosen by the text itself."""
+    """The text after a mutation; the text itself seeds the choice of wording."""
     return mutate(text, MUTATIONS[kind], Random(zlib.crc32(text.encode()) + kind)).text
 
 
@@ -104,7 +104,7 @@ class PromptsWorld(Generic[S]):
     ) -> None:
         if not subjects or count < 1 or not 1 <= most_steps <= MOST_STEPS:
             raise InvalidInput(
-                f"{len(subjects)} prompts, {count} copies, {most_steps} steps: one of these cannot be.",
+                f"{len(subjects)} prompts, {count} copies, {most_steps} steps: one of these is invalid.",
                 code="bad_world",
                 hint=f"Give at least one prompt and one copy, and 1 to {MOST_STEPS} steps.",
             )
@@ -152,13 +152,13 @@ class PromptsWorld(Generic[S]):
         return both[: self.num_envs], rewards, over, cut, {"final_obs": final, "_final_obs": over, "solved": solved}
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """[copy, mutation]; where nothing would change anything (only ever before a first step), all are allowed."""
+        """[copy, mutation]; if none would change the text (only before a first step), all are allowed."""
         masks = np.array([may(text) for text in self._texts], dtype=np.bool_)
         masks[~masks.any(axis=1)] = True
         return masks
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to close."""
 
     def _begin(self, place: int) -> None:
         self._at[place] = self._rng.integers(len(self._subjects))
@@ -167,7 +167,7 @@ class PromptsWorld(Generic[S]):
         self._texts[place] = self._subjects[self._at[place]].text
 
     def _seen(self, texts: Sequence[str]) -> NDArray[Any]:
-        """[text, width]; a text is encoded once as long as it is remembered."""
+        """[text, width]; recent texts are cached."""
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
             if len(self._known) + len(new) > _REMEMBERED:

@@ -1,11 +1,11 @@
-"""What a way of choosing mutations is worth on prompts with a real model: every branch, with its probability.
+"""The value of a way of choosing mutations on prompts with a real model: every branch, with its probability.
 
-    practised, kept = parted(prompts)                     # a fifth is kept apart, by a hash of the prompt's id
+    practised, kept = parted(prompts)                     # a fifth is held out, by a hash of the prompt's id
     worth(uniform, kept, outcomes)                        # Worth(reward [prompt], passed [prompt])
     worth(in_order(ranked(practised, outcomes)), kept, outcomes)
 
-A chooser gives probabilities, and the value is their exact expectation: with an answer per text there is no luck left
-but that of which prompts were kept apart, and `interval` is about that.
+A chooser gives probabilities, and the value is their exact expectation: with one answer per text the only randomness
+left is the choice of held-out prompts, and `interval` covers that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.prompts import MUTATIONS
-from headway.kits.prompts.corpus import Prompt
+from headway.kits.prompts.corpus import CheckedPrompt
 from headway.kits.prompts.outcomes import Outcomes
 from headway.kits.prompts.synthetic import Chooser
 from headway.kits.prompts.world import after, may
@@ -26,7 +26,7 @@ from headway.nouns.protocols import Floats
 
 __all__ = ["Worth", "in_order", "interval", "masks_of", "parted", "ranked", "steps_from", "uniform", "worth"]
 
-_SHARE = 5  # one in so many is kept apart
+_SHARE = 5  # one in this many is held out
 _LEAST = 1e-4  # branches that are less probable are not followed
 
 
@@ -37,72 +37,72 @@ class Worth(NamedTuple):
     passed: Floats
 
 
-def parted(prompts: Sequence[Prompt]) -> tuple[list[Prompt], list[Prompt]]:
-    """Those to practise on, and a fifth that is kept apart, at least two; prompts of the same text stay together."""
+def parted(prompts: Sequence[CheckedPrompt]) -> tuple[list[CheckedPrompt], list[CheckedPrompt]]:
+    """Prompts to practise on, and a held-out fifth, at least two; prompts with the same text stay together."""
     first: dict[str, str] = {}
-    for each in prompts:
-        first.setdefault(each.text, each.id)
+    for prompt in prompts:
+        first.setdefault(prompt.text, prompt.id)
     ids = sorted(first.values(), key=lambda name: hashlib.sha256(name.encode("utf-8", "replace")).digest())
     kept = set(ids[: max(2, round(len(ids) / _SHARE))])
     return (
-        [each for each in prompts if first[each.text] not in kept],
-        [each for each in prompts if first[each.text] in kept],
+        [prompt for prompt in prompts if first[prompt.text] not in kept],
+        [prompt for prompt in prompts if first[prompt.text] in kept],
     )
 
 
 def masks_of(texts: Sequence[str]) -> NDArray[np.bool_]:
-    """[text, mutation]: what would change it; all of them where nothing would, as in the world."""
+    """[text, mutation]: whether it would change the text; all of them if none would, as in the world."""
     masks = np.array([may(text) for text in texts], dtype=np.bool_).reshape(-1, len(MUTATIONS))
     masks[~masks.any(axis=1)] = True
     return masks
 
 
-def steps_from(prompts: Sequence[Prompt]) -> list[tuple[Prompt, str]]:
-    """Every text that one mutation makes of these prompts, with its prompt."""
+def steps_from(prompts: Sequence[CheckedPrompt]) -> list[tuple[CheckedPrompt, str]]:
+    """Every text after one mutation of these prompts, with its prompt."""
     return [
-        (each, after(each.text, int(kind)))
-        for each, mask in zip(prompts, masks_of([each.text for each in prompts]), strict=True)
+        (prompt_, after(prompt_.text, int(kind)))
+        for prompt_, mask in zip(prompts, masks_of([prompt.text for prompt in prompts]), strict=True)
         for kind in np.flatnonzero(mask)
     ]
 
 
 def uniform(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
-    """Chooses at random among what would change the text."""
+    """Choose uniformly among the mutations that would change the text."""
     del texts
-    found: Floats = masks / masks.sum(axis=1, keepdims=True)
-    return found
+    shares: Floats = masks / masks.sum(axis=1, keepdims=True)
+    return shares
 
 
 def in_order(kinds: Sequence[int]) -> Chooser:
-    """Chooses the first of these that would change the text, whatever the prompt says."""
+    """Choose the first of these that would change the text."""
     order = np.asarray(kinds)
 
     def choose(texts: Sequence[str], masks: NDArray[np.bool_]) -> Floats:
         del texts
-        found: Floats = np.eye(len(MUTATIONS))[order[masks[:, order].argmax(axis=1)]]
-        return found
+        shares: Floats = np.eye(len(MUTATIONS))[order[masks[:, order].argmax(axis=1)]]
+        return shares
 
     return choose
 
 
-def ranked(prompts: Sequence[Prompt], outcomes: Outcomes) -> list[int]:
-    """Mutations by what one of them earns on these prompts in the mean, best first."""
+def ranked(prompts: Sequence[CheckedPrompt], outcomes: Outcomes) -> list[int]:
+    """Mutations by their mean reward on these prompts, best first."""
     outcomes.ask(steps_from(prompts))
-    masks = masks_of([each.text for each in prompts])
+    masks = masks_of([prompt.text for prompt in prompts])
     rewards = np.full(masks.shape, np.nan)
-    for row, each in enumerate(prompts):
+    for row, worth_ in enumerate(prompts):
         for kind in np.flatnonzero(masks[row]):
-            rewards[row, kind] = outcomes.reward(each, after(each.text, int(kind)))
+            rewards[row, kind] = outcomes.reward(worth_, after(worth_.text, int(kind)))
     means = [
         float(np.mean(column[~np.isnan(column)])) if not np.isnan(column).all() else -np.inf for column in rewards.T
     ]
     return sorted(range(len(MUTATIONS)), key=lambda kind: -means[kind])
 
 
-def worth(choose: Chooser, prompts: Sequence[Prompt], outcomes: Outcomes, *, most_steps: int = 1) -> Worth:
-    """What a chooser earns on each prompt in episodes of at most `most_steps` mutations, as the world plays them."""
+def worth(choose: Chooser, prompts: Sequence[CheckedPrompt], outcomes: Outcomes, *, most_steps: int = 1) -> Worth:
+    """The value of a chooser on each prompt in episodes of at most `most_steps` mutations, as in the world."""
     reward, passed = np.zeros(len(prompts)), np.zeros(len(prompts))
-    nodes = [(place, each.text, 1.0) for place, each in enumerate(prompts)]
+    nodes = [(place, prompt.text, 1.0) for place, prompt in enumerate(prompts)]
     for _ in range(most_steps):
         if not nodes:
             break

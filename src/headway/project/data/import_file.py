@@ -28,7 +28,7 @@ from headway.reward.presets import PRESETS
 if TYPE_CHECKING:
     from headway.observe.redact import Redactor
     from headway.project import Project
-    from headway.prove.leaks import Leaks, Watch
+    from headway.prove.leaks import LeakDetector, Leaks
     from headway.reward.compose import Rewards
 
 __all__ = ["ImportOptions", "ImportReport", "import_file"]
@@ -217,9 +217,9 @@ class _Run:
 
     def check(self, progress: Progress | None, *, stop: bool) -> tuple[_Tally, Leaks]:
         """Read everything once: count it, and watch for leaks; with `stop`, a bad line is an error."""
-        from headway.prove.leaks import Watch
+        from headway.prove.leaks import LeakDetector
 
-        watch, tally = Watch(), _Tally()
+        watch, tally = LeakDetector(), _Tally()
         for item in self._items():
             tally.read += 1
             if isinstance(item, Problem):
@@ -315,7 +315,7 @@ class _Run:
             rule = self._rewards[task] = _Rule(rewards, counted, by_function)
         return rule
 
-    def _count(self, item: Record, tally: _Tally, watch: Watch) -> None:
+    def _count(self, item: Record, tally: _Tally, watch: LeakDetector) -> None:
         task = self._task_of(item)
         rule = self._rule(task)
         labels = item.labels()

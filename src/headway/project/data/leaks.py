@@ -21,9 +21,9 @@ _WINDOWS = 10
 
 def check_leaks(project: Project, task: str, *, parts: Sequence[str] = (), mined: bool = False) -> Leaks:
     """The leaks among the settled decisions of a task; `parts` narrows it to what a learner may read."""
-    from headway.prove.leaks import Watch
+    from headway.prove.leaks import LeakDetector
 
-    watch = Watch()
+    watch = LeakDetector()
     counted = project.rewards(task).signals
     for row in _spread(project, task):
         part = part_of(row.decision)

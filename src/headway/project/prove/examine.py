@@ -46,7 +46,7 @@ class Examined:
     verdict: Verdict
     about: About
     guards: tuple[GuardRule, ...]
-    rules: gate.Rules
+    rules: gate.GateRules
     left: Mapping[str, int]
 
 

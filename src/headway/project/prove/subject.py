@@ -95,9 +95,9 @@ def registered_plan(project: Project, task: str) -> Plan | None:
     return None if entry is None else msgspec.convert(entry.detail, Plan)
 
 
-def gate_rules(settings: TaskSettings, trust: Sequence[str] = ()) -> gate.Rules:
+def gate_rules(settings: TaskSettings, trust: Sequence[str] = ()) -> gate.GateRules:
     """What the gate asks of this task's candidates."""
-    return gate.Rules(margin=settings.margin, trusted=frozenset({*settings.trust_keys, *trust}))
+    return gate.GateRules(margin=settings.margin, trusted=frozenset({*settings.trust_keys, *trust}))
 
 
 def known_raters(project: Project, trust: Sequence[str]) -> tuple[str, ...]:

@@ -1,13 +1,13 @@
-"""Learns to do what was done: behaviour cloning of logged decisions, the simplest thing that may be worth promoting.
+"""Behaviour cloning: learns to choose what the logged policy chose.
 
     CloneLearner(encoder).learn(experience, {}, seed=7)
-    CloneLearner(encoder).learn(experience, {}, seed=7, resume=policy)       # goes on; new arms are added to the old
+    CloneLearner(encoder).learn(experience, {}, seed=7, resume=policy)       # continues; new arms are added
 
-The network maximises the likelihood of the logged actions among their candidates (`learn.conservative`), for as many
-steps as lessen the loss on the tune part; then the temperature is fitted on that part, so that confidence is the share
-of cases in which the logged policy really does the same. Rows without a reward are not used, as everywhere.
+The network maximises the likelihood of the logged actions among their candidates (`gradient.py`) until the loss on the
+tune part stops falling. Then the temperature is fitted on that part, so that confidence is the share of cases in which
+the logged policy does the same. Rows without a reward are not used.
 
-Not covered: rewards. It cannot become better than what it copies, except by leaving its randomness out.
+Not covered: rewards. It cannot become better than the policy it copies, except by dropping its randomness.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CloneLearner:
         progress: Progress | None = None,
         resume: Policy | None = None,
     ) -> Learned:
-        """`resume`: a `clone` policy to go on from, with its features, its network and its arms."""
+        """`resume`: a `clone` policy to continue from, with its features, network and arms."""
         wanted = _wanted(knobs)
         uncached = getattr(self.encoder, "uncached", None)
         encoder: Encoder | None = uncached() if uncached is not None else self.encoder
@@ -101,7 +101,7 @@ def _fitted(
     before: Clone | None,
     progress: Progress | None,
 ) -> tuple[Network, int]:
-    """The network after the steps with the least loss on the tune part, and how many those were."""
+    """The network with the least loss on the tune part, and its number of steps."""
     count_of_arms = train.offered.shape[1]
     shape = Shape(
         inputs=train.x.shape[1], hidden=tuple(wanted["hidden"]), towers=(("policy", count_of_arms),), activation="relu"
@@ -139,7 +139,7 @@ def _fitted(
 
 
 def _loss(logits: Floats | Singles, action: Any, offered: Any) -> float:
-    """−log softmax of the logged action, on average; an arm that was chosen counts as offered."""
+    """Mean −log softmax of the logged action; a chosen arm counts as offered."""
     line = np.arange(len(logits))
     scores = np.where(offered, logits, -np.inf)
     scores[line, action] = logits[line, action]
@@ -170,7 +170,7 @@ def _temperature(logits: Floats, action: Any, offered: Any) -> float:
 
 
 def _widened(policy: Clone, outputs: int) -> dict[str, Floats]:
-    """The policy's network with more outputs; a new arm starts as if it were the mean of the others."""
+    """The policy's network with more outputs; a new arm starts as the mean of the others."""
     tensors = policy.actor.tensors("policy")
     last = len(policy.actor.weights) - 1
     weight, bias = tensors[f"policy.w{last}"], tensors[f"policy.b{last}"]
@@ -185,11 +185,11 @@ def _before(resume: Policy | None, wanted: dict[str, Any]) -> Clone | None:
         return None
     if not isinstance(resume, Clone):
         raise InvalidInput(
-            f"A {resume.family!r} policy cannot be gone on with here.",
+            f"A {resume.family!r} policy cannot be resumed here.",
             code="not_resumable",
-            hint="Resume a policy of the family clone, or learn anew.",
+            hint="Resume a policy of the family clone, or omit the resume option.",
         )
-    wanted["hidden"] = tuple(len(each) for each in resume.actor.biases[:-1])
+    wanted["hidden"] = tuple(len(biase) for biase in resume.actor.biases[:-1])
     return resume
 
 

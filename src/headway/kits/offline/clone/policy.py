@@ -1,12 +1,12 @@
-"""The clone: does what the logged policy would most probably have done.
+"""The clone: chooses what the logged policy would most probably have chosen.
 
     policy.opinions(situations, candidates, seeds)         # probabilities, confidence
 
 A network gives a logit per arm; probabilities are their softmax over the candidates, at a temperature that was fitted
-on rows that training did not see (Guo et al., 2017), so that **confidence**, the probability of the first choice, is
-how often the logged policy really chooses it. An arm that was never seen gets the mean probability of the known ones.
+on held-out rows (Guo et al., 2017), so that **confidence**, the probability of the first choice, is how often the
+logged policy chooses it. An unknown arm gets the mean probability of the known ones.
 
-It predicts no rewards: costs, the explorers that need predictions and `rank` by reward have nothing to work with here.
+It predicts no rewards, so costs, explorers that need predictions and `rank` by reward do not apply.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Clone:
         x = self.features.vectors(situations, self.encoder)
         logits = self.actor(x) / self.temperature
         top = logits.max(axis=1, keepdims=True)
-        # [row, arm + 1]: the last column is an arm that nobody has met.
+        # [row, arm + 1]: the last column is an unknown arm.
         usual = top + np.log(np.exp(logits - top).sum(axis=1, keepdims=True) / logits.shape[1])
         scores = np.concatenate([logits, usual], axis=1)[:, self.arms.columns(candidates)]
         own = explore.softmax(scores, 1.0)
@@ -74,13 +74,13 @@ class Clone:
 def read(
     knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None
 ) -> Clone:
-    """The policy that a learner described. The input is untrusted: what does not fit is refused as damaged."""
+    """The policy from a learner's tensors and JSON. The input is untrusted: a mismatch is refused as damaged."""
     arms, features = read_arms(extra), read_features(extra, encoder)
     temperature = float(tensor(tensors, "temperature", 1)[0])
     if not 1e-3 <= temperature <= 1e3:
         raise damaged("The bundle's temperature is not between 0.001 and 1,000", "bad_tensor")
     if knobs.get("explore", "greedy") not in EXPLORE:
-        raise damaged(f"The bundle explores by {knobs.get('explore')!r:.40}", "bad_header")
+        raise damaged(f"The bundle has the explorer {knobs.get('explore')!r:.40}", "bad_header")
     actor = Trunk.read(tensors, "policy", inputs=features.width, outputs=len(arms), activation="relu")
     return Clone(
         arms=arms, features=features, encoder=encoder, actor=actor, temperature=temperature, knobs=knobs,

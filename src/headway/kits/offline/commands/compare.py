@@ -1,4 +1,4 @@
-"""`headway compare` and `headway verify`: a policy beside the rules, and the comparison checked by others."""
+"""`headway compare` and `headway verify`: compare a policy with the rules, and check a comparison."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def compare(
         )
     with session.project() as project:
         with session.out.progress() as progress:
-            found = compared(
+            comparison = compared(
                 project,
                 task,
                 policy=policy,
@@ -86,56 +86,56 @@ def compare(
                 progress=progress,
             )
         made_up = session.synthetic(project, task)
-    document = _document(found, made_up)
+    document = _document(comparison, made_up)
     if out is not None:
         import msgspec
 
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
     session.out.document(document)
-    render(session.out, found.offline)
-    if found.live is not None:
-        _show_live(session, found)
+    render(session.out, comparison.offline)
+    if comparison.live is not None:
+        _show_live(session, comparison)
     if pack is not None:
         session.out.line(f"Packed in {pack}.")
         session.out.next(f"headway verify {pack}")
-    elif found.offline.passed:
-        session.next(f"headway promote {task} --policy {found.policy}")
+    elif comparison.offline.passed:
+        session.next(f"headway promote {task} --policy {comparison.policy}")
     else:
         session.next(f"headway report {task}")
 
 
-def _document(found: Compared, made_up: int) -> dict[str, Any]:
+def _document(comparison: Compared, synthetic: int) -> dict[str, Any]:
     return {
-        "task": found.task,
-        "policy": found.policy,
-        "against": found.against,
-        "offline": verdict_document(found.offline),
-        "live": found.live,
-        "manifest": found.manifest,
-        "pack": found.pack or None,
-        "synthetic": made_up,
+        "task": comparison.task,
+        "policy": comparison.policy,
+        "against": comparison.against,
+        "offline": verdict_document(comparison.offline),
+        "live": comparison.live,
+        "manifest": comparison.manifest,
+        "pack": comparison.pack or None,
+        "synthetic": synthetic,
     }
 
 
-def _show_live(session: Session, found: Compared) -> None:
-    live = found.live or {}
+def _show_live(session: Session, comparison: Compared) -> None:
+    live = comparison.live or {}
     session.out.line()
-    session.out.line(f"Live: {live['runs']:,} answers, {found.policy} beside {found.against}", style="bold")
+    session.out.line(f"Live: {live['runs']:,} answers, {comparison.policy} beside {comparison.against}", style="bold")
     session.out.table(
-        ("metric", found.policy, found.against, "difference", "95%", "prompts"),
+        ("metric", comparison.policy, comparison.against, "difference", "95%", "prompts"),
         [
             (
                 name,
-                number(each["policy"], 4),
-                number(each["against"], 4),
-                signed(each["difference"], 4),
-                "" if each["low"] is None else f"[{signed(each['low'], 4)}, {signed(each['high'], 4)}]",
-                each["prompts"],
+                number(metric["policy"], 4),
+                number(metric["against"], 4),
+                signed(metric["difference"], 4),
+                "" if metric["low"] is None else f"[{signed(metric['low'], 4)}, {signed(metric['high'], 4)}]",
+                metric["prompts"],
             )
-            for name, each in live["metrics"].items()
+            for name, metric in live["metrics"].items()
         ],
-        right=(found.policy, found.against, "difference", "prompts"),
+        right=(comparison.policy, comparison.against, "difference", "prompts"),
     )
 
 
@@ -145,18 +145,24 @@ def verify(session: Session, pack: Path) -> None:
     """Check a run pack: every byte by its hash, every number by computing it again."""
     from headway.kits.offline.packs import verify as verified
 
-    found = verified(pack)
+    verified_ = verified(pack)
     session.out.document(
-        {"pack": found.folder, "files": found.files, "manifest": found.manifest, "results": found.results, "ok": True}
+        {
+            "pack": verified_.folder,
+            "files": verified_.files,
+            "manifest": verified_.manifest,
+            "results": verified_.results,
+            "ok": True,
+        }
     )
-    about = found.manifest
-    session.out.line(f"{pack}: {len(found.files)} files as their hashes say, and every number computed again is equal.")
+    about = verified_.manifest
+    session.out.line(f"{pack}: {len(verified_.files)} files match their hashes, and every recomputed number is equal.")
     session.out.fields(
         {
             "task": about.get("task", ""),
             "policies": ", ".join(f"{ref} {digest[:12]}" for ref, digest in about.get("policies", {}).items()),
-            "verdict": found.results.get("offline", {}).get("state", "none"),
-            "live answers": found.results.get("live", {}).get("runs", 0),
+            "verdict": verified_.results.get("offline", {}).get("state", "none"),
+            "live answers": verified_.results.get("live", {}).get("runs", 0),
             "command": about.get("command", ""),
         }
     )

@@ -12,7 +12,7 @@ from headway.cli.format import number
 from headway.cli.verb import Session, task_argument, verb
 
 if TYPE_CHECKING:
-    from headway.kits.offline.tradeoff import Point, Tradeoff
+    from headway.kits.offline.tradeoff import Tradeoff, TradeoffPoint
 
 __all__ = ["tradeoff"]
 
@@ -39,67 +39,67 @@ def tradeoff(
     from headway.kits.offline.tradeoff_rows import traded
 
     with session.project() as project:
-        found = traded(project, task, quality=quality, cost=cost, at_least=at_least, of=of)
+        curve = traded(project, task, quality=quality, cost=cost, at_least=at_least, of=of)
         made_up = session.synthetic(project, task)
     session.out.document(
         {
             "task": task,
             "quality": quality,
             "cost": cost,
-            "decisions": found.n,
-            "points": [_document(each) for each in found.points],
-            "constants": {name: _document(each) for name, each in found.constants.items()},
+            "decisions": curve.n,
+            "points": [_document(point) for point in curve.points],
+            "constants": {name: _document(point) for name, point in curve.constants.items()},
             "at_least": at_least,
-            "of": found.of or None,
-            "chosen": None if found.chosen is None else _document(found.chosen),
+            "of": curve.of or None,
+            "chosen": None if curve.chosen is None else _document(curve.chosen),
             "synthetic": made_up,
         }
     )
-    session.out.line(f"{found.n:,} decisions; a policy per weight of {cost} in units of {quality}; 95% intervals.")
-    _table(session, found, quality, cost)
+    session.out.line(f"{curve.n:,} decisions; a policy per weight of {cost} in units of {quality}; 95% intervals.")
+    _table(session, curve, quality, cost)
     if plot is not None:
         from headway.kits.offline.commands.tradeoff_plot import tradeoff_picture
 
         plot.parent.mkdir(parents=True, exist_ok=True)
-        tradeoff_picture(plot, found, quality=quality, cost=cost, synthetic=bool(made_up))
+        tradeoff_picture(plot, curve, quality=quality, cost=cost, synthetic=bool(made_up))
         session.out.line(f"Drawn: {plot}")
-    _answer(session, task, found, quality, cost)
+    _answer(session, task, curve, quality, cost)
 
 
-def _table(session: Session, found: Tradeoff, quality: str, cost: str) -> None:
-    rows = [(f"always {name}", each) for name, each in found.constants.items()]
-    rows += [("cheapest" if each.weight == inf else f"{each.weight:.4g}", each) for each in found.points]
+def _table(session: Session, curve: Tradeoff, quality: str, cost: str) -> None:
+    rows = [(f"always {name}", point) for name, point in curve.constants.items()]
+    rows += [("cheapest" if point.weight == inf else f"{point.weight:.4g}", point) for point in curve.points]
     session.out.table(
         ("weight", quality, "95%", cost, "chosen"),
         [
             (
-                name + ("  <" if each is found.chosen else ""),
-                number(each.quality.value, 4),
-                f"[{number(each.quality.low, 4)}, {number(each.quality.high, 4)}]",
-                f"{each.cost.value:.6g}",
-                ", ".join(f"{arm} {share:.0%}" for arm, share in each.shares.items()),
+                name + ("  <" if point is curve.chosen else ""),
+                number(point.quality.value, 4),
+                f"[{number(point.quality.low, 4)}, {number(point.quality.high, 4)}]",
+                f"{point.cost.value:.6g}",
+                ", ".join(f"{arm} {share:.0%}" for arm, share in point.shares.items()),
             )
-            for name, each in rows
+            for name, point in rows
         ],
         right=(quality, cost),
     )
 
 
-def _answer(session: Session, task: str, found: Tradeoff, quality: str, cost: str) -> None:
-    if found.at_least is None:
+def _answer(session: Session, task: str, curve: Tradeoff, quality: str, cost: str) -> None:
+    if curve.at_least is None:
         session.next(f"headway tradeoff {task} --quality {quality} --cost {cost} --at-least 0.95")
-    elif found.chosen is None:
+    elif curve.chosen is None:
         session.out.line(
-            f"No policy of the curve surely keeps {found.at_least:.0%} of the {quality} of always {found.of}: "
-            "collect more, or ask for less.",
+            f"No policy on the curve keeps {curve.at_least:.0%} of the {quality} of always {curve.of}: "
+            "collect more decisions, or lower --at-least.",
             style="bold",
         )
     else:
-        measure = found.constants[found.of]
-        saved = 1.0 - found.chosen.cost.value / measure.cost.value if measure.cost.value else 0.0
-        weight = found.chosen.weight
+        measure = curve.constants[curve.of]
+        saved = 1.0 - curve.chosen.cost.value / measure.cost.value if measure.cost.value else 0.0
+        weight = curve.chosen.weight
         session.out.line(
-            f"At least {found.at_least:.0%} of the {quality} of always {found.of}, for {saved:.0%} less {cost}. "
+            f"At least {curve.at_least:.0%} of the {quality} of always {curve.of}, for {saved:.0%} less {cost}. "
             "In headway.toml:",
             style="bold",
         )
@@ -108,7 +108,7 @@ def _answer(session: Session, task: str, found: Tradeoff, quality: str, cost: st
         session.next(f"headway learn {task}")
 
 
-def _document(point: Point) -> dict[str, Any]:
+def _document(point: TradeoffPoint) -> dict[str, Any]:
     return {
         "weight": None if point.weight == inf else point.weight,
         "quality": {"value": point.quality.value, "low": point.quality.low, "high": point.quality.high},

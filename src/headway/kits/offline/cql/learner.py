@@ -1,19 +1,19 @@
-"""Learns a Q-network from logged decisions by conservative Q-learning: of what was not tried, nothing good is assumed.
+"""Learns a Q-network from logged decisions by conservative Q-learning, which is pessimistic about untried actions.
 
-    CQLLearner(encoder).learn(experience, {}, seed=7)                      # each decision stands alone
+    CQLLearner(encoder).learn(experience, {}, seed=7)                      # each decision on its own
     CQLLearner(encoder).learn(experience, {"gamma": 0.99}, seed=7)         # steps of episodes
     CQLLearner(encoder).learn(experience, {"members": 4, "pessimism": 1.0}, seed=7)
-    CQLLearner(encoder).learn(experience, {}, seed=7, resume=policy)       # goes on; new arms are added to the old
+    CQLLearner(encoder).learn(experience, {}, seed=7, resume=policy)       # continues; new arms are added
 
-The loss is in `learn.conservative`. Rewards are scaled to deviation one while learning (and with `gamma` 0 centred),
-so that `alpha` means the same for every task. With `gamma` 0 and no `alpha` given, that one of a few is taken whose
-policy has the greatest doubly robust value on the tune part, and the steps are those after which the error on the tune
-part was least. With `gamma` above 0, `alpha` is 1 and all steps are taken: single rows do not tell a future.
+The loss is in `gradient.py`. Rewards are scaled to deviation one while learning (and with `gamma` 0 centred), so that
+`alpha` means the same for every task. With `gamma` 0 and no `alpha`, a few values are tried and the one whose policy
+has the greatest doubly robust value on the tune part is used, at the step with the least error there. With `gamma`
+above 0, `alpha` is 1 and all steps are taken: single rows do not show a future.
 
-What is learned last, from rows that the steps did not see (the tune part), is how far to trust it: `decide.q_network`
-says what confidence is. With `gamma` above 0 costs are part of what is learned, else they are weighed when it acts.
+Last, the tune part, which the steps did not use, calibrates the confidence (see `policy.py`). With `gamma` above 0
+costs are part of the learned reward, else they are subtracted when it acts.
 
-Not covered: more rows than `fit_rows` (the newest are taken); candidates' own features but their cost.
+Not covered: more rows than `fit_rows` (the newest are used); features of candidates other than their cost.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["CQLLearner"]
 
 _ALPHAS = (0.02, 0.2, 1.0)
 _LEAST_TUNE = 20
-_PATIENCE = 6  # looks without a better error
+_PATIENCE = 6  # evaluations without a better error
 _POSTERIOR_ROWS = 20_000
 _MOST_WEIGHT = 20.0
 
@@ -61,7 +61,7 @@ class CQLLearner:
         progress: Progress | None = None,
         resume: Policy | None = None,
     ) -> Learned:
-        """`resume`: a `cql` policy to go on from, with its features, its network and its arms."""
+        """`resume`: a `cql` policy to continue from, with its features, network and arms."""
         wanted = _wanted(knobs)
         uncached = getattr(self.encoder, "uncached", None)
         encoder: Encoder | None = uncached() if uncached is not None else self.encoder
@@ -79,7 +79,7 @@ class CQLLearner:
         )
         if not len(train):
             raise InvalidInput(
-                "No decision's future is known.",
+                "There is no decision with a known future.",
                 code="nothing_to_learn",
                 hint="End episodes with `project.end_episode`, or learn with gamma = 0.",
             )
@@ -128,7 +128,7 @@ class CQLLearner:
 
 
 class _Fit:
-    """The networks that are tried, on scaled rewards, and their error on rows that no step saw."""
+    """Trains networks on scaled rewards, and measures their error on held-out rows."""
 
     def __init__(
         self,
@@ -150,12 +150,12 @@ class _Fit:
         self.members = tuple((f"q{number}", train.offered.shape[1]) for number in range(int(wanted["members"])))
 
     def best(self) -> tuple[Network, float, int]:
-        """The network, its alpha, and after how many steps."""
+        """The best network, its alpha and its number of steps."""
         given = self.wanted["alpha"]
         alphas = (float(given),) if given is not None else _ALPHAS if self.searching else (1.0,)
-        found = [(self._one(alpha), alpha) for alpha in alphas]
-        if len(found) == 1:
-            (network, steps), alpha = found[0]
+        fits = [(self._one(alpha), alpha) for alpha in alphas]
+        if len(fits) == 1:
+            (network, steps), alpha = fits[0]
             return network, alpha, steps
         held = as_logged(self.tune)
         rewards = logged.doubly_robust(held, logged.fitted(as_logged(self.train)).predict(held.x))
@@ -164,7 +164,7 @@ class _Fit:
             q = _together(values(one[0][0], self.tune.x), self.wanted, 0.0, 1.0)
             return logged.value_of(_first(q[self.tune.usable], held.offered), rewards)
 
-        (network, steps), alpha = max(found, key=value)
+        (network, steps), alpha = max(fits, key=value)
         return network, alpha, steps
 
     def _one(self, alpha: float) -> tuple[Network, int]:
@@ -185,7 +185,7 @@ class _Fit:
             alpha=alpha,
             target_every=int(wanted["target_every"]),
             look_every=max(50, total // 40),
-            settle=0.5 if self.gamma else 0.0,  # greedy actions of a network that still moves are erratic
+            settle=0.5 if self.gamma else 0.0,  # greedy actions of a network that still changes are erratic
         )
         state: dict[str, Any] = {"error": self.error(network) if self.before else np.inf, "steps": 0, "late": 0}
         state["theta"] = network.theta.copy()
@@ -209,7 +209,7 @@ class _Fit:
         return network, total
 
     def residuals(self, network: Network, log: Transitions | None = None) -> Singles:
-        """Q(x, a) less its aim, of every usable row of the train part, in scaled units."""
+        """Q(x, a) minus its target, for every usable row of the train part, in scaled units."""
         log = self.train if log is None else log
         rows = log.usable
         q = _mean(values(network, log.x))
@@ -218,11 +218,11 @@ class _Fit:
         if self.gamma and (after >= 0).any():
             best = np.where(log.offered, q, -np.inf).max(axis=1)
             aim = aim + np.where(after >= 0, np.float32(self.gamma) * best[after], 0.0).astype(np.float32)
-        found: Singles = q[rows, log.action[rows]] - aim
-        return found
+        error: Singles = q[rows, log.action[rows]] - aim
+        return error
 
     def worth(self, network: Network) -> float:
-        """The mean Q of what was done."""
+        """The mean Q of the logged actions."""
         rows = self.train.usable
         return float(_mean(values(network, self.train.x))[rows, self.train.action[rows]].mean())
 
@@ -242,7 +242,7 @@ def _scaled(log: Transitions, shift: float, scale: float) -> Transitions:
 
 
 def _priced(log: Transitions, arms: Sequence[str], wanted: Mapping[str, Any]) -> Transitions:
-    """Rewards less what the action costs."""
+    """Rewards minus the cost of the action."""
     costs = dict(wanted["costs"] or {})
     price = np.array([float(costs.get(name, 0.0)) for name in arms]) * float(wanted["cost_weight"])
     return replace(log, reward=(log.reward - price[log.action]).astype(np.float32))
@@ -257,27 +257,27 @@ def _mean(members: Sequence[Singles]) -> Singles:
 
 
 def _together(members: Sequence[Singles], wanted: Mapping[str, Any], shift: float, scale: float) -> Floats:
-    """[row, arm] as the policy will see it, in units of reward."""
+    """[row, arm] as the policy computes it, in units of reward."""
     q = np.stack(members).astype(np.float64) * scale + shift
-    found: Floats = q.mean(axis=0)
+    together: Floats = q.mean(axis=0)
     if len(q) > 1 and wanted["pessimism"]:
-        found -= float(wanted["pessimism"]) * q.std(axis=0, ddof=1)
-    return found
+        together -= float(wanted["pessimism"]) * q.std(axis=0, ddof=1)
+    return together
 
 
 def _unscaled(tensors: Mapping[str, Floats], members: int, shift: float, scale: float) -> dict[str, Floats]:
     """The same networks in units of reward: scale and shift go into their last layers."""
-    found = dict(tensors)
+    unscaled = dict(tensors)
     for number in range(members):
-        last = max(int(name.rpartition(".w")[2]) for name in found if name.startswith(f"q{number}.w"))
-        found[f"q{number}.w{last}"] = found[f"q{number}.w{last}"] * scale
-        found[f"q{number}.b{last}"] = found[f"q{number}.b{last}"] * scale + shift
-    return found
+        last = max(int(name.rpartition(".w")[2]) for name in unscaled if name.startswith(f"q{number}.w"))
+        unscaled[f"q{number}.w{last}"] = unscaled[f"q{number}.w{last}"] * scale
+        unscaled[f"q{number}.b{last}"] = unscaled[f"q{number}.b{last}"] * scale + shift
+    return unscaled
 
 
 def _widened(policy: QNetwork, outputs: int, shift: float, scale: float) -> dict[str, Floats]:
-    """The policy's networks in scaled units with more outputs; a new arm starts at what is usual."""
-    found: dict[str, Floats] = {}
+    """The policy's networks in scaled units with more outputs; a new arm starts at the mean."""
+    widened: dict[str, Floats] = {}
     usual = (float(np.asarray(policy.tensors["scale"])[2]) - shift) / scale
     for number, member in enumerate(policy.members):
         tensors = member.tensors(f"q{number}")
@@ -286,8 +286,8 @@ def _widened(policy: QNetwork, outputs: int, shift: float, scale: float) -> dict
         more = outputs - len(bias)
         tensors[f"q{number}.w{last}"] = np.concatenate([weight, np.zeros((more, weight.shape[1]))])
         tensors[f"q{number}.b{last}"] = np.concatenate([bias, np.full(more, usual)])
-        found |= tensors
-    return found
+        widened |= tensors
+    return widened
 
 
 def _posterior(network: Network, log: Transitions, residuals: Singles, spread: float) -> tuple[Floats, float]:
@@ -296,32 +296,32 @@ def _posterior(network: Network, log: Transitions, residuals: Singles, spread: f
     hidden = _hidden(network, log.x[rows])
     phi = np.concatenate([np.ones((len(rows), 1)), hidden], axis=1)
     noise = max(float(np.square(residuals, dtype=np.float64).mean()), 1e-9)
-    # An arm that nobody has tried deviates from the usual by two deviations of the rewards.
+    # The prior deviation of an unknown arm is two deviations of the rewards.
     prior = 4.0 * max(spread * spread, noise) / (noise * max(float(np.square(phi).sum(axis=1).mean()), 1e-9))
     width, arms = phi.shape[1], log.offered.shape[1]
-    found = np.empty((arms + 1, width, width))
-    found[arms] = np.eye(width) * prior
+    covariances = np.empty((arms + 1, width, width))
+    covariances[arms] = np.eye(width) * prior
     action = log.action[rows]
     for arm in range(arms):
         mine = phi[action == arm]
         inverse = np.linalg.inv(mine.T @ mine + np.eye(width) / prior)
-        found[arm] = 0.5 * (inverse + inverse.T)
-    return found, noise
+        covariances[arm] = 0.5 * (inverse + inverse.T)
+    return covariances, noise
 
 
 def _hidden(network: Network, x: Singles) -> Floats:
     """[row, last hidden] of the first tower."""
-    found: Any = x
+    hidden: Any = x
     for place, width in enumerate(network.shape.hidden):
         weight = network.weights[place][:, :width] if place == 0 else network.weights[place][0]
-        found = np.maximum(found @ weight + network.biases[place][0], 0.0)
-    return np.asarray(found, dtype=np.float64)
+        hidden = np.maximum(hidden @ weight + network.biases[place][0], 0.0)
+    return np.asarray(hidden, dtype=np.float64)
 
 
 def _slope(tune: Transitions, q: Floats, gamma: float) -> tuple[float, float]:
-    """How much of the predicted gaps between first and second choice the tune part shows again: 0 … 1.
+    """The share of the predicted gaps between first and second choice that the tune part confirms: 0 … 1.
 
-    Least squares of doubly robust gaps on predicted ones, drawn towards 1 where rows are few (prior deviation .25).
+    Least squares of doubly robust gaps on predicted ones, shrunk towards 1 if rows are few (prior deviation .25).
     """
     rows = tune.usable
     if gamma > 0.0 or len(rows) < _LEAST_TUNE or q.shape[1] < 2:
@@ -345,10 +345,10 @@ def _slope(tune: Transitions, q: Floats, gamma: float) -> tuple[float, float]:
 
 
 def _first(q: Floats, offered: Any) -> Floats:
-    """All on the best arm that is on offer."""
-    found = np.zeros_like(q)
-    found[np.arange(len(q)), np.where(offered, q, -np.inf).argmax(axis=1)] = 1.0
-    return found
+    """All weight on the best offered arm."""
+    first = np.zeros_like(q)
+    first[np.arange(len(q)), np.where(offered, q, -np.inf).argmax(axis=1)] = 1.0
+    return first
 
 
 def _before(resume: Policy | None, wanted: dict[str, Any]) -> QNetwork | None:
@@ -356,11 +356,11 @@ def _before(resume: Policy | None, wanted: dict[str, Any]) -> QNetwork | None:
         return None
     if not isinstance(resume, QNetwork):
         raise InvalidInput(
-            f"A {resume.family!r} policy cannot be gone on with here.",
+            f"A {resume.family!r} policy cannot be resumed here.",
             code="not_resumable",
-            hint="Resume a policy of the family cql, or learn anew.",
+            hint="Resume a policy of the family cql, or omit the resume option.",
         )
-    wanted["hidden"] = tuple(len(each) for each in resume.members[0].biases[:-1])
+    wanted["hidden"] = tuple(len(member) for member in resume.members[0].biases[:-1])
     wanted["members"] = len(resume.members)
     return resume
 

@@ -1,19 +1,18 @@
-"""The Q-network: what each arm is worth here, by a small network or several, and how surely.
+"""The Q-network: the value of each arm and its uncertainty, from one or several small networks.
 
     policy.opinions(situations, candidates, seeds)         # probabilities, confidence, mean, std
     policy.values(x)                                       # [row, arm]: Q itself
 
-A candidate's `mean` is Q(x, a), averaged over the members, less `pessimism` times their deviation, less `cost_weight`
+A candidate's `mean` is Q(x, a), averaged over the members, minus `pessimism` times their deviation, minus `cost_weight`
 times its cost. `std` comes from the first member: its last hidden layer φ is taken as given and the last layer as a
 Bayesian regression, so that the variance is σ²·φᵀP_aφ ("neural-linear", Riquelme et al., 2018); with several members
 their variance is added. **Confidence** is the probability that the best candidate beats the second, Φ(β·gap/std): β (at
-most 1) is how much of the predicted gaps was found again on rows that training did not see, so a network that promises
-too much is trusted less.
+most 1) is the share of the predicted gaps that held-out rows confirm, so an overconfident network is trusted less.
 
-An arm that was never learned is worth what is usual and is most uncertain; one that is withdrawn is simply not among
-the candidates any more. Sums are exact, as in `decide.trunks`.
+An unknown arm has the mean value and the largest uncertainty; a withdrawn arm is no longer among the candidates. Sums
+are exact, as in `decide.trunks`.
 
-Not covered: features of candidates other than their cost; arms are told apart by name.
+Not covered: features of candidates other than their cost; arms are identified by name.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class QNetwork:
     ) -> None:
         self.arms, self.features, self.encoder = arms, features, encoder
         self.members, self.knobs, self.tensors, self.explorer = tuple(members), knobs, tensors, explorer
-        self._covariance = frozen(rounded(covariance, _HIDDEN_BITS))  # against φ, which lies on a grid
+        self._covariance = frozen(rounded(covariance, _HIDDEN_BITS))  # multiplied with φ, which is on a grid
         self._noise, self._slope, self._usual = (float(value) for value in scale)
         self.pessimism = float(knobs.get("pessimism", 0.0))
         self._prices = Prices(knobs)
@@ -84,7 +83,7 @@ class QNetwork:
         columns = self.arms.columns(candidates)
         q, disagreement = self._members(x)
         rows = len(x)
-        # [row, arm + 1]: the last column is an arm that nobody has met.
+        # [row, arm + 1]: the last column is an unknown arm.
         mean = np.concatenate([q, np.full((rows, 1), self._usual)], axis=1)[:, columns]
         spread = np.concatenate([disagreement, np.zeros((rows, 1))], axis=1)[:, columns]
         phi = np.concatenate([np.ones((rows, 1)), self.members[0].hidden(x)], axis=1)
@@ -101,7 +100,7 @@ class QNetwork:
         return Opinions(acting, sure, mean, deviation)
 
     def values(self, x: Floats) -> Floats:
-        """[row, arm]: Q of every known arm, less the members' disagreement."""
+        """[row, arm]: Q of every known arm, minus the members' disagreement."""
         return self._members(x)[0]
 
     def _members(self, x: Floats) -> tuple[Floats, Floats]:
@@ -130,7 +129,7 @@ def _summed(parts: Floats) -> Floats:
 def read(
     knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None
 ) -> QNetwork:
-    """The policy that a learner described. The input is untrusted: what does not fit is refused as damaged."""
+    """The policy from a learner's tensors and JSON. The input is untrusted: a mismatch is refused as damaged."""
     arms, features = read_arms(extra), read_features(extra, encoder)
     count = knobs.get("members", 1)
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_MEMBERS:

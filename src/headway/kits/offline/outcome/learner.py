@@ -1,14 +1,14 @@
-"""Learns how probably each arm does well: logistic models that share what arms have in common.
+"""Learns the probability of success of each arm: logistic models with a shared part.
 
     OutcomeLearner(encoder).learn(experience, {}, seed=7)
     OutcomeLearner(encoder).learn(experience, {"ridge": 3.0, "share": 4.0}, seed=7)
 
-For rewards between two bounds (solved or not, a score), and the family of choice where outcomes of *every* arm are on
-record, as in an evaluation set: record one decision per arm and prompt. The model is in `learn.logistic`; `ridge` and
+For rewards between two bounds (solved or not, a score). Use it if outcomes of *every* arm are known, as in an
+evaluation set: record one decision per arm and prompt. The model is in `logistic.py`; `ridge` and
 `share` are those with the least log loss on the tune part, rows weighted as if all candidates had been tried equally
 often. The policy is then fitted on train and tune together. Range: the least and the greatest reward seen.
 
-Not covered: learning row by row; more than 1,024 features; rewards that have no bounds (use the bandit).
+Not covered: learning row by row; more than 1,024 features; rewards without bounds (use the bandit).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from headway.decide.acting import explorer
 from headway.encode.fit import Tracker
 from headway.kits.offline.outcome.knobs import OutcomeKnobs
-from headway.kits.offline.outcome.logistic import Arm, covariances, fit, loss_of
+from headway.kits.offline.outcome.logistic import ArmRows, covariances, fit, loss_of
 from headway.kits.offline.transitions import Transitions, as_logged, count, gather, look
 from headway.learn import logged
 from headway.learn.knobs import checked
@@ -30,7 +30,7 @@ from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Progre
 
 __all__ = ["OutcomeLearner"]
 
-_RIDGES = (30.0, 10.0, 3.0, 1.0)  # from much to little: each fit begins where the last one ended
+_RIDGES = (30.0, 10.0, 3.0, 1.0)  # descending: each fit starts from the last one
 _SHARES = (1.0, 4.0)
 _DEFAULT = (3.0, 4.0)
 _LEAST_TUNE = 20
@@ -71,7 +71,7 @@ class OutcomeLearner:
         low, high = float(rewards.min()), float(rewards.max())
         ridge, share, loss = _chosen(train, tune, wanted, low, high, progress)
         both = [
-            Arm(*(np.concatenate(parts) for parts in zip(_fields(one), _fields(other), strict=True)))
+            ArmRows(*(np.concatenate(parts) for parts in zip(_fields(one), _fields(other), strict=True)))
             for one, other in zip(_arms(train, low, high), _arms(tune, low, high), strict=True)
         ]
         weights = fit(both, features.width, ridge=ridge, share=share)
@@ -95,12 +95,12 @@ class OutcomeLearner:
         )
 
 
-def _fields(arm: Arm) -> tuple[Any, Any, Any]:
+def _fields(arm: ArmRows) -> tuple[Any, Any, Any]:
     return arm.x, arm.y, arm.weight
 
 
-def _arms(log: Transitions, low: float, high: float, *, even: bool = False) -> list[Arm]:
-    """The rows of each arm, rewards as shares of the range; `even` weighs them as if all had been tried alike."""
+def _arms(log: Transitions, low: float, high: float, *, even: bool = False) -> list[ArmRows]:
+    """The rows of each arm, rewards as shares of the range; `even` weights arms as if tried equally often."""
     rows = log.usable
     y = (log.reward[rows] - np.float32(low)) / np.float32(max(high - low, 1e-12))
     weight = log.weight[rows]
@@ -108,7 +108,7 @@ def _arms(log: Transitions, low: float, high: float, *, even: bool = False) -> l
         tried = log.offered[rows].sum(axis=1) * np.maximum(log.propensity[rows], 1e-3)
         weight = (weight * np.minimum(1.0 / tried, 10.0)).astype(np.float32)
     mine = [log.action[rows] == arm for arm in range(log.offered.shape[1])]
-    return [Arm(log.x[rows[each]], y[each].astype(np.float32), weight[each]) for each in mine]
+    return [ArmRows(log.x[rows[row]], y[row].astype(np.float32), weight[row]) for row in mine]
 
 
 def _chosen(
@@ -128,22 +128,22 @@ def _chosen(
         weights = fit(_arms(train, low, high), train.x.shape[1], ridge=ridges[0], share=shares[0])
         return ridges[0], shares[0], loss_of(_arms(tune, low, high, even=True), weights)
     rows, held = _arms(train, low, high), _arms(tune, low, high, even=True)
-    found: list[tuple[float, float, float]] = []
+    results: list[tuple[float, float, float]] = []
     for share in shares:
         last: Floats | None = None
         for ridge in ridges:
             last = fit(rows, train.x.shape[1], ridge=ridge, share=share, start=last)
-            found.append((loss_of(held, last), ridge, share))
+            results.append((loss_of(held, last), ridge, share))
             if progress is not None:
-                progress("models", len(found), len(ridges) * len(shares))
-    loss, ridge, share = min(found)
+                progress("models", len(results), len(ridges) * len(shares))
+    loss, ridge, share = min(results)
     return ridge, share, loss
 
 
 def _values(
     train: Transitions, tune: Transitions, ridge: float, share: float, low: float, high: float
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """What the model of the train part alone would have earned on the tune part, and what others would have."""
+    """Values on the tune part: of the model of the train part alone, and of baselines."""
     weights = fit(_arms(train, low, high), train.x.shape[1], ridge=ridge, share=share)
     held, model = as_logged(tune), logged.fitted(as_logged(train))
     rewards = logged.doubly_robust(held, model.predict(held.x))

@@ -1,11 +1,11 @@
-"""Logistic models of several arms that share what they have in common, and a small L-BFGS to fit them.
+"""Logistic models of several arms with a shared part, and a small L-BFGS to fit them.
 
 For arm a with rows x, outcomes y in 0 … 1 and weights m, the arm's weights are w_a = w₀ + d_a, and
 
     loss = Σ_a Σ_rows m·[log(1 + exp(x·w_a)) − y·x·w_a] + ½·λ·|w₀|² + ½·λ·s·Σ_a |d_a|²
 
-(biases are held by at most one row's worth). `s` above 1 says that arms are alike: how hard a situation is shows for
-all of them at once, and an arm with few rows, or none, starts from w₀. y between 0 and 1 is a share, not a label: the
+(biases are regularised by at most one row). `s` above 1 means that arms are alike: the difficulty of a situation shows
+in all of them, and an arm with few rows, or none, starts from w₀. y between 0 and 1 is a share, not a label: the
 estimate is then a quasi-likelihood (Papke and Wooldridge, 1996).
 
 The minimum is found by L-BFGS (Liu and Nocedal, 1989) with backtracking; the loss is strictly convex.
@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from headway.nouns.protocols import Floats
 
-__all__ = ["Arm", "covariances", "fit", "loss_of", "minimise"]
+__all__ = ["ArmRows", "covariances", "fit", "loss_of", "minimise"]
 
 Singles = NDArray[np.float32]
 _MEMORY = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class ArmRows:
     """The rows of one arm."""
 
     x: Singles  # [row, width]; the first column is the bias
@@ -36,8 +36,8 @@ class Arm:
     weight: Singles
 
 
-def fit(arms: Sequence[Arm], width: int, *, ridge: float, share: float, start: Floats | None = None) -> Floats:
-    """[arm + 1, width]: the arms' weights, and last w₀, which an arm that nobody has met gets."""
+def fit(arms: Sequence[ArmRows], width: int, *, ridge: float, share: float, start: Floats | None = None) -> Floats:
+    """[arm + 1, width]: the arms' weights, and last w₀, for an unknown arm."""
     count = len(arms)
     held = np.full(width, ridge)
     held[0] = min(ridge, 0.1)
@@ -65,14 +65,14 @@ def fit(arms: Sequence[Arm], width: int, *, ridge: float, share: float, start: F
         begin[-1, 0] = np.log(max(mean, 1e-3) / max(1.0 - mean, 1e-3))
     else:
         begin = np.concatenate([start[:-1] - start[-1], start[-1:]])
-    found = minimise(value, begin.ravel()).reshape(count + 1, width)
-    return np.concatenate([found[:-1] + found[-1], found[-1:]])
+    solution = minimise(value, begin.ravel()).reshape(count + 1, width)
+    return np.concatenate([solution[:-1] + solution[-1], solution[-1:]])
 
 
 def minimise(
     value: Callable[[Floats], tuple[float, Floats]], begin: Floats, *, most: int = 200, close: float = 1e-6
 ) -> Floats:
-    """Where `value` (a convex function and its gradient) is least, from `begin` on."""
+    """The minimum of `value` (a convex function and its gradient), starting at `begin`."""
     x = begin.astype(np.float64)
     total, slope = value(x)
     steps: list[tuple[Floats, Floats, float]] = []
@@ -117,22 +117,22 @@ def _direction(slope: Floats, steps: Sequence[tuple[Floats, Floats, float]]) -> 
     return way
 
 
-def covariances(arms: Sequence[Arm], weights: Floats, *, ridge: float, share: float) -> Floats:
-    """[arm + 1, width, width]: Laplace's approximation per arm, w₀ taken as known; the last is the prior's own."""
+def covariances(arms: Sequence[ArmRows], weights: Floats, *, ridge: float, share: float) -> Floats:
+    """[arm + 1, width, width]: Laplace's approximation per arm, w₀ taken as known; the last is the prior's."""
     width = weights.shape[1]
     apart = np.full(width, ridge * share)
     apart[0] = min(ridge * share, 1.0)
-    found = np.empty((len(arms) + 1, width, width))
-    found[-1] = np.diag(1.0 / apart)
+    matrices = np.empty((len(arms) + 1, width, width))
+    matrices[-1] = np.diag(1.0 / apart)
     for place, arm in enumerate(arms):
         p = _sigmoid((arm.x @ weights[place].astype(np.float32)).astype(np.float64))
         curve = (arm.weight * p * (1.0 - p)).astype(np.float32)
         inverse = np.linalg.inv(((arm.x * curve[:, None]).T @ arm.x).astype(np.float64) + np.diag(apart))
-        found[place] = 0.5 * (inverse + inverse.T)
-    return found
+        matrices[place] = 0.5 * (inverse + inverse.T)
+    return matrices
 
 
-def loss_of(arms: Sequence[Arm], weights: Floats) -> float:
+def loss_of(arms: Sequence[ArmRows], weights: Floats) -> float:
     """The mean log loss of these rows."""
     total = rows = 0.0
     for place, arm in enumerate(arms):
@@ -144,5 +144,5 @@ def loss_of(arms: Sequence[Arm], weights: Floats) -> float:
 
 
 def _sigmoid(z: Floats) -> Floats:
-    found: Floats = 0.5 + 0.5 * np.tanh(0.5 * z)
-    return found
+    probability: Floats = 0.5 + 0.5 * np.tanh(0.5 * z)
+    return probability

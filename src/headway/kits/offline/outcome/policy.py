@@ -1,16 +1,16 @@
-"""The outcome model: how probably each arm does well here, by logistic models that share what arms have in common.
+"""The outcome model: the probability of success of each arm, from logistic models with a shared part.
 
     policy.opinions(situations, candidates, seeds)         # probabilities, confidence, mean, std
 
 An arm's predicted reward is low + (high − low)·σ(x·w_a) for rewards between low and high; its deviation is that of
-x·w_a under Laplace's approximation, times the slope of σ there. From the mean, `cost_weight` times the arm's cost is
-taken off. Confidence is the probability that the best candidate beats the second, under both deviations.
+x·w_a under Laplace's approximation, times the slope of σ there. `cost_weight` times the arm's cost is subtracted
+from the mean. Confidence is the probability that the best candidate beats the second, under both deviations.
 
-Probabilities of success are what routing between a cheap and a good model needs: the gain of the better model is
-greatest where the cheap one probably fails and the better one probably does not. An arm that was never learned is
-judged by the weights that all arms share. Products x·w are exact sums, as `decide.exact` makes them.
+Routing between a cheap and a good model needs probabilities of success: the gain of the better model is greatest where
+the cheap one probably fails and the better one probably does not. An unknown arm uses the shared weights. Products x·w
+are exact sums, as in `decide.exact`.
 
-Not covered: features of candidates other than their cost; arms are told apart by name.
+Not covered: features of candidates other than their cost; arms are identified by name.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from headway.encode.state import Features
 from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Situation
 
-__all__ = ["Outcome", "read"]
+__all__ = ["OutcomePolicy", "read"]
 
 _LEAST, _LARGEST = 1e-12, 1e12
 
 
-class Outcome:
+class OutcomePolicy:
     """The policy of the family `outcome`. Immutable; safe from threads."""
 
     __slots__ = ("_covariance", "_high", "_low", "_prices", "_weights", "arms", "encoder", "explorer", "features",
@@ -95,17 +95,17 @@ class Outcome:
 
 def read(
     knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None
-) -> Outcome:
-    """The policy that a learner described. The input is untrusted: what does not fit is refused as damaged."""
+) -> OutcomePolicy:
+    """The policy from a learner's tensors and JSON. The input is untrusted: a mismatch is refused as damaged."""
     arms, features = read_arms(extra), read_features(extra, encoder)
     count, width = len(arms) + 1, features.width
     weights = tensor(tensors, "weights", count, width, limit=_LARGEST)
     covariance = tensor(tensors, "covariance", count, width, width, limit=_LARGEST)
     low, high = tensor(tensors, "range", 2, limit=_LARGEST).tolist()
     if not low <= high or (np.diagonal(covariance, axis1=1, axis2=2) < 0.0).any():
-        raise damaged("The bundle has a negative variance, or a range that ends before it begins", "bad_tensor")
+        raise damaged("The bundle has a negative variance, or an empty range", "bad_tensor")
     check_costs(knobs)
-    return Outcome(
+    return OutcomePolicy(
         arms=arms, features=features, encoder=encoder, weights=weights, covariance=covariance, low=low, high=high,
         knobs=knobs, explorer=read_explorer(knobs), tensors=tensors,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`headway demo mutate`: learns which mutation a prompt needs, in a world whose optimum is known."""
+"""`headway demo mutate`: learns which mutation a prompt needs, in a world with a known optimum."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ family = "actor_critic"
 
 @verb("mutate", "headway demo mutate --out mutations", "headway demo mutate --out mutations --seeds 5")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where the project goes; here by default.")
-@click.option("--steps", type=click.IntRange(2048), help="Steps to practise; as many as it needs by default.")
+@click.option("--steps", type=click.IntRange(2048), help="Steps to practise; 200,000 by default.")
 @click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Runs to compare.")
 @click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Another seed, other prompts.")
 def mutate(session: Session, out: Path | None, steps: int | None, seeds: int, seed: int) -> int:
@@ -48,27 +48,27 @@ def mutate(session: Session, out: Path | None, steps: int | None, seeds: int, se
 
     folder = empty_folder(session, out, "mutate")
     say = session.out
-    say.note("Everything here is synthetic: prompts come from a stated world, 'prompts', and no model is called.")
+    say.note("Everything here is synthetic: prompts come from the world 'prompts', and no model is called.")
     runs: list[MutationRun] = []
-    for each in range(seed, seed + seeds):
+    for number in range(seed, seed + seeds):
         with say.progress() as progress:
-            run = learn_mutations(seed=each, steps=steps or STEPS, progress=progress)
+            run = learn_mutations(seed=number, steps=steps or STEPS, progress=progress)
         runs.append(run)
         say.line(
             f"seed {run.seed}: {run.steps:,} mutations of {TRAIN:,} prompts in {run.seconds:.1f} s → "
             f"{run.value:.3f} per held-out prompt, {run.share:.1%} of the optimum"
         )
-    best = max(runs, key=lambda each: each.share)
+    best = max(runs, key=lambda other: other.share)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE).write_text(SETTINGS, "utf-8")
     session.folder = folder
     with Project(folder, seed=seed, source="synthetic") as project:
         policy = store(project, best)
-    _tell(session, runs, best)
+    _show(session, runs, best)
     plot, missing = _draw(folder / "mutate.png", runs, best)
     say.line(f"Plot: {plot}" if plot else f"No plot: {missing}")
-    close = all(each.share >= CLOSE and each.gain[1] > 0 for each in runs)
-    say.line(f"{policy} is a candidate of the task 'mutate'; it decides once it is proven on your own outcomes.")
+    close = all(run.share >= CLOSE and run.gain[1] > 0 for run in runs)
+    say.line(f"{policy} is a candidate of the task 'mutate'; it decides after a proof on your own outcomes.")
     say.document(
         {
             "world": "prompts",
@@ -76,7 +76,7 @@ def mutate(session: Session, out: Path | None, steps: int | None, seeds: int, se
             "folder": str(folder.resolve()),
             "policy": policy,
             "within_5_percent": close,
-            "runs": [_document(each) for each in runs],
+            "runs": [_document(run) for run in runs],
             "plot": plot,
         }
     )
@@ -84,21 +84,21 @@ def mutate(session: Session, out: Path | None, steps: int | None, seeds: int, se
     return 0 if close else 1
 
 
-def _tell(session: Session, runs: Sequence[MutationRun], best: MutationRun) -> None:
+def _show(session: Session, runs: Sequence[MutationRun], best: MutationRun) -> None:
     say = session.out
     say.line()
-    say.line("What is earned per prompt that training never saw (exact, no luck in it):", style="bold")
+    say.line("Reward per held-out prompt (exact expectation):", style="bold")
     say.table(
         ("policy", "value", "of the optimum"),
         [
             (name, f"{value:.3f}", f"{value / best.optimum:.0%}")
             for name, value in (
-                ("the best order for every class", best.optimum),
-                ("learned, its first choice", best.value),
-                ("learned, drawn from its distribution", best.sampled),
-                ("the best fixed order: " + ", ".join(best.fixed_order[:2]) + ", …", best.fixed),
-                ("a mutation at random, then another, …", best.uniform),
-                (f"the best fixed action, once: {best.best_action}", best.action),
+                ("best order for every class", best.optimum),
+                ("learned, first choice", best.value),
+                ("learned, sampled", best.sampled),
+                ("best fixed order: " + ", ".join(best.fixed_order[:2]) + ", …", best.fixed),
+                ("random mutations", best.uniform),
+                (f"best single mutation: {best.best_action}", best.action),
             )
         ],
         right=("value", "of the optimum"),
@@ -107,7 +107,7 @@ def _tell(session: Session, runs: Sequence[MutationRun], best: MutationRun) -> N
         mean, low, high = run.gain
         say.line(f"seed {run.seed}: over the best fixed order {signed(mean)} [{signed(low)}, {signed(high)}]")
     say.line()
-    say.line("What it tries first, by class (which it is never told):", style="bold")
+    say.line("First choice by class (the class is hidden from the policy):", style="bold")
     say.table(
         ("class", "tried first", "how often", "uniform"),
         [
@@ -160,22 +160,22 @@ def _draw(path: Path, runs: Sequence[MutationRun], best: MutationRun) -> tuple[s
     left.set_title("Learning", loc="left", weight="bold", fontsize=11)
     names = list(next(iter(best.shares.values())))
     shown = right.imshow(
-        [list(each.values()) for each in best.shares.values()], vmin=0, vmax=1, cmap="Blues", aspect="auto"
+        [list(share.values()) for share in best.shares.values()], vmin=0, vmax=1, cmap="Blues", aspect="auto"
     )
     right.set_xticks(range(len(names)), names, rotation=20, ha="right")
     right.set_yticks(range(len(best.shares)), list(best.shares))
-    for row, each in enumerate(best.shares.values()):
-        for column, share in enumerate(each.values()):
+    for row, series in enumerate(best.shares.values()):
+        for column, share in enumerate(series.values()):
             right.annotate(
                 f"{share:.0%}", (column, row), ha="center", va="center", fontsize=9,
                 color="white" if share > 0.6 else INK,
             )  # fmt: skip
-    right.set_title("What is tried first on held-out prompts", loc="left", weight="bold", fontsize=11)
+    right.set_title("First choice on held-out prompts", loc="left", weight="bold", fontsize=11)
     right.spines[:].set_visible(False)
     sheet.colorbar(shown, ax=right, shrink=0.8)
-    least, most = min(each.share for each in runs), best.share
+    least, most = min(run.share for run in runs), best.share
     reached = f"{most:.1%}" if len(runs) == 1 else f"{least:.1%} to {most:.1%}"
-    sheet.suptitle(f"Synthetic prompts: {reached} of the optimum on prompts never seen", fontsize=12.5)
+    sheet.suptitle(f"Synthetic prompts: {reached} of the optimum on held-out prompts", fontsize=12.5)
     try:
         sheet.savefig(path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`headway learn --world prompts --model NAME`: practice on what a real model answers."""
+"""`headway learn --world prompts --model NAME`: practice on a real model's answers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from headway.cli.verb import OptionHook, Session, quoted
 from headway.kits.practice.commands import practice_values, show
 
 if TYPE_CHECKING:
-    from headway.kits.prompts.practise_model import KeptApart
+    from headway.kits.prompts.practise_model import HeldOut
 
 __all__ = ["LEARN"]
 
-_FEW = 10  # prompts: an interval by the bootstrap over fewer is too narrow
+_FEW = 10  # prompts: a bootstrap interval over fewer is too narrow
 
 
 def _run(session: Session, values: dict[str, Any]) -> int | None:
@@ -38,7 +38,7 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
         try:
             with session.out.progress() as progress:
                 done, kept = practise_prompts(project, settings=settings, progress=progress, **given)
-        except KeyboardInterrupt:  # the answers so far are kept, and practising takes seconds
+        except KeyboardInterrupt:  # the answers so far are cached, and practice takes seconds
             task = f"{given['task']} " if given["task"] else ""
             named = f" --prompts {quoted(str(prompts))}" if prompts else ""
             session.next(f"headway learn {task}--world prompts --seed {given['seed']} --model {quoted(model)}{named}")
@@ -49,18 +49,18 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     return 0
 
 
-def _show_held_out(session: Session, policy: str, kept: KeptApart) -> None:
-    """The policy beside choices that look at nothing, on prompts that it has not practised on."""
+def _show_held_out(session: Session, policy: str, kept: HeldOut) -> None:
+    """Compare the policy with fixed choices on held-out prompts."""
     out = session.out
     out.line(
-        f"{kept.model} was asked {kept.asked:,} times, {kept.recalled:,} answers were remembered. On "
+        f"{kept.model} was asked {kept.asked:,} times, {kept.recalled:,} answers were cached. On "
         f"{kept.prompts} held-out prompts, after practice on {kept.practised}:"
     )
     rows = [
         (policy, "greedy"),
-        ("the same, drawn from its distribution", "drawn"),
+        ("the same, sampled", "drawn"),
         ("uniform choice", "uniform"),
-        (f"always {kept.fixed_mutation}, best on the practised ones", "fixed"),
+        (f"always {kept.fixed_mutation}, best in practice", "fixed"),
         ("the prompt as it is", "unchanged"),
     ]
     out.table(

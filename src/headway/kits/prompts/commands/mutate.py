@@ -1,4 +1,4 @@
-"""`headway mutate`: one prompt, changed one way; which way is a decision of the task `mutate` unless it is named."""
+"""`headway mutate`: applies one mutation to a prompt, chosen by the task `mutate` or by name."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ def mutate(session: Session, prompt: str, kind: str | None, task: str, seed: int
         possible = [name for name, may in zip(MUTATIONS, mutations.allowed(text), strict=True) if may]
         if not possible:
             raise InvalidInput(
-                "Nothing would change this prompt any more.", code="no_candidate", hint="It has all five mutations."
+                "No mutation would change this prompt.", code="no_candidate", hint="It has all five mutations."
             )
         with session.project(create=True) as project:
             made = project.decide(task, text, possible)
         kind, told = made.action, {"decision": made.id, "propensity": made.propensity, "policy": str(made.policy)}
     else:
         told = {}
-    found = mutations.mutate(text, kind, Random(seed))
+    variation = mutations.mutate(text, kind, Random(seed))
     out = session.out
-    out.line(found.text)
+    out.line(variation.text)
     out.line()
-    out.note(f"{kind}: {found.change}." + (" It is a no-op." if found.no_op else ""))
+    out.note(f"{kind}: {variation.change}." + (" It is a no-op." if variation.no_op else ""))
     if told:
         out.note(f"{told['policy']} chose it with probability {told['propensity']:.2f}; decision {told['decision']}.")
     out.document(
         {
             "kind": kind,
-            "text": found.text,
-            "change": found.change,
-            "no_op": found.no_op,
+            "text": variation.text,
+            "change": variation.change,
+            "no_op": variation.no_op,
             "impact": {
-                "quality": found.impact.quality,
-                "cost": found.impact.cost,
-                "latency": found.impact.latency,
-                "reliability": found.impact.reliability,
+                "quality": variation.impact.quality,
+                "cost": variation.impact.cost,
+                "latency": variation.impact.latency,
+                "reliability": variation.impact.reliability,
             },
-            "metadata": dict(found.metadata),
+            "metadata": dict(variation.metadata),
             **told,
         }
     )
