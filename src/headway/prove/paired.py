@@ -18,7 +18,7 @@ from headway.prove.diagnostics import Floors
 from headway.prove.guards import GuardRule, judge_metrics, judge_segments
 from headway.prove.log import Floats
 from headway.prove.power import still_needed
-from headway.prove.tally import Groups, MetricTally, RunningMean
+from headway.prove.tally import ColumnMean, Groups, MetricTally
 
 __all__ = ["LEAST_EPISODES", "from_heldout", "from_preferences", "from_world"]
 
@@ -131,7 +131,7 @@ def _paired(
     differences = ours - theirs
     alpha, plan = about.share, about.plan
     used = differences if plan is None else differences[: plan.horizon]
-    mean = RunningMean()
+    mean = ColumnMean()
     mean.add(used)
     n = mean.n
 
@@ -228,12 +228,12 @@ def _averaged(ours: Floats, theirs: Floats, groups: Sequence[str]) -> tuple[Floa
 
 
 def _mean_of(values: Floats) -> Estimate:
-    mean = RunningMean()
+    mean = ColumnMean()
     mean.add(values)
     return mean.estimate("mean")
 
 
-def _still(mean: RunningMean, about: About, alpha: float) -> int | None:
+def _still(mean: ColumnMean, about: About, alpha: float) -> int | None:
     uplift = (about.plan.uplift if about.plan is not None else mean.mean) - about.margin
     return still_needed(mean.variance, mean.n, uplift, alpha, registered=about.plan is not None)
 

@@ -23,7 +23,7 @@ from headway.prove.diagnostics import Checks
 from headway.prove.log import PENDING, STATUS, Floats, Integers, Log
 from headway.prove.raters import RaterScores, RewardMean, silenced
 from headway.prove.reward_model import ArmRidges, ArmSums, narrow
-from headway.prove.tally import NOISE_FLOOR, Groups, MetricTally, RunningMean, ScoreTally
+from headway.prove.tally import NOISE_FLOOR, ColumnMean, Groups, MetricTally, ScoreTally
 
 __all__ = ["FIRST_REFIT", "LogProof"]
 
@@ -55,7 +55,7 @@ class LogProof:
         self.without: dict[str, LogProof] = {}  # the same test without this rater
         self.guards: dict[str, MetricTally] = {}
         self.curve: list[tuple[int, float, float]] = []  # n, Σ score, v
-        self.candidate, self.current, self.behaviour = RunningMean(), RunningMean(), RunningMean()
+        self.candidate, self.current, self.behaviour = ColumnMean(), ColumnMean(), ColumnMean()
         self._stride, self._updates = 1, 0
         self._hashes = {name: hashlib.sha256() for name in _HASHED} if hashing else {}
         self._model: ArmRidges | None = None
@@ -160,7 +160,7 @@ class LogProof:
         made = copy(self)
         made._hashes, made._rater_hashes, made._others, made.without, made.raters = {}, {}, {}, {}, {}
         made.keys, made.segments, made.guards, made.counts, made.curve = Groups(), {}, {}, {}, []
-        made.candidate, made.current, made.behaviour = RunningMean(), RunningMean(), RunningMean()
+        made.candidate, made.current, made.behaviour = ColumnMean(), ColumnMean(), ColumnMean()
         made._last_seq, made._beside = -inf, True
         for name in ("tally", "missing", "failures", "_sums", "_pending"):
             setattr(made, name, deepcopy(getattr(self, name)))

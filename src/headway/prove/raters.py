@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from headway.nouns.evidence import RaterShare
 from headway.nouns.records import is_own
 from headway.prove.log import Floats, Log
-from headway.prove.tally import RunningMean, ScoreTally
+from headway.prove.tally import ColumnMean, ScoreTally
 
 __all__ = ["RaterScores", "RewardMean", "silenced", "standing"]
 
@@ -46,7 +46,7 @@ class RewardMean:
     __slots__ = ("mean",)
 
     def __init__(self) -> None:
-        self.mean = RunningMean()
+        self.mean = ColumnMean()
 
     def add(self, reward: Floats) -> None:
         self.mean.add(reward[~np.isnan(reward)])

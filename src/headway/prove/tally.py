@@ -11,14 +11,14 @@ from headway.nouns.evidence import Estimate
 from headway.prove.log import Floats, Integers
 from headway.prove.sequential import quantile
 
-__all__ = ["MIN_GAIN", "Groups", "MetricTally", "RunningMean", "ScoreTally"]
+__all__ = ["MIN_GAIN", "ColumnMean", "Groups", "MetricTally", "ScoreTally"]
 
 MIN_GAIN = 0.05  # least gain in the action's probability for a row to count as informative
 NOISE_PRIOR = 30.0  # rows of shrinkage of an arm's noise to that of all arms
 NOISE_FLOOR = 0.01  # of the squared reward range: the least noise of a reward
 
 
-class RunningMean:
+class ColumnMean:
     """Σ and Σ² of a column: its mean, variance and normal interval."""
 
     __slots__ = ("n", "square", "total")
@@ -61,10 +61,10 @@ class RunningMean:
 
 
 class Groups:
-    """A `RunningMean` per label: segments of the traffic, API keys."""
+    """A `ColumnMean` per label: segments of the traffic, API keys."""
 
     def __init__(self) -> None:
-        self.means: dict[str, RunningMean] = {}
+        self.means: dict[str, ColumnMean] = {}
 
     def add(self, labels: NDArray[np.str_], values: Floats) -> None:
         names, where = np.unique(labels, return_inverse=True)
@@ -74,15 +74,15 @@ class Groups:
         for name, n, total, square in zip(
             names.tolist(), counts.tolist(), totals.tolist(), squares.tolist(), strict=True
         ):
-            self.means.setdefault(name, RunningMean()).add_sums(n, total, square)
+            self.means.setdefault(name, ColumnMean()).add_sums(n, total, square)
 
 
 class ScoreTally:
     """The paired scores inside the test: their sum, two estimates of their variance, and the largest contribution."""
 
     def __init__(self, arms: int) -> None:
-        self.scores = RunningMean()
-        self.direct = RunningMean()  # Σ_a (π−b) q: the part of a score that the reward model explains
+        self.scores = ColumnMean()
+        self.direct = ColumnMean()  # Σ_a (π−b) q: the part of a score that the reward model explains
         self.absolute = 0.0
         self.largest = 0.0
         self.speaking = 0  # rows whose action the candidate prefers and the current policy does not
@@ -162,7 +162,7 @@ class MetricTally:
     """
 
     def __init__(self, arms: int) -> None:
-        self.scores = RunningMean()
+        self.scores = ColumnMean()
         self.mean = np.zeros(arms)
         self._total = np.zeros(arms)
         self._count = np.zeros(arms)
