@@ -1,7 +1,7 @@
 """Escapes, really tried: what a hostile program gets away with in a sandbox of this machine.
 
-    python tests/worlds/escapes.py bubblewrap            # a JSON object: attempt → what was seen
-    python tests/worlds/escapes.py --write               # (as root) the table of docs/explanation/sandbox.md
+    python tests/kits/sandbox/escapes.py bubblewrap            # a JSON object: attempt → what was seen
+    python tests/kits/sandbox/escapes.py --write               # (as root) the table of docs/explanation/sandbox.md
 
 Needs PYTHONPATH=src and the standard library only, so that any user's interpreter can run it. Limits come first: every
 attempt runs with a few processes, half a second of CPU time and little memory.
