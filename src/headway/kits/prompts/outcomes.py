@@ -4,7 +4,7 @@
     outcomes.outcome(prompt, text)                               # Answered(passed, score, tokens, text)
     PromptsWorld(16, corpus(), encoder, outcomes)                # practise on it
 
-reward = Σ weight · signal over `passed`, `score` and `tokens`, by prompt class (`reward.by_class`). The generator is a
+reward = Σ weight · signal over `passed`, `score` and `tokens`. The generator is a
 local model, a worker, or any OpenAI-compatible endpoint behind the same protocol. It answers greedily by default,
 so a text has one answer and is sent once; with a temperature, `samples` answers are averaged.
 
