@@ -18,10 +18,11 @@ REFERENCE = ROOT / "docs" / "reference" / "cli.md"
 INTRODUCTION = """\
 # Commands
 
-Every command takes `-C DIR` (the project's folder; here by default) and `--json` (one JSON document on standard output,
-errors too: `{"error": {"code", "message", "hint"}}`), and prints the next sensible command or the way back. On a
-terminal there are tables and colour, elsewhere plain lines. Exit status: 0 done, 1 an error ([codes](errors.md)) or
-`doctor` found something wrong, 2 the command line is not understood, 3 `--check` says no, 130 interrupted.
+Every command takes `-C DIR` (the project's folder; the current folder by default) and `--json` (one JSON document on
+standard output, errors too: `{"error": {"code", "message", "hint"}}`), and prints the next command to run or how to
+undo. On a terminal there are tables and colour, elsewhere plain lines. Exit status: 0 done, 1 an error
+([codes](errors.md)) or a failed check of `doctor`, 2 the command line is invalid, 3 the answer of `--check` is no,
+130 interrupted.
 
 This page is written from the commands themselves (`python -m tests.cli.help_pages`).
 """

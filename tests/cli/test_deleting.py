@@ -62,7 +62,7 @@ def test_two_things_to_delete_by_are_one_too_many(rated: Path) -> None:
 
 def test_nothing_is_retained_away_unless_a_setting_says_so(rated: Path) -> None:
     done = headway("data", "retain", "-C", rated)
-    assert (done.code, done.out.splitlines()[0]) == (0, "Nothing is said about how long to keep.")
+    assert (done.code, done.out.splitlines()[0]) == (0, "`keep_days` is not set: everything is kept.")
 
 
 def test_the_analysis_compares_raters_and_finds_the_reversed_one(rated: Path) -> None:

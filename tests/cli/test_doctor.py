@@ -23,7 +23,7 @@ def test_a_sound_project_is_sound(played: Path) -> None:
     assert {"python", "sqlite", "settings", "disk", "permissions", "store", "policies", "current of route"} <= set(
         checks
     )
-    assert "Everything is as it should be." in headway("-C", played, "doctor").out
+    assert "All checks passed." in headway("-C", played, "doctor").out
 
 
 def test_an_empty_folder_has_nothing_wrong_with_it(empty: Path) -> None:

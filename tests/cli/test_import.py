@@ -49,7 +49,7 @@ def test_an_import_is_reported_and_repeated_without_effect(folder: Path, tmp_pat
     assert (
         "leak: 60 of 60 labelled rows give their outcome away; learning leaves action.description:numbers, " in done.out
     )
-    assert "fields without a place: metadata.round (60)" in done.out
+    assert "fields that are not imported: metadata.round (60)" in done.out
     assert "Next: headway -C" in done.out
     (report,) = headway("-C", folder, "data", "import", path, "--json").json["files"]
     counts = ("read", "stored", "already", "late", "conflicts", "rejected", "skipped")

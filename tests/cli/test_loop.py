@@ -48,7 +48,7 @@ def test_init_writes_an_example_once_and_keeps_what_is_there(empty: Path) -> Non
     assert text.startswith("# What Headway decides here")
     (folder / "headway.toml").write_text(f"{text}# mine\n", "utf-8")
     again = headway("-C", folder, "init")
-    assert "left as it is" in again.out
+    assert "is unchanged" in again.out
     assert (folder / "headway.toml").read_text("utf-8").endswith("# mine\n")
     assert (folder / ".headway" / ".gitignore").read_text("utf-8") == "*\n"
     assert headway("-C", folder, "doctor").code == 0

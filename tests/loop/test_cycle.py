@@ -11,8 +11,8 @@ from headway.observe.jobs import Jobs, worker_there
 from tests.loop.conftest import ASK, AUTO, kinds, lying, play
 
 
-def only(looked):
-    (one,) = looked
+def only(check):
+    (one,) = check
     return one
 
 
@@ -22,17 +22,17 @@ def cycles(project):
 
 def test_nothing_is_done_before_enough_has_settled(tmp_path, watching):
     watch = watching(AUTO)
-    assert only(watch.look()).skipped == "nothing is due"
+    assert only(watch.check()).skipped == "nothing is due"
     play(tmp_path, 49)
-    assert only(watch.look()).skipped == "nothing is due"
+    assert only(watch.check()).skipped == "nothing is due"
     play(tmp_path, 1, seed=8)
-    assert only(watch.look()).done.learned
+    assert only(watch.check()).done.learned
 
 
 def test_a_proven_candidate_is_promoted_where_the_task_says_auto(tmp_path, watching):
     watch = watching(AUTO)
     play(tmp_path, 1200)
-    done = only(watch.look()).done
+    done = only(watch.check()).done
     assert done.promoted == done.learned
     entry = watch.project.ledger.entries("route")[-1]
     assert (entry.kind, entry.policy, entry.who) == ("promote", done.promoted, "watch")
@@ -43,12 +43,12 @@ def test_a_proven_candidate_is_promoted_where_the_task_says_auto(tmp_path, watch
 def test_a_proven_candidate_waits_where_the_task_says_ask(tmp_path, watching):
     watch = watching(ASK)
     play(tmp_path, 1200)
-    done = only(watch.look()).done
+    done = only(watch.check()).done
     assert done.waits
     assert done.verdict.passed
     assert not done.promoted
     play(tmp_path, 900, seed=9)
-    again = only(watch.look())
+    again = only(watch.check())
     assert again.skipped.endswith(f"headway promote route --policy {done.proved}"), (
         "nothing replaces it under the user's hands"
     )
@@ -60,19 +60,19 @@ def test_a_proven_candidate_waits_where_the_task_says_ask(tmp_path, watching):
 def test_a_tested_candidate_keeps_its_turn_until_half_as_much_data_again(tmp_path, watching):
     watch = watching(ASK)
     play(tmp_path, 150)
-    first = only(watch.look()).done
+    first = only(watch.check()).done
     assert first.verdict.state == "refused", "too few rows"
     play(tmp_path, 60, seed=8)
-    second = only(watch.look()).done
+    second = only(watch.check()).done
     assert (second.learned, second.proved) == ("", first.learned), "tested again, not replaced"
     play(tmp_path, 20, seed=9)
-    assert only(watch.look()).done.learned
+    assert only(watch.check()).done.learned
 
 
 def test_a_cycle_is_a_job_with_its_result_and_a_page(tmp_path, watching):
     watch = watching(AUTO)
     play(tmp_path, 600)
-    done = only(watch.look()).done
+    done = only(watch.check()).done
     (job,) = cycles(watch.project)
     assert (job.state, job.done, job.total) == ("done", 100, 100)
     assert job.result["learned"] == done.learned
@@ -117,10 +117,10 @@ def test_one_task_that_fails_does_not_stop_the_others(tmp_path, watching):
     )
     for task in ("early", "route", "late"):
         play(tmp_path, 60, task=task)
-    looked = {each.task: each for each in watch.look()}
-    assert looked["early"].error.startswith("failed: ")
-    assert looked["route"].done.learned
-    assert looked["late"].done.learned
+    check = {each.task: each for each in watch.check()}
+    assert check["early"].error.startswith("failed: ")
+    assert check["route"].done.learned
+    assert check["late"].done.learned
     failed = [job for job in cycles(watch.project) if job.state == "failed"]
     assert [job.body["task"] for job in failed] == ["early"]
     assert failed[0].result["error"]["code"] == "model_missing"
@@ -132,8 +132,8 @@ def test_a_failing_task_is_tried_again_later_and_later(tmp_path, watching):
     play(tmp_path, 60)
     waits = []
     for _ in range(9):
-        assert only(watch.look()).error
-        assert only(watch.look()).skipped.startswith("the last cycle failed")
+        assert only(watch.check()).error
+        assert only(watch.check()).skipped.startswith("the last cycle failed")
         waits.append(watch._marks["route"].not_before - moment[0])
         moment[0] = watch._marks["route"].not_before
     assert waits == [30.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
@@ -146,14 +146,14 @@ def test_a_canary_starts_ends_when_proven_worse_and_does_not_come_back(tmp_path,
     )
     watch = watching(toml)
     lying(tmp_path, 0, 1200, bad=0.9, good=0.5)  # "bad" pays while the candidate is learned …
-    done = only(watch.look()).done
+    done = only(watch.check()).done
     assert done.canary.startswith(done.learned)
     assert watch.project.ledger.canary("route").policy == done.learned
     assert watch.project.ledger.canary("route").who == "watch"
     bad = done.learned
     for first in range(1200, 6000, 400):  # … and no longer
         lying(tmp_path, first, first + 400, bad=0.0, good=0.9)
-        done = only(watch.look()).done
+        done = only(watch.check()).done
         if done is not None and done.rolled_back:
             break
     assert done.rolled_back.startswith(f"the canary {bad} ended, automatic: Proven worse")
@@ -169,13 +169,13 @@ def test_a_promoted_policy_that_turns_out_worse_is_rolled_back(tmp_path, watchin
     watch = watching(toml)
     lying(tmp_path, 0, 200, bad=0.9, good=0.1)
     watch.project.promote(watch.project.learn("route"))
-    assert only(watch.look()).done.rolled_back == ""
+    assert only(watch.check()).done.rolled_back == ""
     lying(tmp_path, 200, 1200, bad=0.1, good=0.9)
-    done = only(watch.look()).done
+    done = only(watch.check()).done
     assert done.rolled_back.startswith("rolled back to uniform@0, automatic: Proven worse")
     assert done.verdict.state == "worse"
     assert kinds(watch.project) == ["candidate", "promote", "rollback"]
-    assert only(watch.look()).skipped == "nothing is due"
+    assert only(watch.check()).skipped == "nothing is due"
 
 
 def test_a_second_watch_says_who_holds_the_project(tmp_path, watching):
@@ -231,9 +231,9 @@ def test_a_task_that_ends_the_process_again_and_again_has_to_wait(tmp_path, watc
         Jobs(watch.project.database).begin("cycle", {"task": "route"}, worker="watch", now=moment[0], lease_s=60)
         watch.__exit__(None, None, None)
     watch = watching(clock=lambda: moment[0])
-    assert only(watch.look()).skipped.startswith("the last cycle failed")
+    assert only(watch.check()).skipped.startswith("the last cycle failed")
     moment[0] += 31
-    assert only(watch.look()).done.learned
+    assert only(watch.check()).done.learned
 
 
 def test_a_cycle_that_stopped_after_learning_goes_on_with_the_proof(tmp_path, watching):
@@ -241,7 +241,7 @@ def test_a_cycle_that_stopped_after_learning_goes_on_with_the_proof(tmp_path, wa
     play(tmp_path, 1200)
     with headway.open(tmp_path, environ={}) as project:
         candidate = project.learn("route")
-    done = only(watching(AUTO).look()).done
+    done = only(watching(AUTO).check()).done
     assert (done.learned, done.proved, done.promoted) == ("", candidate, candidate)
 
 
@@ -253,15 +253,15 @@ def test_a_cycle_that_stopped_after_the_proof_goes_on_with_the_promotion(tmp_pat
         assert project.prove(candidate).passed
     watch = watching(AUTO)
     assert due(watch.project.standing("route"), Marks()).act
-    assert only(watch.look()).done.promoted == candidate
+    assert only(watch.check()).done.promoted == candidate
     assert kinds(watch.project).count("promote") == 1
-    assert only(watch.look()).done is None or kinds(watch.project).count("promote") == 1
+    assert only(watch.check()).done is None or kinds(watch.project).count("promote") == 1
 
 
 def test_evidence_against_an_earlier_current_policy_does_not_promote(tmp_path, watching):
     watch = watching(AUTO)
     play(tmp_path, 1200)
-    candidate = only(watch.look()).done.promoted
+    candidate = only(watch.check()).done.promoted
     watch.project.rollback("route")
     found = watch.project.standing("route")
     assert found.candidate is None, "what was taken back is not promoted again"
@@ -272,10 +272,10 @@ def test_settings_that_change_are_used_and_bad_ones_are_not(tmp_path, watching):
     said: list[str] = []
     watch = watching(ASK, say=said.append)
     (tmp_path / "headway.toml").write_text(ASK + "retrain_after = 7\n", "utf-8")
-    watch.look()
+    watch.check()
     assert watch.project.settings.task("route").retrain_after == 7
     (tmp_path / "headway.toml").write_text("[tasks.route]\nnonsense = 1\n", "utf-8")
-    watch.look()
+    watch.check()
     assert watch.project.settings.task("route").retrain_after == 7
     assert any("cannot be used" in line for line in said)
 
@@ -302,7 +302,7 @@ def test_the_same_reason_is_said_once(tmp_path, watching):
     watch = watching(ASK + "[watch]\nidle_s = 1e9\n", say=said.append, clock=lambda: 1_900_000_000.0)
     play(tmp_path, 60)
     for _ in range(3):
-        watch.look()
+        watch.check()
     assert len(said) == 1
     assert "not now: the last decision is" in said[0]
 
@@ -310,9 +310,9 @@ def test_the_same_reason_is_said_once(tmp_path, watching):
 def test_what_is_older_than_keep_days_goes(tmp_path, watching):
     watch = watching(f"{AUTO}[store]\nkeep_days = 30\n")
     play(tmp_path, 20)
-    watch.look()
+    watch.check()
     assert watch.project.query.counts("route").decisions == 20
     later = watch._clock() + 31 * 86_400.0
     watch._clock = watch.project.clock = lambda: later
-    watch.look()
+    watch.check()
     assert watch.project.query.counts("route").decisions == 0

@@ -34,9 +34,9 @@ def test_one_watch_learns_for_all_machines_and_another_is_refused(tmp_path: Path
                 "route",
                 [(f"question {number}", {"small": 0.2, "large": 0.8}.__getitem__) for number in range(60)],
             )
-            (looked,) = watch.look()
-            assert looked.done is not None
-            assert looked.done.learned
+            (check,) = watch.check()
+            assert check.done is not None
+            assert check.done.learned
             job = Jobs(project.database).add("learn", {"task": "route", "family": None, "seed": 5}, now=1.0)
             watch._between()
             assert Jobs(project.database).get(job.seq).state == "done"

@@ -116,7 +116,7 @@ def kill_at_random(folder: Path, times: int, seed: int) -> None:
     from tests.loop.conftest import ROOMY
 
     with Watch(folder, environ={}, machine=lambda _: ROOMY, clock=lambda: 4e9) as watching:
-        watching.look()
+        watching.check()
         project = watching.project
         kinds = [entry.kind for entry in project.ledger.entries("route")]
         assert kinds.count("promote") == 1

@@ -49,36 +49,36 @@ def test_a_window_and_the_one_between_its_ends_share_the_day(first, last, minute
 def test_the_window_is_local_time():
     settings = WatchSettings(window=(120, 360))
     inside = datetime(2026, 3, 4, 1, 30, tzinfo=UTC).astimezone(EAST)  # 03:30 there
-    assert not not_now(settings, now=inside, last_decision=None, found=ROOMY)
+    assert not not_now(settings, now=inside, last_decision=None, state=ROOMY)
     outside = datetime(2026, 3, 4, 3, 30, tzinfo=UTC)
-    assert "01:30" not in not_now(settings, now=outside.astimezone(EAST), last_decision=None, found=ROOMY)
-    assert not_now(settings, now=at(9), last_decision=None, found=ROOMY) == "outside the window 02:00-06:00"
-    assert not not_now(settings, now=at(9), last_decision=None, found=ROOMY, timed=False)
+    assert "01:30" not in not_now(settings, now=outside.astimezone(EAST), last_decision=None, state=ROOMY)
+    assert not_now(settings, now=at(9), last_decision=None, state=ROOMY) == "outside the window 02:00-06:00"
+    assert not not_now(settings, now=at(9), last_decision=None, state=ROOMY, timed=False)
 
 
 def test_quiet_is_counted_from_the_last_decision():
     settings = WatchSettings(idle_s=60)
     now = at(9)
-    said = not_now(settings, now=now, last_decision=now.timestamp() - 59, found=ROOMY)
-    assert said == "the last decision is 59 s old; 60 s of quiet are asked for"
-    assert not not_now(settings, now=now, last_decision=now.timestamp() - 60, found=ROOMY)
-    assert not not_now(settings, now=now, last_decision=None, found=ROOMY)
-    ahead = not_now(settings, now=now, last_decision=now.timestamp() + 500, found=ROOMY)
+    said = not_now(settings, now=now, last_decision=now.timestamp() - 59, state=ROOMY)
+    assert said == "the last decision is 59 s old; 60 s without one are required"
+    assert not not_now(settings, now=now, last_decision=now.timestamp() - 60, state=ROOMY)
+    assert not not_now(settings, now=now, last_decision=None, state=ROOMY)
+    ahead = not_now(settings, now=now, last_decision=now.timestamp() + 500, state=ROOMY)
     assert ahead.startswith("the last decision is 0 s old"), "a clock that was set back"
 
 
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (Machine(free_disk_mb=255), "255 MB are free on the disk; 256 MB are asked for"),
-        (Machine(free_memory_mb=12), "12 MB of memory are available; 256 MB are asked for"),
-        (Machine(load=2.5), "the load is 2.50 per core; at most 2 is asked for"),
+        (Machine(free_disk_mb=255), "255 MB are free on the disk; 256 MB are required"),
+        (Machine(free_memory_mb=12), "12 MB of memory are available; 256 MB are required"),
+        (Machine(load=2.5), "the load is 2.50 per core; at most 2 is allowed"),
         (Machine(free_disk_mb=256, free_memory_mb=256, load=2.0), ""),
         (Machine(), ""),
     ],
 )
 def test_what_the_machine_has_left_counts(found, said):
-    assert not_now(WatchSettings(max_load=2.0), now=at(9), last_decision=None, found=found) == said
+    assert not_now(WatchSettings(max_load=2.0), now=at(9), last_decision=None, state=found) == said
 
 
 def test_this_machine_can_be_looked_at(tmp_path):
@@ -95,19 +95,19 @@ def test_outside_the_window_nothing_is_learned_but_what_acts_is_guarded(tmp_path
     closed = f"{(local.hour + 1) % 24:02}:{local.minute:02}-{(local.hour + 2) % 24:02}:{local.minute:02}"
     watch = watching(f'{ASK}[watch]\nwindow = "{closed}"\n', clock=lambda: moment[0])
     play(tmp_path, 60)
-    (looked,) = watch.look()
-    assert looked.skipped.startswith("not now: outside the window")
+    (check,) = watch.check()
+    assert check.skipped.startswith("not now: outside the window")
     moment[0] += 3600
-    (looked,) = watch.look()
-    assert looked.done.learned
+    (check,) = watch.check()
+    assert check.done.learned
 
 
 def test_a_full_disk_is_a_reason_not_to_learn(tmp_path, watching):
     left = [Machine(free_disk_mb=1)]
     watch = watching(ASK, machine=lambda _: left[0])
     play(tmp_path, 60)
-    (looked,) = watch.look()
-    assert looked.skipped == "not now: 1 MB are free on the disk; 256 MB are asked for"
+    (check,) = watch.check()
+    assert check.skipped == "not now: 1 MB are free on the disk; 256 MB are required"
     left[0] = ROOMY
-    (looked,) = watch.look()
-    assert looked.done.learned
+    (check,) = watch.check()
+    assert check.done.learned

@@ -1,9 +1,13 @@
-"""`headway completion`: the script that a shell sources."""
+"""`headway completion`: the completion script for a shell."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import click
 
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 
 __all__ = ["completion"]
@@ -16,7 +20,7 @@ __all__ = ["completion"]
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(session: Session, shell: str) -> None:
-    """The script that teaches your shell to complete headway.
+    """Print the script that makes your shell complete headway commands.
 
     It completes commands, options and the tasks of headway.toml.
     """
@@ -24,8 +28,18 @@ def completion(session: Session, shell: str) -> None:
 
     from headway.cli.main import headway
 
-    found = get_completion_class(shell)
-    assert found is not None, "click knows the three shells"
-    script = found(headway, {}, "headway", "_HEADWAY_COMPLETE").source()
-    session.out.document({"shell": shell, "script": script})
-    session.out.raw(script if script.endswith("\n") else f"{script}\n")
+    complete = get_completion_class(shell)
+    assert complete is not None, "click knows the three shells"
+    script = complete(headway, {}, "headway", "_HEADWAY_COMPLETE").source()
+    session.show(CompletionScript(shell=shell, script=script))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionScript:
+    shell: str
+    script: str
+
+
+@renders(CompletionScript)
+def _script(out: Output, completion: CompletionScript) -> None:
+    out.raw(f"{completion.script.removesuffix(chr(10))}\n")

@@ -1,26 +1,36 @@
-"""`headway data`: what was recorded, counted, listed, exported."""
+"""`headway data`: count, list, export and import what was recorded."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.data_copy import copy
 from headway.cli.data_delete import delete, retain
-from headway.cli.data_import import import_, leaks, mine, show_leaks, transform
-from headway.cli.format import number
+from headway.cli.data_import import import_, leaks, mine, transform
+from headway.cli.format import day, short
 from headway.cli.in_use import known
-from headway.cli.times import moment
+from headway.cli.output import Output
+from headway.cli.show import Column, Table, render, renders, text, value
+from headway.cli.times import parse_time
 from headway.cli.verb import Session, Verbs, task_argument, verb
 from headway.nouns.errors import UnknownName
 from headway.nouns.kit import load
-from headway.nouns.records import SOURCES
+from headway.nouns.records import SOURCES, Decision, Outcome
+from headway.nouns.times import rfc3339
+
+if TYPE_CHECKING:
+    from headway.observe.query import Counts
+    from headway.prove.leaks import Leaks
 
 __all__ = ["data"]
+
+_MOST_SHARES = 20
 
 
 @click.group("data", cls=Verbs, examples=("headway data stats", "headway data import training-buffer.jsonl"))
@@ -31,109 +41,145 @@ def data() -> None:
 @verb("stats", "headway data stats", "headway data stats route --json")
 @task_argument(required=False)
 def stats(session: Session, task: str | None) -> None:
-    """How many decisions, signals and outcomes there are, by source and action."""
-    import msgspec
-
-    from headway.project import leaks_document
-
-    found: dict[str, Any] = {}
-    leaky: dict[str, Any] = {}
+    """Count decisions, signals and outcomes, by source and action."""
+    tasks: dict[str, Counts] = {}
+    leaky: dict[str, Leaks] = {}
     with session.project() as project:
         if task is not None:
             project.settings.task(task)
         for name in project.tasks() if task is None else [task]:
-            with suppress(UnknownName):  # recorded once, no longer declared: counted as it stands
+            with suppress(UnknownName):  # recorded once, no longer declared: counted as stored
                 project.settle(name)
-            found[name] = project.query.counts(name)
+            tasks[name] = project.query.counts(name)
             session.synthetic(project, name)
             with suppress(UnknownName):
                 leaky[name] = project.leaks(name)
-    session.out.document(
-        {
-            "tasks": {name: msgspec.to_builtins(counts) for name, counts in found.items()},
-            "leaks": {name: leaks_document(each) for name, each in leaky.items()},
-        }
-    )
-    if not found:
-        session.out.line("Nothing was recorded yet.")
+    session.show(RecordedTasks(tasks=tasks, leaks=leaky))
+    if tasks:
+        session.next(f"headway rewards analyze {next(iter(tasks))}")
+    else:
         session.next('headway decide route "Summarise this page" --candidates small,large')
-        return
-    session.out.table(
-        ("task", "decisions", "signals", "episodes", "rewarded", "failed", "censored", "pending", "first", "last"),
-        [
-            (
-                name,
-                *(number(each) for each in (counts.decisions, counts.signals, counts.episodes)),
-                *(number(counts.by_status.get(each, 0)) for each in ("rewarded", "failed", "censored", "pending")),
-                _day(counts.first_at),
-                _day(counts.last_at),
-            )
-            for name, counts in found.items()
-        ],
-        right=("decisions", "signals", "episodes", "rewarded", "failed", "censored", "pending"),
-    )
-    for name, counts in found.items():
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedTasks:
+    """What was recorded, by task, and which of its fields give the outcome away."""
+
+    tasks: Mapping[str, Counts]
+    leaks: Mapping[str, Leaks]
+
+    def document(self) -> dict[str, Any]:
+        from headway.project import leaks_document
+
+        return {
+            "tasks": {name: asdict(counts) for name, counts in self.tasks.items()},
+            "leaks": {name: leaks_document(checked) for name, checked in self.leaks.items()},
+        }
+
+
+def _status(name: str) -> Column[tuple[str, Counts]]:
+    return value(name, lambda row: row[1].by_status.get(name, 0))
+
+
+_TASKS = Table[tuple[str, "Counts"]](
+    text("task", lambda row: row[0]),
+    value("decisions", lambda row: row[1].decisions),
+    value("signals", lambda row: row[1].signals),
+    value("episodes", lambda row: row[1].episodes),
+    *(_status(name) for name in ("rewarded", "failed", "censored", "pending")),
+    text("first", lambda row: day(row[1].first_at)),
+    text("last", lambda row: day(row[1].last_at)),
+)
+
+
+@renders(RecordedTasks)
+def _recorded(out: Output, recorded: RecordedTasks) -> None:
+    if not recorded.tasks:
+        out.line("Nothing was recorded yet.")
+    _TASKS.print(out, recorded.tasks.items())
+    for name, counts in recorded.tasks.items():
         for what, shares in (("source", counts.by_source), ("action", counts.by_action)):
             if shares:
-                shown = list(shares.items())[:20]
-                more = f", and {len(shares) - 20:,} more" if len(shares) > 20 else ""
-                session.out.line(f"{name} by {what}: {', '.join(f'{key} {count:,}' for key, count in shown)}{more}")
-    for each in leaky.values():
-        show_leaks(session, each)
-    session.next(f"headway rewards analyze {next(iter(found))}")
+                first = ", ".join(f"{key} {count:,}" for key, count in list(shares.items())[:_MOST_SHARES])
+                more = f", and {len(shares) - _MOST_SHARES:,} more" if len(shares) > _MOST_SHARES else ""
+                out.line(f"{name} by {what}: {first}{more}")
+    for checked in recorded.leaks.values():
+        render(out, checked)
 
 
 @verb("log", "headway data log", "headway data log route -n 50 --json")
 @task_argument(required=False)
 @click.option("-n", "count", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
 def log(session: Session, task: str | None, count: int) -> None:
-    """The latest decisions, newest first."""
-    rows = []
+    """List the latest decisions, newest first."""
     with session.project() as project:
         if task is not None:
             project.settings.task(task)
             project.settle(task)
-        for each in project.query.latest(task, count):
-            outcome = project.query.outcome(each)
-            rows.append(
-                {
-                    "id": each.id,
-                    "at": _moment(each.at),
-                    "task": each.task,
-                    "text": each.situation.text,
-                    "action": each.action,
-                    "propensity": each.propensity if each.propensity_known else None,
-                    "policy": each.policy,
-                    "source": each.source,
-                    "status": outcome.status,
-                    "reward": outcome.reward,
-                }
-            )
-    session.out.document({"decisions": rows})
-    if not rows:
-        session.out.line("Nothing was decided yet.")
+        latest = project.query.latest(task, count)
+        decisions = tuple(_logged(decision, project.query.outcome(decision)) for decision in latest)
+    session.show(DecisionLog(decisions=decisions))
+    if decisions:
+        session.next(f"headway explain {decisions[0].id}")
+    else:
         session.next(f'headway decide {task or "route"} "Summarise this page"')
-        return
-    session.out.table(
-        ("id", "at", "task", "action", "p", "policy", "source", "outcome", "reward", "text"),
-        [
-            (
-                row["id"],
-                str(row["at"])[:19],
-                row["task"],
-                row["action"],
-                number(row["propensity"], 2),
-                row["policy"],
-                row["source"],
-                row["status"],
-                number(row["reward"]),
-                _short(str(row["text"])),
-            )
-            for row in rows
-        ],
-        right=("p", "reward"),
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedDecision:
+    """A decision with its outcome, on one line."""
+
+    id: str
+    at: str
+    task: str
+    text: str
+    action: str
+    propensity: float | None
+    policy: str
+    source: str
+    status: str
+    reward: float | None
+
+
+def _logged(decision: Decision, outcome: Outcome) -> LoggedDecision:
+    return LoggedDecision(
+        id=decision.id,
+        at=rfc3339(decision.at),
+        task=decision.task,
+        text=decision.situation.text,
+        action=decision.action,
+        propensity=decision.propensity if decision.propensity_known else None,
+        policy=decision.policy,
+        source=decision.source,
+        status=outcome.status,
+        reward=outcome.reward,
     )
-    session.next(f"headway explain {rows[0]['id']}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionLog:
+    decisions: Sequence[LoggedDecision]
+
+
+_LOG = Table[LoggedDecision](
+    text("id", lambda row: row.id),
+    text("at", lambda row: row.at[:19]),
+    text("task", lambda row: row.task),
+    text("action", lambda row: row.action),
+    value("p", lambda row: row.propensity, 2),
+    text("policy", lambda row: row.policy),
+    text("source", lambda row: row.source),
+    text("outcome", lambda row: row.status),
+    value("reward", lambda row: row.reward),
+    text("text", lambda row: short(row.text)),
+)
+
+
+@renders(DecisionLog)
+def _log(out: Output, logged: DecisionLog) -> None:
+    if not logged.decisions:
+        out.line("Nothing was decided yet.")
+    _LOG.print(out, logged.decisions)
 
 
 @verb(
@@ -142,20 +188,20 @@ def log(session: Session, task: str | None, count: int) -> None:
     "headway data export --out june.parquet --since 2026-06-01 --until 2026-07-01 --source real",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE", help="To this file."
+    "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE", help="The file to write."
 )
 @click.option(
     "--format",
     "kind",
     type=click.Choice(["jsonl", "parquet", "csv", *known().all("exports")]),
-    help="By the file's name by default.",
+    help="The format; from the file name by default.",
 )
-@click.option("--task", "tasks", multiple=True, metavar="TASK", help="Only this task; repeat for several.")
-@click.option("--since", metavar="TIME", help="From this time on, for example 2026-06-01 or 2026-06-01T12:00:00Z.")
-@click.option("--until", metavar="TIME", help="Before this time.")
+@click.option("--task", "tasks", multiple=True, metavar="TASK", help="Only this task; repeatable.")
+@click.option("--since", metavar="TIME", help="Only from this time on, for example 2026-06-01 or 2026-06-01T12:00:00Z.")
+@click.option("--until", metavar="TIME", help="Only before this time.")
 @click.option("--role", help="Only decisions of this role.")
 @click.option("--source", type=click.Choice(list(SOURCES)), help="Only decisions of this source.")
-@click.option("--force", is_flag=True, help="Overwrite the file if there is one.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def export(
     session: Session,
     out: Path,
@@ -169,14 +215,15 @@ def export(
 ) -> None:
     """Write decisions with their signals and outcomes to a file, and a manifest beside it.
 
-    It streams, and the file appears whole or not at all.
+    Rows are streamed; the file appears complete or not at all.
     """
     from importlib.metadata import version
 
     from headway.observe.export import ExportFilter
     from headway.observe.export import export as write
 
-    wanted = ExportFilter(tasks=tasks, since=_time(since), until=_time(until), role=role, source=source)
+    start, end = (None if time is None else parse_time(time) for time in (since, until))
+    wanted = ExportFilter(tasks=tasks, since=start, until=end, role=role, source=source)
     kind = kind or {".parquet": "parquet", ".csv": "csv"}.get(out.suffix, "jsonl")
     exports = known(session.folder).all("exports")
     writer = load(exports[kind]) if kind in exports else None
@@ -184,7 +231,7 @@ def export(
         for task in tasks:
             project.settings.task(task)
         for task in tasks or project.tasks():
-            with suppress(UnknownName):  # recorded once, no longer declared: exported as it stands
+            with suppress(UnknownName):  # recorded once, no longer declared: exported as stored
                 project.settle(task)
         with session.out.progress() as progress:
             manifest = write(
@@ -199,33 +246,33 @@ def export(
                 overwrite=force,
                 progress=progress,
             )
-    session.out.document(manifest)
-    made_up = manifest["by_source"].get("synthetic", 0)
-    if made_up:
-        session.out.note(f"synthetic data: {made_up:,} of these decisions come from a sample world, not from users.")
-    session.out.line(f"{out}  {manifest['decisions']:,} decisions, {manifest['bytes']:,} bytes, {kind}.")
-    for why, count in manifest["left_out"].items():
-        session.out.note(f"left out: {count:,} decisions ({why}), which this format cannot say.")
-    session.out.line(f"{out}.manifest.json  counts by source, filters, reward versions, SHA-256.")
+    session.show(ExportedFile(file=str(out), format=kind, manifest=manifest))
     session.next("headway data stats")
 
 
-for each in (stats, log, export, import_, mine, transform, leaks, copy, delete, retain):
-    data.add_command(each)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedFile:
+    """A file with decisions; its JSON is the manifest beside it."""
+
+    file: str
+    format: str
+    manifest: Mapping[str, Any]
+
+    def document(self) -> Mapping[str, Any]:
+        return self.manifest
 
 
-def _time(text: str | None) -> float | None:
-    """An ISO time as seconds since 1970; a day or a time without a zone is UTC."""
-    return None if text is None else moment(text)
+@renders(ExportedFile)
+def _exported(out: Output, exported: ExportedFile) -> None:
+    manifest = exported.manifest
+    synthetic = manifest["by_source"].get("synthetic", 0)
+    if synthetic:
+        out.note(f"synthetic data: {synthetic:,} of these decisions come from a sample world, not from users.")
+    out.line(f"{exported.file}  {manifest['decisions']:,} decisions, {manifest['bytes']:,} bytes, {exported.format}.")
+    for why, count in manifest["left_out"].items():
+        out.note(f"left out: {count:,} decisions ({why}), which this format cannot express.")
+    out.line(f"{exported.file}.manifest.json  counts by source, filters, reward versions, SHA-256.")
 
 
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _day(at: float | None) -> str:
-    return "–" if at is None else _moment(at)[:10]
-
-
-def _short(text: str, limit: int = 40) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+for _command in (stats, log, export, import_, mine, transform, leaks, copy, delete, retain):
+    data.add_command(_command)

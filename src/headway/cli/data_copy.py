@@ -1,18 +1,21 @@
-"""`headway data copy`: a store into another one."""
+"""`headway data copy`: copy a store into another one."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.output import Output
+from headway.cli.show import Table, renders, text, value
 from headway.cli.verb import Session, verb
 from headway.nouns.errors import UnknownName
 
 if TYPE_CHECKING:
+    from headway.observe.copy_store import Copied
     from headway.observe.database import Database
 
 __all__ = ["copy"]
@@ -24,26 +27,47 @@ __all__ = ["copy"]
 def copy(session: Session, source: str, target: str) -> None:
     """Copy a whole store into another, SQLite or PostgreSQL, row for row.
 
-    FROM and TO are a project folder (its SQLite file), an SQLite file, a postgresql:// URL, or the word `store`: what
-    headway.toml or HEADWAY_STORE_URL names. A copy that was stopped goes on where it was; at the end both are compared.
+    FROM and TO are a project folder (its SQLite file), an SQLite file, a postgresql:// URL, or the word `store`: the
+    store that headway.toml or HEADWAY_STORE_URL names. An interrupted copy continues where it stopped; at the end both
+    stores are compared.
     """
     from headway.observe.copy_store import copy as write
 
     with ExitStack() as stack:
-        ends = [_open(session, place, create=place is target) for place in (source, target)]
-        for each in ends:
-            stack.callback(each.close)
-        for each in ends:
-            stack.enter_context(each.lock("project"))  # no loop settles or learns meanwhile
+        stores = [_open(session, place, create=place is target) for place in (source, target)]
+        for store in stores:
+            stack.callback(store.close)
+        for store in stores:
+            stack.enter_context(store.lock("project"))  # no loop settles or learns meanwhile
         progress = stack.enter_context(session.out.progress())
-        found = write(*ends, progress=progress)
-    names = [each.name for each in ends]
-    session.out.document({"from": names[0], "to": names[1], **asdict(found)})
-    session.out.table(("table", "rows"), [(name, f"{count:,}") for name, count in found.rows.items()], right=("rows",))
-    session.out.line(f"{names[1]} holds what {names[0]} holds: {found.written:,} rows written, every hash the same.")
-    if ends[1].engine == "postgresql":
-        session.out.line("To use it, set `url` under [store] in headway.toml, or HEADWAY_STORE_URL.")
+        copied = write(*stores, progress=progress)
+    first, second = stores
+    session.show(CopiedStore(source=first.name, target=second.name, engine=second.engine, copied=copied))
     session.next("headway doctor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedStore:
+    """A store that was copied into another."""
+
+    source: str
+    target: str
+    engine: str  # of the target
+    copied: Copied
+
+    def document(self) -> dict[str, Any]:
+        return {"from": self.source, "to": self.target, **asdict(self.copied)}
+
+
+_ROWS = Table[tuple[str, int]](text("table", lambda row: row[0]), value("rows", lambda row: row[1]))
+
+
+@renders(CopiedStore)
+def _copied(out: Output, store: CopiedStore) -> None:
+    _ROWS.print(out, store.copied.rows.items())
+    out.line(f"{store.target} is a copy of {store.source}: {store.copied.written:,} rows written, all hashes match.")
+    if store.engine == "postgresql":
+        out.line("To use it, set `url` under [store] in headway.toml, or HEADWAY_STORE_URL.")
 
 
 def _open(session: Session, place: str, *, create: bool) -> Database:

@@ -1,13 +1,16 @@
-"""`headway data delete` and `headway data retain`: for good."""
+"""`headway data delete` and `headway data retain`: delete permanently."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.times import moment
+from headway.cli.output import Output
+from headway.cli.show import render, renders
+from headway.cli.times import parse_time
 from headway.cli.verb import Session, quoted, verb
 from headway.nouns.errors import InvalidInput
 
@@ -22,11 +25,11 @@ __all__ = ["delete", "retain"]
 )
 @click.option("--before", metavar="TIME", help="Decisions made before this time, for example 2026-01-01.")
 @click.option("--episode", metavar="NAME", help="One episode with all its decisions.")
-@click.option("--rater", metavar="NAME", help="Everything that one rater said.")
+@click.option("--rater", metavar="NAME", help="All ratings of one rater.")
 @click.option("--decision", metavar="ID", help="One decision.")
 @click.option("--task", metavar="TASK", help="Only in this task.")
-@click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(
     session: Session,
     before: str | None,
@@ -37,16 +40,16 @@ def delete(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Delete decisions, or what a rater said, with everything that hangs on them. It cannot be undone.
+    """Delete decisions, or the ratings of a rater, with everything that depends on them. It cannot be undone.
 
-    Rewards settle again as if it had never been there, online policies take back what they learned from it, caches, the
-    write-ahead log and free pages are emptied. Bundles that were learned from it are listed, and stay.
+    Rewards are computed again without the deleted rows, online policies unlearn them, and caches, the write-ahead log
+    and free pages are cleared. Bundles that were learned from them are listed and kept.
     """
     from headway.nouns.ids import parse_decision_id
     from headway.observe.erase import DeletionFilter
 
     wanted = DeletionFilter(
-        before=None if before is None else moment(before),
+        before=None if before is None else parse_time(before),
         episode=episode,
         rater=rater,
         decision=None if decision is None else parse_decision_id(decision),
@@ -54,74 +57,88 @@ def delete(
     )
     with session.project() as project:
         if not dry_run and not yes:
-            found = project.erase(wanted, dry_run=True)
-            _confirmed(session, found)
+            _confirm(session, project.erase(wanted, dry_run=True))
         done = project.erase(wanted, dry_run=dry_run)
-    _tell(session, done)
+    session.show(done)
     if dry_run:
-        given = (
+        options = (
             ("--before", before),
             ("--episode", episode),
             ("--rater", rater),
             ("--decision", decision),
             ("--task", task),
         )
-        words = " ".join(f"{name} {quoted(value)}" for name, value in given if value is not None)
-        session.next(f"headway data delete {words}")
+        given = " ".join(f"{name} {quoted(value)}" for name, value in options if value is not None)
+        session.next(f"headway data delete {given}")
     else:
         session.next(f"headway learn {done.tasks[0]}" if done.bundles else "headway data stats")
 
 
 @verb("retain", "headway data retain --dry-run", "headway data retain")
-@click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and change nothing.")
 def retain(session: Session, dry_run: bool) -> None:
-    """Delete what is older than `keep_days` under [store] in headway.toml; `headway watch` does it by itself."""
-    from headway.project import DeletionReport
-
+    """Delete what is older than `keep_days` under [store] in headway.toml; `headway watch` does so every hour."""
     with session.project() as project:
         days = project.settings.store.keep_days
         done = project.retain(dry_run=dry_run)
-    if done is None:
-        session.out.document(DeletionReport(dry_run=dry_run).document())
-        session.out.line(f"Nothing is older than {days:g} days." if days else "Nothing is said about how long to keep.")
-        session.next("headway data stats")
-        return
-    _tell(session, done)
-    session.next("headway data retain" if dry_run else "headway data stats")
+    session.show(Retention(days=days, deleted=done, dry_run=dry_run))
+    session.next("headway data retain" if dry_run and done is not None else "headway data stats")
 
 
-def _confirmed(session: Session, found: DeletionReport) -> None:
+def _confirm(session: Session, report: DeletionReport) -> None:
     if not sys.stdin.isatty() or not session.out.terminal:
         raise InvalidInput(
-            f"{_counts(found)} would be deleted for good.",
+            f"{_counts(report)} would be deleted permanently.",
             code="not_confirmed",
-            hint="Look first with --dry-run, then add --yes.",
+            hint="Check with --dry-run, then add --yes.",
         )
-    session.out.line(f"This deletes {_counts(found)} for good. Exports and backups that you made are yours to delete.")
+    session.out.line(f"This deletes {_counts(report)} permanently. Delete your own exports and backups yourself.")
     if not click.confirm("Delete?", err=True):
         raise InvalidInput("Nothing was deleted.", code="not_confirmed")
 
 
-def _tell(session: Session, done: DeletionReport) -> None:
-    session.out.document(done.document())
-    session.out.line(f"{'Would delete' if done.dry_run else 'Deleted'} {_counts(done)}.")
-    for task, policy in done.snapshots.items():
-        session.out.line(f"{task} now {policy}: the online policy took back what it had learned from them.")
-    if done.bundles:
-        session.out.line(
-            f"Learned from deleted rows, and kept: {', '.join(done.bundles)}. Learn again to replace them."
-        )
-    for each in done.remains:
-        session.out.line(f"May still hold some of it: {each}.")
+@renders("DeletionReport")
+def _deleted(out: Output, report: DeletionReport) -> None:
+    out.line(f"{'Would delete' if report.dry_run else 'Deleted'} {_counts(report)}.")
+    for task, policy in report.snapshots.items():
+        out.line(f"{task} now {policy}: the online policy no longer includes the deleted rows.")
+    if report.bundles:
+        out.line(f"Learned from deleted rows, and kept: {', '.join(report.bundles)}. Learn again to replace them.")
+    for file in report.remains:
+        out.line(f"May still hold some of it: {file}.")
 
 
-def _counts(done: DeletionReport) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """What `keep_days` deleted; None: nothing was too old."""
+
+    days: float
+    deleted: DeletionReport | None
+    dry_run: bool
+
+    def document(self) -> dict[str, Any]:
+        from headway.project import DeletionReport
+
+        return (self.deleted or DeletionReport(dry_run=self.dry_run)).document()
+
+
+@renders(Retention)
+def _retention(out: Output, retention: Retention) -> None:
+    if retention.deleted is not None:
+        render(out, retention.deleted)
+    elif retention.days:
+        out.line(f"Nothing is older than {retention.days:g} days.")
+    else:
+        out.line("`keep_days` is not set: everything is kept.")
+
+
+def _counts(report: DeletionReport) -> str:
     named = [
-        (done.decisions, "decision"),
-        (done.signals, "signal"),
-        (done.outcomes, "outcome"),
-        (done.episodes, "episode"),
-        (done.details, "detail"),
+        (report.decisions, "decision"),
+        (report.signals, "signal"),
+        (report.outcomes, "outcome"),
+        (report.episodes, "episode"),
+        (report.details, "detail"),
     ]
     parts = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in named if count]
     return ", ".join(parts) or "nothing"

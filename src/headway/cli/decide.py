@@ -8,25 +8,27 @@ from typing import Any
 
 import click
 
+from headway.cli.format import number
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, pairs, quoted, task_argument, typed, verb
 from headway.nouns.errors import InvalidInput
+from headway.nouns.records import Decision
 
 __all__ = ["candidate_options", "decide", "read_text", "situation_options"]
 
 
 def situation_options(function: Any) -> Any:
-    """--state and --role, as decide, score and rank take them."""
+    """The options --state and --role of decide, score and rank."""
     function = click.option("--role", default="", help="Who asks, for example coder or planner.")(function)
-    return click.option("--state", multiple=True, metavar="NAME=VALUE", help="A state variable; repeat for several.")(
-        function
-    )
+    return click.option("--state", multiple=True, metavar="NAME=VALUE", help="A state variable; repeatable.")(function)
 
 
 def candidate_options(function: Any) -> Any:
     function = click.option(
-        "--candidate", "described", multiple=True, metavar="NAME|JSON", help="One candidate; repeat for several."
+        "--candidate", "described", multiple=True, metavar="NAME|JSON", help="One candidate; repeatable."
     )(function)
-    return click.option("--candidates", metavar="A,B,…", help="What to choose from; by default the task's actions.")(
+    return click.option("--candidates", metavar="A,B,…", help="The candidates; by default the task's actions.")(
         function
     )
 
@@ -40,7 +42,7 @@ def candidate_options(function: Any) -> Any:
 @click.argument("text", default="")
 @candidate_options
 @situation_options
-@click.option("--episode", metavar="NAME", help="The episode (conversation, run) that it belongs to.")
+@click.option("--episode", metavar="NAME", help="The episode (conversation, run) it belongs to.")
 @click.option("--step", type=int, help="Its place in the episode; counted by default.")
 @click.option("--id", "identifier", metavar="UUID", help="Your own id: the same id again gives the same decision.")
 @click.option(
@@ -48,7 +50,7 @@ def candidate_options(function: Any) -> Any:
     type=click.Choice(["real", "synthetic"]),
     default="real",
     show_default=True,
-    help="Mark what is made up: evidence and screens name it.",
+    help="Mark a synthetic decision; evidence and screens show the mark.",
 )
 def decide(
     session: Session,
@@ -65,10 +67,10 @@ def decide(
 ) -> None:
     """Choose one of the candidates and log the choice with its probability.
 
-    TEXT is what the decision is about; "-" reads it from standard input.
+    TEXT describes the situation; "-" reads it from standard input.
     """
     with session.project(create=True) as project:
-        made = project.decide(
+        decision = project.decide(
             task,
             read_text(text),
             offered(candidates, described),
@@ -80,28 +82,33 @@ def decide(
             source=source,
         )
         signals = project.rewards(task).required or sorted(project.rewards(task).signals) or ("reward",)
-    session.out.document(
-        {
-            "id": made.id,
-            "task": made.task,
-            "action": made.action,
-            "propensity": made.propensity,
-            "probabilities": {
-                each.name: share for each, share in zip(made.candidates, made.probabilities, strict=True)
-            },
-            "policy": made.policy,
-            "policy_hash": made.policy_hash,
-            "exploration": made.exploration,
-            "episode": made.situation.episode,
-            "step": made.situation.step,
-            "source": made.source,
-        }
-    )
-    session.out.line(f"{made.action}  (chosen with probability {made.propensity:.3f} by {made.policy})")
-    if made.source == "synthetic":
-        session.out.note("synthetic: marked as made up.")
-    words = " ".join(f"{quoted(name)}=…" if name != "reward" else "reward=1.0" for name in signals)
-    session.next(f"headway signal {made.id} {words}")
+    session.show(decision)
+    values = " ".join(f"{quoted(name)}=…" if name != "reward" else "reward=1.0" for name in signals)
+    session.next(f"headway signal {decision.id} {values}")
+
+
+def _document(decision: Decision) -> dict[str, Any]:
+    names = [candidate.name for candidate in decision.candidates]
+    return {
+        "id": decision.id,
+        "task": decision.task,
+        "action": decision.action,
+        "propensity": decision.propensity,
+        "probabilities": dict(zip(names, decision.probabilities, strict=True)),
+        "policy": decision.policy,
+        "policy_hash": decision.policy_hash,
+        "exploration": decision.exploration,
+        "episode": decision.situation.episode,
+        "step": decision.situation.step,
+        "source": decision.source,
+    }
+
+
+@renders(Decision, document=_document)
+def _decision(out: Output, decision: Decision) -> None:
+    out.line(f"{decision.action}  (chosen with probability {number(decision.propensity)} by {decision.policy})")
+    if decision.source == "synthetic":
+        out.note("synthetic: marked as synthetic.")
 
 
 def read_text(text: str) -> str:
@@ -113,11 +120,11 @@ def typed_state(given: tuple[str, ...]) -> dict[str, Any]:
 
 
 def offered(names: str | None, described: tuple[str, ...]) -> list[Any] | None:
-    """Candidates as the project takes them; None: the task's declared actions."""
+    """The candidates for `project.decide`; None: the task's declared actions."""
     if names is None and not described:
         return None
-    plain = [each.strip() for each in names.split(",")] if names is not None else []
-    return [*plain, *(_described(each) for each in described)]
+    plain = [name.strip() for name in names.split(",")] if names is not None else []
+    return [*plain, *(_described(candidate) for candidate in described)]
 
 
 def _described(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""`headway doctor`: is everything here as it should be?"""
+"""`headway doctor`: check the installation and the project."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import shutil
 import sqlite3
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from headway.cli.format import NONE
 from headway.cli.in_use import known
+from headway.cli.output import Output
+from headway.cli.show import Table, renders, text
 from headway.cli.verb import Session, verb
 from headway.nouns.errors import HeadwayError
 from headway.nouns.finding import Finding
@@ -40,29 +44,51 @@ SQLITE = (3, 35, 0)  # RETURNING
 
 @verb("doctor", "headway doctor", "headway doctor --json")
 def doctor(session: Session) -> int:
-    """Check that everything here is as it should be.
+    """Check the installation, the settings and the project.
 
-    Exit status 1 if something is wrong. Nothing is changed.
+    Exit status 1 if a check fails. Nothing is changed.
     """
-    checks = list(_checks(session.folder))
-    wrong = [each for each in checks if each.ok is False]
-    session.out.document(
-        {
-            "ok": not wrong,
-            "checks": [{"name": each.name, "ok": each.ok, "found": each.found, "cure": each.cure} for each in checks],
-        }
-    )
-    words = {True: "ok", False: "WRONG", None: "–"}
-    session.out.table(("", "check", "found"), [(words[each.ok], each.name, each.found) for each in checks])
-    for each in checks:
-        if each.cure and each.ok is False:
-            session.out.line(f"{each.name}: {each.cure}", style="bold red")
-    if not wrong:
-        session.out.line("Everything is as it should be.", style="green")
-        session.next("headway status" if (session.folder / ".headway").is_dir() else "headway init")
-        return 0
-    session.out.line(f"{len(wrong)} of {len(checks)} checks found something wrong.", style="bold red")
-    return 1
+    report = Checkup(checks=tuple(_checks(session.folder)))
+    session.show(report)
+    if report.failed:
+        return 1
+    session.next("headway status" if (session.folder / ".headway").is_dir() else "headway init")
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkup:
+    """All checks of this installation and project."""
+
+    checks: Sequence[Finding]
+
+    @property
+    def failed(self) -> list[Finding]:
+        return [check for check in self.checks if check.ok is False]
+
+    def document(self) -> dict[str, Any]:
+        return {"ok": not self.failed, "checks": [asdict(check) for check in self.checks]}
+
+
+_STATES = {True: "ok", False: "WRONG", None: NONE}
+_CHECKS = Table[Finding](
+    text("", lambda check: _STATES[check.ok]),
+    text("check", lambda check: check.name),
+    text("found", lambda check: check.found),
+)
+
+
+@renders(Checkup)
+def _checkup(out: Output, report: Checkup) -> None:
+    _CHECKS.print(out, report.checks)
+    for check in report.failed:
+        if check.cure:
+            out.line(f"{check.name}: {check.cure}", style="bold red")
+    if not report.failed:
+        out.line("All checks passed.", style="green")
+        return
+    failed = len(report.failed)
+    out.line(f"{failed} of {len(report.checks)} checks failed.", style="bold red")
 
 
 def _checks(folder: Path) -> Iterator[Finding]:
@@ -98,26 +124,26 @@ def _settings(folder: Path) -> tuple[Settings | None, Finding]:
     from headway.settings import load
 
     try:
-        found = load(folder)
-        for name in found.tasks:
-            found.rewards(name)  # a reward function is loaded as it will be when it is needed
+        settings = load(folder)
+        for name in settings.tasks:
+            settings.rewards(name)  # loads reward functions, to report their errors here
     except HeadwayError as error:
         return None, Finding(name="settings", ok=False, found=error.message, cure=error.hint or "Correct headway.toml.")
-    where = "headway.toml" if found.file else "no headway.toml: tasks are made on first use"
-    tasks = f", tasks: {', '.join(found.tasks)}" if found.tasks else ""
-    return found, Finding(name="settings", ok=True, found=f"{where}{tasks}")
+    where = "headway.toml" if settings.file else "no headway.toml: tasks are created on first use"
+    tasks = f", tasks: {', '.join(settings.tasks)}" if settings.tasks else ""
+    return settings, Finding(name="settings", ok=True, found=f"{where}{tasks}")
 
 
 def _disk(folder: Path) -> Iterator[Finding]:
     if not folder.is_dir():
-        yield Finding(name="folder", ok=False, found=f"{folder} is no folder", cure="Name another with -C.")
+        yield Finding(name="folder", ok=False, found=f"{folder} is not a folder", cure="Name another with -C.")
         return
     free = shutil.disk_usage(folder).free
     yield Finding(
         name="disk",
         ok=free >= LEAST_FREE,
         found=f"{free / (1 << 30):,.1f} GiB free",
-        cure="Less than 1 GiB is free: make room before the store is refused a write.",
+        cure="Less than 1 GiB is free: make room before writes to the store fail.",
     )
 
 
@@ -177,7 +203,7 @@ def _bundles(project: Project) -> Finding:
     return Finding(
         name="policies",
         ok=not broken,
-        found=" ".join(broken)[:300] or f"{len(digests)} bundles, every hash as it should be",
+        found=" ".join(broken)[:300] or f"{len(digests)} bundles, every hash matches",
         cure="Learn again, or restore .headway/policies from a backup.",
     )
 
@@ -208,34 +234,34 @@ def _deciding(project: Project, task: str, serving: Serving) -> Finding:
 
 
 def _leaks(project: Project) -> Iterator[Finding]:
-    """Fields that give outcomes away: nothing is broken, learning leaves them out."""
+    """Fields that give the outcome away; learning leaves them out."""
     for task in project.tasks():
         try:
-            found = project.leaks(task)
+            leaks = project.leaks(task)
         except HeadwayError:
             continue  # recorded once, no longer declared
-        if found.found:
-            what = "; ".join(each.message for each in found.found)
+        if leaks.found:
+            what = "; ".join(leak.message for leak in leaks.found)
             yield Finding(name=f"leaks of {task}", ok=None, found=f"{what[:280]}: left out when learning")
 
 
 def _encoders(settings: Settings, kits: Catalogue) -> Iterator[Finding]:
-    """Encoders that need a model, a package or a key: loaded as they will be at the first decision that reads text."""
-    from msgspec.structs import asdict
+    """Encoders that need a model, a package or a key: loaded as for a decision."""
+    from msgspec import structs
 
     from headway.encode import encoder
 
     for name, task in settings.tasks.items():
         if task.encoder == "hashing":
             continue
-        spec = task.encoder if isinstance(task.encoder, str) else asdict(task.encoder)
+        spec = task.encoder if isinstance(task.encoder, str) else structs.asdict(task.encoder)
         try:
-            found = encoder(spec, find=kits.encoder, models=settings.cache, keys=settings.keys)
-            getattr(found, "load", bool)()
+            loaded = encoder(spec, find=kits.encoder, models=settings.cache, keys=settings.keys)
+            getattr(loaded, "load", bool)()
         except HeadwayError as error:
             yield Finding(name=f"encoder of {name}", ok=False, found=error.message, cure=error.hint)
         else:
-            yield Finding(name=f"encoder of {name}", ok=True, found=f"{found.version} can be used")
+            yield Finding(name=f"encoder of {name}", ok=True, found=f"{loaded.version} can be used")
 
 
 def _kit_checks(settings: Settings, kits: Catalogue) -> Iterator[Finding]:
@@ -264,6 +290,6 @@ def _kits(kits: Catalogue) -> Iterator[Finding]:
 
 def _extras() -> Iterator[Finding]:
     for extra, (module, what) in EXTRAS.items():
-        there = find_spec(module) is not None
-        found = "installed" if there else f"not installed; for {what}: pip install 'headway[{extra}]'"
-        yield Finding(name=f"extra {extra}", ok=True if there else None, found=found)
+        installed = find_spec(module) is not None
+        found = "installed" if installed else f"not installed; for {what}: pip install 'headway[{extra}]'"
+        yield Finding(name=f"extra {extra}", ok=True if installed else None, found=found)

@@ -1,10 +1,10 @@
 """The kits of the folder that a command line works in.
 
     known()                          # the catalogue: built-in kits, and those that the folder or HEADWAY_KITS names
-    with working_in(arguments): …    # what `headway` does around every command line
+    with working_in(arguments): …    # around every command line
 
 Commands are looked up before click has read -C, so that is read here. Settings are imported only if the folder or the
-environment names a kit: --help stays light. Settings that cannot be read bring no kit here; the command says why.
+environment names a kit: --help stays light. Invalid settings add no kit here; the command reports their error.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["known", "working_in"]
 _FILE = "headway.toml"
 _HERE = Path()
 _folder: ContextVar[Path] = ContextVar("folder", default=_HERE)
-# Only asked whether it is set: the settings alone read what it says.
+# Only checks whether it is set: its value is read by the settings.
 _NAMED = click.Option(["--kits"], envvar="HEADWAY_KITS", expose_value=False)
 
 
 @contextmanager
 def working_in(arguments: Sequence[str]) -> Iterator[None]:
-    """Look up kits in the folder that these words name with -C or --project, else here."""
+    """Look up kits in the folder that -C or --project names, or in the current one."""
     token = _folder.set(_named_folder(arguments))
     try:
         yield
@@ -39,7 +39,7 @@ def working_in(arguments: Sequence[str]) -> Iterator[None]:
 
 
 def known(folder: Path | None = None) -> Catalogue:
-    """The catalogue of a folder; by default of the one that this command line works in."""
+    """The catalogue of a folder; by default the folder of this command line."""
     where = _folder.get() if folder is None else folder
     if not _names_kits(where):
         return catalogue()

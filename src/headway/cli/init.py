@@ -1,11 +1,16 @@
-"""`headway init`: a project in a folder."""
+"""`headway init`: create a project in a folder."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, pairs, typed, verb
 
 __all__ = ["init"]
@@ -13,12 +18,12 @@ __all__ = ["init"]
 
 @verb("init", "headway init", "headway init --task route --actions small,large --reward solved=1 --reward cost_usd=-20")
 @click.option("--task", metavar="NAME", help="Declare this task instead of writing the commented example.")
-@click.option("--actions", metavar="A,B,…", help="Its actions; without them each decision brings its own.")
-@click.option("--reward", multiple=True, metavar="SIGNAL=WEIGHT", help="A signal that counts; repeat for several.")
+@click.option("--actions", metavar="A,B,…", help="Its actions; without them every decision names its own candidates.")
+@click.option("--reward", multiple=True, metavar="SIGNAL=WEIGHT", help="A signal and its weight; repeatable.")
 def init(session: Session, task: str | None, actions: str | None, reward: tuple[str, ...]) -> None:
-    """Start a project: headway.toml and .headway/ in a folder.
+    """Create a project: headway.toml and .headway/ in a folder.
 
-    What is there already is left as it is.
+    Existing files are not changed.
     """
     from headway.settings import FILE, example, parse
 
@@ -26,7 +31,7 @@ def init(session: Session, task: str | None, actions: str | None, reward: tuple[
         raise click.UsageError("--actions and --reward need --task.")
     text = example() if task is None else declared(task, actions, reward)
     folder = session.folder
-    parse(text, directory=folder, environ={})  # nothing is written unless it can be read back
+    parse(text, directory=folder, environ={})  # write nothing that cannot be read back
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE
     written = False
@@ -39,17 +44,31 @@ def init(session: Session, task: str | None, actions: str | None, reward: tuple[
     with session.project(create=True) as project:
         keep_out_of_git(project.home)
         tasks = list(project.settings.tasks)
-    session.out.document({"folder": str(folder.resolve()), "settings": str(path), "written": written, "tasks": tasks})
-    session.out.line(f"{path} {'written' if written else 'is there already and was left as it is'}.")
-    session.out.line(f"{folder / '.headway'} holds what is recorded; git leaves it alone.")
+    session.show(NewProject(folder=str(folder.resolve()), settings=str(path), written=written, tasks=tasks))
+    session.out.line(f"{folder / '.headway'} holds what is recorded; git ignores it.")
     session.next(f'headway decide {tasks[0] if tasks else "route"} "Summarise this page"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewProject:
+    """A project folder; `written`: headway.toml did not exist before."""
+
+    folder: str
+    settings: str
+    written: bool
+    tasks: Sequence[str]
+
+
+@renders(NewProject)
+def _project(out: Output, project: NewProject) -> None:
+    out.line(f"{project.settings} {'written' if project.written else 'exists already and is unchanged'}.")
 
 
 def declared(task: str, actions: str | None, reward: tuple[str, ...]) -> str:
     """A short headway.toml with one task."""
     lines = [f"[tasks.{json.dumps(task)}]", 'kind = "choice"']
     if actions:
-        names = [each.strip() for each in actions.split(",")]
+        names = [name.strip() for name in actions.split(",")]
         lines.append(f"actions = {json.dumps(names, ensure_ascii=False)}")
     if reward:
         weights = {name: typed(value) for name, value in pairs(reward, "weight").items()}
@@ -60,10 +79,8 @@ def declared(task: str, actions: str | None, reward: tuple[str, ...]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def keep_out_of_git(home: object) -> None:
-    """Experience may hold what users wrote: it is not committed by accident."""
-    from pathlib import Path
-
-    marker = Path(str(home)) / ".gitignore"
+def keep_out_of_git(home: Path) -> None:
+    """Experience may hold users' texts: git must not commit it by accident."""
+    marker = home / ".gitignore"
     if not marker.exists():
         marker.write_text("*\n", "utf-8")

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
+from headway.cli.format import minute
+from headway.cli.output import Output
+from headway.cli.show import Table, renders, text
+from headway.cli.times import parse_duration
 from headway.cli.verb import Session, Verbs, verb
-from headway.nouns.errors import InvalidInput
 from headway.observe.keys import SCOPES, Keys
 
-__all__ = ["keys"]
+if TYPE_CHECKING:
+    from headway.observe.keys import Key
 
-_UNITS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
+__all__ = ["keys"]
 
 
 @click.group("keys", cls=Verbs, examples=("headway keys add agent --scope decide", "headway keys list"))
 def keys() -> None:
-    """Make, replace and revoke the keys that callers of the server need."""
+    """Create, replace and revoke the keys that callers of the server need."""
 
 
 @verb("add", "headway keys add agent --scope decide", "headway keys add judge --scope signal --expires 90d")
@@ -26,101 +31,128 @@ def keys() -> None:
 @click.option(
     "--scope", "scopes", multiple=True, required=True, type=click.Choice(SCOPES), help="What it may do; repeatable."
 )
-@click.option("--expires", metavar="TIME", help="Valid for so long: 12h, 90d, 4w. For ever by default.")
+@click.option("--expires", metavar="TIME", help="How long it is valid: 12h, 90d, 4w; for ever by default.")
 def add(session: Session, name: str, scopes: tuple[str, ...], expires: str | None) -> None:
-    """Make a key. It is shown this once and stored as a hash.
+    """Create a key. It is shown only once and stored as a hash.
 
-    An agent that is optimised should hold `decide` and not `signal`: whoever rates itself learns to please itself.
+    Give an agent that is optimised the scope `decide` and not `signal`: an agent that rates itself learns to please
+    itself.
     """
     with session.project(create=True) as project:
         now = project.clock()
         secret = Keys(project.database).add(name, scopes, now=now, expires=_until(now, expires))
-    _show(session, name, secret)
+    session.show(NewKey(name=name, key=secret))
     session.undo(f"headway keys revoke {name}")
 
 
 @verb("rotate", "headway keys rotate agent", "headway keys rotate agent --expires 90d")
 @click.argument("name")
-@click.option("--expires", metavar="TIME", help="From now on valid for so long: 12h, 90d, 4w.")
+@click.option("--expires", metavar="TIME", help="How long the new secret is valid: 12h, 90d, 4w.")
 def rotate(session: Session, name: str, expires: str | None) -> None:
-    """Replace a key's secret; the old one stops at once."""
+    """Replace a key's secret; the old one stops working at once."""
     with session.project() as project:
         now = project.clock()
         secret = Keys(project.database).rotate(name, now=now, expires=_until(now, expires))
-    _show(session, name, secret)
+    session.show(NewKey(name=name, key=secret))
     session.next("headway keys list")
 
 
 @verb("revoke", "headway keys revoke agent", "headway keys revoke agent --json")
 @click.argument("name")
 def revoke(session: Session, name: str) -> None:
-    """End a key; running servers heed it within a second. Its name stays taken: what it rated stays its own."""
+    """Revoke a key; running servers reject it within a second. Its name stays taken, and its ratings stay."""
     with session.project() as project:
         Keys(project.database).revoke(name, now=project.clock())
-    session.out.document({"revoked": name})
-    session.out.line(f"{name} is revoked.")
+    session.show(RevokedKey(revoked=name))
     session.next("headway keys list")
 
 
 @verb("list", "headway keys list", "headway keys list --json")
 def list_keys(session: Session) -> None:
-    """Every key: what it may do, since when, until when. Secrets are not stored."""
+    """List every key: what it may do, since when, until when. Secrets are not stored."""
     with session.project() as project:
-        found = Keys(project.database).list()
-    session.out.document(
-        {
-            "keys": [
-                {
-                    "name": each.name,
-                    "scopes": list(each.scopes),
-                    "created": _day(each.created),
-                    "expires": _day(each.expires),
-                    "revoked": _day(each.revoked),
-                    "valid": each.valid(time.time()),
-                }
-                for each in found
-            ]
-        }
+        now = project.clock()
+        known = KeyList(keys=tuple(_listed(key, now) for key in Keys(project.database).list()))
+    session.show(known)
+    session.next("headway keys rotate NAME" if known.keys else "headway keys add agent --scope decide")
+
+
+for _command in (add, list_keys, rotate, revoke):
+    keys.add_command(_command)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """A key with its secret: the only time that it is shown."""
+
+    name: str
+    key: str
+
+
+@renders(NewKey)
+def _new_key(out: Output, new: NewKey) -> None:
+    out.line(new.key, style="bold")
+    out.line(f"This is the key {new.name!r}. It is not stored and not shown again.")
+    out.line(f"Send it as: Authorization: Bearer {new.key[:7]}…")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevokedKey:
+    revoked: str
+
+
+@renders(RevokedKey)
+def _revoked(out: Output, key: RevokedKey) -> None:
+    out.line(f"{key.revoked} is revoked.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedKey:
+    """A key without its secret."""
+
+    name: str
+    scopes: Sequence[str]
+    created: str | None
+    expires: str | None
+    revoked: str | None
+    valid: bool
+
+    @property
+    def state(self) -> str:
+        return "valid" if self.valid else "revoked" if self.revoked else "expired"
+
+
+def _listed(key: Key, now: float) -> ListedKey:
+    return ListedKey(
+        name=key.name,
+        scopes=list(key.scopes),
+        created=minute(key.created),
+        expires=minute(key.expires),
+        revoked=minute(key.revoked),
+        valid=key.valid(now),
     )
-    if not found:
-        session.out.line("There is no key. On this machine nobody needs one to decide and signal.")
-        session.next("headway keys add agent --scope decide")
-        return
-    session.out.table(
-        ("name", "scopes", "created", "expires", "state"),
-        [
-            (
-                each.name,
-                " ".join(each.scopes),
-                _day(each.created) or "",
-                _day(each.expires) or "never",
-                "valid" if each.valid(time.time()) else "revoked" if each.revoked else "expired",
-            )
-            for each in found
-        ],
-    )
-    session.next("headway keys rotate NAME")
 
 
-for _each in (add, list_keys, rotate, revoke):
-    keys.add_command(_each)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyList:
+    keys: Sequence[ListedKey]
 
 
-def _show(session: Session, name: str, secret: str) -> None:
-    session.out.document({"name": name, "key": secret})
-    session.out.line(secret, style="bold")
-    session.out.line(f"This is the key {name!r}. It is not stored and not shown again.")
-    session.out.line("Send it as: Authorization: Bearer " + secret[:7] + "…")
+_KEYS = Table[ListedKey](
+    text("name", lambda key: key.name),
+    text("scopes", lambda key: " ".join(key.scopes)),
+    text("created", lambda key: key.created or ""),
+    text("expires", lambda key: key.expires or "never"),
+    text("state", lambda key: key.state),
+)
 
 
-def _until(now: float, text: str | None) -> float | None:
-    if text is None:
-        return None
-    number, unit = text[:-1], text[-1:]
-    if unit not in _UNITS or not (number.isascii() and number.isdigit()) or not 0 < int(number) < 10_000:
-        raise InvalidInput(f"{text[:40]!r} is not a time.", code="bad_time", hint="Write 12h, 90d or 4w.")
-    return now + int(number) * _UNITS[unit]
+@renders(KeyList)
+def _key_list(out: Output, known: KeyList) -> None:
+    if not known.keys:
+        out.line("There are no keys. On this machine, deciding and signalling need none.")
+    _KEYS.print(out, known.keys)
 
 
-def _day(at: float | None) -> str | None:
-    return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+def _until(now: float, duration: str | None) -> float | None:
+    return None if duration is None else now + parse_duration(duration)

@@ -1,9 +1,9 @@
-"""`headway`: finds the command, runs it, and turns whatever goes wrong into a message, a hint and an exit status.
+"""`headway`: finds the command, runs it, and turns errors into a message, a hint and an exit status.
 
-0   done
-1    an error: code, message, hint; or `doctor` found something wrong
-2    the command line is not understood
-3    --check says no
+0    done
+1    an error (code, message, hint), or a failed check of `doctor`
+2    the command line is invalid
+3    the answer of --check is no
 130  interrupted
 """
 
@@ -33,12 +33,17 @@ def commands() -> dict[str, Command]:
     return {name: entry for name, entry in known().all("commands").items() if " " not in name}
 
 
+def in_group(group: str) -> list[tuple[str, Command]]:
+    """The commands of one group: Start and Loop in the order of use, More by name."""
+    entries = [(name, entry) for name, entry in commands().items() if entry.group == group]
+    return sorted(entries, key=lambda item: item[0]) if group == "More" else entries
+
+
 class Headway(click.Group):
-    """The commands, each imported when it is asked for."""
+    """The commands, each imported when it is used."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        entries = commands()
-        return [name for group in GROUPS for name, entry in entries.items() if entry.group == group]
+        return [name for group in GROUPS for name, _ in in_group(group)]
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         return command_at("commands", cmd_name)
@@ -54,10 +59,9 @@ class Headway(click.Group):
         super().format_help(ctx, formatter)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        entries = commands()
-        for title in GROUPS:
-            with formatter.section(title):
-                formatter.write_dl([(name, entry.summary) for name, entry in entries.items() if entry.group == title])
+        for group in GROUPS:
+            with formatter.section(group):
+                formatter.write_dl([(name, entry.summary) for name, entry in in_group(group)])
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -82,9 +86,9 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
     help="Show the version and exit.",
 )
 def headway(project_folder: object, as_json: object) -> None:
-    """Decide, signal, learn, prove, promote: a policy layer for decisions that are made again and again.
+    """Decide, signal, learn, prove, promote: a policy layer for repeated decisions.
 
-    Every command takes --json, and prints the next sensible command or the way back.
+    Every command takes --json, and prints the next command to run or how to undo.
     """
 
 
@@ -97,12 +101,12 @@ def run(arguments: Sequence[str]) -> int:
             code: Any = headway.main(arguments, prog_name="headway", standalone_mode=False)
         sys.stdout.flush()
     except click.UsageError as error:
-        return _misunderstood(error, as_json)
+        return _usage_error(error, as_json)
     except HeadwayError as error:
         Output(json=as_json).error(error)
         return 1
     except BrokenPipeError:
-        # What still waits in the buffer has no reader: without this the interpreter would complain at its end.
+        # The rest of the buffer has no reader: without this, the interpreter reports an error on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -117,7 +121,7 @@ def run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _misunderstood(error: click.UsageError, as_json: bool) -> int:
+def _usage_error(error: click.UsageError, as_json: bool) -> int:
     where = error.ctx.command_path if error.ctx else "headway"
     message = error.format_message()
     Output(json=as_json).failure({"code": "usage", "message": message, "hint": f"See {where} --help"})
@@ -128,5 +132,5 @@ def main() -> None:
     """The console entry point."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal without "→" gets "?" and no traceback
+            stream.reconfigure(errors="replace")  # a terminal that cannot show "→" gets "?" instead of a traceback
     sys.exit(run(sys.argv[1:]))

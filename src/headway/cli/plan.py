@@ -1,9 +1,14 @@
-"""`headway plan`: how large a test has to be, and its registration."""
+"""`headway plan`: how large a test must be, and its registration."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import click
 
+from headway.cli.output import Output
+from headway.cli.show import Table, renders, text, value
 from headway.cli.verb import Session, task_argument, verb
 
 __all__ = ["plan"]
@@ -14,44 +19,66 @@ __all__ = ["plan"]
 @click.option(
     "--uplift", type=float, required=True, help="The smallest improvement in reward that is worth a promotion."
 )
-@click.option("--power", type=click.FloatRange(0.5, 0.999), default=0.8, show_default=True, help="Chance to see it.")
+@click.option(
+    "--power", type=click.FloatRange(0.5, 0.999), default=0.8, show_default=True, help="The chance to detect it."
+)
 @click.option("--policy", metavar="REF", help="The candidate; the newest one by default.")
-@click.option("--register", is_flag=True, help="Write the horizon into the ledger: later proofs are held to it.")
+@click.option("--register", is_flag=True, help="Write the horizon to the ledger; later proofs must use it.")
 def plan(session: Session, task: str, uplift: float, power: float, policy: str | None, register: bool) -> None:
-    """How many decisions a proof needs, before they are collected.
+    """Compute how many decisions a proof needs, before they are collected.
 
-    A registered horizon makes the proof stronger than looking without one; it counts decisions that settle from now on.
+    A proof with a registered horizon needs fewer decisions than one without; only decisions that settle after the
+    registration count.
     """
     with session.project() as project:
-        found = project.plan(task, uplift=uplift, power=power, register=register, policy=policy)
-        made_up = session.synthetic(project, task)
-    horizon = found.plan.horizon
-    session.out.document(
-        {
-            "task": task,
-            "decisions": horizon,
-            "uplift": uplift,
-            "power": power,
-            "alpha": found.plan.alpha,
-            "from_seq": found.plan.from_seq,
-            "pilot": found.pilot,
-            "variance": found.variance,
-            "savings": {each.name: each.horizon for each in found.savings},
-            "registered": register,
-            "synthetic": made_up,
-        }
+        sized = project.plan(task, uplift=uplift, power=power, register=register, policy=policy)
+        synthetic = session.synthetic(project, task)
+    session.show(
+        PlannedTest(
+            task=task,
+            decisions=sized.plan.horizon,
+            uplift=uplift,
+            power=power,
+            alpha=sized.plan.alpha,
+            from_seq=sized.plan.from_seq,
+            pilot=sized.pilot,
+            variance=sized.variance,
+            savings={saving.name: saving.horizon for saving in sized.savings},
+            registered=register,
+            synthetic=synthetic,
+        )
     )
-    session.out.line(
-        f"{horizon:,} decisions for a {power:.0%} chance to prove an uplift of {uplift:+g} "
-        f"(estimated from {found.pilot:,} so far)."
+    session.next(f"headway prove {task}" if register else f"headway plan {task} --uplift {uplift:g} --register")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTest:
+    """How many decisions a test of one task needs."""
+
+    task: str
+    decisions: int
+    uplift: float
+    power: float
+    alpha: float
+    from_seq: int
+    pilot: int
+    variance: float
+    savings: Mapping[str, int]
+    registered: bool
+    synthetic: int
+
+
+_SAVINGS = Table[tuple[str, int]](
+    text("logged differently", lambda row: row[0]), value("decisions", lambda row: row[1])
+)
+
+
+@renders(PlannedTest)
+def _size(out: Output, size: PlannedTest) -> None:
+    out.line(
+        f"{size.decisions:,} decisions for a {size.power:.0%} chance to prove an uplift of {size.uplift:+g} "
+        f"(estimated from {size.pilot:,} so far)."
     )
-    session.out.table(
-        ("logged differently", "decisions"),
-        [(each.name, f"{each.horizon:,}") for each in found.savings],
-        right=("decisions",),
-    )
-    if register:
-        session.out.line(f"Registered: the next {horizon:,} settled decisions are the test.", style="bold")
-        session.next(f"headway prove {task}")
-    else:
-        session.next(f"headway plan {task} --uplift {uplift:g} --register")
+    _SAVINGS.print(out, size.savings.items())
+    if size.registered:
+        out.line(f"Registered: the next {size.decisions:,} settled decisions are the test.", style="bold")

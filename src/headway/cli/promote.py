@@ -1,9 +1,15 @@
-"""`headway promote` and `headway rollback`: who decides."""
+"""`headway promote` and `headway rollback`: change which policy decides."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import click
 
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, task_argument, verb
 
 __all__ = ["promote", "rollback"]
@@ -12,43 +18,41 @@ __all__ = ["promote", "rollback"]
 @verb("promote", "headway promote route", "headway promote route --policy bandit@4f2a --canary 0.2")
 @task_argument()
 @click.option("--policy", metavar="REF", help="The candidate; the newest one by default.")
-@click.option("--canary", "share", type=float, metavar="SHARE", help="Only on this share of decisions, without proof.")
+@click.option("--canary", "share", type=float, metavar="SHARE", help="Only this share of decisions; needs no proof.")
 @click.option(
-    "--trust-key", "trust", multiple=True, metavar="NAME", help="This key's ratings alone may decide it; repeatable."
+    "--trust-key", "trust", multiple=True, metavar="NAME", help="Let this key's ratings alone decide it; repeatable."
 )
-@click.option("--who", default="", help="Whose decision it is, for the ledger; your user name by default.")
+@click.option("--who", default="", help="Who made this choice, for the ledger; your user name by default.")
 def promote(
     session: Session, task: str, policy: str | None, share: float | None, trust: tuple[str, ...], who: str
 ) -> None:
-    """Make a proven candidate decide.
+    """Make a proven candidate the current policy.
 
-    Refused, with the reasons, unless the stored evidence against the policy that decides now carries it; evidence that
-    falls without the ratings of a single key does not, unless you trust that key. With --canary 0.2 the candidate gets
-    a fifth of the decisions, which makes a proof come sooner; --canary 0 ends it.
+    Refused, with reasons, unless stored evidence shows that the candidate beats the current policy. Evidence that
+    depends on the ratings of a single key is not enough, unless you trust that key. With --canary 0.2 the candidate
+    makes a fifth of the decisions, so that a proof takes less time; --canary 0 ends it.
     """
     if share is not None:
         if trust:
-            raise click.UsageError("--canary needs no proof, so that --trust-key does not go with it.")
+            raise click.UsageError("--canary needs no proof: omit --trust-key.")
         _canary(session, task, policy, share, who)
         return
     with session.project() as project:
         before = project.current(task).ref
         entry = project.promote(policy, task=task, who=who, trust_keys=trust)
-        made_up = session.synthetic(project, task)
-    session.out.document(
-        {
-            "task": task,
-            "current": entry.policy,
-            "current_hash": entry.policy_hash,
-            "was": before,
-            "why": entry.why,
-            "evidence": entry.evidence_id,
-            "trusted_keys": entry.detail.get("trusted_keys", []),
-            "synthetic": made_up,
-        }
+        synthetic = session.synthetic(project, task)
+    session.show(
+        Promotion(
+            task=task,
+            current=entry.policy,
+            current_hash=entry.policy_hash,
+            was=before,
+            why=entry.why,
+            evidence=entry.evidence_id,
+            trusted_keys=entry.detail.get("trusted_keys", []),
+            synthetic=synthetic,
+        )
     )
-    session.out.line(f"{task} now {entry.policy} (was {before}).", style="bold green")
-    session.out.line(f"Because: {entry.why}")
     session.undo(f"headway rollback {task}")
 
 
@@ -56,40 +60,91 @@ def _canary(session: Session, task: str, policy: str | None, share: float, who: 
     with session.project() as project:
         entry = project.canary(policy, share=share, task=task, who=who)
         step = project.next_step(task, entry.policy)
-        made_up = session.synthetic(project, task)
-    session.out.document({"task": task, "canary": entry.policy, "share": share, "why": entry.why, "synthetic": made_up})
+        synthetic = session.synthetic(project, task)
+    session.show(Canary(task=task, canary=entry.policy, share=share, why=entry.why, synthetic=synthetic))
+    session.next(step.command)
     if share > 0:
-        session.out.line(f"{entry.policy} now decides on {share:.0%} of {task}.", style="bold")
-        session.next(step.command)
         session.undo(f"headway promote {task} --policy {entry.policy} --canary 0")
-    else:
-        session.out.line(f"{entry.policy} no longer decides on a share of {task}.")
-        session.next(step.command)
 
 
 @verb("rollback", "headway rollback route", 'headway rollback route --to rules@0 --why "costs went up"')
 @task_argument()
-@click.option("--to", metavar="REF", help="Back to this policy; to the one before by default.")
+@click.option("--to", metavar="REF", help="Return to this policy; the previous one by default.")
 @click.option("--why", default="", help="The reason, for the ledger.")
-@click.option("--who", default="", help="Whose decision it is; your user name by default.")
+@click.option("--who", default="", help="Who made this choice, for the ledger; your user name by default.")
 def rollback(session: Session, task: str, to: str | None, why: str, who: str) -> None:
-    """Make the previous policy decide again.
+    """Make the previous policy current again.
 
-    Nothing is deleted: a rollback is one more row of the ledger. It needs no evidence.
+    Nothing is deleted: a rollback adds a row to the ledger. It needs no evidence.
     """
     with session.project() as project:
         before = project.current(task).ref
         entry = project.rollback(task, to=to, why=why, who=who)
-        made_up = session.synthetic(project, task)
-    session.out.document(
-        {
-            "task": task,
-            "current": entry.policy,
-            "current_hash": entry.policy_hash,
-            "was": before,
-            "why": entry.why,
-            "synthetic": made_up,
-        }
+        synthetic = session.synthetic(project, task)
+    session.show(
+        Rollback(
+            task=task,
+            current=entry.policy,
+            current_hash=entry.policy_hash,
+            was=before,
+            why=entry.why,
+            synthetic=synthetic,
+        )
     )
-    session.out.line(f"{task} now {entry.policy} (was {before}).", style="bold")
     session.undo(f"headway rollback {task} --to {before}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """A policy that became current on its evidence."""
+
+    task: str
+    current: str
+    current_hash: str
+    was: str
+    why: str
+    evidence: str | None
+    trusted_keys: Sequence[Any]
+    synthetic: int
+
+
+@renders(Promotion)
+def _promotion(out: Output, promotion: Promotion) -> None:
+    out.line(f"{promotion.task} now {promotion.current} (was {promotion.was}).", style="bold green")
+    out.line(f"Because: {promotion.why}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """A policy that became current again."""
+
+    task: str
+    current: str
+    current_hash: str
+    was: str
+    why: str
+    synthetic: int
+
+
+@renders(Rollback)
+def _rollback(out: Output, rollback: Rollback) -> None:
+    out.line(f"{rollback.task} now {rollback.current} (was {rollback.was}).", style="bold")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """A candidate that decides for a share of the traffic; 0: no longer."""
+
+    task: str
+    canary: str
+    share: float
+    why: str
+    synthetic: int
+
+
+@renders(Canary)
+def _canary_text(out: Output, canary: Canary) -> None:
+    if canary.share > 0:
+        out.line(f"{canary.canary} now decides on {canary.share:.0%} of {canary.task}.", style="bold")
+    else:
+        out.line(f"{canary.canary} no longer decides on a share of {canary.task}.")

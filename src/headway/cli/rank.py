@@ -1,9 +1,11 @@
-"""`headway rank` and `headway score`: what the policy predicts, without a decision."""
+"""`headway rank` and `headway score`: predicted rewards, without a decision."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,12 @@ import click
 
 from headway.cli.decide import read_text, situation_options, typed_state
 from headway.cli.format import number
+from headway.cli.output import Output
+from headway.cli.show import Table, renders, value
+from headway.cli.show import text as text_column
 from headway.cli.verb import Session, quoted, task_argument, verb
 from headway.nouns.errors import InvalidInput
+from headway.nouns.explanation import Ranked
 
 __all__ = ["rank", "score"]
 
@@ -30,7 +36,7 @@ __all__ = ["rank", "score"]
 def rank(
     session: Session, task: str, candidates: str, text: str, state: tuple[str, ...], role: str, policy: str | None
 ) -> None:
-    """Put candidates in order of predicted reward; nothing is logged.
+    """Rank candidates by predicted reward; nothing is logged.
 
     CANDIDATES is a JSON array of names or objects, a file that holds one, or "-" for standard input; without it, the
     task's actions.
@@ -40,13 +46,8 @@ def rank(
     offers = read_candidates(candidates)
     with session.project() as project:
         ranking = project.rank(task, offers, read_text(text), state=typed_state(state), role=role, policy=policy)
-        made_up = session.synthetic(project, task)
-    session.out.document({"task": task, "ranking": [row.document() for row in ranking], "synthetic": made_up})
-    session.out.table(
-        ("rank", "candidate", "predicted", "±"),
-        [(place, row.name, number(row.predicted), number(row.std)) for place, row in enumerate(ranking, 1)],
-        right=("rank", "predicted", "±"),
-    )
+        synthetic = session.synthetic(project, task)
+    session.show(Ranking(task=task, ranking=ranking, synthetic=synthetic))
     session.next(f"headway decide {task} {quoted(text) if text not in ('', '-') else '…'}")
 
 
@@ -57,9 +58,9 @@ def rank(
 )
 @task_argument()
 @click.argument("candidate", default="")
-@click.option("--type", "kind", help="What kind of action it is, for example fix or feature.")
-@click.option("--description", help="What it would do, in words.")
-@click.option("--scope", help="How far it reaches, for example small, medium or large.")
+@click.option("--type", "kind", help="The kind of action, for example fix or feature.")
+@click.option("--description", help="What it does.")
+@click.option("--scope", help="How much it changes, for example small, medium or large.")
 @click.option("--text", default="", help='What the decision is about; "-" reads standard input.')
 @situation_options
 @click.option("--policy", metavar="REF", help="The policy that predicts; the current one by default.")
@@ -87,10 +88,53 @@ def score(
     offer: Any = {"name": name, **features} if features else name
     with session.project() as project:
         (row,) = project.rank(task, [offer], read_text(text), state=typed_state(state), role=role, policy=policy)
-        made_up = session.synthetic(project, task)
-    session.out.document({"task": task, **row.document(), "synthetic": made_up})
-    session.out.line(f"{number(row.predicted)} ± {number(row.std)}  {name}")
+        synthetic = session.synthetic(project, task)
+    session.show(Score(task=task, candidate=row, synthetic=synthetic))
     session.next(f"headway rank {task}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Candidates in order of predicted reward."""
+
+    task: str
+    ranking: Sequence[Ranked]
+    synthetic: int
+
+    def document(self) -> dict[str, Any]:
+        ranking = [candidate.document() for candidate in self.ranking]
+        return {"task": self.task, "ranking": ranking, "synthetic": self.synthetic}
+
+
+_RANKING = Table[tuple[int, Ranked]](
+    value("rank", lambda row: row[0]),
+    text_column("candidate", lambda row: row[1].name),
+    value("predicted", lambda row: row[1].predicted),
+    value("±", lambda row: row[1].std),
+)
+
+
+@renders(Ranking)
+def _ranking(out: Output, ranking: Ranking) -> None:
+    _RANKING.print(out, enumerate(ranking.ranking, 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """The predicted reward of one candidate."""
+
+    task: str
+    candidate: Ranked
+    synthetic: int
+
+    def document(self) -> dict[str, Any]:
+        return {"task": self.task, **self.candidate.document(), "synthetic": self.synthetic}
+
+
+@renders(Score)
+def _score(out: Output, score: Score) -> None:
+    candidate = score.candidate
+    out.line(f"{number(candidate.predicted)} ± {number(candidate.std)}  {candidate.name}")
 
 
 def read_candidates(given: str) -> list[Any] | None:
@@ -112,17 +156,17 @@ def read_candidates(given: str) -> list[Any] | None:
                 hint="""Give a JSON array such as '["small", "large"]', a file that holds one, or -.""",
             ) from None
     try:
-        found = json.loads(text)
+        candidates = json.loads(text)
     except ValueError as error:
         raise InvalidInput(
-            f"What {where} gives is not JSON: {error}.",
+            f"The candidates from {where} are not JSON: {error}.",
             code="bad_candidates",
             hint="""Write an array such as '["small", "large"]' or '[{"name": "a", "scope": "small"}]'.""",
         ) from None
-    if not isinstance(found, list):
+    if not isinstance(candidates, list):
         raise InvalidInput(
-            f"{where.capitalize()} gives {type(found).__name__}, expected an array of candidates.",
+            f"The candidates from {where} are {type(candidates).__name__}, expected an array.",
             code="bad_candidates",
             hint="Put the candidates between [ and ].",
         )
-    return found
+    return candidates

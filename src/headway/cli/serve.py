@@ -1,11 +1,15 @@
-"""`headway serve`: the HTTP door."""
+"""`headway serve`: the HTTP server."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 from headway.nouns.errors import UnknownName
 
@@ -15,17 +19,33 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningServer:
+    """A server that answers, and how to stop it."""
+
+    folder: Path
+    address: Address
+
+    def document(self) -> dict[str, Any]:
+        return {**self.address.document, "stop": "Ctrl-C"}
+
+
+@renders(RunningServer)
+def _running(out: Output, server: RunningServer) -> None:
+    out.line(f"Serving {server.folder} at {server.address.url}  (Ctrl-C stops it)", style="bold")
+
+
 @verb("serve", "headway serve", "headway serve --port 0 --json")
-@click.option("--host", metavar="ADDRESS", help="Where to listen; this machine alone by default.")
-@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="8765 by default; 0: any free port.")
-@click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Processes behind the port; with PostgreSQL.")
+@click.option("--host", metavar="ADDRESS", help="The address to listen on; by default only this machine.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="8765 by default, 0 for any free port.")
+@click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Server processes; several need PostgreSQL.")
 @click.option("--no-request-log", is_flag=True, help="Do not write .headway/run/requests.log.")
 def serve(session: Session, host: str | None, port: int | None, workers: int | None, no_request_log: bool) -> int:
-    """Answer decisions and signals over HTTP, each durably logged.
+    """Serve decisions and signals over HTTP; every one is durably logged.
 
-    Prints its address once it answers, also to .headway/run/server.json. On this machine nobody needs a key to decide
-    and signal; any other address asks for keys for everything (headway keys). Ctrl-C answers what is being answered,
-    commits what is queued, and ends.
+    Prints its address once it answers, and writes it to .headway/run/server.json. On this machine, deciding and
+    signalling need no key; at any other address every request needs one (headway keys). Ctrl-C finishes open requests,
+    commits what is queued, and stops.
     """
     from headway.serve.workers import Workers, server_settings
 
@@ -33,17 +53,16 @@ def serve(session: Session, host: str | None, port: int | None, workers: int | N
         raise UnknownName(
             f"There is no folder {str(session.folder)!r}.",
             code="no_folder",
-            hint="Make it first, or name another with -C.",
+            hint="Create it first, or name another with -C.",
         )
     settings = server_settings(session.folder, host=host, port=port, workers=workers)
 
     def announce(address: Address, keys: bool) -> None:
         if not settings.loopback and not keys:
             session.out.note(
-                "Any address but loopback asks for keys, and there is none: headway keys add NAME --scope decide"
+                "Callers at this address need a key, and there is none yet: headway keys add NAME --scope decide"
             )
-        session.out.document({**address.document, "stop": "Ctrl-C"})
-        session.out.line(f"Serving {session.folder.resolve()} at {address.url}  (Ctrl-C stops it)", style="bold")
+        session.show(RunningServer(folder=session.folder.resolve(), address=address))
         session.out.next(
             f"curl {address.url}/v1/decisions -H 'Content-Type: application/json' "
             """-d '{"task": "route", "text": "Summarise this page", "candidates": ["small", "large"]}'"""

@@ -22,7 +22,6 @@ from typing import Any, Generic, TypeVar
 
 from headway.cli.format import NONE, number
 from headway.cli.output import Output
-from headway.nouns.evidence import Verdict
 
 __all__ = ["Column", "Table", "document_of", "render", "renders", "show", "text", "value"]
 
@@ -38,18 +37,22 @@ class _Form:
     document: Callable[[Any], Mapping[str, Any]] | None
 
 
-_FORMS: dict[type, _Form] = {}
-_SHARED = {Verdict: "headway.cli.verdict"}  # shown by several commands: the renderer is imported on first use
+_FORMS: dict[str, _Form] = {}  # by the name of the class, which is unique in the package
+_SHARED = {"Verdict": "headway.cli.verdict"}  # shown by several commands: the renderer is imported on first use
 
 
 def renders(
-    kind: type[Record], *, document: Callable[[Record], Mapping[str, Any]] | None = None
+    kind: type[Record] | str, *, document: Callable[[Record], Mapping[str, Any]] | None = None
 ) -> Callable[[Callable[[Output, Record], None]], Callable[[Output, Record], None]]:
-    """Declares how records of this type are written as text, and as JSON where that differs from their fields."""
+    """Declares how records of this type are written as text, and as JSON where that differs from their fields.
+
+    The name of a class will do, where importing it would make `--help` slower.
+    """
+    name = kind if isinstance(kind, str) else kind.__name__
 
     def declare(write: Callable[[Output, Record], None]) -> Callable[[Output, Record], None]:
-        assert kind not in _FORMS, f"{kind.__name__} has a renderer already"
-        _FORMS[kind] = _Form(write, document)
+        assert name not in _FORMS, f"{name} has a renderer already"
+        _FORMS[name] = _Form(write, document)
         return write
 
     return declare
@@ -84,10 +87,10 @@ def document_of(record: Any) -> dict[str, Any]:
 
 
 def _form(record: object) -> _Form | None:
-    kind = type(record)
-    if kind in _SHARED:
-        import_module(_SHARED[kind])
-    return _FORMS.get(kind)
+    name = type(record).__name__
+    if name in _SHARED:
+        import_module(_SHARED[name])
+    return _FORMS.get(name)
 
 
 def _plain(item: Any) -> Any:

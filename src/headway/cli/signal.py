@@ -1,13 +1,19 @@
-"""`headway signal`: how it went."""
+"""`headway signal`: record how a decision went."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import click
 
 from headway.cli.format import number
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, pairs, quoted, verb
 from headway.nouns.errors import InvalidInput
 from headway.nouns.ids import is_episode, parse_decision_id
+from headway.nouns.records import Outcome
 
 __all__ = ["signal"]
 
@@ -19,10 +25,10 @@ __all__ = ["signal"]
 )
 @click.argument("identifier", metavar="ID")
 @click.argument("signals", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--withdraw", multiple=True, metavar="NAME", help="Take this signal back; repeat for several.")
-@click.option("--rater", default="", help="Who says so.")
+@click.option("--withdraw", multiple=True, metavar="NAME", help="Withdraw this signal; repeatable.")
+@click.option("--rater", default="", help="Who rates.")
 @click.option("--key", default="", help="Idempotency key: the same key again changes nothing.")
-@click.option("--label", default="", help="A word beside the numbers, for example the error's name.")
+@click.option("--label", default="", help="A word to store with the numbers, for example an error's name.")
 @click.option("--early", is_flag=True, help="Accept it before its decision has arrived.")
 def signal(
     session: Session,
@@ -34,10 +40,10 @@ def signal(
     label: str,
     early: bool,
 ) -> None:
-    """Say how a decision or an episode went.
+    """Record how a decision or an episode went.
 
-    ID is what `headway decide` printed. Values are numbers; yes and no count 1 and 0. Another value for the same name
-    replaces the first.
+    ID is the id that `headway decide` printed. Values are numbers; yes is 1 and no is 0. A later value for the same
+    name replaces the earlier one.
     """
     values = {name: as_number(name, value) for name, value in pairs(signals, "signal").items()}
     if not values and not withdraw:
@@ -50,26 +56,54 @@ def signal(
         task = project.query.task_of(subject)
         known = task is not None and not is_episode(subject)
         outcome = project.outcome(subject) if known else None
-        made_up = 0 if task is None else session.synthetic(project, task)
-    session.out.document(
-        {
-            "id": subject,
-            "new": new,
-            "withdrawn": list(withdraw),
-            "outcome": None if outcome is None else {"status": outcome.status, "reward": outcome.reward},
-            "synthetic": made_up,
-        }
+        synthetic = 0 if task is None else session.synthetic(project, task)
+    session.show(
+        StoredSignals(
+            id=subject,
+            sent=len(values),
+            new=new,
+            withdrawn=withdraw,
+            outcome=outcome,
+            synthetic=synthetic,
+        )
     )
-    done = [f"{new} new of {len(values)} signals stored"] if values else []
-    done += [f"{', '.join(withdraw)} withdrawn"] if withdraw else []
-    tail = "" if outcome is None else f"; the decision is {outcome.status}, reward {number(outcome.reward)}"
-    session.out.line(f"{'; '.join(done)}{tail}.")
     if known:
         session.next(f"headway explain {subject}")
     if values:
-        who = f" --rater {quoted(rater)}" if rater else ""
+        by = f" --rater {quoted(rater)}" if rater else ""
         flags = " ".join(f"--withdraw {quoted(name)}" for name in values)
-        session.undo(f"headway signal {subject} {flags}{who}")
+        session.undo(f"headway signal {subject} {flags}{by}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSignals:
+    """The signals stored for a decision or an episode, and its outcome with them."""
+
+    id: str
+    sent: int
+    new: int
+    withdrawn: tuple[str, ...]
+    outcome: Outcome | None
+    synthetic: int
+
+    def document(self) -> dict[str, Any]:
+        outcome = self.outcome
+        return {
+            "id": self.id,
+            "new": self.new,
+            "withdrawn": list(self.withdrawn),
+            "outcome": None if outcome is None else {"status": outcome.status, "reward": outcome.reward},
+            "synthetic": self.synthetic,
+        }
+
+
+@renders(StoredSignals)
+def _stored(out: Output, stored: StoredSignals) -> None:
+    done = [f"{stored.new} new of {stored.sent} signals stored"] if stored.sent else []
+    done += [f"{', '.join(stored.withdrawn)} withdrawn"] if stored.withdrawn else []
+    if stored.outcome is not None:
+        done.append(f"the decision is {stored.outcome.status}, reward {number(stored.outcome.reward)}")
+    out.line(f"{'; '.join(done)}.")
 
 
 def as_number(name: str, text: str) -> float:
@@ -80,5 +114,5 @@ def as_number(name: str, text: str) -> float:
         raise InvalidInput(
             f"The signal {name!r} is {text[:60]!r}, expected a number.",
             code="bad_signal",
-            hint="Signals are numbers; put a word beside them with --label.",
+            hint="Signals are numbers; add a word with --label.",
         ) from None

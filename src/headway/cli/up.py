@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 from headway.nouns.kit import Catalogue, catalogue, load
 
@@ -18,14 +21,14 @@ __all__ = ["needed_workers", "start", "up"]
 
 
 @verb("up", "headway up", "headway up --demo --port 9000", extended=True)
-@click.option("--host", metavar="ADDRESS", help="This machine alone by default; any other address asks for keys.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Where to listen; 0 takes a free one.")
-@click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Server processes; with PostgreSQL.")
-@click.option("--no-watch", is_flag=True, help="Only the server; learn, prove and promote by hand.")
+@click.option("--host", metavar="ADDRESS", help="By default only this machine; callers at any other address need keys.")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 for any free port.")
+@click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Server processes; several need PostgreSQL.")
+@click.option("--no-watch", is_flag=True, help="Only the server, without the loop that learns, proves and promotes.")
 def up(session: Session, host: str | None, port: int | None, workers: int | None, no_watch: bool) -> int:
     """Start everything: the server, the loop that learns, and the page.
 
-    Makes the project if there is none. Ctrl-C stops everything; what was acknowledged is kept.
+    Creates the project if there is none. Ctrl-C stops everything; acknowledged requests are stored.
     """
     from headway.settings import load as load_settings
 
@@ -36,7 +39,7 @@ def up(session: Session, host: str | None, port: int | None, workers: int | None
 
 
 def needed_workers(kits: Catalogue, settings: Settings, note: Callable[[str], None]) -> dict[str, str]:
-    """The modules of the workers that this project needs. A kit that cannot say so does not stop the others."""
+    """The modules of the workers that this project needs. A kit that fails here does not stop the others."""
     needed = {}
     for name, worker in kits.all("workers").items():
         try:
@@ -46,6 +49,20 @@ def needed_workers(kits: Catalogue, settings: Settings, note: Callable[[str], No
             kit = kits.owner("workers", name).name
             note(f"The worker {name!r} of the kit {kit!r} is not started: {type(error).__name__}: {error}")
     return needed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningProject:
+    """A project that is up."""
+
+    url: str
+    folder: str
+    demo: bool
+
+
+@renders(RunningProject)
+def _running(out: Output, project: RunningProject) -> None:
+    out.line(f"Headway is up at {project.url}, for the project in {project.folder}")
 
 
 def start(
@@ -78,11 +95,10 @@ def start(
         sys.stdout.flush()
 
     def ready(url: str, link: str) -> None:
-        session.out.document({"url": url, "folder": str(session.folder.resolve()), "demo": demo})
+        session.show(RunningProject(url=url, folder=str(session.folder.resolve()), demo=demo))
         if as_json:  # the caller waits for the address: print it now
             session.out.finish()
             session.out.json = False  # that was the one document
-        say(f"Headway is up at {url}, for the project in {session.folder.resolve()}")
         if link:
             say(f"The page (this link works once): {link}")
         for note in notes:

@@ -1,9 +1,9 @@
-"""What every command shares: two examples on top of its help, --json, -C, and a session that opens the project.
+"""The parts that all commands share: examples in the help, --json, -C, and a session that opens the project.
 
 @verb("learn", "headway learn route", "headway learn route --check && headway learn route")
 @click.argument("task")
 def learn(session: Session, task: str) -> None:
-    \"\"\"Learn a candidate from what has settled.\"\"\"
+    \"\"\"Learn a candidate from settled decisions.\"\"\"
     with session.project() as project: ...
 """
 
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class Session:
-    """One run of one command: where the project is, and how to speak."""
+    """One run of one command: the project's folder, and the output."""
 
     def __init__(self, folder: Path, out: Output) -> None:
         self.folder = folder
@@ -54,20 +54,20 @@ class Session:
 
     @contextmanager
     def project(self, *, create: bool = False) -> Iterator[Project]:
-        """The project in the folder. Only commands that write experience make one."""
+        """The project in the folder. Only commands that record something create one."""
         from headway.project import Project
 
         if not self.folder.is_dir():
             raise UnknownName(
                 f"There is no folder {str(self.folder)!r}.",
                 code="no_folder",
-                hint="Make it first, or name another with -C.",
+                hint="Create it first, or name another with -C.",
             )
         if not create and not (self.folder / ".headway").is_dir():
             raise UnknownName(
                 f"There is no project in {str(self.folder.resolve())!r}.",
                 code="no_project",
-                hint="Start one with `headway init`, go to its folder, or name it with -C.",
+                hint="Create one with `headway init`, or name its folder with -C.",
             )
         with Project(self.folder) as project:
             yield project
@@ -90,7 +90,7 @@ class Session:
         self.out.undo(self.command(text))
 
     def synthetic(self, project: Project, task: str) -> int:
-        """Say it where any decision of the task was made up; returns how many were."""
+        """Print a note if the task has synthetic decisions; returns how many."""
         count = project.query.count_source(task, "synthetic")
         if count:
             self.out.note(f"synthetic data: {count:,} decisions of {task!r} come from a sample world, not from users.")
@@ -128,7 +128,7 @@ class Verbs(click.Group):
         return command_at("commands", f"{self.name} {cmd_name}") if own is None else own
 
     def _kits(self) -> list[str]:
-        """What kits add below this command: "data synth" is `synth` below `data`."""
+        """The subcommands that kits add: "data synth" is `synth` below `data`."""
         prefix = f"{self.name} "
         return [path.removeprefix(prefix) for path in known().all("commands") if path.startswith(prefix)]
 
@@ -160,7 +160,7 @@ def command_at(what: str, path: str) -> click.Command | None:
 
 
 def unknown_command(group: click.Group, ctx: click.Context, args: Sequence[str]) -> None:
-    """A usage error with the nearest command, where the first word is none."""
+    """Raises a usage error that suggests the nearest command, if the first word is not a command."""
     names = group.list_commands(ctx)
     if args and args[0] not in names and not args[0].startswith("-"):
         raise click.UsageError(f"There is no command {args[0][:60]!r}. {did_you_mean(args[0], names)}", ctx)
@@ -168,16 +168,16 @@ def unknown_command(group: click.Group, ctx: click.Context, args: Sequence[str])
 
 def write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) -> None:
     with formatter.section("Examples"):
-        for each in examples:
-            formatter.write(f"{'':{formatter.current_indent}}{each}\n")
+        for example in examples:
+            formatter.write(f"{'':{formatter.current_indent}}{example}\n")
     formatter.write_paragraph()
 
 
 class OptionHook(NamedTuple):
     """Options that a kit adds to a command of the core.
 
-    `run` gets all values of the command line and takes its own out of them. It returns an exit status where it did the
-    work, or None to let the next hook, and then the command itself, go on.
+    `run` gets all values of the command line and removes its own. It returns an exit status if it did the work, or None
+    to continue with the next hook, and then with the command itself.
     """
 
     options: tuple[click.Option, ...]
@@ -185,7 +185,7 @@ class OptionHook(NamedTuple):
 
 
 def hooks(name: str) -> list[OptionHook]:
-    """The hooks of a command: those of kits that need others come first."""
+    """The hooks of a command; a kit's hook comes before those of the kits it needs."""
     kits, taken, usable = known(), set[str](), list[OptionHook]()
     paths = [(kit, kit.options[name]) for kit in kits if name in kit.options]
     for kit, hook in kits.usable(paths):
@@ -199,16 +199,16 @@ def hooks(name: str) -> list[OptionHook]:
 def verb(
     name: str, *examples: str, extended: bool = False, **settings: Any
 ) -> Callable[[Callable[..., int | None]], Verb]:
-    """Makes a function (session, …) → exit status a command; `extended`: kits may add options to it."""
+    """Turns a function (session, …) → exit status into a command; `extended`: kits may add options to it."""
     assert len(examples) == 2, "every help page opens with two examples"
     extensions = hooks(name) if extended else []
 
     def wrap(function: Callable[..., int | None]) -> Verb:
         @click.pass_context
         def run(ctx: click.Context, /, project_folder: Path | None, as_json: bool, **values: Any) -> int:
-            given = ctx.find_root().params  # both options also go before the command: headway -C demo --json status
-            folder = project_folder or given.get("project_folder") or Path()
-            session = Session(folder, Output(json=as_json or bool(given.get("as_json"))))
+            root = ctx.find_root().params  # both options may precede the command: headway -C demo --json status
+            folder = project_folder or root.get("project_folder") or Path()
+            session = Session(folder, Output(json=as_json or bool(root.get("as_json"))))
             for hook in extensions:
                 code = hook.run(session, values)
                 if code is not None:
@@ -238,7 +238,7 @@ def project_option() -> click.Option:
         ["-C", "--project", "project_folder"],
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="The project's folder; here by default.",
+        help="The project's folder; the current folder by default.",
     )
 
 
@@ -257,26 +257,26 @@ def _tasks(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> 
     folder = ctx.params.get("project_folder") or ctx.find_root().params.get("project_folder") or Path()
     try:
         declared = tomllib.loads((folder / "headway.toml").read_text("utf-8")).get("tasks", {})
-    except (OSError, ValueError):  # a shell that completes must not complain
+    except (OSError, ValueError):  # completion stays silent
         return []
     return sorted(name for name in declared if name.startswith(incomplete))
 
 
-def pairs(given: tuple[str, ...], what: str) -> dict[str, str]:
-    """name=value words as a dictionary."""
-    found: dict[str, str] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
+def pairs(words: tuple[str, ...], what: str) -> dict[str, str]:
+    """Words of the form name=value as a dictionary."""
+    values: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
         if not equals or not name:
             raise InvalidInput(
-                f"{each[:80]!r} is not a {what}.",
+                f"{word[:80]!r} is not a {what}.",
                 code="bad_pair",
                 hint=f"Write name=value, for example {_EXAMPLE[what]}.",
             )
-        if name in found:
-            raise InvalidInput(f"The {what} {name!r} is given twice.", code="bad_pair", hint="Name each once.")
-        found[name] = value
-    return found
+        if name in values:
+            raise InvalidInput(f"The {what} {name!r} is given twice.", code="bad_pair", hint="Name it once.")
+        values[name] = value
+    return values
 
 
 _EXAMPLE: Mapping[str, str] = {
@@ -289,7 +289,7 @@ _EXAMPLE: Mapping[str, str] = {
 
 
 def typed(text: str) -> bool | int | float | str:
-    """A word of the command line as what it looks like: true, 3, 0.5 or text."""
+    """A word of the command line as a bool, an int, a float or text: true, 3, 0.5, small."""
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):
@@ -301,7 +301,7 @@ def typed(text: str) -> bool | int | float | str:
 
 
 def quoted(text: str) -> str:
-    """A word as a shell takes it."""
+    """A word quoted for the shell."""
     import shlex
 
     return shlex.quote(text)

@@ -3,73 +3,111 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, quoted, verb
+
+if TYPE_CHECKING:
+    from headway.loop.watch import TaskCheck
 
 __all__ = ["watch"]
 
 
 @verb("watch", "headway watch", "headway watch --once")
-@click.option("--once", is_flag=True, help="Look once at every task, do what is due, and end.")
-@click.option("--now", "whenever", is_flag=True, help="Whatever the hour: leave [watch]'s window and idle_s aside.")
+@click.option("--once", is_flag=True, help="Check every task once, do what is due, and stop.")
+@click.option("--now", "whenever", is_flag=True, help="Ignore the window and idle_s settings under [watch].")
 @click.option("--install", is_flag=True, help="Write a systemd unit that runs it in the background.")
-@click.option("--dry-run", is_flag=True, help="With --install: show the unit, write nothing.")
+@click.option("--dry-run", is_flag=True, help="With --install: print the unit, write nothing.")
 def watch(session: Session, once: bool, whenever: bool, install: bool, dry_run: bool) -> int:
-    """Learn, prove, and promote or wait, whenever enough has come in.
+    """Learn, prove, and promote or wait, whenever there are enough new outcomes.
 
-    One at a time per project. Ctrl-C ends it; what it had begun is done again at the next start.
+    Only one can run per project. Ctrl-C stops it; the next start repeats an interrupted step.
     """
     if dry_run and not install:
         raise click.UsageError("--dry-run needs --install.")
     if install:
         return _install(session, dry_run)
     with session.project(create=True):
-        pass  # a clear message about settings or a missing folder, before anything is locked
+        pass  # report errors in the settings or a missing folder before anything is locked
     from headway.loop.watch import Watch
 
     def say(line: str) -> None:
         session.out.line(line)
         sys.stdout.flush()
 
-    with Watch(session.folder, say=say, timed=not whenever) as looking:
+    with Watch(session.folder, say=say, timed=not whenever) as loop:
         if once:
-            looked = looking.look()
-            session.out.document(
-                {
-                    "tasks": [
-                        {
-                            "task": each.task,
-                            "skipped": each.skipped,
-                            "error": each.error,
-                            "done": None if each.done is None else each.done.body(),
-                        }
-                        for each in looked
-                    ]
-                }
-            )
-            if all(each.done is None and not each.error for each in looked):
-                session.out.line("Nothing is due.")
+            checks = loop.check()
+            session.show(TaskChecks(tasks=checks))
             session.next("headway status")
-            return 1 if any(each.error for each in looked) else 0
-        say(f"Watching {session.folder.resolve()}; Ctrl-C ends it.")
-        looking.run()
+            return 1 if any(check.error for check in checks) else 0
+        say(f"Watching {session.folder.resolve()}; Ctrl-C stops it.")
+        loop.run()
     return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskChecks:
+    """One pass of the loop over every task."""
+
+    tasks: Sequence[TaskCheck]
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "tasks": [
+                {
+                    "task": check.task,
+                    "skipped": check.skipped,
+                    "error": check.error,
+                    "done": None if check.done is None else check.done.body(),
+                }
+                for check in self.tasks
+            ]
+        }
+
+
+@renders(TaskChecks)
+def _checks(out: Output, checks: TaskChecks) -> None:
+    if all(check.done is None and not check.error for check in checks.tasks):
+        out.line("Nothing is due.")  # the loop itself reports everything else
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceUnit:
+    """A systemd unit; `path`: where it was written."""
+
+    unit: str
+    text: str
+    path: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        shown = {"unit": self.unit, "text": self.text, "written": None if self.path is None else True}
+        return shown if self.path is None else {**shown, "path": self.path}
+
+
+@renders(ServiceUnit)
+def _unit(out: Output, unit: ServiceUnit) -> None:
+    if unit.path is None:
+        out.raw(unit.text)
+    else:
+        out.line(f"{unit.path} written.")
 
 
 def _install(session: Session, dry_run: bool) -> int:
     from headway.loop import service
 
     text, name = service.unit(session.folder), service.unit_name(session.folder)
-    document = {"unit": name, "text": text, "written": None if dry_run else True}
     if dry_run:
-        session.out.document(document)
-        session.out.raw(text)
+        session.show(ServiceUnit(unit=name, text=text))
         return 0
     path = service.install(session.folder)
-    session.out.document({**document, "path": str(path)})
-    session.out.line(f"{path} written.")
+    session.show(ServiceUnit(unit=name, text=text, path=str(path)))
     session.out.next(f"systemctl --user daemon-reload && systemctl --user enable --now {name}")
     session.out.undo(f"systemctl --user disable --now {name} && rm {quoted(str(path))}")
     return 0

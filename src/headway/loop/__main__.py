@@ -1,4 +1,4 @@
-"""`python -m headway.loop FOLDER`: the loop as a child process of `headway up`; one line per thing done."""
+"""`python -m headway.loop FOLDER`: the loop as a child process of `headway up`; it prints one line per action."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from headway.nouns.errors import HeadwayError
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="headway.loop", description="Watch a project: learn, prove, promote.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--nice", type=int, default=5, help="how far it stands back: serving comes first")
-    asked = parser.parse_args(arguments)
+    parser.add_argument("--nice", type=int, default=5, help="the priority of the process: serving comes first")
+    options = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    os.nice(asked.nice)
+    os.nice(options.nice)
     try:
-        with Watch(asked.folder, say=_say) as watch:
+        with Watch(options.folder, say=_say) as watch:
             watch.run()
     except HeadwayError as error:
         sys.stderr.write(f"{error.code}: {error}\n")

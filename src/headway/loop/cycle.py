@@ -2,7 +2,7 @@
 
 Every step reads what it needs from ledger and store and is safe to repeat: learning from the same rows gives the same
 bundle, proving the same evidence, and a promotion names the policy that it expects to be current. A cycle that was
-killed anywhere is therefore simply run again.
+killed is simply run again.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 __all__ = ["WHO", "Done", "cycle", "promising"]
 
-WHO = "watch"  # the name that ledger rows of the loop carry
-_CURED = frozenset({"speaking_rows", "ess", "row_share", "weight_share"})  # checks of overlap, which a canary cures
+WHO = "watch"  # the name in the ledger rows of the loop
+_CURED = frozenset({"speaking_rows", "ess", "row_share", "weight_share"})  # overlap checks, which a canary cures
 
 
 @dataclass(slots=True, kw_only=True)
 class Done:
-    """What one cycle came to."""
+    """The result of one cycle."""
 
     task: str
     settled: int = 0
-    rolled_back: str = ""  # who went, and why
+    rolled_back: str = ""  # which policy was replaced, and why
     learned: str = ""
     proved: str = ""
     promoted: str = ""
     canary: str = ""
-    next: NextStep | None = None  # a verdict that passed waits for a person to do this
+    next: NextStep | None = None  # what a person has to do after a verdict that passed
     verdict: Verdict | None = None
     notes: list[str] = field(default_factory=list)
     synthetic: int = 0
@@ -60,11 +60,11 @@ class Done:
             if self.verdict.state in ("refused", "worse"):
                 parts.append(" ".join(self.verdict.reasons))
         if self.promoted:
-            parts.append(f"{self.promoted} decides now (undo: headway rollback {self.task})")
+            parts.append(f"{self.promoted} is now current (undo: headway rollback {self.task})")
         if self.canary:
             parts.append(self.canary)
         if self.next is not None:
-            parts.append(f"it waits for you: {self.next.command}")
+            parts.append(f"waiting for you: {self.next.command}")
         return "; ".join([*parts, *self.notes]) or "nothing changed"
 
     def body(self) -> dict[str, Any]:
@@ -118,8 +118,8 @@ def _guard(project: Project, standing: Standing, marks: Marks, done: Done, progr
         done.rolled_back = f"the canary {entry.policy} ended, {entry.why}"
     else:
         done.rolled_back = f"rolled back to {entry.policy}, {entry.why}"
-    went = standing.canary.policy_hash if standing.canary is not None else standing.current.digest
-    identifier = project.ledger.latest_evidence(done.task, went)
+    replaced = standing.canary.policy_hash if standing.canary is not None else standing.current.digest
+    identifier = project.ledger.latest_evidence(done.task, replaced)
     assert identifier is not None, "a guard acts on evidence that it has stored"
     done.verdict = project.verdict(identifier)
     done.proved = entry.policy if entry.kind == "retire" else standing.current.ref
@@ -129,7 +129,7 @@ def _prove(project: Project, standing: Standing, marks: Marks, done: Done, progr
     candidate = standing.candidate
     assert candidate is not None
     guarded = marks.proved.get(candidate.digest) == standing.settled and standing.verdict is not None
-    if guarded:  # the guard has just looked at the same rows
+    if guarded:  # the guard has just judged the same rows
         done.verdict = standing.verdict
     else:
         done.verdict = project.prove(candidate.ref, task=done.task, progress=progress)
@@ -138,14 +138,14 @@ def _prove(project: Project, standing: Standing, marks: Marks, done: Done, progr
 
 
 def _act(project: Project, standing: Standing, done: Done) -> None:
-    """What the verdict leads to: a promotion, a canary, or waiting."""
+    """Act on the verdict: promote, start a canary, or wait."""
     candidate = standing.candidate
     if candidate is None:
         return
     if standing.promote == "auto" and standing.admitted:
         try:
             entry = project.promote(candidate.ref, because=standing.verdict, task=done.task, who=WHO)
-        except (Conflict, GateRefused) as error:  # somebody else changed the ledger meanwhile: the next cycle sees it
+        except (Conflict, GateRefused) as error:  # the ledger changed meanwhile: the next cycle sees it
             done.notes.append(f"not promoted: {error.message}")
             return
         done.promoted, done.verdict, done.proved = entry.policy, standing.verdict, candidate.ref
@@ -157,13 +157,13 @@ def _act(project: Project, standing: Standing, done: Done) -> None:
 
 
 def promising(verdict: Verdict) -> bool:
-    """Whether a canary makes sense: it looks better, and nothing speaks against it but a log that says little."""
+    """Whether a canary makes sense: the candidate looks better, and only a lack of overlap speaks against it."""
     evidence = verdict.evidence
     if evidence is None or evidence.difference.value <= evidence.margin or verdict.state == "worse":
         return False
     if verdict.state == "refused":
-        blocked = {each.name for each in evidence.diagnostics if each.blocks and not each.ok}
-        return bool(blocked) and blocked <= _CURED and all(each.ok for each in evidence.guards)
+        blocked = {diagnostic.name for diagnostic in evidence.diagnostics if diagnostic.blocks and not diagnostic.ok}
+        return bool(blocked) and blocked <= _CURED and all(guard.ok for guard in evidence.guards)
     return True
 
 

@@ -1,12 +1,12 @@
 """What is due for a task. Read from where it stands (`Project.standing`), so that a restart resumes.
 
-- **guard**: something acts that may be worse than what it replaced (a canary, or a promoted policy), and enough new
-  outcomes have come in since the last look.
+- **guard**: a canary or a promoted policy may be worse than the one it replaced, and enough new outcomes
+  have settled since the last check.
 - **learn**: enough newly settled decisions (`Standing.learns`).
-- **prove**: the candidate has no verdict against the current policy, or one that waits while new outcomes came in.
+- **prove**: the candidate has no verdict against the current policy, or one that waits and there are new outcomes.
 - **act**: the gate admits the candidate, and `promote = "auto"`.
 
-A verdict that passed and waits for a person stops the rest: nothing replaces it under their hands.
+A verdict that passed and waits for a person stops the rest: nothing replaces the candidate meanwhile.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from headway.promote.standing import Standing
 
 __all__ = ["Due", "Marks", "due"]
 
-_LEAST = 25  # new outcomes between two looks at the same question, and …
-_SHARE = 10  # … a tenth of what there was: the number of looks grows with the logarithm of the data
+_LEAST = 25  # new outcomes between two checks of the same question, and …
+_SHARE = 10  # … a tenth of what there was: the number of checks grows with the logarithm of the data
 
 
 @dataclass(slots=True)
 class Marks:
-    """What the running loop remembers of a task; losing it costs one look more."""
+    """What the running loop remembers of a task; losing it costs one more check."""
 
     guarded: int = -1  # settled decisions at the last guard
     proved: dict[str, int] = field(default_factory=dict)  # policy hash → settled decisions at its last proof
     failures: int = 0
     not_before: float = 0.0
     last: float = 0.0  # when its last cycle began
-    said: str = ""
+    reported: str = ""  # the last line that was printed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +49,9 @@ class Due:
 
 
 def due(standing: Standing, marks: Marks, *, may_train: bool = True) -> Due:
-    """What there is to do. Guarding and acting on a verdict need no permission; learning and proving do."""
+    """What to do now. Guarding and acting on a verdict need no permission; learning and proving do."""
     if standing.kit_missing:
-        return Due()  # who is current cannot be asked: nothing can be compared with it
+        return Due()  # the current policy cannot be loaded: nothing can be compared with it
     promoted = standing.acting is not None and standing.acting.kind in ("promote", "snapshot")
     guard = (standing.canary is not None or promoted) and enough(standing.settled, marks.guarded)
     act = standing.promote == "auto" and standing.admitted
@@ -63,7 +63,7 @@ def due(standing: Standing, marks: Marks, *, may_train: bool = True) -> Due:
 
 
 def enough(now: int, then: int) -> bool:
-    """Whether so much is new that looking again may say something else; -1: it was never looked at."""
+    """Whether there are enough new outcomes to check again; -1: never checked."""
     return then < 0 or now - then >= max(_LEAST, then // _SHARE)
 
 

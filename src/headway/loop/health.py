@@ -1,6 +1,6 @@
 """`python -m headway.loop.health FOLDER`: exit status 0 while the project's server answers; for a container's check.
 
-It asks with the project's token, so that it works whatever address the server listens on. Standard library only.
+It sends the project's token, so it works at any address the server listens on. Standard library only.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ from headway.prove import report
 
 __all__ = ["KEPT", "write"]
 
-KEPT = 500  # pages of each form; older ones make way
+KEPT = 500  # pages of each form; older ones are deleted
 
 
 def write(folder: Path, number: int, done: Done, *, at: float, took_s: float) -> str:
-    """Write the pages of a cycle; returns their name without the ending."""
+    """Write the pages of a cycle; returns their name without the suffix."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"cycle-{number:06d}-{done.task}"[:60]
     facts = _facts(number, done, at, took_s)
@@ -42,9 +42,9 @@ def _facts(number: int, done: Done, at: float, took_s: float) -> list[tuple[str,
         rows.append(("canary", done.canary))
     if done.next is not None:
         rows.append(("waits for you", done.next.command))
-    rows += [("note", each) for each in done.notes]
+    rows += [("note", note) for note in done.notes]
     if done.synthetic:
-        rows.append(("synthetic data", f"{done.synthetic:,} decisions of this task are made up, not from users"))
+        rows.append(("synthetic data", f"{done.synthetic:,} decisions of this task are synthetic, not from users"))
     return rows
 
 
@@ -58,7 +58,7 @@ def _markdown(number: int, done: Done, facts: list[tuple[str, str]]) -> str:
 
 
 def _plain(value: str) -> str:
-    """Text that Markdown reads as text."""
+    """Text with Markdown's special characters escaped."""
     marks: dict[str, str | int | None] = {mark: f"\\{mark}" for mark in "\\*_`[]#|"}
     return value.translate(str.maketrans({**marks, "&": "&amp;", "<": "&lt;", "\n": " "}))
 
@@ -78,7 +78,7 @@ def _html(number: int, done: Done, facts: list[tuple[str, str]]) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Whole or not at all: a reader never sees half a page."""
+    """Replace the file at once: a reader never sees half a page."""
     part = path.with_name(f".{path.name}.part")
     part.write_text(text, "utf-8")
     part.replace(path)

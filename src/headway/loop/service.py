@@ -1,4 +1,4 @@
-"""The loop as a service of the user: a systemd unit, as text and as a file.
+"""The loop as a systemd user service.
 
 Not covered: other init systems (their unit runs the same command), and a user who is not logged in
 (`loginctl enable-linger` keeps their services running).
@@ -15,7 +15,7 @@ __all__ = ["install", "unit", "unit_name"]
 
 
 def unit_name(folder: Path) -> str:
-    """The same for the same folder, different for different ones."""
+    """The name of the unit; every folder has its own."""
     folder = folder.resolve()
     words = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:40] or "project"
     return f"headway-{words}-{hashlib.sha256(str(folder).encode()).hexdigest()[:6]}.service"
@@ -47,7 +47,7 @@ WantedBy=default.target
 
 
 def install(folder: Path, *, into: Path | None = None) -> Path:
-    """Write the unit where systemd looks for a user's; returns the file."""
+    """Write the unit to systemd's user folder; returns the file."""
     target = (into or Path.home() / ".config" / "systemd" / "user") / unit_name(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(unit(folder), "utf-8")

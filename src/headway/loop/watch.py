@@ -1,12 +1,12 @@
-"""Watches a project and runs the cycles that are due, one at a time, until it is told to stop.
+"""Watches a project and runs the cycles that are due, one at a time, until it is stopped.
 
     with Watch(Path("."), say=print) as watch:
-        watch.look()          # once: every task, in turn; what was done or why not
+        watch.check()         # every task once, in turn: what was done, or why nothing was
         watch.run()           # until SIGTERM or Ctrl-C
 
-One watch per project (`.headway/run/watch.lock`). Each cycle is a row in `jobs` with its progress and result, which is
-all that the server sees of it. A task whose cycle fails is tried again later and later; the others go on. Nothing here
-is kept in memory that a restart would miss: what is due is read from ledger and store.
+One watch per project (`.headway/run/watch.lock`). A cycle is a row in `jobs` with its progress and result; the server
+sees nothing else of it. A task whose cycle fails is tried again after growing pauses; the others continue. Nothing
+that a restart needs is kept in memory: what is due is read from ledger and store.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ from headway.project import Project
 from headway.promote.next_step import next_step
 from headway.promote.standing import Standing
 
-__all__ = ["LOCK", "WORKER", "Looked", "Stopped", "Watch"]
+__all__ = ["LOCK", "WORKER", "Stopped", "TaskCheck", "Watch"]
 
 logger = logging.getLogger("headway.loop")
 LOCK = Path("run", "watch.lock")
 WORKER = "watch"
 _LEASE_S = 60.0
-_TICK_S = 0.5  # how soon work that the server asks for is begun
+_TICK_S = 0.5  # how soon work that the server requests is started
 _FOLD_S = 1.0  # at most one snapshot of an online policy per second
-_TELL_S = 0.3
+_REPORT_S = 0.3
 _RETAIN_S = 3600.0
-_AGAIN_S, _LATEST_S = 30.0, 3600.0  # after a failed cycle: at first, and at most
-_PARTS = {"guard": (0, 20), "prove": (60, 95)}  # per cent of a cycle; learning lies between
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 30.0, 3600.0  # after a failed cycle
+_PARTS = {"guard": (0, 20), "prove": (60, 95)}  # percent of a cycle; learning is between
 _INTERRUPTED = {"error": {"code": "interrupted", "message": "The worker ended during this.", "hint": ""}}
 
 
 class Stopped(BaseException):
-    """Told to stop. Like a kill, it may come anywhere, and nothing half done counts."""
+    """The loop was asked to stop. Like a kill, it may come anywhere; unfinished work does not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """What a look at one task came to: something done, a reason why not, or an error."""
+class TaskCheck:
+    """The result of checking one task: something done, a reason for doing nothing, or an error."""
 
     task: str
     done: Done | None = None
@@ -70,7 +70,7 @@ class Looked:
 
 
 def _quiet(_line: str) -> None:
-    """Nobody listens."""
+    """Drops the line."""
 
 
 class Watch:
@@ -90,7 +90,7 @@ class Watch:
         self._say = say
         self._clock = clock
         self._machine = machine
-        self._timed = timed  # whether the window and the quiet that the settings ask for count
+        self._timed = timed  # whether `window` and `idle_s` of [watch] apply
         self._environ = environ
         self._marks: dict[str, Marks] = {}
         self._folded = 0.0
@@ -105,7 +105,7 @@ class Watch:
         with ExitStack() as stack:
             stack.enter_context(held(home / LOCK, "headway watch"))
             self._open()
-            stack.callback(self._close)  # not `project.close`: the project is opened anew when its settings change
+            stack.callback(self._close)  # not `project.close`: the project is reopened when its settings change
             stack.enter_context(alone(self.project.database, "headway watch"))
             stack.enter_context(at_work(self.project.database))
             self._remember()
@@ -117,16 +117,16 @@ class Watch:
     ) -> None:
         self._stack.close()
 
-    # -- for as long as it lives
+    # -- continuously
 
     def run(self) -> None:
-        """Look every `interval_s`; fold online policies and do what the server asks for in between."""
+        """Check every `interval_s`; in between, fold online policies and run what the server requests."""
         with contextlib.suppress(Stopped), _stoppable():
-            next_look = 0.0
+            next_check = 0.0
             while True:
-                if time.monotonic() >= next_look:
-                    self.look()
-                    next_look = time.monotonic() + self.project.settings.watch.interval_s
+                if time.monotonic() >= next_check:
+                    self.check()
+                    next_check = time.monotonic() + self.project.settings.watch.interval_s
                 self._between()
                 self._wake.wait(min(_TICK_S, self.project.settings.watch.interval_s))
 
@@ -137,51 +137,51 @@ class Watch:
                 return
             self._version = version
             self._fold()
-            self._asked_for()
+            self._run_requests()
         except (HeadwayError, OSError) as error:  # a full disk, a locked store: the next tick tries again
-            logger.warning("between two looks: %s", error)
+            logger.warning("failed between two checks: %s", error)
 
-    # -- one look
+    # -- one check
 
-    def look(self) -> list[Looked]:
-        """Every task once, the one that waited longest first."""
+    def check(self) -> list[TaskCheck]:
+        """Check every task once, the one that waited longest first."""
         self._reopen_if_changed()
         self._retain()
-        found = []
+        checks = []
         for task in sorted(self._tasks(), key=lambda name: self._marks.setdefault(name, Marks()).last):
-            looked = self._look_at(task)
-            found.append(looked)
-            self._tell(looked)
-        return found
+            check = self._check_task(task)
+            checks.append(check)
+            self._report(check)
+        return checks
 
-    def _look_at(self, task: str) -> Looked:
+    def _check_task(self, task: str) -> TaskCheck:
         marks = self._marks.setdefault(task, Marks())
         try:
             if self._clock() < marks.not_before:
                 wait = marks.not_before - self._clock()
-                return Looked(task=task, skipped=f"the last cycle failed; tried again in {wait:.0f} s")
+                return TaskCheck(task=task, skipped=f"the last cycle failed; tried again in {wait:.0f} s")
             why_not = self._not_now()
             self.project.settle(task)
             standing = self.project.standing(task)
             work = due(standing, marks, may_train=not why_not)
             if not work.why:
-                return Looked(task=task, skipped=_nothing_due(standing, why_not))
+                return TaskCheck(task=task, skipped=_nothing_due(standing, why_not))
             marks.last = self._clock()
             done = self._cycle(task, work, marks)
-        except Exception as error:  # noqa: BLE001 — whatever goes wrong with one task must not stop the others
+        except Exception as error:  # noqa: BLE001 — an error in one task must not stop the others
             return self._failed(task, marks, error)
         marks.failures, marks.not_before = 0, 0.0
-        return Looked(task=task, done=done)
+        return TaskCheck(task=task, done=done)
 
     def _cycle(self, task: str, work: Due, marks: Marks) -> Done:
-        """The cycle as a job: running, then done or failed with what came of it."""
+        """Run the cycle as a job: running, then done or failed with its result."""
         project, jobs = self.project, Jobs(self.project.database)
-        begun, started = self._clock(), time.monotonic()
-        job = jobs.begin("cycle", {"task": task, "why": work.why}, worker=WORKER, now=begun, lease_s=_LEASE_S)
+        started_at, started = self._clock(), time.monotonic()
+        job = jobs.begin("cycle", {"task": task, "why": work.why}, worker=WORKER, now=started_at, lease_s=_LEASE_S)
         try:
             done = cycle(project, task, work, marks, self._progress(jobs, job, task))
             took = time.monotonic() - started
-            page = pages.write(project.home / "reports", job.seq, done, at=begun, took_s=took)
+            page = pages.write(project.home / "reports", job.seq, done, at=started_at, took_s=took)
         except (Exception, Stopped) as error:
             jobs.finish(job.seq, _error(error), worker=WORKER, now=self._clock(), failed=True)
             raise
@@ -190,14 +190,14 @@ class Watch:
         jobs.finish(job.seq, body, worker=WORKER, now=self._clock())
         return done
 
-    def _failed(self, task: str, marks: Marks, error: Exception) -> Looked:
+    def _failed(self, task: str, marks: Marks, error: Exception) -> TaskCheck:
         marks.failures += 1
-        marks.not_before = self._clock() + min(_LATEST_S, _AGAIN_S * 2.0 ** (marks.failures - 1))
+        marks.not_before = self._clock() + min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (marks.failures - 1))
         if isinstance(error, HeadwayError):
             logger.warning("cycle failed task=%s code=%s", task, error.code)
-            return Looked(task=task, error=f"failed: {error}")
+            return TaskCheck(task=task, error=f"failed: {error}")
         logger.error("cycle failed task=%s", task, exc_info=error)
-        return Looked(task=task, error=f"failed: {type(error).__name__}: {error}")
+        return TaskCheck(task=task, error=f"failed: {type(error).__name__}: {error}")
 
     def _not_now(self) -> str:
         latest = self.project.query.latest(None, 1)
@@ -205,43 +205,43 @@ class Watch:
             self.project.settings.watch,
             now=datetime.fromtimestamp(self._clock(), UTC).astimezone(),
             last_decision=latest[0].at if latest else None,
-            found=self._machine(self.folder),
+            state=self._machine(self.folder),
             timed=self._timed,
         )
 
-    def _tell(self, looked: Looked) -> None:
-        """Say what is new: a verdict or a reason that was said before is not said again."""
-        marks = self._marks[looked.task]
-        done = looked.done
-        text = looked.skipped or looked.error
+    def _report(self, check: TaskCheck) -> None:
+        """Report what is new; a verdict or a reason is reported only once."""
+        marks = self._marks[check.task]
+        done = check.done
+        text = check.skipped or check.error
         if done is not None:
             text = f"{done.proved} {done.verdict.state}" if done.verdict is not None else done.summary
             if done.learned or done.promoted or done.canary or done.rolled_back:
-                marks.said = ""
-        if text in (marks.said, "nothing is due", "nothing changed") or text.startswith("the last cycle failed"):
+                marks.reported = ""
+        if text in (marks.reported, "nothing is due", "nothing changed") or text.startswith("the last cycle failed"):
             return
-        marks.said = text
-        self._say(str(looked))
+        marks.reported = text
+        self._say(str(check))
 
-    # -- what else there is to do
+    # -- other work
 
     def _retain(self) -> None:
-        """Once an hour: what is older than `keep_days` goes."""
+        """Once an hour: delete what is older than `keep_days`."""
         if self._clock() - self._retained < _RETAIN_S:
             return
         self._retained = self._clock()
         try:
             done = self.project.retain()
         except (HeadwayError, OSError) as error:
-            logger.warning("what is too old was not deleted: %s", error)
-            self._say(f"what is older than keep_days was not deleted: {error}")
+            logger.warning("retention failed: %s", error)
+            self._say(f"decisions older than keep_days could not be deleted: {error}")
             return
         if done is not None:
-            told = f"; {', '.join(done.bundles)} had learned from them" if done.bundles else ""
-            self._say(f"deleted {done.decisions:,} decisions that were older than keep_days{told}")
+            learned = f"; {', '.join(done.bundles)} learned from them" if done.bundles else ""
+            self._say(f"deleted {done.decisions:,} decisions older than keep_days{learned}")
 
     def _fold(self) -> None:
-        """Online policies take in what has settled."""
+        """Update online policies with the rows that have settled."""
         now = time.monotonic()
         if now - self._folded < _FOLD_S:
             self._version = -1  # look again at the next tick
@@ -255,10 +255,10 @@ class Watch:
                 if not isinstance(error, Conflict):  # a promotion came in between: the next fold starts from it
                     logger.warning("fold failed task=%s code=%s", task, error.code)
 
-    def _asked_for(self) -> None:
-        """Learning that somebody asked the server for."""
+    def _run_requests(self) -> None:
+        """Run the jobs that callers requested from the server."""
         jobs = Jobs(self.project.database)
-        for kind, run in self.project.catalogue.all("jobs").items():  # a kit's code is loaded when a job of it waits
+        for kind, run in self.project.catalogue.all("jobs").items():  # a kit is loaded when one of its jobs waits
             if jobs.waiting((kind,), now=self._clock()):
                 load(run)(self.project, WORKER, self._clock, self._say)
         while jobs.waiting(("learn",), now=self._clock()):
@@ -278,12 +278,12 @@ class Watch:
                 jobs.finish(job.seq, _error(error), worker=WORKER, now=self._clock(), failed=True)
                 continue
             jobs.finish(job.seq, {"task": task, "policy": ref}, worker=WORKER, now=self._clock())
-            self._say(f"{task}: learned {ref} as asked")
+            self._say(f"{task}: learned {ref} on request")
 
-    # -- small parts
+    # -- the project
 
     def _tasks(self) -> list[str]:
-        """Those that have settings; what was recorded for a task that is no longer declared rests."""
+        """The tasks that have settings; a task that is no longer declared is skipped."""
         settings = self.project.settings
         return [name for name in self.project.tasks() if name in settings.tasks or not settings.declared]
 
@@ -295,7 +295,7 @@ class Watch:
         self._read = _stamp(self.project.settings.file)
 
     def _reopen_if_changed(self) -> None:
-        """headway.toml was edited: go on with what it says now, or, while it cannot be read, with what it said."""
+        """Reopen the project after headway.toml was edited; keep the old settings while it is invalid."""
         file = self.folder / "headway.toml"
         if _stamp(file) == self._read:
             return
@@ -304,14 +304,14 @@ class Watch:
             self._open()
         except HeadwayError as error:
             self._read = _stamp(file)
-            logger.warning("headway.toml is not used: %s", error)
-            self._say(f"headway.toml changed and cannot be used, so nothing changes: {error}")
+            logger.warning("headway.toml ignored: %s", error)
+            self._say(f"headway.toml has an error, so the old settings stay in use: {error}")
             return
         before.close()
         self._version = -1
 
     def _remember(self) -> None:
-        """What the last watch left running is over; a task that ended it again and again has to wait."""
+        """Close the jobs that the last watch left running; a task that ended it repeatedly has to wait."""
         jobs = Jobs(self.project.database)
         jobs.abandoned(WORKER, own=("cycle",), result=_INTERRUPTED, now=self._clock())
         ended: dict[str, bool] = {}
@@ -327,19 +327,19 @@ class Watch:
                 ended[task] = True
         for marks in self._marks.values():
             if marks.failures >= 3:
-                marks.not_before = marks.last + min(_LATEST_S, _AGAIN_S * 2.0 ** (marks.failures - 3))
+                marks.not_before = marks.last + min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (marks.failures - 3))
 
     def _progress(self, jobs: Jobs, job: Job, task: str) -> Progress:
         """Percent of the cycle, written a few times a second at most."""
         rows = max(1, self.project.query.count_settled(task))
-        told = 0.0
+        reported = 0.0
 
         def report(what: str, done: int, of: int | None) -> None:
-            nonlocal told
+            nonlocal reported
             now = time.monotonic()
-            if now - told < _TELL_S:
+            if now - reported < _REPORT_S:
                 return
-            told = now
+            reported = now
             first, last = _PARTS.get(what, (20, 60))
             percent = first + int((last - first) * min(1.0, done / (of or rows)))
             jobs.progress(job.seq, percent, 100, worker=WORKER, now=self._clock(), lease_s=_LEASE_S)
@@ -365,23 +365,23 @@ def _error(error: BaseException) -> dict[str, Any]:
 
 def _stamp(file: Path | None) -> tuple[int, int] | None:
     try:
-        found = None if file is None else file.stat()
+        state = None if file is None else file.stat()
     except OSError:
         return None
-    return None if found is None else (found.st_mtime_ns, found.st_size)
+    return None if state is None else (state.st_mtime_ns, state.st_size)
 
 
 @contextlib.contextmanager
 def _stoppable() -> Iterator[None]:
-    """SIGTERM and Ctrl-C raise `Stopped`, once; where this is not the main thread, only `Stopped` itself stops."""
+    """SIGTERM and Ctrl-C raise `Stopped`, once; other threads than the main one see no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
         raise Stopped
 
     before = {number: signal.signal(number, stop) for number in numbers}

@@ -1,4 +1,4 @@
-"""Whether the loop may train now: time of day, quiet, and what the machine has left. Pure, but for `machine`."""
+"""Whether the loop may train now: time of day, idle time, and free resources. Pure, except `machine`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Machine", "in_window", "machine", "not_now"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What is left of it. None: the system does not tell."""
+    """Free resources of the machine. None: not known."""
 
     free_disk_mb: float | None = None
     free_memory_mb: float | None = None
@@ -43,27 +43,27 @@ def _memory() -> float | None:
 
 
 def not_now(
-    settings: WatchSettings, *, now: datetime, last_decision: float | None, found: Machine, timed: bool = True
+    settings: WatchSettings, *, now: datetime, last_decision: float | None, state: Machine, timed: bool = True
 ) -> str:
-    """Why nothing may be trained at this moment; empty: it may. `now` is local time; not `timed`: whatever the hour."""
+    """Why training has to wait; empty: it may start. `now` is local time; `timed` applies window and idle time."""
     if timed and settings.window is not None and not in_window(settings.window, now):
         first, last = (f"{minute // 60:02}:{minute % 60:02}" for minute in settings.window)
         return f"outside the window {first}-{last}"
     if timed and settings.idle_s and last_decision is not None:
         quiet = max(0.0, now.timestamp() - last_decision)
         if quiet < settings.idle_s:
-            return f"the last decision is {quiet:.0f} s old; {settings.idle_s:g} s of quiet are asked for"
-    if found.free_disk_mb is not None and found.free_disk_mb < settings.free_disk_mb:
-        return f"{found.free_disk_mb:,.0f} MB are free on the disk; {settings.free_disk_mb:,} MB are asked for"
-    if found.free_memory_mb is not None and found.free_memory_mb < settings.free_memory_mb:
-        return f"{found.free_memory_mb:,.0f} MB of memory are available; {settings.free_memory_mb:,} MB are asked for"
-    if settings.max_load and found.load is not None and found.load > settings.max_load:
-        return f"the load is {found.load:.2f} per core; at most {settings.max_load:g} is asked for"
+            return f"the last decision is {quiet:.0f} s old; {settings.idle_s:g} s without one are required"
+    if state.free_disk_mb is not None and state.free_disk_mb < settings.free_disk_mb:
+        return f"{state.free_disk_mb:,.0f} MB are free on the disk; {settings.free_disk_mb:,} MB are required"
+    if state.free_memory_mb is not None and state.free_memory_mb < settings.free_memory_mb:
+        return f"{state.free_memory_mb:,.0f} MB of memory are available; {settings.free_memory_mb:,} MB are required"
+    if settings.max_load and state.load is not None and state.load > settings.max_load:
+        return f"the load is {state.load:.2f} per core; at most {settings.max_load:g} is allowed"
     return ""
 
 
 def in_window(window: tuple[int, int], now: datetime) -> bool:
-    """Whether the time of day lies in [first, last); a window may pass midnight, and one of no length is all day."""
+    """Whether the time of day is in [first, last); a window may cross midnight, and an empty one means all day."""
     first, last = window
     minute = now.hour * 60 + now.minute
     if first <= last:

@@ -56,17 +56,17 @@ def test_in_a_synthetic_store_everything_is_marked_synthetic(tmp_path):
 def test_the_planted_candidate_is_harmful_and_the_gate_refuses_it(tmp_path, watching):
     watch = watching(AUTO)
     play(tmp_path, 1500)
-    (looked,) = watch.look()
-    good = looked.done.promoted
+    (check,) = watch.check()
+    good = check.done.promoted
     assert good
     play(tmp_path, 300, seed=8)
     planted = plant(watch.project)
     assert watch.project.ledger.entries("route")[-1].why == PLANTED
-    (looked,) = watch.look()
-    assert looked.done.proved == planted
-    assert looked.done.verdict.state in ("worse", "refused")
-    assert looked.done.verdict.reasons
-    assert looked.done.verdict.evidence.difference.high < 0, "it really is harmful"
+    (check,) = watch.check()
+    assert check.done.proved == planted
+    assert check.done.verdict.state in ("worse", "refused")
+    assert check.done.verdict.reasons
+    assert check.done.verdict.evidence.difference.high < 0, "it really is harmful"
     assert watch.project.ledger.current("route").policy == good
 
 
