@@ -84,15 +84,15 @@ def test_a_cycle_is_a_job_with_its_result_and_a_page(tmp_path, watching):
     for page in (markdown, html):
         assert done.learned in page.replace("\\", "")
         assert done.verdict.evidence.id in page.replace("\\", "")
-        assert "600 decisions of this task are made up" in page
+        assert "600 decisions of this task are synthetic" in page
     assert html.count("<main>") == html.count("</main>") == 1
 
 
 def test_a_page_shows_what_people_wrote_as_text(tmp_path, watching):
     from headway.loop import pages
-    from headway.loop.cycle import Done
+    from headway.loop.cycle import CycleResult
 
-    done = Done(task="route", notes=["<script>alert(1)</script> **bold** [x](y)"])
+    done = CycleResult(task="route", notes=["<script>alert(1)</script> **bold** [x](y)"])
     name = pages.write(tmp_path / "reports", 7, done, at=0.0, took_s=0.1)
     assert "<script>" not in (tmp_path / "reports" / f"{name}.html").read_text("utf-8")
     markdown = (tmp_path / "reports" / f"{name}.md").read_text("utf-8")
@@ -102,11 +102,11 @@ def test_a_page_shows_what_people_wrote_as_text(tmp_path, watching):
 
 def test_old_pages_make_way(tmp_path, monkeypatch):
     from headway.loop import pages
-    from headway.loop.cycle import Done
+    from headway.loop.cycle import CycleResult
 
     monkeypatch.setattr(pages, "KEPT", 3)
     for number in range(1, 6):
-        pages.write(tmp_path, number, Done(task="route"), at=0.0, took_s=0.1)
+        pages.write(tmp_path, number, CycleResult(task="route"), at=0.0, took_s=0.1)
     assert [path.name for path in sorted(tmp_path.glob("*.md"))] == [f"cycle-{n:06d}-route.md" for n in (3, 4, 5)]
 
 
@@ -277,7 +277,7 @@ def test_settings_that_change_are_used_and_bad_ones_are_not(tmp_path, watching):
     (tmp_path / "headway.toml").write_text("[tasks.route]\nnonsense = 1\n", "utf-8")
     watch.check()
     assert watch.project.settings.task("route").retrain_after == 7
-    assert any("cannot be used" in line for line in said)
+    assert any("the old settings stay in use" in line for line in said)
 
 
 def test_an_online_policy_takes_in_what_settles(tmp_path, watching):

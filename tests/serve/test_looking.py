@@ -33,8 +33,8 @@ def test_learning_is_a_job_for_a_worker_and_without_one_unavailable(served: Call
     assert (found["state"], found["done"], found["total"], found["result"]) == ("done", 7, 9, {"policy": "bandit@4f2a"})
 
 
-def test_generating_needs_a_worker(server: Running) -> None:
-    assert server.client.post("/generate", json={"prompt": "Hi"}).json()["error"]["code"] == "worker_missing"
+def test_generate_is_not_offered(server: Running) -> None:
+    assert server.client.post("/generate", json={"prompt": "Hi"}).json()["error"]["code"] == "not_found"
 
 
 def test_metrics_count_what_was_stored(served: Callable[..., Running]) -> None:

@@ -17,6 +17,14 @@ export interface CanaryRequest {
   task?: string | null;
 }
 
+/** A candidate with its probability then; `predicted` and `std` only if the policy predicts them. */
+export interface CandidateAnswer {
+  name: string;
+  probability: number | null;
+  predicted?: number;
+  std?: number;
+}
+
 /** An action that is described: its name, and features in words and numbers. */
 export interface CandidateBody {
   name: string;
@@ -80,6 +88,17 @@ export interface DecisionsAnswer {
   decisions: DecisionAnswer[];
 }
 
+/** One check of the data. `blocks` means: no verdict is given on such data. */
+export interface Diagnostic {
+  name: string;
+  value: number;
+  limit: number;
+  ok: boolean;
+  blocks: boolean;
+  message: string;
+  cure?: string;
+}
+
 export interface DistributionAnswer {
   probabilities: number[];
   mutation_types: string[];
@@ -93,7 +112,7 @@ export interface EndRequest {
   ending?: "terminated" | "truncated";
 }
 
-/** One row of the ledger: who became what, when, why, and on which evidence. */
+/** One row of the ledger: a policy's new state, when, why, and on which evidence. */
 export interface EntryAnswer {
   seq: number;
   n: number;
@@ -120,12 +139,59 @@ export interface ErrorDetail {
   reasons?: string[];
 }
 
+/** A number with its interval, and how much data stands behind it. */
+export interface Estimate {
+  value: number;
+  low: number;
+  high: number;
+  n: number;
+  ess: number;
+  method?: string;
+  level?: number;
+}
+
 export interface EstimateAnswer {
   value: number;
   low: number;
   high: number;
   n: number;
   ess: number;
+}
+
+/** Everything the gate may look at. Two evidences of the same data hash and policies are equal. */
+export interface Evidence {
+  task: string;
+  kind: "heldout" | "log" | "preference" | "world";
+  candidate: string;
+  candidate_hash: string;
+  against: string;
+  against_hash: string;
+  n: number;
+  difference: Estimate;
+  values: Record<string, Estimate>;
+  statistic: number;
+  threshold: number;
+  rule: string;
+  alpha: number;
+  challenger?: number;
+  diagnostics?: Diagnostic[];
+  guards?: Guard[];
+  counts?: Record<string, number>;
+  needed?: number | null;
+  plan?: Plan | null;
+  curve?: [number, number, number, number][];
+  reward_version?: string;
+  data_hash?: string;
+  seed?: number;
+  id?: string;
+  margin?: number;
+  statistic_worse?: number;
+  bounds?: [number, number] | null;
+  ended?: boolean;
+  command?: string;
+  notes?: string[];
+  raters?: Rater[];
+  trusted?: string[];
 }
 
 export interface EvidenceRow {
@@ -154,6 +220,41 @@ export interface ExperienceRequest {
   done: boolean;
   log_prob: number;
   value: number;
+}
+
+/** Who made a decision, why, with which probabilities, and how it went. */
+export interface ExplanationAnswer {
+  id: string;
+  task: string;
+  at: string;
+  text: string;
+  state: Record<string, unknown>;
+  episode: string | null;
+  step: number | null;
+  role: string;
+  policy: string;
+  policy_hash: string;
+  exploration: string;
+  source: string;
+  draw: string;
+  assigned: string;
+  action: string;
+  propensity: number | null;
+  candidates: CandidateAnswer[];
+  signals: SignalAnswer[];
+  outcome: OutcomeAnswer;
+  parts: Record<string, number>;
+  why: string;
+  confidence?: number | null;
+}
+
+/** A metric that must not get worse by more than its tolerance (cost, latency, failures, a segment). */
+export interface Guard {
+  name: string;
+  difference: Estimate;
+  tolerance: number;
+  ok: boolean;
+  message: string;
 }
 
 export interface GuardAnswer {
@@ -267,6 +368,12 @@ export interface NextStepAnswer {
 
 export type Nothing = Record<string, never>;
 
+export interface OutcomeAnswer {
+  status: string;
+  reward: number | null;
+  clipped: boolean;
+}
+
 /** What one action, or one policy, did: how often, how well, and its signals. */
 export interface PartAnswer {
   name: string;
@@ -276,8 +383,40 @@ export interface PartAnswer {
   signals: Record<string, MeanAnswer>;
 }
 
+/** A registered test: the decisions it may use, fixed before they are looked at. */
+export interface Plan {
+  horizon: number;
+  uplift: number;
+  power: number;
+  alpha: number;
+  margin?: number;
+  from_seq?: number;
+}
+
 export interface PoliciesAnswer {
   policies: PolicyRow[];
+}
+
+/** The header of a policy, with its reference and hash. */
+export interface PolicyAnswer {
+  task: string;
+  family: string;
+  kind: string;
+  encoder: string;
+  knobs: Record<string, unknown>;
+  tensors: TensorSpec[];
+  parameters: number;
+  trained_on: Record<string, unknown>;
+  split: Record<string, unknown>;
+  metrics: Record<string, number>;
+  baselines: Record<string, number>;
+  seed: number;
+  versions: Record<string, string>;
+  policy: string;
+  policy_hash: string;
+  parent?: string | null;
+  extra?: Record<string, unknown>;
+  format?: number;
 }
 
 export interface PolicyRow {
@@ -291,6 +430,18 @@ export interface PolicyRow {
 export interface PromoteRequest {
   task?: string | null;
   trust_keys?: string[];
+}
+
+/** How much of an evidence comes from one rater, and what the rule says without what it said. A decision that several rated counts under each of them, so that shares may add up to more than 1. Without a rater, decisions that others rated too count with their reward alone, and those that it alone rated tell nothing. */
+export interface Rater {
+  name: string;
+  rows: number;
+  share: number;
+  uplift: number | null;
+  own?: boolean;
+  others?: number;
+  statistic?: number;
+  threshold?: number;
 }
 
 export interface RecentAnswer {
@@ -366,6 +517,17 @@ export interface SettingsAnswer {
   guards: Record<string, GuardAnswer>;
 }
 
+export interface SignalAnswer {
+  subject: string;
+  name: string;
+  value: number | null;
+  label: string;
+  rater: string;
+  key: string;
+  at: number;
+  seq: number;
+}
+
 export interface SignalBatch {
   signals: SignalItem[];
   /** Decisions may still be on their way; their signals wait for them. */
@@ -423,6 +585,12 @@ export interface TaskAnswer {
 
 export interface TasksAnswer {
   tasks: TaskAnswer[];
+}
+
+export interface TensorSpec {
+  name: string;
+  dtype: string;
+  shape: number[];
 }
 
 export interface TermAnswer {
@@ -507,15 +675,15 @@ export interface Routes {
   /** Decide up to 1,000 at once: all of them are stored, or none. */
   "POST /v1/decisions/batch": { path: Empty; query: Empty; body: DecisionBatch; answer: DecisionsAnswer };
   /** Who decided, why, with which probabilities, and how it went. */
-  "GET /v1/decisions/{decision}": { path: { decision: string }; query: Empty; body: undefined; answer: Record<string, unknown> };
+  "GET /v1/decisions/{decision}": { path: { decision: string }; query: Empty; body: undefined; answer: ExplanationAnswer };
   /** Named numbers about a decision; null takes one back. `Idempotency-Key` makes a repeat count once. */
   "POST /v1/decisions/{decision}/signals": { path: { decision: string }; query: { early?: boolean }; body: Record<string, boolean | number | null>; answer: void };
   /** What happens, as server-sent events: hello, decisions, signals, ledger, progress, missed, stopping. */
   "GET /v1/events": { path: Empty; query: Empty; body: undefined; answer: string };
-  /** What was proven, newest first. */
+  /** All evidence, newest first. */
   "GET /v1/evidence": { path: Empty; query: { task?: string; limit?: number }; body: undefined; answer: EvidencesAnswer };
-  /** Everything that the gate looked at. */
-  "GET /v1/evidence/{evidence}": { path: { evidence: string }; query: Empty; body: undefined; answer: Record<string, unknown> };
+  /** Everything that the gate judges. */
+  "GET /v1/evidence/{evidence}": { path: { evidence: string }; query: Empty; body: undefined; answer: Evidence };
   /** What the gate says about an evidence under the present rules, in words. */
   "GET /v1/evidence/{evidence}/verdict": { path: { evidence: string }; query: Empty; body: undefined; answer: VerdictAnswer };
   /** The latest jobs, newest first. */
@@ -524,7 +692,7 @@ export interface Routes {
   "GET /v1/jobs/{job}": { path: { job: string }; query: Empty; body: undefined; answer: JobAnswer };
   /** The kits in use, and those that cannot be used with the reason. */
   "GET /v1/kits": { path: Empty; query: Empty; body: undefined; answer: KitsAnswer };
-  /** Every change of who is live, oldest first. */
+  /** Every change of the live policy, oldest first. */
   "GET /v1/ledger": { path: Empty; query: { task?: string }; body: undefined; answer: LedgerAnswer };
   /** A path that opens the page once, within ten minutes. */
   "POST /v1/links": { path: Empty; query: Empty; body?: Record<string, null>; answer: LinkAnswer };
@@ -536,15 +704,15 @@ export interface Routes {
   "GET /v1/models/headway/{task}": { path: { task: string }; query: Empty; body: undefined; answer: Model };
   /** One upstream. */
   "GET /v1/models/{model}": { path: { model: string }; query: Empty; body: undefined; answer: Model };
-  /** Every policy that the ledger names, and where it stands: candidate, shadow, canary, current or retired. */
+  /** Every policy in the ledger, and its state: candidate, shadow, canary, current or retired. */
   "GET /v1/policies": { path: Empty; query: { task?: string }; body: undefined; answer: PoliciesAnswer };
-  /** The header of a policy: what it is, what it was trained on, and beside which baselines. */
-  "GET /v1/policies/{policy}": { path: { policy: string }; query: Empty; body: undefined; answer: Record<string, unknown> };
-  /** Let a candidate act on a share of the traffic; 0 ends it. */
+  /** The header of a policy: what it is, what it was trained on, and the baselines beside it. */
+  "GET /v1/policies/{policy}": { path: { policy: string }; query: Empty; body: undefined; answer: PolicyAnswer };
+  /** Let a candidate decide for a share of the traffic; 0 ends it. */
   "POST /v1/policies/{policy}/canary": { path: { policy: string }; query: Empty; body: CanaryRequest; answer: EntryAnswer };
-  /** Make a policy current on its latest evidence; 409 `gate_refused` if the evidence does not carry it. */
+  /** Make a policy current on its latest evidence; 409 `gate_refused` if the evidence does not suffice. */
   "POST /v1/policies/{policy}/promote": { path: { policy: string }; query: Empty; body?: PromoteRequest; answer: EntryAnswer };
-  /** Counts, outcomes and mean reward per task, in all and by day (UTC). */
+  /** Counts, outcomes and mean reward per task, in total and by day (UTC). */
   "GET /v1/reports": { path: Empty; query: { task?: string; days?: number }; body: undefined; answer: ReportsAnswer };
   /** OpenAI's responses, routed the same way; `previous_response_id` takes a decision's id. */
   "POST /v1/responses": { path: Empty; query: Empty; body: unknown; answer: Record<string, unknown> };

@@ -3,6 +3,8 @@ import type {
   DecisionAnswer,
   DecisionRequest,
   EntryAnswer,
+  ExplanationAnswer,
+  PolicyAnswer,
   PolicyRow,
   Routes,
   TaskAnswer,
@@ -102,7 +104,7 @@ export class Headway {
   }
 
   /** Who decided, why, with which probabilities, and the outcome. */
-  explain(id: string): Promise<Record<string, unknown>> {
+  explain(id: string): Promise<ExplanationAnswer> {
     return this.request("GET /v1/decisions/{decision}", { path: { decision: id } });
   }
 
@@ -117,7 +119,7 @@ export class Headway {
   }
 
   /** The header of a policy: family, training data, baselines. */
-  policy(reference: string): Promise<Record<string, unknown>> {
+  policy(reference: string): Promise<PolicyAnswer> {
     return this.request("GET /v1/policies/{policy}", { path: { policy: reference } });
   }
 

@@ -16,7 +16,7 @@ from headway.cli.data_import import import_, leaks, mine, transform
 from headway.cli.format import day, short
 from headway.cli.in_use import known
 from headway.cli.output import Output
-from headway.cli.show import Column, Table, render, renders, text, value
+from headway.cli.show import Column, RecordTable, render, renders, text, value
 from headway.cli.times import parse_time
 from headway.cli.verb import Session, Verbs, task_argument, verb
 from headway.nouns.errors import UnknownName
@@ -81,7 +81,7 @@ def _status(name: str) -> Column[tuple[str, Counts]]:
     return value(name, lambda row: row[1].by_status.get(name, 0))
 
 
-_TASKS = Table[tuple[str, "Counts"]](
+_TASKS = RecordTable[tuple[str, "Counts"]](
     text("task", lambda row: row[0]),
     value("decisions", lambda row: row[1].decisions),
     value("signals", lambda row: row[1].signals),
@@ -161,7 +161,7 @@ class DecisionLog:
     decisions: Sequence[LoggedDecision]
 
 
-_LOG = Table[LoggedDecision](
+_LOG = RecordTable[LoggedDecision](
     text("id", lambda row: row.id),
     text("at", lambda row: row.at[:19]),
     text("task", lambda row: row.task),

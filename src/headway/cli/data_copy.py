@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.output import Output
-from headway.cli.show import Table, renders, text, value
+from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verb import Session, verb
 from headway.nouns.errors import UnknownName
 
@@ -59,7 +59,7 @@ class CopiedStore:
         return {"from": self.source, "to": self.target, **asdict(self.copied)}
 
 
-_ROWS = Table[tuple[str, int]](text("table", lambda row: row[0]), value("rows", lambda row: row[1]))
+_ROWS = RecordTable[tuple[str, int]](text("table", lambda row: row[0]), value("rows", lambda row: row[1]))
 
 
 @renders(CopiedStore)

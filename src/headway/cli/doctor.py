@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from headway.cli.format import NONE
 from headway.cli.in_use import known
 from headway.cli.output import Output
-from headway.cli.show import Table, renders, text
+from headway.cli.show import RecordTable, renders, text
 from headway.cli.verb import Session, verb
 from headway.nouns.errors import HeadwayError
 from headway.nouns.finding import Finding
@@ -71,7 +71,7 @@ class Checkup:
 
 
 _STATES = {True: "ok", False: "WRONG", None: NONE}
-_CHECKS = Table[Finding](
+_CHECKS = RecordTable[Finding](
     text("", lambda check: _STATES[check.ok]),
     text("check", lambda check: check.name),
     text("found", lambda check: check.found),

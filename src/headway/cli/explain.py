@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from headway.cli.format import number
-from headway.cli.glossary import Term, find_term
+from headway.cli.glossary import GlossaryTerm, find_term
 from headway.cli.output import Output
-from headway.cli.show import Table, renders, text, value
+from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verb import Session, verb
 from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay
 from headway.nouns.records import Outcome, Signal
@@ -50,19 +50,19 @@ def explain(session: Session, identifier: str, replay: bool, term: str | None) -
     return 0
 
 
-@renders(Term, document=lambda term: {"term": term.name, "short": term.short, "text": term.text})
-def _term(out: Output, term: Term) -> None:
+@renders(GlossaryTerm, document=lambda term: {"term": term.name, "short": term.short, "text": term.text})
+def _term(out: Output, term: GlossaryTerm) -> None:
     out.line(f"{term.name} ({term.short})" if term.short else term.name)
     out.line(term.text)
 
 
-_CANDIDATES = Table[ExplainedCandidate](
+_CANDIDATES = RecordTable[ExplainedCandidate](
     text("candidate", lambda candidate: candidate.name),
     value("probability", lambda candidate: candidate.probability),
     value("predicted", lambda candidate: candidate.predicted),
     value("±", lambda candidate: candidate.std),
 )
-_SIGNALS = Table[tuple[Signal, float | None]](
+_SIGNALS = RecordTable[tuple[Signal, float | None]](
     text("signal", lambda row: row[0].name),
     value("value", lambda row: "withdrawn" if row[0].value is None else row[0].value),
     value("counts", lambda row: row[1]),
@@ -112,7 +112,7 @@ def _shortened(words: str) -> str:
     return f"{words[:_LONGEST_TEXT]}… ({len(words):,} characters)"
 
 
-_DRAWS = Table[tuple[str, DrawnAction]](
+_DRAWS = RecordTable[tuple[str, DrawnAction]](
     text("", lambda row: row[0]),
     text("action", lambda row: row[1].action),
     value("propensity", lambda row: f"{row[1].propensity:.12g}"),

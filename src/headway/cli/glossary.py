@@ -11,14 +11,14 @@ from pathlib import Path
 
 from headway.nouns.errors import UnknownName, did_you_mean
 
-__all__ = ["GLOSSARY", "Term", "find_term", "terms"]
+__all__ = ["GLOSSARY", "GlossaryTerm", "find_term", "terms"]
 
 GLOSSARY = Path(__file__).with_name("glossary.md")
 _HEADING = re.compile(r"^## (?P<name>[^(\n]+?)(?: \((?P<short>[^)]+)\))?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class GlossaryTerm:
     """One heading of the glossary with its text."""
 
     name: str
@@ -26,18 +26,18 @@ class Term:
     text: str
 
 
-def terms() -> list[Term]:
+def terms() -> list[GlossaryTerm]:
     """All terms, in the order of the page."""
     page = GLOSSARY.read_text("utf-8")
     headings = list(_HEADING.finditer(page))
     ends = [heading.start() for heading in headings[1:]] + [len(page)]
     return [
-        Term(name=heading["name"], short=heading["short"] or "", text=page[heading.end() : end].strip())
+        GlossaryTerm(name=heading["name"], short=heading["short"] or "", text=page[heading.end() : end].strip())
         for heading, end in zip(headings, ends, strict=True)
     ]
 
 
-def find_term(name: str) -> Term:
+def find_term(name: str) -> GlossaryTerm:
     """The term with this name or abbreviation; case, spaces, `-` and `_` do not matter."""
     known = terms()
     for term in known:

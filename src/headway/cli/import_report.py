@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.cli.format import counts
 from headway.cli.output import Output
-from headway.cli.show import Table, render, renders, text, value
+from headway.cli.show import RecordTable, render, renders, text, value
 
 if TYPE_CHECKING:
     from headway.project import ImportReport
@@ -35,8 +35,8 @@ class Imported:
         return {"files": [report.document() for report in self.reports]}
 
 
-def _files(stored: str) -> Table[ImportReport]:
-    return Table(
+def _files(stored: str) -> RecordTable[ImportReport]:
+    return RecordTable(
         text("file", lambda report: report.file),
         text("format", lambda report: report.format),
         value("read", lambda report: report.read),
@@ -119,7 +119,7 @@ def _task_leaks(out: Output, checked: TaskLeaks) -> None:
         out.line(f"No field of {checked.task!r} gives the outcome away ({checked.leaks.labelled:,} rows checked).")
 
 
-_LEAKS = Table[Any](  # of leaks
+_LEAKS = RecordTable[Any](  # of leaks
     text("leaky field", lambda leak: leak.field),
     text("where", lambda leak: leak.where),
     text("how", lambda leak: leak.kind),

@@ -10,7 +10,7 @@ import click
 
 from headway.cli.format import minute
 from headway.cli.output import Output
-from headway.cli.show import Table, renders, text
+from headway.cli.show import RecordTable, renders, text
 from headway.cli.times import parse_duration
 from headway.cli.verb import Session, Verbs, verb
 from headway.observe.keys import SCOPES, Keys
@@ -138,7 +138,7 @@ class KeyList:
     keys: Sequence[ListedKey]
 
 
-_KEYS = Table[ListedKey](
+_KEYS = RecordTable[ListedKey](
     text("name", lambda key: key.name),
     text("scopes", lambda key: " ".join(key.scopes)),
     text("created", lambda key: key.created or ""),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headway.cli.in_use import known
 from headway.cli.output import Output
-from headway.cli.show import Table, renders, text
+from headway.cli.show import RecordTable, renders, text
 from headway.cli.verb import Session, verb
 from headway.nouns.kit import Kit, installed
 
@@ -57,7 +57,7 @@ def _document(kit: Kit) -> dict[str, object]:
     return {"name": kit.name, "summary": kit.summary, "built_in": kit.built_in, "needs": list(kit.needs), **names}
 
 
-_KITS = Table[Kit](
+_KITS = RecordTable[Kit](
     text("kit", lambda kit: kit.name),
     text("from", lambda kit: "built in" if kit.built_in else "installed"),
     text("brings", lambda kit: kit.summary),

@@ -10,7 +10,7 @@ import click
 
 from headway.cli.in_use import known
 from headway.cli.output import Output
-from headway.cli.show import Table, renders, text, value
+from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verb import Session, pairs, task_argument, typed, verb
 from headway.nouns.checkpoint import Header
 
@@ -126,7 +126,7 @@ class LearnedCandidate:
         }
 
 
-_VALUES = Table[tuple[str, float]](text("policy", lambda row: row[0]), value("value", lambda row: row[1]))
+_VALUES = RecordTable[tuple[str, float]](text("policy", lambda row: row[0]), value("value", lambda row: row[1]))
 
 
 @renders(LearnedCandidate)

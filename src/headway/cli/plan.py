@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from headway.cli.output import Output
-from headway.cli.show import Table, renders, text, value
+from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verb import Session, task_argument, verb
 
 __all__ = ["plan"]
@@ -68,7 +68,7 @@ class PlannedTest:
     synthetic: int
 
 
-_SAVINGS = Table[tuple[str, int]](
+_SAVINGS = RecordTable[tuple[str, int]](
     text("logged differently", lambda row: row[0]), value("decisions", lambda row: row[1])
 )
 

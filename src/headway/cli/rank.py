@@ -14,7 +14,7 @@ import click
 from headway.cli.decide import read_text, situation_options, typed_state
 from headway.cli.format import number
 from headway.cli.output import Output
-from headway.cli.show import Table, renders, value
+from headway.cli.show import RecordTable, renders, value
 from headway.cli.show import text as text_column
 from headway.cli.verb import Session, quoted, task_argument, verb
 from headway.nouns.errors import InvalidInput
@@ -89,7 +89,7 @@ def score(
     with session.project() as project:
         (row,) = project.rank(task, [offer], read_text(text), state=typed_state(state), role=role, policy=policy)
         synthetic = session.synthetic(project, task)
-    session.show(Score(task=task, candidate=row, synthetic=synthetic))
+    session.show(CandidateScore(task=task, candidate=row, synthetic=synthetic))
     session.next(f"headway rank {task}")
 
 
@@ -106,7 +106,7 @@ class Ranking:
         return {"task": self.task, "ranking": ranking, "synthetic": self.synthetic}
 
 
-_RANKING = Table[tuple[int, Ranked]](
+_RANKING = RecordTable[tuple[int, Ranked]](
     value("rank", lambda row: row[0]),
     text_column("candidate", lambda row: row[1].name),
     value("predicted", lambda row: row[1].predicted),
@@ -120,7 +120,7 @@ def _ranking(out: Output, ranking: Ranking) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class CandidateScore:
     """The predicted reward of one candidate."""
 
     task: str
@@ -131,8 +131,8 @@ class Score:
         return {"task": self.task, **self.candidate.document(), "synthetic": self.synthetic}
 
 
-@renders(Score)
-def _score(out: Output, score: Score) -> None:
+@renders(CandidateScore)
+def _score(out: Output, score: CandidateScore) -> None:
     candidate = score.candidate
     out.line(f"{number(candidate.predicted)} ± {number(candidate.std)}  {candidate.name}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.cli.format import number, percent
 from headway.cli.output import Output
-from headway.cli.show import Column, Table, renders, text, value
+from headway.cli.show import Column, RecordTable, renders, text, value
 
 if TYPE_CHECKING:
     from headway.observe.distribution import Distribution, Spread
@@ -85,7 +85,7 @@ def _moment(name: str) -> Column[tuple[str, str, Spread]]:
 
 
 _MOMENTS = tuple(_moment(name) for name in ("mean", "std", "least", "most"))
-_GROUPS = Table[tuple[str, str, "Spread"]](
+_GROUPS = RecordTable[tuple[str, str, "Spread"]](
     text("by", lambda row: row[0]),
     text("", lambda row: row[1]),
     value("decisions", lambda row: row[2].decisions),
@@ -93,13 +93,13 @@ _GROUPS = Table[tuple[str, str, "Spread"]](
     value("failed", lambda row: percent(row[2].failed_share, 1)),
     *_MOMENTS,
 )
-_RATINGS = Table[tuple[str, str, "Spread"]](
+_RATINGS = RecordTable[tuple[str, str, "Spread"]](
     text("rater", lambda row: row[0]),
     text("signal", lambda row: row[1]),
     value("n", lambda row: row[2].n),
     *_MOMENTS,
 )
-_RATERS = Table[tuple[str, Any]](  # the name and the estimate of one rater
+_RATERS = RecordTable[tuple[str, Any]](  # the name and the estimate of one rater
     text("rater", lambda row: row[0] or "unnamed"),
     value("ratings", lambda row: row[1].ratings),
     value("bias", lambda row: f"{row[1].bias:+.2f} ± {row[1].bias_std:.2f}"),
@@ -151,7 +151,7 @@ class QuestionList:
         return {"task": self.task, "questions": questions, "synthetic": self.synthetic}
 
 
-_QUESTIONS = Table["Question"](
+_QUESTIONS = RecordTable["Question"](
     text("decision", lambda question: question.decision.id),
     text("action", lambda question: question.decision.action),
     value("ratings", lambda question: question.ratings),

@@ -9,7 +9,7 @@
 
 A renderer stands beside the command that shows the record; a table declares its columns once:
 
-    TASKS = Table(text("task", lambda task: task.task), value("decisions", lambda task: task.decisions))
+    TASKS = RecordTable(text("task", lambda task: task.task), value("decisions", lambda task: task.decisions))
     TASKS.print(out, status.tasks)
 """
 
@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 from headway.cli.format import NONE, number
 from headway.cli.output import Output
 
-__all__ = ["Column", "Table", "document_of", "render", "renders", "show", "text", "value"]
+__all__ = ["Column", "RecordTable", "document_of", "render", "renders", "show", "text", "value"]
 
 Record = TypeVar("Record")
 Row = TypeVar("Row")
@@ -122,7 +122,7 @@ def value(name: str, cell: Callable[[Row], object], digits: int = 3) -> Column[R
     return Column(name, lambda row: number(cell(row), digits), right=True)
 
 
-class Table(Generic[Row]):
+class RecordTable(Generic[Row]):
     """The columns of one kind of row."""
 
     def __init__(self, *columns: Column[Row]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway.cli.output import Output
-from headway.cli.show import Column, Table, renders, text, value
+from headway.cli.show import Column, RecordTable, renders, text, value
 from headway.cli.verb import Session, verb
 from headway.nouns.status import ProjectStatus, TaskStatus
 
@@ -25,7 +25,7 @@ def _outcome(name: str) -> Column[TaskStatus]:
     return value(name, lambda task: task.outcomes.get(name, 0))
 
 
-_TASKS = Table[TaskStatus](
+_TASKS = RecordTable[TaskStatus](
     text("task", lambda task: task.task),
     text("current", lambda task: task.current),
     text("canary", lambda task: task.canary),

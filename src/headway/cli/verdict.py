@@ -7,7 +7,7 @@ from typing import Any
 
 from headway.cli.format import counts, interval, number, percent, signed
 from headway.cli.output import Output
-from headway.cli.show import Column, Table, renders, text, value
+from headway.cli.show import Column, RecordTable, renders, text, value
 from headway.nouns.evidence import Estimate, Evidence, RaterShare, Verdict
 
 __all__ = ["WORDS", "verdict_document", "verdict_text"]
@@ -68,13 +68,13 @@ def _answer(verdict: Verdict) -> str:
     return f"{evidence.candidate} against {evidence.against}: {uplift}"
 
 
-_VALUES = Table[tuple[str, Estimate]](
+_VALUES = RecordTable[tuple[str, Estimate]](
     text("policy", lambda row: row[0]),
     value("value", lambda row: row[1].value),
     value("from", lambda row: row[1].low),
     value("to", lambda row: row[1].high),
 )
-_RATERS = Table[RaterShare](
+_RATERS = RecordTable[RaterShare](
     text("rated by", lambda rater: rater.name or "this machine"),
     value("decisions", lambda rater: rater.rows),
     Column("share", lambda rater: percent(rater.share), right=True),

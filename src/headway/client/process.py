@@ -26,7 +26,7 @@ from typing import Any
 
 from headway.nouns.errors import Unavailable
 
-__all__ = ["Backoff", "Child", "Output", "exit_words", "run"]
+__all__ = ["Backoff", "Child", "ProgramOutput", "exit_words", "run"]
 
 _LARGEST_LOG = 5_000_000
 _LONGEST_LINE = 1_000_000
@@ -218,7 +218,7 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class ProgramOutput:
     """What a program wrote, and how it ended."""
 
     status: int
@@ -236,7 +236,7 @@ def run(
     most_bytes: int = 1 << 26,
     env: Mapping[str, str] | None = None,
     before_stop: Callable[[], None] = lambda: None,
-) -> Output:
+) -> ProgramOutput:
     """Run a program with `data` as its stdin; keep at most `most_bytes` of each of its streams.
 
     After `timeout_s`, or when we are interrupted: `before_stop`, SIGTERM, `grace_s`, then SIGKILL for its session.
@@ -259,7 +259,7 @@ def run(
                 _signal(process, signal.SIGTERM)
                 streams.exchange(time.monotonic() + grace_s)
             status = _end_session(process)
-    return Output(status=status, stdout=streams.read(1), stderr=streams.read(2), timed_out=not complete)
+    return ProgramOutput(status=status, stdout=streams.read(1), stderr=streams.read(2), timed_out=not complete)
 
 
 class _Streams:

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.promote.standing import Standing
 
-__all__ = ["WHO", "Done", "cycle", "promising"]
+__all__ = ["WHO", "CycleResult", "cycle", "promising"]
 
 WHO = "watch"  # the name in the ledger rows of the loop
 _CURED = frozenset({"speaking_rows", "ess", "row_share", "weight_share"})  # overlap checks, which a canary cures
 
 
 @dataclass(slots=True, kw_only=True)
-class Done:
+class CycleResult:
     """The result of one cycle."""
 
     task: str
@@ -88,9 +88,9 @@ class Done:
         }
 
 
-def cycle(project: Project, task: str, work: Due, marks: Marks, progress: Progress | None = None) -> Done:
+def cycle(project: Project, task: str, work: Due, marks: Marks, progress: Progress | None = None) -> CycleResult:
     """Do what is due for a task, in the order of the loop."""
-    done = Done(task=task, settled=project.settle(task), synthetic=project.query.count_source(task, "synthetic"))
+    done = CycleResult(task=task, settled=project.settle(task), synthetic=project.query.count_source(task, "synthetic"))
     standing = project.standing(task)
     if work.guard:
         _guard(project, standing, marks, done, progress)
@@ -105,7 +105,7 @@ def cycle(project: Project, task: str, work: Due, marks: Marks, progress: Progre
     return done
 
 
-def _guard(project: Project, standing: Standing, marks: Marks, done: Done, progress: Progress | None) -> None:
+def _guard(project: Project, standing: Standing, marks: Marks, done: CycleResult, progress: Progress | None) -> None:
     if progress is not None:
         progress("guard", 0, None)
     entry = project.guard(done.task, who=WHO)
@@ -125,7 +125,7 @@ def _guard(project: Project, standing: Standing, marks: Marks, done: Done, progr
     done.proved = entry.policy if entry.kind == "retire" else standing.current.ref
 
 
-def _prove(project: Project, standing: Standing, marks: Marks, done: Done, progress: Progress | None) -> None:
+def _prove(project: Project, standing: Standing, marks: Marks, done: CycleResult, progress: Progress | None) -> None:
     candidate = standing.candidate
     assert candidate is not None
     guarded = marks.proved.get(candidate.digest) == standing.settled and standing.verdict is not None
@@ -137,7 +137,7 @@ def _prove(project: Project, standing: Standing, marks: Marks, done: Done, progr
     done.proved = candidate.ref
 
 
-def _act(project: Project, standing: Standing, done: Done) -> None:
+def _act(project: Project, standing: Standing, done: CycleResult) -> None:
     """Act on the verdict: promote, start a canary, or wait."""
     candidate = standing.candidate
     if candidate is None:
@@ -167,7 +167,7 @@ def promising(verdict: Verdict) -> bool:
     return True
 
 
-def _start_canary(project: Project, standing: Standing, done: Done) -> None:
+def _start_canary(project: Project, standing: Standing, done: CycleResult) -> None:
     candidate, canary = standing.candidate, standing.canary
     assert candidate is not None
     if canary is not None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
-from headway.loop.cycle import Done
+from headway.loop.cycle import CycleResult
 from headway.prove import report
 
 __all__ = ["KEPT", "write"]
@@ -14,7 +14,7 @@ __all__ = ["KEPT", "write"]
 KEPT = 500  # pages of each form; older ones are deleted
 
 
-def write(folder: Path, number: int, done: Done, *, at: float, took_s: float) -> str:
+def write(folder: Path, number: int, done: CycleResult, *, at: float, took_s: float) -> str:
     """Write the pages of a cycle; returns their name without the suffix."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"cycle-{number:06d}-{done.task}"[:60]
@@ -27,7 +27,7 @@ def write(folder: Path, number: int, done: Done, *, at: float, took_s: float) ->
     return name
 
 
-def _facts(number: int, done: Done, at: float, took_s: float) -> list[tuple[str, str]]:
+def _facts(number: int, done: CycleResult, at: float, took_s: float) -> list[tuple[str, str]]:
     when = f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC, {took_s:.1f} s"
     rows = [("cycle", f"{number} of task {done.task}"), ("when", when), ("newly settled", f"{done.settled:,}")]
     if done.rolled_back:
@@ -48,7 +48,7 @@ def _facts(number: int, done: Done, at: float, took_s: float) -> list[tuple[str,
     return rows
 
 
-def _markdown(number: int, done: Done, facts: list[tuple[str, str]]) -> str:
+def _markdown(number: int, done: CycleResult, facts: list[tuple[str, str]]) -> str:
     lines = [f"# Cycle {number}: {done.task}", ""]
     lines += [f"- {name}: {_plain(value)}" for name, value in facts]
     page = "\n".join(lines) + "\n"
@@ -63,7 +63,7 @@ def _plain(value: str) -> str:
     return value.translate(str.maketrans({**marks, "&": "&amp;", "<": "&lt;", "\n": " "}))
 
 
-def _html(number: int, done: Done, facts: list[tuple[str, str]]) -> str:
+def _html(number: int, done: CycleResult, facts: list[tuple[str, str]]) -> str:
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
     about = f"<section><table class='facts'>{rows}</table></section>"
     if done.verdict is not None and done.verdict.evidence is not None:

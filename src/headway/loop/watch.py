@@ -25,7 +25,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from headway.loop import pages
-from headway.loop.cycle import Done, cycle
+from headway.loop.cycle import CycleResult, cycle
 from headway.loop.due import Due, Marks, due
 from headway.loop.lock import alone, held
 from headway.loop.when import Machine, machine, not_now
@@ -61,7 +61,7 @@ class TaskCheck:
     """The result of checking one task: something done, a reason for doing nothing, or an error."""
 
     task: str
-    done: Done | None = None
+    done: CycleResult | None = None
     skipped: str = ""
     error: str = ""
 
@@ -173,7 +173,7 @@ class Watch:
         marks.failures, marks.not_before = 0, 0.0
         return TaskCheck(task=task, done=done)
 
-    def _cycle(self, task: str, work: Due, marks: Marks) -> Done:
+    def _cycle(self, task: str, work: Due, marks: Marks) -> CycleResult:
         """Run the cycle as a job: running, then done or failed with its result."""
         project, jobs = self.project, Jobs(self.project.database)
         started_at, started = self._clock(), time.monotonic()

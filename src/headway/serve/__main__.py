@@ -17,7 +17,7 @@ from headway.serve.workers import Workers, server_settings
 
 if TYPE_CHECKING:
     from headway.serve.address import Address
-    from headway.serve.guard import Guard
+    from headway.serve.guard import RequestGuard
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -57,7 +57,7 @@ def _serve(asked: argparse.Namespace) -> int:
     if asked.socket is not None:
         place = Place(socket=asked.socket, worker=asked.worker, workers=asked.workers)
 
-    def announce(address: Address, guard: Guard) -> None:
+    def announce(address: Address, guard: RequestGuard) -> None:
         more = {} if place is None else {"keys": bool(guard.server.keys.list())}
         _say({**address.document, **more})
 

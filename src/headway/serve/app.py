@@ -11,7 +11,7 @@ from headway.nouns.kit import Catalogue, catalogue
 from headway.project import Project
 from headway.serve import openapi, page
 from headway.serve.endpoint import Endpoint, endpoints_of
-from headway.serve.guard import Guard
+from headway.serve.guard import RequestGuard
 from headway.serve.hosts import Hosts
 from headway.serve.kit_routes import kit_endpoints
 from headway.serve.routes import decisions, evidence, kits, looking, policies, recent, signals, tasks
@@ -38,10 +38,10 @@ def document(known: Catalogue | None = None) -> bytes:
 
 def application(
     project: Project, settings: ServerSettings, *, log_requests: bool = True, worker: int | None = None
-) -> Guard:
+) -> RequestGuard:
     """The RSGI application over an open project; `worker`: its number among several processes."""
     server = Server(project, settings, log_requests=log_requests, worker=worker)
     server.document = document(project.catalogue)
     spans_of(server)  # decisions and signals are spans from the first one on
     routes = Routes([*endpoints(project.catalogue), *endpoints_of((page,))])  # the page's files are no part of the API
-    return Guard(server, routes, Hosts(settings))
+    return RequestGuard(server, routes, Hosts(settings))

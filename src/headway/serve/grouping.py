@@ -22,13 +22,13 @@ _MOST_TOGETHER = 512
 Answer = Callable[[Decision, bool], None]  # the decision, and whether it is new: a known id returns the earlier one
 
 
-class _Waiting(NamedTuple):
+class _WaitingAsk(NamedTuple):
     ask: Ask
     answer: Answer
     future: asyncio.Future[None]
 
 
-_Batch = list[tuple[Considered, _Waiting]]
+_Batch = list[tuple[Considered, _WaitingAsk]]
 
 
 class Grouping:
@@ -37,7 +37,7 @@ class Grouping:
     def __init__(self, project: Project, limit: int) -> None:
         self._project = project
         self._limit = limit
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_WaitingAsk] = []
         self._due = False  # a batch is about to be considered
         self._running = False  # a batch is being stored
 
@@ -50,7 +50,7 @@ class Grouping:
             raise Busy(f"{self._limit} writes are queued already.", code="queue_full", hint="Try again in a second.")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(_Waiting(ask, answer, future))
+        self._waiting.append(_WaitingAsk(ask, answer, future))
         self._next(loop)
         return future
 
@@ -106,7 +106,7 @@ class Grouping:
             considered, waiting = batch[0]
             self._answer(waiting, considered, done.result()[0])
 
-    def _answer(self, waiting: _Waiting, considered: Considered, decision: Decision) -> None:
+    def _answer(self, waiting: _WaitingAsk, considered: Considered, decision: Decision) -> None:
         if waiting.future.done():  # its client has gone
             return
         try:
@@ -120,7 +120,7 @@ class Grouping:
         for _, waiting in batch:
             self._fail(waiting, error)
 
-    def _fail(self, waiting: _Waiting, error: BaseException) -> None:
+    def _fail(self, waiting: _WaitingAsk, error: BaseException) -> None:
         if not waiting.future.done():
             waiting.future.set_exception(error)
 

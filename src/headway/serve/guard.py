@@ -25,7 +25,7 @@ from headway.serve.rate import Rates
 from headway.serve.routing import Routes
 from headway.serve.state import Server
 
-__all__ = ["Guard"]
+__all__ = ["RequestGuard"]
 
 Headers = list[tuple[str, str]]
 
@@ -79,7 +79,7 @@ class ClientGone(Exception):
     """Nobody is left to answer."""
 
 
-class Guard:
+class RequestGuard:
     """The RSGI application."""
 
     def __init__(self, server: Server, routes: Routes, hosts: Hosts) -> None:

@@ -33,7 +33,7 @@ from headway.nouns.errors import Unavailable
 from headway.project import Project
 from headway.serve.address import BACKLOG, Address, bind, remove_address, write_address
 from headway.serve.app import application
-from headway.serve.guard import Guard
+from headway.serve.guard import RequestGuard
 from headway.settings import ServerSettings
 
 __all__ = ["Address", "Place", "bind", "serve"]
@@ -55,7 +55,7 @@ def serve(
     *,
     host: str | None = None,
     port: int | None = None,
-    announce: Callable[[Address, Guard], None] | None = None,
+    announce: Callable[[Address, RequestGuard], None] | None = None,
     log_requests: bool = True,
     project: Project | None = None,
     place: Place | None = None,
@@ -89,7 +89,11 @@ class _Embedded(Granian):
     """Granian in our loop, on our socket."""
 
     def __init__(
-        self, app: Guard, listening: socket.socket, settings: ServerSettings, interface: Interfaces = Interfaces.RSGI
+        self,
+        app: RequestGuard,
+        listening: socket.socket,
+        settings: ServerSettings,
+        interface: Interfaces = Interfaces.RSGI,
     ) -> None:
         super().__init__(
             app,
@@ -114,10 +118,10 @@ class _Embedded(Granian):
 
 
 async def _run(
-    guard: Guard,
+    guard: RequestGuard,
     listening: socket.socket,
     address: Address,
-    announce: Callable[[Address, Guard], None] | None,
+    announce: Callable[[Address, RequestGuard], None] | None,
     *,
     alone: bool,
 ) -> int:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-from headway.serve.guard import Guard
+from headway.serve.guard import RequestGuard
 
 __all__ = ["Inside"]
 
@@ -65,7 +65,7 @@ class _Wire:
 
 
 class Inside(httpx.AsyncBaseTransport):
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: RequestGuard) -> None:
         self._guard = guard
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

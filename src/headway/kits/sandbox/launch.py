@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from headway.client.process import Output, run
+from headway.client.process import ProgramOutput, run
 from headway.kits.sandbox.records import MIB, Limits, Result, Status
 from headway.nouns.errors import Unavailable
 
@@ -99,7 +99,7 @@ def report_bytes(limits: Limits) -> int:
     return 3 * limits.output_bytes + MIB
 
 
-def result(output: Output, limits: Limits, name: str) -> tuple[Result, str]:
+def result(output: ProgramOutput, limits: Limits, name: str) -> tuple[Result, str]:
     """Read a keeper's report. A lost keeper has the status `error`, which says nothing about the program."""
     try:
         report = json.loads(output.stdout)

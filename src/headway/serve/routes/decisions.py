@@ -1,4 +1,4 @@
-"""/v1/decisions: decide, and look at what was decided."""
+"""/v1/decisions: decide, list and explain decisions."""
 
 from __future__ import annotations
 
@@ -130,35 +130,88 @@ def latest_decisions(call: Call) -> DecisionRows:
     if query.task is not None:
         call.server.project.settings.task(query.task)
     project = call.server.project
-    found = project.query.latest(query.task, query.limit)
-    for task in {each.task for each in found}:
+    latest = project.query.latest(query.task, query.limit)
+    for task in {decision.task for decision in latest}:
         if task in project.settings.tasks or not project.settings.declared:
             project.settle(task)
-    return DecisionRows([_row(each, project.query.outcome(each)) for each in found])
+    return DecisionRows([_row(decision, project.query.outcome(decision)) for decision in latest])
 
 
-def _row(each: Decision, outcome: Outcome) -> DecisionRow:
+def _row(decision: Decision, outcome: Outcome) -> DecisionRow:
     return DecisionRow(
-        id=each.id,
-        task=each.task,
-        at=rfc3339(each.at),
-        text=each.situation.text,
-        action=each.action,
-        propensity=each.propensity,
-        policy=each.policy,
-        episode=each.situation.episode,
-        step=each.situation.step,
-        source=each.source,
+        id=decision.id,
+        task=decision.task,
+        at=rfc3339(decision.at),
+        text=decision.situation.text,
+        action=decision.action,
+        propensity=decision.propensity,
+        policy=decision.policy,
+        episode=decision.situation.episode,
+        step=decision.situation.step,
+        source=decision.source,
         status=outcome.status,
         reward=outcome.reward,
     )
 
 
-@endpoint("GET", "/v1/decisions/{decision}", gives=dict[str, Any], errors=(404,), scope="decide")
-def explain(call: Call) -> dict[str, Any]:
+class CandidateAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A candidate with its probability then; `predicted` and `std` only if the policy predicts them."""
+
+    name: str
+    probability: float | None
+    predicted: float | msgspec.UnsetType = msgspec.UNSET
+    std: float | msgspec.UnsetType = msgspec.UNSET
+
+
+class SignalAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    subject: str
+    name: str
+    value: float | None  # null: the rater withdrew it
+    label: str
+    rater: str
+    key: str
+    at: float
+    seq: int
+
+
+class OutcomeAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    status: str  # pending, rewarded, failed or censored
+    reward: float | None
+    clipped: bool
+
+
+class ExplanationAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Who made a decision, why, with which probabilities, and how it went."""
+
+    id: str
+    task: str
+    at: str
+    text: str
+    state: dict[str, Any]
+    episode: str | None
+    step: int | None
+    role: str
+    policy: str
+    policy_hash: str
+    exploration: str
+    source: str
+    draw: str
+    assigned: str
+    action: str
+    propensity: float | None  # null: it was not recorded
+    candidates: list[CandidateAnswer]
+    signals: list[SignalAnswer]
+    outcome: OutcomeAnswer
+    parts: dict[str, float]  # what each signal adds to the reward
+    why: str
+    confidence: float | msgspec.UnsetType | None = msgspec.UNSET  # only if the policy can still be asked
+
+
+@endpoint("GET", "/v1/decisions/{decision}", gives=ExplanationAnswer, errors=(404,), scope="decide")
+def explain(call: Call) -> ExplanationAnswer:
     """Who decided, why, with which probabilities, and how it went."""
     project = call.server.project
-    found = project.query.decision(parse_decision_id(call.params["decision"]))
-    if found.key != call.key and "train" not in call.scopes:
-        raise UnknownName(f"There is no decision {found.id!r}.", code="unknown_decision")
-    return project.explain(found.id).document()
+    decision = project.query.decision(parse_decision_id(call.params["decision"]))
+    if decision.key != call.key and "train" not in call.scopes:
+        raise UnknownName(f"There is no decision {decision.id!r}.", code="unknown_decision")
+    return msgspec.convert(project.explain(decision.id).document(), ExplanationAnswer)

@@ -1,13 +1,13 @@
-"""/v1/evidence and /v1/reports: what was proven, and how things went day by day."""
+"""/v1/evidence and /v1/reports: evidence, and counts and rewards by day."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.errors import UnknownName
+from headway.nouns.evidence import Evidence
 from headway.nouns.times import rfc3339
 from headway.observe.daily import by_day
 from headway.serve.endpoint import Call, endpoint, strict
@@ -22,7 +22,7 @@ class EvidenceRow(msgspec.Struct, frozen=True, kw_only=True):
     candidate: str
     against: str
     n: int
-    state: str  # pass, wait, refused or worse, under the present rules
+    state: str  # pass, wait, refused or worse, by the present rules
     value: float  # candidate minus current, with its 95% interval
     low: float
     high: float
@@ -39,7 +39,7 @@ class EvidenceQuery(strict):
 
 @endpoint("GET", "/v1/evidence", query=EvidenceQuery, gives=EvidencesAnswer, errors=(404,), scope="train")
 def evidences(call: Call) -> EvidencesAnswer:
-    """What was proven, newest first."""
+    """All evidence, newest first."""
     query: EvidenceQuery = call.query
     project = call.server.project
     if query.task is not None:
@@ -54,34 +54,29 @@ def evidences(call: Call) -> EvidencesAnswer:
 
 def _row(call: Call, identifier: str, task: str, digest: str, at: float) -> EvidenceRow:
     verdict = call.server.project.verdict(identifier)
-    found = verdict.evidence
-    assert found is not None
+    evidence = verdict.evidence
+    assert evidence is not None
     return EvidenceRow(
         id=identifier,
         task=task,
         policy_hash=digest,
         at=rfc3339(at),
-        candidate=found.candidate,
-        against=found.against,
-        n=found.n,
+        candidate=evidence.candidate,
+        against=evidence.against,
+        n=evidence.n,
         state=verdict.state,
-        value=found.difference.value,
-        low=found.difference.low,
-        high=found.difference.high,
+        value=evidence.difference.value,
+        low=evidence.difference.low,
+        high=evidence.difference.high,
     )
 
 
-@endpoint("GET", "/v1/evidence/{evidence}", gives=dict[str, Any], errors=(404,), scope="train")
-def evidence(call: Call) -> dict[str, Any]:
-    """Everything that the gate looked at."""
-    found = call.server.project.ledger.evidence(call.params["evidence"])
-    if found is None:
-        raise UnknownName(
-            f"There is no evidence {call.params['evidence'][:80]!r}.",
-            code="unknown_evidence",
-            hint="GET /v1/evidence lists it; `headway prove` makes some.",
-        )
-    return dict(found)
+@endpoint("GET", "/v1/evidence/{evidence}", gives=Evidence, errors=(404,), scope="train")
+def evidence(call: Call) -> Evidence:
+    """Everything that the gate judges."""
+    stored = call.server.project.verdict(call.params["evidence"]).evidence
+    assert stored is not None, "a stored verdict has its evidence"
+    return stored
 
 
 class Day(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,11 +111,11 @@ class ReportQuery(strict):
 
 @endpoint("GET", "/v1/reports", query=ReportQuery, gives=ReportsAnswer, errors=(404,), scope="train")
 def reports(call: Call) -> ReportsAnswer:
-    """Counts, outcomes and mean reward per task, in all and by day (UTC)."""
+    """Counts, outcomes and mean reward per task, in total and by day (UTC)."""
     query: ReportQuery = call.query
     project = call.server.project
     names = project.tasks() if query.task is None else [project.settings.task(query.task).name]
-    return ReportsAnswer([_report(call, each, query.days) for each in names])
+    return ReportsAnswer([_report(call, name, query.days) for name in names])
 
 
 def _report(call: Call, task: str, days: int) -> ReportAnswer:

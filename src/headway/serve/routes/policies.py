@@ -1,13 +1,14 @@
-"""/v1/policies and /v1/ledger: what was learned, who is live, and changing that."""
+"""/v1/policies and /v1/ledger: learned policies, which one is live, and changing that."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.times import rfc3339
 from headway.promote.ledger import Entry
 from headway.serve.endpoint import Call, endpoint, strict
@@ -18,7 +19,7 @@ Why = Annotated[str, Meta(max_length=2000)]
 
 
 class EntryAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the ledger: who became what, when, why, and on which evidence."""
+    """One row of the ledger: a policy's new state, when, why, and on which evidence."""
 
     seq: int
     n: int
@@ -55,39 +56,48 @@ class TaskQuery(strict):
 
 @endpoint("GET", "/v1/ledger", query=TaskQuery, gives=LedgerAnswer, errors=(404,), scope="train")
 def ledger(call: Call) -> LedgerAnswer:
-    """Every change of who is live, oldest first."""
+    """Every change of the live policy, oldest first."""
     rows = [row for name in _tasks(call) for row in call.server.project.ledger.entries(name)]
     return LedgerAnswer([_entry(row) for row in sorted(rows, key=lambda row: row.seq)])
 
 
 @endpoint("GET", "/v1/policies", query=TaskQuery, gives=PoliciesAnswer, errors=(404,), scope="open")
 def policies(call: Call) -> PoliciesAnswer:
-    """Every policy that the ledger names, and where it stands: candidate, shadow, canary, current or retired."""
-    found: list[PolicyRow] = []
+    """Every policy in the ledger, and its state: candidate, shadow, canary, current or retired."""
+    rows: list[PolicyRow] = []
     for name in _tasks(call):
         states = call.server.project.ledger.states(name)
         last = {row.policy_hash: row for row in call.server.project.ledger.entries(name)}
-        found += [
+        rows += [
             PolicyRow(
                 policy=last[digest].policy, policy_hash=digest, task=name, state=state, at=rfc3339(last[digest].at)
             )
             for digest, state in states.items()
         ]
-    return PoliciesAnswer(found)
+    return PoliciesAnswer(rows)
 
 
-@endpoint("GET", "/v1/policies/{policy}", gives=dict[str, Any], errors=(404,), scope="open")
-def header(call: Call) -> dict[str, Any]:
-    """The header of a policy: what it is, what it was trained on, and beside which baselines."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyAnswer(Header):
+    """The header of a policy, with its reference and hash."""
+
+    policy: str
+    policy_hash: str
+
+
+@endpoint("GET", "/v1/policies/{policy}", gives=PolicyAnswer, errors=(404,), scope="open")
+def header(call: Call) -> PolicyAnswer:
+    """The header of a policy: what it is, what it was trained on, and the baselines beside it."""
     registry = call.server.project.registry
     digest = registry.find(call.params["policy"])
-    found: dict[str, Any] = msgspec.to_builtins(registry.header(digest))
-    return {"policy": str(registry.ref(digest)), "policy_hash": digest, **found}
+    stored = registry.header(digest)
+    values = {field.name: getattr(stored, field.name) for field in fields(stored)}
+    return PolicyAnswer(policy=str(registry.ref(digest)), policy_hash=digest, **values)
 
 
 class PromoteRequest(strict):
-    task: Task | None = None  # needed for built-in policies only: others know theirs
-    trust_keys: Annotated[tuple[Rater, ...], Meta(max_length=100)] = ()  # whose ratings alone may decide it
+    task: Task | None = None  # needed only for built-in policies
+    trust_keys: Annotated[tuple[Rater, ...], Meta(max_length=100)] = ()  # keys whose ratings alone may decide
 
 
 @endpoint(
@@ -100,9 +110,9 @@ class PromoteRequest(strict):
     optional=True,
 )
 def promote(call: Call, body: PromoteRequest) -> EntryAnswer:
-    """Make a policy current on its latest evidence; 409 `gate_refused` if the evidence does not carry it.
+    """Make a policy current on its latest evidence; 409 `gate_refused` if the evidence does not suffice.
 
-    Evidence that falls without the ratings of a single key does not, unless `trust_keys` names that key.
+    Evidence that depends on the ratings of a single key does not suffice, unless `trust_keys` names that key.
     """
     project = call.server.project
     return _entry(project.promote(call.params["policy"], task=body.task, who=call.key, trust_keys=body.trust_keys))
@@ -122,7 +132,7 @@ class CanaryRequest(strict):
     scope="admin",
 )
 def canary(call: Call, body: CanaryRequest) -> EntryAnswer:
-    """Let a candidate act on a share of the traffic; 0 ends it."""
+    """Let a candidate decide for a share of the traffic; 0 ends it."""
     project = call.server.project
     return _entry(project.canary(call.params["policy"], share=body.share, task=body.task, who=call.key))
 
