@@ -25,7 +25,7 @@ export interface CandidateAnswer {
   std?: number;
 }
 
-/** An action that is described: its name, and features in words and numbers. */
+/** A candidate with features: text and numbers. */
 export interface CandidateBody {
   name: string;
   features?: Record<string, boolean | number | string | number[]>;
@@ -39,7 +39,7 @@ export interface Day {
   reward: number | null;
 }
 
-/** What was decided; it is durably logged by the time this is sent. */
+/** A decision; it is durably logged before the answer is sent. */
 export interface DecisionAnswer {
   id: string;
   action: string;
@@ -51,11 +51,11 @@ export interface DecisionBatch {
   decisions: DecisionRequest[];
 }
 
-/** What is to be decided. Who decides and with which probability is never up to the client. */
+/** A decision to make. The client cannot choose the policy or the probability. */
 export interface DecisionRequest {
-  /** A decision made again and again; made on first use unless any is declared. */
+  /** A kind of decision; created on first use unless headway.toml declares tasks. */
   task: string;
-  /** What is decided about, in words. */
+  /** The situation to decide in, as text. */
   text?: string;
   candidates?: (string | CandidateBody)[] | null;
   state?: Record<string, boolean | number | string | number[]> | null;
@@ -88,7 +88,7 @@ export interface DecisionsAnswer {
   decisions: DecisionAnswer[];
 }
 
-/** One check of the data. `blocks` means: no verdict is given on such data. */
+/** One check of the data. `blocks`: if it fails, there is no verdict on this data. */
 export interface Diagnostic {
   name: string;
   value: number;
@@ -139,7 +139,7 @@ export interface ErrorDetail {
   reasons?: string[];
 }
 
-/** A number with its interval, and how much data stands behind it. */
+/** A number with its interval and the amount of data behind it. */
 export interface Estimate {
   value: number;
   low: number;
@@ -158,7 +158,7 @@ export interface EstimateAnswer {
   ess: number;
 }
 
-/** Everything the gate may look at. Two evidences of the same data hash and policies are equal. */
+/** The input of the gate. The same data hash and policies give equal evidence. */
 export interface Evidence {
   task: string;
   kind: "heldout" | "log" | "preference" | "world";
@@ -190,7 +190,7 @@ export interface Evidence {
   ended?: boolean;
   command?: string;
   notes?: string[];
-  raters?: Rater[];
+  raters?: RaterShare[];
   trusted?: string[];
 }
 
@@ -383,7 +383,7 @@ export interface PartAnswer {
   signals: Record<string, MeanAnswer>;
 }
 
-/** A registered test: the decisions it may use, fixed before they are looked at. */
+/** A registered test: the number of decisions, fixed in advance. */
 export interface Plan {
   horizon: number;
   uplift: number;
@@ -432,8 +432,8 @@ export interface PromoteRequest {
   trust_keys?: string[];
 }
 
-/** How much of an evidence comes from one rater, and what the rule says without what it said. A decision that several rated counts under each of them, so that shares may add up to more than 1. Without a rater, decisions that others rated too count with their reward alone, and those that it alone rated tell nothing. */
-export interface Rater {
+/** One rater's share of an evidence, and the rule's result without its ratings. A decision with several raters counts for each of them, so shares may add up to more than 1. Without a rater, decisions that others rated too keep the others' reward, and decisions that only it rated carry no information. */
+export interface RaterShare {
   name: string;
   rows: number;
   share: number;
@@ -530,7 +530,7 @@ export interface SignalAnswer {
 
 export interface SignalBatch {
   signals: SignalItem[];
-  /** Decisions may still be on their way; their signals wait for them. */
+  /** Decisions may not have arrived yet; their signals wait for them. */
   early?: boolean;
 }
 
@@ -539,7 +539,7 @@ export interface SignalItem {
   subject: string;
   signals: Record<string, boolean | number | null>;
   label?: string;
-  /** The same key again counts once. */
+  /** Repeating the key counts once. */
   key?: string;
 }
 

@@ -284,12 +284,12 @@ def _kits(kits: Catalogue) -> Iterator[Finding]:
     for kit in kits:
         if not kit.built_in:
             problems = kit_problems(kit)
-            found = "; ".join(problems) or "everything that it names can be loaded"
-            yield Finding(name=f"kit {kit.name}", ok=not problems, found=found[:300], cure=_CURE)
+            outcome = "; ".join(problems) or "everything that it names can be loaded"
+            yield Finding(name=f"kit {kit.name}", ok=not problems, found=outcome[:300], cure=_CURE)
 
 
 def _extras() -> Iterator[Finding]:
     for extra, (module, what) in EXTRAS.items():
         installed = find_spec(module) is not None
-        found = "installed" if installed else f"not installed; for {what}: pip install 'headway[{extra}]'"
-        yield Finding(name=f"extra {extra}", ok=True if installed else None, found=found)
+        state = "installed" if installed else f"not installed; for {what}: pip install 'headway[{extra}]'"
+        yield Finding(name=f"extra {extra}", ok=True if installed else None, found=state)

@@ -70,17 +70,19 @@ def _growth(axes: Any, evidence: Evidence, uplift: float) -> None:
 
 def _values(axes: Any, evidence: Evidence, truth: Mapping[str, float], policy: str) -> None:
     estimates = {policy: evidence.values["candidate"], evidence.against: evidence.values["current"]}
-    estimates |= {name: each for name, each in evidence.values.items() if name.startswith("always ")}
+    estimates |= {name: estimate for name, estimate in evidence.values.items() if name.startswith("always ")}
     names = [name for name in truth if name in estimates]
     best = max(truth, key=lambda name: truth[name])
     names = [best, *sorted(names, key=lambda name: -truth[name])]
     places = list(range(len(names)))[::-1]
     for name, place in zip(names, places, strict=True):
-        each = estimates.get(name)
-        if each is not None:
+        estimate = estimates.get(name)
+        if estimate is not None:
             colour = BLUE if name == policy else GREY
-            axes.plot([each.low, each.high], [place, place], color=colour, linewidth=3.5, solid_capstyle="round")
-            axes.plot(each.value, place, "o", color=colour, markersize=8, zorder=3)
+            axes.plot(
+                [estimate.low, estimate.high], [place, place], color=colour, linewidth=3.5, solid_capstyle="round"
+            )
+            axes.plot(estimate.value, place, "o", color=colour, markersize=8, zorder=3)
         axes.plot(truth[name], place, "D", color=GREEN, markersize=6.5, markerfacecolor="white", zorder=4)
         axes.annotate(
             f"{truth[name]:.3f}", (truth[name], place), xytext=(0, 9), textcoords="offset points",

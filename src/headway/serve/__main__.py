@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
             log_requests=not asked.no_request_log,
         ).run()
     except HeadwayError as error:
-        if asked.socket is not None:  # to the parent, which tells it as its own
+        if asked.socket is not None:  # the parent reports it as its own
             _say({"code": error.code, "message": error.message, "hint": error.hint})
         else:
             sys.stderr.write(f"{error.code}: {error}\n")
@@ -80,4 +80,4 @@ if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # all is committed and closed: a thread that waits for another process's lock must not hold us back
+    os._exit(code)  # all is committed and closed: do not wait for a thread that waits for another process's lock

@@ -1,6 +1,6 @@
-"""Where a server listens: the port, bound once, and the note that tells others.
+"""Where a server listens: the port, and the file that holds its address.
 
-Loads neither the web server nor numpy: the parent of several workers needs no more than this.
+Imports neither the web server nor numpy: the parent of several workers needs only this.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Address:
 
 
 def bind(settings: ServerSettings) -> socket.socket:
-    """The listening socket, or `port_in_use`: without SO_REUSEPORT, so that no second server shares it unasked."""
+    """The listening socket, or `port_in_use`: without SO_REUSEPORT, so that no second server can share it."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a restart need not wait for old connections
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a restart does not wait for old connections
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited: a stream's first byte, 48 → 4 ms
         listening.bind((settings.host, settings.port))
         listening.listen(BACKLOG)

@@ -1,4 +1,4 @@
-"""Puts the door together: the modules that declare endpoints, the table of routes, the guard around it.
+"""Assembles the application: the modules that declare endpoints, the table of routes, the guard around it.
 
 To add endpoints, write a module with `@endpoint` functions and add it to MODULES, or to `routes` of a kit's passport.
 """
@@ -42,6 +42,6 @@ def application(
     """The RSGI application over an open project; `worker`: its number among several processes."""
     server = Server(project, settings, log_requests=log_requests, worker=worker)
     server.document = document(project.catalogue)
-    spans_of(server)  # decisions and signals are spans from the first one on
-    routes = Routes([*endpoints(project.catalogue), *endpoints_of((page,))])  # the page's files are no part of the API
+    spans_of(server)  # before the first decision, so that every one is a span
+    routes = Routes([*endpoints(project.catalogue), *endpoints_of((page,))])  # the page's files are not part of the API
     return RequestGuard(server, routes, Hosts(settings))

@@ -1,12 +1,12 @@
-"""Who is calling: the project token, an API key, the page's cookie, or nobody in particular on this machine.
+"""Who is calling: the holder of the project token or of an API key, the page, or anybody on this machine.
 
-- The **project token** in `.headway/token` (0600) may do everything; whoever can read it owns the folder anyway.
-- **Keys** come from `headway keys`; they have scopes and an end. A key that was revoked elsewhere stops within 200 ms.
+- The **project token** in `.headway/token` (0600) may do everything; anyone who can read it owns the folder anyway.
+- **Keys** come from `headway keys`; they have scopes and may expire. A revoked key stops working within 200 ms.
 - **The page** gets an HttpOnly cookie through a link that works once and for ten minutes. Both are signed with a key
-  that is made from the project token: every worker knows them without asking, a stranger's guess reaches no store, and
-  a new token ends them all. The store holds which links were used.
-- On a **loopback** address, named by a loopback Host, nobody needs a key to decide, signal and train; to administrate,
-  everybody needs one. A request that a proxy forwarded is not from this machine.
+  derived from the project token: every worker can check them, a wrong guess never reaches the store, and a new token
+  invalidates them all. The store records which links were used.
+- On a **loopback** address, named by a loopback Host, deciding, signalling and training need no key;
+  administration does. A request that a proxy forwarded does not count as from this machine.
 
 Secrets are compared by their SHA-256, never logged, and never accepted in a URL.
 """
@@ -38,7 +38,7 @@ Sealed = Literal["link", "session"]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, by name, and what they may do."""
+    """The name of a caller, and what they may do."""
 
     name: str
     scopes: frozenset[str]
@@ -51,23 +51,23 @@ _PAGE = Caller("page", _EVERYTHING)
 
 
 def project_token(home: Path) -> str:
-    """The project's token, made on first use; readable by its owner alone. Workers that start together get the same."""
+    """The project's token, created on first use and readable only by its owner; the same for all workers."""
     path = home / "token"
     while True:
         try:
-            found = path.read_text("ascii", "replace").strip()
+            token = path.read_text("ascii", "replace").strip()
         except FileNotFoundError:
             _make_token(path)
             continue
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
-        if found.startswith(PREFIX) and len(found) >= len(PREFIX) + 64:
-            return found
+        if token.startswith(PREFIX) and len(token) >= len(PREFIX) + 64:
+            return token
         path.unlink(missing_ok=True)  # written by hand
 
 
 def _make_token(path: Path) -> None:
-    """Whole or not at all, and whoever comes second leaves the first one's."""
+    """Write the token whole; if another process was faster, keep its token."""
     scratch = path.with_name(f"token.{os.getpid()}.{secrets.token_hex(4)}")
     handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -80,7 +80,7 @@ def _make_token(path: Path) -> None:
 
 
 class Credentials:
-    """Recognises callers. `reload` after the keys changed."""
+    """Recognises callers. Call `reload` after the keys changed."""
 
     def __init__(self, keys: Keys, links: Links, token: str, clock: Clock) -> None:
         self._keys = keys
@@ -93,9 +93,9 @@ class Credentials:
 
     def reload(self) -> None:
         self._known = {
-            each.sha256: (each, Caller(each.name, frozenset(each.scopes)))
-            for each in self._keys.list()
-            if each.revoked is None
+            key.sha256: (key, Caller(key.name, frozenset(key.scopes)))
+            for key in self._keys.list()
+            if key.revoked is None
         }
 
     def caller(self, secret: str, cookie: str, *, here: bool) -> Caller:
@@ -107,9 +107,9 @@ class Credentials:
             digest = digest_of(secret)
             if digest == self._token:
                 return _OWNER
-            found = self._known.get(digest)
-            if found is not None and found[0].valid(self._clock()):
-                return found[1]
+            known = self._known.get(digest)
+            if known is not None and known[0].valid(self._clock()):
+                return known[1]
             raise _unknown("This key is not valid: unknown, revoked or expired.")
         if cookie and self._session(cookie):
             return _PAGE

@@ -29,7 +29,7 @@ class ErrorBody(msgspec.Struct, frozen=True):
 
 
 class Refused(HeadwayError):
-    """The door itself says no: wrong host, no key, too large, not here. `status` is the HTTP status."""
+    """The server itself refuses: wrong host, no key, too large, not found. `status` is the HTTP status."""
 
     def __init__(
         self, status: int, code: str, message: str, hint: str = "", headers: Mapping[str, str] | None = None
@@ -43,7 +43,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def problem(error: BaseException) -> tuple[int, bytes, dict[str, str]]:
-    """Status, body and extra headers for an exception; what we did not foresee is a 500 that says nothing."""
+    """Status, body and extra headers for an exception; an unexpected one is a 500 without details."""
     headers: dict[str, str] = {}
     if isinstance(error, HeadwayError):
         reasons = list(error.reasons) if isinstance(error, GateRefused) else msgspec.UNSET
@@ -55,7 +55,7 @@ def problem(error: BaseException) -> tuple[int, bytes, dict[str, str]]:
     elif isinstance(error, RecursionError):
         status, detail = 422, ErrorDetail("bad_json", "The body is nested too deeply.", "Send flat JSON.")
     elif isinstance(error, msgspec.ValidationError):
-        status, detail = 422, ErrorDetail("bad_body", f"{error}.", "The schema of each body is in /openapi.json.")
+        status, detail = 422, ErrorDetail("bad_body", f"{error}.", "The schemas are in /openapi.json.")
     elif isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
         status, detail = 422, ErrorDetail("bad_json", "The body is not JSON in UTF-8.", f"{_where(error)}")
     else:

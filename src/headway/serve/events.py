@@ -1,6 +1,6 @@
-"""What the page is told as it happens, as server-sent events: one JSON line each.
+"""Events for the page, as server-sent events: one JSON line each.
 
-A slow reader loses the oldest events, never the server's memory; the next event tells it how many it missed.
+A slow reader loses the oldest events, so that the server's memory stays bounded; an event reports how many it missed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Stream:
 
 
 class Hub:
-    """Hands events to every open stream. Lives in the server's loop."""
+    """Sends events to every open stream. Belongs to the server's event loop."""
 
     def __init__(self) -> None:
         self._streams: set[_Stream] = set()
@@ -46,46 +46,46 @@ class Hub:
             return
         self._number += 1
         body = _event(name, data, self._number)
-        for each in self._streams:
-            if len(each.waiting) >= _WAITING:
-                each.waiting.popleft()
-                each.missed += 1
-            each.waiting.append(body)
-            each.ready.set()
+        for stream in self._streams:
+            if len(stream.waiting) >= _WAITING:
+                stream.waiting.popleft()
+                stream.missed += 1
+            stream.waiting.append(body)
+            stream.ready.set()
 
     def close(self) -> None:
-        """Every stream says goodbye and returns."""
+        """Ends every stream with the event `stopping`."""
         self._closed = True
-        for each in self._streams:
-            each.ready.set()
+        for stream in self._streams:
+            stream.ready.set()
 
     def check_room(self) -> None:
         if len(self._streams) >= _MOST_STREAMS:
             raise Busy(f"{_MOST_STREAMS} event streams are open already.", code="too_many_streams", retry_after_s=5)
 
     async def listen(self, first: list[tuple[str, Any]]) -> AsyncIterator[bytes]:
-        """The events from now on, after a few that say how things stand."""
-        mine = _Stream()
-        self._streams.add(mine)
+        """The events from now on, after the events in `first`."""
+        stream = _Stream()
+        self._streams.add(stream)
         try:
             for name, data in first:
                 yield _event(name, data, self._number)
             while not self._closed:
-                if mine.missed:
-                    missed, mine.missed = mine.missed, 0
+                if stream.missed:
+                    missed, stream.missed = stream.missed, 0
                     yield _event("missed", {"events": missed}, self._number)
-                while mine.waiting:
-                    yield mine.waiting.popleft()
-                mine.ready.clear()
-                if self._closed or mine.waiting:
+                while stream.waiting:
+                    yield stream.waiting.popleft()
+                stream.ready.clear()
+                if self._closed or stream.waiting:
                     continue
                 try:
-                    await asyncio.wait_for(mine.ready.wait(), _KEEP_ALIVE_S)
+                    await asyncio.wait_for(stream.ready.wait(), _KEEP_ALIVE_S)
                 except TimeoutError:
                     yield b": still here\n\n"
             yield _event("stopping", {}, self._number)
         finally:
-            self._streams.discard(mine)
+            self._streams.discard(stream)
 
 
 def _event(name: str, data: Any, number: int) -> bytes:

@@ -1,8 +1,7 @@
-"""Group commit in the loop: what is decided while a commit runs is stored by the next one, in one statement.
+"""Group commit: decisions that arrive while a commit runs are stored by the next one, in one statement.
 
-One hand-over between threads per commit instead of one per request, and the answers of a commit leave in a row. If a
-batch is refused as a whole because one of it conflicts with what is stored, each is stored alone, so that only its own
-client hears of it.
+Threads synchronise once per commit instead of once per request. If a batch is refused because one decision conflicts
+with a stored one, every decision is stored alone, so that only one client gets the error.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _Batch = list[tuple[Considered, _WaitingAsk]]
 
 
 class Grouping:
-    """Stores considered decisions; lives in the server's loop."""
+    """Stores considered decisions. Belongs to the server's event loop."""
 
     def __init__(self, project: Project, limit: int) -> None:
         self._project = project
@@ -45,7 +44,7 @@ class Grouping:
         return len(self._waiting)
 
     def add(self, ask: Ask, answer: Answer) -> asyncio.Future[None]:
-        """Calls `answer` once the decision is durable, unless the returned future was cancelled; then that is done."""
+        """Calls `answer` once the decision is durable, and resolves the future; does neither if it was cancelled."""
         if len(self._waiting) >= self._limit:
             raise Busy(f"{self._limit} writes are queued already.", code="queue_full", hint="Try again in a second.")
         loop = asyncio.get_running_loop()
@@ -56,21 +55,22 @@ class Grouping:
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         self._due = False
-        asked, self._waiting = self._waiting[:_MOST_TOGETHER], self._waiting[_MOST_TOGETHER:]
+        taken, self._waiting = self._waiting[:_MOST_TOGETHER], self._waiting[_MOST_TOGETHER:]
         batch: _Batch = []
-        for each, found in zip(asked, self._project.consider_many([each.ask for each in asked]), strict=True):
-            if isinstance(found, HeadwayError):
-                self._fail(each, found)
+        considered = self._project.consider_many([waiting.ask for waiting in taken])
+        for waiting, result in zip(taken, considered, strict=True):
+            if isinstance(result, HeadwayError):
+                self._fail(waiting, result)
             else:
-                batch.append((found, each))
+                batch.append((result, waiting))
         if batch:
             self._submit(loop, batch)
         self._next(loop)
 
     def _submit(self, loop: asyncio.AbstractEventLoop, batch: _Batch) -> None:
         try:
-            stored = self._project.submit([each for each, _ in batch])
-        except Exception as error:  # noqa: BLE001 — handed to those who wait
+            stored = self._project.submit([considered for considered, _ in batch])
+        except Exception as error:  # noqa: BLE001 — every waiting request gets it
             self._fail_all(batch, error)
             return
         self._running = True
@@ -83,8 +83,8 @@ class Grouping:
             for (considered, waiting), decision in zip(batch, done.result(), strict=True):
                 self._answer(waiting, considered, decision)
         elif isinstance(error, Conflict) and len(batch) > 1:
-            for each in batch:
-                self._alone(loop, [each])
+            for item in batch:
+                self._alone(loop, [item])
         else:
             self._fail_all(batch, error)
         self._next(loop)
@@ -95,7 +95,7 @@ class Grouping:
 
         try:
             self._project.submit([batch[0][0]]).add_done_callback(done)
-        except Exception as error:  # noqa: BLE001 — likewise
+        except Exception as error:  # noqa: BLE001 — the waiting request gets it
             self._fail_all(batch, error)
 
     def _settle(self, batch: _Batch, done: Future[list[Decision]]) -> None:
@@ -107,11 +107,11 @@ class Grouping:
             self._answer(waiting, considered, done.result()[0])
 
     def _answer(self, waiting: _WaitingAsk, considered: Considered, decision: Decision) -> None:
-        if waiting.future.done():  # its client has gone
+        if waiting.future.done():  # its client has disconnected
             return
         try:
             waiting.answer(decision, decision.at == considered.decision.at)
-        except Exception as error:  # noqa: BLE001 — one that cannot be answered must not hold up the others
+        except Exception as error:  # noqa: BLE001 — one failing answer must not stop the others
             waiting.future.set_exception(error)
         else:
             waiting.future.set_result(None)

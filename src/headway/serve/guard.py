@@ -1,8 +1,8 @@
-"""The outermost layer: nothing reaches a route, hot or cold, that has not passed here.
+"""The outermost layer: every request passes here before it reaches a route.
 
 In this order: Host, Origin and Sec-Fetch-Site · who calls · the route and whether they may · rate · content type · size
 and time of the body. A hostile page can make a browser send requests to this machine, even with the right Host; it
-cannot set the content type to JSON or the Origin to ours, and gets nothing. Whoever needs a key and has none learns
+cannot set the content type to JSON or the Origin to ours, and gets nothing. A caller without a needed key learns
 nothing, not even which paths exist.
 """
 
@@ -41,7 +41,7 @@ _FORWARDED = frozenset(("forwarded", "x-forwarded-for", "x-forwarded-host", "x-r
 
 
 class Lines(Protocol):
-    """A request's headers. `items` leaves out a value that is not ASCII; `keys` names it all the same."""
+    """A request's headers. `items` omits values that are not ASCII; `keys` has all names."""
 
     def __len__(self) -> int: ...  # of `keys`
     def items(self) -> list[tuple[str, str]]: ...
@@ -49,7 +49,7 @@ class Lines(Protocol):
 
 
 class Scope(Protocol):
-    """A request, as RSGI gives it (granian's own interface: half the cost of ASGI per request, measured)."""
+    """A request in RSGI (granian's own interface: half the measured cost of ASGI per request)."""
 
     method: str
     path: str
@@ -60,13 +60,13 @@ class Scope(Protocol):
 
 
 class Pieces(Protocol):
-    """An answer in pieces; it ends when nothing refers to it any more."""
+    """An answer in pieces; it ends when the last reference to it is gone."""
 
     async def send_bytes(self, data: bytes) -> None: ...
 
 
 class Wire(Protocol):
-    """The body of a request, and the way back."""
+    """The body of a request, and the methods to answer it."""
 
     async def __call__(self) -> bytes: ...
     def __aiter__(self) -> AsyncIterator[bytes]: ...
@@ -76,7 +76,7 @@ class Wire(Protocol):
 
 
 class ClientGone(Exception):
-    """Nobody is left to answer."""
+    """The client has disconnected."""
 
 
 class RequestGuard:
@@ -92,13 +92,13 @@ class RequestGuard:
     async def __call__(self, scope: Scope, wire: Wire) -> None:
         server = self.server
         began = time.perf_counter()
-        seen = _Seen(wire)
+        record = _Record(wire)
         server.enter()
         try:
             try:
-                answer = await self._answer(scope, wire, seen)
+                answer = await self._answer(scope, wire, record)
             except ClientGone:
-                seen.status = 499
+                record.status = 499
                 wire.response_bytes(400, [("connection", "close")], b"")
                 return
             except (Exception, asyncio.CancelledError) as error:
@@ -108,31 +108,33 @@ class RequestGuard:
                 if task in server.too_slow:
                     server.too_slow.discard(task)
                     error = _too_slow()
-                seen.status, body, extra = problem(error)
-                seen.code = getattr(error, "code", "")
+                record.status, body, extra = problem(error)
+                record.code = getattr(error, "code", "")
                 headers = _headers("application/json", extra)
-                if not seen.read and scope.method != "GET":
-                    # What was not read is still on its way: the connection cannot be used again.
+                if not record.read and scope.method != "GET":
+                    # The rest of the body is still arriving: the connection cannot be reused.
                     headers = [*headers, ("connection", "close")]
-                wire.response_bytes(seen.status, headers, body)
+                wire.response_bytes(record.status, headers, body)
                 return
             if answer is None:
                 return
             if isinstance(answer, Stream):
-                seen.status = answer.status
+                record.status = answer.status
                 await _stream(answer, wire)
                 return
-            seen.status, headers, body = answer
-            seen.size = len(body)
-            wire.response_bytes(seen.status, headers, body)
+            record.status, headers, body = answer
+            record.size = len(body)
+            wire.response_bytes(record.status, headers, body)
         finally:
             server.leave()
             taken = time.perf_counter() - began
-            server.metrics.request(seen.route, seen.status, taken)
-            server.log.add(time.time(), scope.method, seen.route, seen.status, taken, seen.size, seen.key, seen.code)
+            server.metrics.request(record.route, record.status, taken)
+            server.log.add(
+                time.time(), scope.method, record.route, record.status, taken, record.size, record.key, record.code
+            )
 
-    async def _answer(self, scope: Scope, wire: Wire, seen: _Seen) -> tuple[int, Headers, bytes] | Stream | None:
-        """What is still to be sent."""
+    async def _answer(self, scope: Scope, wire: Wire, record: _Record) -> tuple[int, Headers, bytes] | Stream | None:
+        """The answer to send; None: it is sent already."""
         server = self.server
         method, path = scope.method, scope.path
         lines = scope.headers
@@ -147,9 +149,9 @@ class RequestGuard:
             if not self.routes.public(method, path):
                 raise
             caller = NOBODY
-        seen.key = caller.name
+        record.key = caller.name
         endpoint, params = self.routes.find(method, path)
-        seen.route = endpoint.path
+        record.route = endpoint.path
         if endpoint.scope != "open" and endpoint.scope not in caller.scopes:
             raise _no_scope(endpoint.scope, caller)
         if self._rates.limited:
@@ -157,23 +159,23 @@ class RequestGuard:
         if server.stopping:
             raise Unavailable("The server is stopping.", code="stopping", hint="Try again in a few seconds.")
         raw = await self._body(endpoint, headers, wire) if endpoint.takes is not None else b""
-        seen.read = True
+        record.read = True
         query = endpoint.parse_query(scope.query_string)
-        call = Call(server, caller.name, caller.scopes, params, query, headers, seen.send)
+        call = Call(server, caller.name, caller.scopes, params, query, headers, record.send)
         values = (call,) if endpoint.takes is None else (call, endpoint.body(raw))
         work = server.in_thread(endpoint.run, *values) if endpoint.blocking else endpoint.run(*values)
-        found = await (_while_here(work, wire) if endpoint.proxied else work)
-        if found is SENT:
+        answer = await (_while_connected(work, wire) if endpoint.proxied else work)
+        if answer is SENT:
             return None
-        if isinstance(found, Stream):
-            return found
-        if isinstance(found, Reply):
-            body = found.body if isinstance(found.body, bytes) else endpoint.encode(found.body)
-            return found.status or endpoint.status, _headers(found.media, found.headers), body
-        return endpoint.status, _JSON if endpoint.gives is not None else SECURITY, endpoint.encode(found)
+        if isinstance(answer, Stream):
+            return answer
+        if isinstance(answer, Reply):
+            body = answer.body if isinstance(answer.body, bytes) else endpoint.encode(answer.body)
+            return answer.status or endpoint.status, _headers(answer.media, answer.headers), body
+        return endpoint.status, _JSON if endpoint.gives is not None else SECURITY, endpoint.encode(answer)
 
     async def _body(self, endpoint: Endpoint, headers: Mapping[str, str], wire: Wire) -> bytes:
-        """The whole body, within size and time; of unknown length, counted as it comes."""
+        """The whole body, within its limits of size and time."""
         limit = self._limits[endpoint.batch]
         declared = headers.get("content-length", "")
         length = int(declared) if declared.isdigit() and len(declared) < 20 else -1
@@ -205,8 +207,8 @@ class RequestGuard:
             reading.pop(task, None)
 
 
-class _Seen:
-    """What the log and the metrics will say."""
+class _Record:
+    """What the log and the metrics record of a request."""
 
     __slots__ = ("_wire", "code", "key", "read", "route", "size", "status")
 
@@ -225,26 +227,26 @@ class _Seen:
 
 
 def _check_headers(items: Headers, names: list[str], headers: Mapping[str, str]) -> None:
-    """Two Hosts or two keys: somebody in between may have read the other one. One that we cannot read: likewise."""
-    found = [name for name, _ in items]
-    if any(found.count(name) > 1 for name in _ONCE):
-        raise Refused(400, "repeated_header", "A header that may come once came twice.")
+    """Refuses repeated or unreadable security headers: a proxy may have read the other value."""
+    sent = [name for name, _ in items]
+    if any(sent.count(name) > 1 for name in _ONCE):
+        raise Refused(400, "repeated_header", "A header that must be unique was sent twice.")
     if any(name in names and name not in headers for name in (*_ONCE, *_FORWARDED, "cookie")):
-        raise Refused(400, "bad_header", "A header that decides who calls is not ASCII.", "Send it in ASCII.")
+        raise Refused(400, "bad_header", "A header that identifies the caller is not ASCII.", "Send it in ASCII.")
 
 
 def _secret(headers: Mapping[str, str]) -> str:
-    found = headers.get("authorization")
-    if found is None:
+    authorization = headers.get("authorization")
+    if authorization is None:
         return headers.get("x-api-key", "")
-    kind, _, secret = found.partition(" ")
+    kind, _, secret = authorization.partition(" ")
     return secret.strip() if kind.lower() == "bearer" else "?"
 
 
 def _headers(media: str, extra: Mapping[str, str]) -> Headers:
     added = [(name.lower(), value) for name, value in extra.items()]
     named = {name for name, _ in added}
-    return [("content-type", media), *(each for each in SECURITY if each[0] not in named), *added]
+    return [("content-type", media), *(header for header in SECURITY if header[0] not in named), *added]
 
 
 def _check_type(kind: str | None) -> None:
@@ -258,7 +260,7 @@ def _too_large(limit: int) -> Refused:
         413,
         "too_large",
         f"The body is larger than {limit:,} bytes.",
-        "Send less at once, or raise it in [server].",
+        "Send less at once, or raise the limit in [server].",
     )
 
 
@@ -278,8 +280,8 @@ def _no_scope(scope: str, caller: Caller) -> Refused:
     return Refused(403, "wrong_scope", f"The key {caller.name!r} may not do this.", f"It needs the scope {scope!r}.")
 
 
-async def _while_here(work: Coroutine[Any, Any, Any], wire: Wire) -> Any:
-    """What `work` gives; it is cancelled when its client goes away."""
+async def _while_connected(work: Coroutine[Any, Any, Any], wire: Wire) -> Any:
+    """The result of `work`, which is cancelled when its client disconnects."""
     doing, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(wire))
     try:
         await asyncio.wait({doing, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -294,7 +296,7 @@ async def _while_here(work: Coroutine[Any, Any, Any], wire: Wire) -> Any:
 
 
 async def _stream(answer: Stream, wire: Wire) -> None:
-    """Sends the pieces as they come; ends with the iterator or with the client."""
+    """Sends the pieces as they arrive; ends with the iterator or when the client disconnects."""
     gone = asyncio.ensure_future(_disconnected(wire))
     chunks = answer.chunks
     try:
@@ -311,7 +313,7 @@ async def _stream(answer: Stream, wire: Wire) -> None:
                 return
             await pieces.send_bytes(chunk)
     except (ProtocolError, ProtocolClosed):
-        return  # the client has gone
+        return  # the client has disconnected
     finally:
         gone.cancel()
         closing = getattr(chunks, "aclose", None)

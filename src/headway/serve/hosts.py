@@ -1,4 +1,4 @@
-"""Which Host headers are ours: what keeps a hostile page from reaching this server under a name of its own."""
+"""Which Host headers are accepted: this stops a hostile page from reaching this server under another name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _EVERYWHERE = ("0.0.0.0", "::")
 class Hosts:
     """The allow-list of a server.
 
-    A loopback server answers to loopback names; any server also to its own address and to `[server] hosts`. One that
-    listens everywhere answers to any address as well: an address cannot be re-bound to somebody else, a name can.
+    A loopback server accepts loopback names; any server also accepts its own address and `[server] hosts`. One that
+    listens on all addresses accepts any address as well: a name can be re-bound to another machine, an address cannot.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -30,11 +30,11 @@ class Hosts:
         self._known: dict[str, bool] = {}
 
     def check(self, headers: Mapping[str, str]) -> bool:
-        """Refuses what is not addressed to us or comes from another site; True: from this machine, to this machine."""
+        """Refuses requests for other hosts or from other sites; True: from this machine, to this machine."""
         host = headers.get("host", "")
         here = self._known.get(host)
         if here is None:
-            here = self._look(host)
+            here = self._check_host(host)
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
             raise _foreign()
@@ -43,7 +43,7 @@ class Hosts:
             raise _foreign()
         return here
 
-    def _look(self, host: str) -> bool:
+    def _check_host(self, host: str) -> bool:
         name = host.lower()
         bare, colon, port = name.rpartition(":")
         if colon and port.isdigit():
@@ -53,7 +53,7 @@ class Hosts:
                 403,
                 "wrong_host",
                 "This server does not answer to that Host.",
-                "Use the address that it printed, or add the name to `hosts` in [server].",
+                "Use the address it printed, or add the name to `hosts` in [server].",
             )
         here = self._loopback and name in _LOOPBACK
         if len(self._known) < 64:

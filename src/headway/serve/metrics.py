@@ -1,7 +1,7 @@
 """Counters for Prometheus: names, labels and numbers, never a text or a key.
 
-A request adds to plain numbers; prometheus_client writes them as text when /metrics is asked. With several workers each
-one labels its numbers with `worker` and writes them to a file once a second, so that any of them can answer for all
+A request adds to plain numbers; prometheus_client writes them as text for /metrics. With several workers, each one
+labels its numbers with `worker` and writes them to a file once a second, so that any of them can answer for all
 (`WorkerMetrics`). Prometheus adds them up: sum by (route) (headway_requests_total).
 """
 
@@ -43,7 +43,7 @@ class MetricFamily(msgspec.Struct, frozen=True):
 
 
 class Metrics:
-    """What this process has done since it started."""
+    """What this process has counted since it started."""
 
     def __init__(self, worker: int | None = None) -> None:
         self._worker = {} if worker is None else {"worker": str(worker)}
@@ -164,6 +164,6 @@ class WorkerMetrics:
 
     @staticmethod
     def remove(folder: Path, port: int) -> None:
-        """Deletes what the workers of an earlier server on this port left."""
+        """Deletes the files of an earlier server on this port."""
         for path in folder.glob(f"metrics.{port}.*"):
             path.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""The web page: what its build left in `static/`, from memory and compressed once.
+"""The web page: the files of its build in `static/`, from memory and compressed once.
 
-The page holds no data, so anybody who may reach the server gets it; what it shows, it asks of /v1 like everybody else.
+The page holds no data, so anybody who can reach the server gets it; it loads its data from /v1 like any client.
 Without a build (`make page`), the API works all the same, and `/` says how to get the page.
 """
 
@@ -24,8 +24,8 @@ _MEDIA = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_FOR_GOOD = "public, max-age=31536000, immutable"  # names carry a hash of their content
-_ASK_AGAIN = "no-cache"
+_IMMUTABLE = "public, max-age=31536000, immutable"  # names carry a hash of their content
+_REVALIDATE = "no-cache"
 
 MISSING = b"""<!doctype html>
 <html lang="en">
@@ -67,9 +67,9 @@ class _Files:
 
 
 def _read(folder: Path) -> list[tuple[str, _File]]:
-    found = [folder / "index.html", *sorted((folder / "assets").glob("*"))]
-    bodies = [(each, each.read_bytes()) for each in found if each.suffix in _MEDIA]
-    return [(each.name, _File(body, gzip.compress(body, mtime=0), _MEDIA[each.suffix])) for each, body in bodies]
+    paths = [folder / "index.html", *sorted((folder / "assets").glob("*"))]
+    bodies = [(path, path.read_bytes()) for path in paths if path.suffix in _MEDIA]
+    return [(path.name, _File(body, gzip.compress(body, mtime=0), _MEDIA[path.suffix])) for path, body in bodies]
 
 
 _files = _Files()
@@ -83,19 +83,19 @@ def built() -> bool:
 @endpoint("GET", "/", gives=str, media=HTML, public=True)
 def home(call: Call) -> Reply:
     """The web page."""
-    found = _files.get("index.html")
-    if found is None:
+    file = _files.get("index.html")
+    if file is None:
         return Reply(body=MISSING, media=HTML, headers={"cache-control": "no-store"})
-    return _reply(call, found, _ASK_AGAIN)
+    return _reply(call, file, _REVALIDATE)
 
 
 @endpoint("GET", "/assets/{file}", gives=str, media=_MEDIA[".js"], errors=(404,), public=True)
 def asset(call: Call) -> Reply:
     """A file of the web page."""
-    found = _files.get(call.params["file"])
-    if found is None or found.media == HTML:
-        raise Refused(404, "not_found", "There is no such file.", "Load the page again: it may be a newer one.")
-    return _reply(call, found, _FOR_GOOD)
+    file = _files.get(call.params["file"])
+    if file is None or file.media == HTML:
+        raise Refused(404, "not_found", "There is no such file.", "Reload the page: there may be a newer version.")
+    return _reply(call, file, _IMMUTABLE)
 
 
 def _reply(call: Call, file: _File, cache: str) -> Reply:

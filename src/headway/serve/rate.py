@@ -1,4 +1,4 @@
-"""At most so many requests per key and second, with one second's worth in hand."""
+"""A limit on requests per key and second, with a burst of one second's worth."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Rates:
         if left < 1.0:
             self._buckets[key] = (left, now)
             raise Busy(
-                f"More than {self._per_s:g} requests per second came with this key.",
+                f"This key sent more than {self._per_s:g} requests per second.",
                 code="rate_limited",
                 hint="Slow down, or raise `rate_per_s` in [server].",
                 retry_after_s=(1.0 - left) / self._per_s,

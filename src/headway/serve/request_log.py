@@ -1,4 +1,4 @@
-"""One JSON line per request: when, what route, how it went, how long, under which key's name.
+"""One JSON line per request: time, route, status, duration, and the name of the key.
 
 The route is the template (`/v1/decisions/{decision}`), so neither ids, texts, query strings nor keys can get in. Lines
 are gathered and written a few times a second; at 16 MB the file is put aside as `requests.log.1`. Several workers write
@@ -34,7 +34,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 class RequestLog:
-    """Appends to a file; `path` None: keeps nothing."""
+    """Appends to a file; `path` None: logs nothing."""
 
     def __init__(self, path: Path | None, worker: int | None = None) -> None:
         self.path = path
@@ -48,7 +48,7 @@ class RequestLog:
             self._lines.append((at, method, route, status, seconds, size, key, code))
 
     def flush(self) -> None:
-        """Write what was gathered; may block, so the server calls it in a thread."""
+        """Write the collected lines; may block, so the server calls it in a thread."""
         lines, self._lines = self._lines, []
         if not lines or self.path is None:
             return
@@ -65,10 +65,10 @@ class RequestLog:
 
 
 def _append(path: Path, text: bytes) -> bool:
-    """Adds the lines, and puts a full file aside. False: another worker has just done that; nothing was written."""
+    """Appends the lines and rotates a full file. False: another worker has just rotated it; nothing was written."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "ab", buffering=0) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # let go of when the file is closed
+        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
         opened = os.fstat(file.fileno())
         try:
             named = path.stat()

@@ -1,4 +1,4 @@
-"""From method and path to an endpoint: plain paths by a look-up, paths with `{name}` segments by a pattern."""
+"""From method and path to an endpoint: plain paths by look-up, paths with `{name}` segments by a pattern."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Routes:
     def find(self, method: str, path: str) -> tuple[Endpoint, Mapping[str, str]]:
         """The endpoint and its path parameters, or a 404 or 405 in the error shape."""
         methods = self._plain.get(path)
-        if methods is not None:  # a declared path is never taken for a parameter
+        if methods is not None:  # a declared path wins over a parameter
             endpoint = methods.get(method)
             if endpoint is None:
                 raise _method_not_allowed(methods)
@@ -60,7 +60,7 @@ class Routes:
             allowed.add(allowed_method)
         if allowed:
             raise _method_not_allowed(allowed)
-        raise Refused(404, "not_found", "There is nothing at this path.", "Every path is in /openapi.json.")
+        raise Refused(404, "not_found", "This path does not exist.", "Every path is in /openapi.json.")
 
 
 def _method_not_allowed(methods: Iterable[str]) -> Refused:

@@ -1,4 +1,4 @@
-"""One process that serves, from start to end: the port, the loop, the signals, the drain.
+"""One server process: the port, the event loop, the signals, and the orderly stop.
 
 The port is bound once and without SO_REUSEPORT, so that a second server fails with `port_in_use` instead of quietly
 sharing it; granian serves the socket that it is handed. One of several workers gets it from their parent, which also
@@ -43,7 +43,7 @@ logger = logging.getLogger("headway.serve")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Of one worker among several: the listening socket that they share, its number, and how many they are."""
+    """One worker of several: the shared listening socket, its number, and how many there are."""
 
     socket: int  # a file descriptor
     worker: int
@@ -130,7 +130,7 @@ async def _run(
     stop = _Stop(server.settings.stop_timeout_s)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.ask)
-    # What is here now stays: requests leave little behind, and looking for it after every 700 objects costs 5%.
+    # Freeze the objects of the start: requests leave little garbage, and collecting every 700 objects costs 5%.
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
     embedded = _Embedded(guard, listening, server.settings)
@@ -142,7 +142,7 @@ async def _run(
         announce(address, guard)
     asked = asyncio.ensure_future(stop.asked.wait())
     await asyncio.wait({asked, serving}, return_when=asyncio.FIRST_COMPLETED)
-    status = 0 if asked.done() else 1  # granian went away by itself
+    status = 0 if asked.done() else 1  # granian stopped by itself
     asked.cancel()
     stop.begin()
     drained = await server.drain(max(0.1, stop.left_s - 1.0))
@@ -161,7 +161,7 @@ async def _run(
 
 
 class _Stop:
-    """Asked once: stop in order. Asked twice, or out of time: stop."""
+    """The first signal stops in order; the second, or running out of time, stops at once."""
 
     def __init__(self, limit_s: float) -> None:
         self.asked = asyncio.Event()
@@ -187,4 +187,4 @@ class _Stop:
 
     def _enforce(self) -> None:
         if not self._finished.wait(self._limit_s):
-            os._exit(1)  # a stuck commit: what was acknowledged is durable
+            os._exit(1)  # a commit hangs: acknowledged requests are durable

@@ -107,10 +107,10 @@ class Spans:
         """What has become durable; the project calls this, in any thread."""
         from opentelemetry.trace import Link
 
-        for each in decisions:
-            at = int(each.at * 1e9)
-            span = self._tracer.start_span(f"decide {each.task}", attributes=_about(each), start_time=at)
-            self._remember(each.id, span)
+        for decision in decisions:
+            at = int(decision.at * 1e9)
+            span = self._tracer.start_span(f"decide {decision.task}", attributes=_about(decision), start_time=at)
+            self._remember(decision.id, span)
             span.end(max(at, time.time_ns()))
         for one in signals:
             if one.value is None:
@@ -137,7 +137,7 @@ class Spans:
 
 
 def _about(decision: Decision) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "headway.decision": decision.id,
         "headway.task": decision.task,
         "headway.action": decision.action,
@@ -145,8 +145,8 @@ def _about(decision: Decision) -> dict[str, Any]:
         "headway.propensity": decision.propensity,
     }
     if decision.situation.episode is not None:
-        found["gen_ai.conversation.id"] = decision.situation.episode
-    return found
+        attributes["gen_ai.conversation.id"] = decision.situation.episode
+    return attributes
 
 
 def _context(parent: str) -> Context | None:
@@ -167,9 +167,9 @@ def _provider() -> TracerProvider:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         raise MissingExtra("otel = true in [server]", "opentelemetry-sdk", "otel") from error
-    found = trace.get_tracer_provider()
-    if isinstance(found, Own):
-        return found
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, Own):
+        return provider
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
@@ -186,8 +186,8 @@ def spans_of(server: Server) -> Spans | None:
     """Where settings ask for spans: from the first call on, whatever becomes durable is a span."""
     if not server.settings.otel:
         return None
-    found = _known.get(server)
-    if found is None:
-        found = _known[server] = Spans(_provider())
-        server.project.listeners.append(found.heard)
-    return found
+    spans = _known.get(server)
+    if spans is None:
+        spans = _known[server] = Spans(_provider())
+        server.project.listeners.append(spans.heard)
+    return spans

@@ -1,7 +1,7 @@
-"""What a running server holds, and what it does between requests.
+"""The state of a running server, and its work between requests.
 
-`watch` looks five times a second whether the store has moved: a change of the ledger loads the new policy in a thread
-and swaps one reference, a change of the keys counts at once, and the page's event streams are told.
+`watch` checks five times a second whether the store has changed. After a change it loads a new policy in a thread and
+swaps one reference, reloads the keys, and publishes events to the page.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from headway.serve.metrics import Metrics, WorkerMetrics, metrics_text
 from headway.serve.request_log import RequestLog
 from headway.settings import ServerSettings
 
-__all__ = ["LOOK_S", "Server"]
+__all__ = ["CHECK_S", "Server"]
 
 logger = logging.getLogger("headway.serve")
 T = TypeVar("T")
-LOOK_S = 0.2
+CHECK_S = 0.2
 _QUIET_S = 0.05
 _MOST_TASKS = 1000
 
 
 class Server:
-    """One project behind one door; `worker`: as one of several processes behind it."""
+    """The server of one project; `worker`: its number among several processes."""
 
     def __init__(
         self, project: Project, settings: ServerSettings, *, log_requests: bool = True, worker: int | None = None
@@ -57,7 +57,7 @@ class Server:
         self.stopping = False
         self.active = 0
         self.started = time.monotonic()
-        self.reading: dict[asyncio.Task[Any], float] = {}  # requests whose body is not complete: until when
+        self.reading: dict[asyncio.Task[Any], float] = {}  # requests whose body is incomplete, and their deadline
         self.too_slow: set[asyncio.Task[Any]] = set()
         self._threads = ThreadPoolExecutor(4, "headway-serve")
         self._entered = 0
@@ -72,18 +72,18 @@ class Server:
         self.metrics.gauge("uptime_seconds", "Since the server started.", lambda: time.monotonic() - self.started)
 
     async def in_thread(self, work: Callable[..., T], *values: Any) -> T:
-        """For whatever may block: reads of many rows, locks, files."""
+        """Run work that may block: reads of many rows, locks, files."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)
 
     def admit(self, task: str) -> None:
-        """Where tasks are made on first use, clients may make so many and no more."""
+        """Refuses a new task if clients have created too many on first use."""
         if task in self._tasks or self.project.settings.declared:
             return
         if len(self._tasks) >= _MOST_TASKS:
             raise Conflict(
-                f"{_MOST_TASKS:,} tasks were made on first use; {task[:80]!r} would be one more.",
+                f"Clients created {_MOST_TASKS:,} tasks on first use; {task[:80]!r} would be one more.",
                 code="too_many_tasks",
-                hint="A task is a decision made again and again. Declare yours in headway.toml.",
+                hint="A task is a kind of decision, not a single one. Declare yours in headway.toml.",
             )
         self._tasks.add(self.project.settings.task(task).name)
 
@@ -91,7 +91,7 @@ class Server:
 
     async def watch(self) -> None:
         """Runs until cancelled."""
-        every = min(LOOK_S, self.settings.read_timeout_s / 4)
+        every = min(CHECK_S, self.settings.read_timeout_s / 4)
         while True:
             await asyncio.sleep(every)
             self._drop_slow()
@@ -99,13 +99,13 @@ class Server:
                 await self.in_thread(self.log.flush)
                 if self._worker_metrics is not None and self._worker_metrics.due():
                     await self.in_thread(self._worker_metrics.write, self.metrics.families())
-                if await self._moved():
-                    await self._look()
-            except (HeadwayError, OSError) as error:  # a full disk must not end the watch
+                if await self._store_changed():
+                    await self._reload()
+            except (HeadwayError, OSError) as error:  # a full disk must not stop the watch
                 logger.warning("watch failed: %s", error)
 
-    async def _moved(self) -> bool:
-        """SQLite tells at once, and each thread for itself; a database server may be slow to answer, or be away."""
+    async def _store_changed(self) -> bool:
+        """SQLite answers at once, and only for the thread that asks; a database server may be slow or down."""
         if self.project.database.engine == "sqlite":
             return self.changes.moved()
         return await self.in_thread(self.changes.moved)
@@ -117,28 +117,28 @@ class Server:
                 self.too_slow.add(task)
                 task.cancel()
 
-    async def _look(self) -> None:
-        """Off the loop, one after another; what is served is swapped as one reference."""
-        found = await self.in_thread(self.changes.news)
+    async def _reload(self) -> None:
+        """Reload keys and policies in a thread, then publish the changes."""
+        changes = await self.in_thread(self.changes.news)
         try:
             await self.in_thread(self.credentials.reload)
             await self.in_thread(self.project.servings.refresh)
-        finally:  # told last: who asks because of it is answered from what it tells of
-            for name, data in found:
+        finally:  # last, so that whoever asks because of an event sees the new state
+            for name, data in changes:
                 self.hub.publish(name, data)
 
     def now(self) -> list[tuple[str, Any]]:
-        """How things stand: the first events of every stream."""
+        """The present state: the first events of every stream."""
         return [
             ("hello", {"tasks": self.project.tasks()}),
             *((what, {"last": last}) for what, last in self.changes.last.items()),
         ]
 
     async def metrics_text(self) -> bytes:
-        """What /metrics answers: the numbers of all workers, whichever of them is asked."""
-        mine = self.metrics.families()
+        """The body of /metrics: the numbers of all workers, whichever of them answers."""
+        own = self.metrics.families()
         others = [] if self._worker_metrics is None else await self.in_thread(self._worker_metrics.others)
-        return await self.in_thread(metrics_text, [mine, *others])
+        return await self.in_thread(metrics_text, [own, *others])
 
     # -- stopping
 
@@ -150,21 +150,19 @@ class Server:
         self.active -= 1
 
     async def drain(self, limit_s: float) -> bool:
-        """No new work, streams return; what is being answered is answered, and what is on its way is told that we
-        stop, until nothing comes any more. False: it took too long.
-        """
+        """Finish open requests and refuse new ones, until none arrive; streams end. False: it took too long."""
         self.stopping = True
         self.hub.close()
-        until, seen = time.monotonic() + limit_s, -1
-        while self.active or self._entered != seen:
+        until, entered = time.monotonic() + limit_s, -1
+        while self.active or self._entered != entered:
             if time.monotonic() > until:
                 return not self.active
-            seen = self._entered
+            entered = self._entered
             await asyncio.sleep(_QUIET_S)
         return True
 
     def close(self) -> None:
-        """Commits what is queued and lets go of the files."""
+        """Commits what is queued and closes the files."""
         self.log.flush()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.project.close()

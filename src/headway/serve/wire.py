@@ -1,4 +1,4 @@
-"""Requests and answers as types. Requests reject unknown fields; /openapi.json is made from both."""
+"""Requests and answers as types. Requests reject unknown fields; /openapi.json is generated from both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LARGEST = 2**53  # beyond it, JSON numbers of other languages lose digits
 
 
 def matching(pattern: str, longest: int, description: str | None = None) -> Meta:
-    """A text that is the pattern from end to end: Python's `$` would let a line break follow it."""
+    """A text that matches the pattern completely: Python's `$` would allow a line break at the end."""
     schema = {"pattern": f"^{pattern}$"}
     return Meta(pattern=rf"^{pattern}\Z", max_length=longest, description=description, extra_json_schema=schema)
 
@@ -34,9 +34,9 @@ def matching(pattern: str, longest: int, description: str | None = None) -> Meta
 NAME = "[a-z0-9][a-z0-9_.-]{0,63}"
 Task = Annotated[
     str,
-    matching(NAME, 64, "A decision made again and again; made on first use unless any is declared."),
+    matching(NAME, 64, "A kind of decision; created on first use unless headway.toml declares tasks."),
 ]
-Text = Annotated[str, Meta(max_length=1_000_000, description="What is decided about, in words.")]
+Text = Annotated[str, Meta(max_length=1_000_000, description="The situation to decide in, as text.")]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Arm = Annotated[str, Meta(min_length=1, max_length=2000)]
 Whole = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
@@ -46,11 +46,11 @@ SignalName = Annotated[str, Meta(min_length=1, max_length=64)]
 # null withdraws a signal of the same key
 Signals = Annotated[dict[SignalName, bool | float | None], Meta(min_length=1, max_length=100)]
 
-ClientId = Annotated[str, Meta(max_length=80, description="A UUID of yours: the same request again is safe.")]
+ClientId = Annotated[str, Meta(max_length=80, description="Your own UUID: repeating the request is safe.")]
 
 
 class CandidateBody(strict):
-    """An action that is described: its name, and features in words and numbers."""
+    """A candidate with features: text and numbers."""
 
     name: Arm
     features: State = msgspec.field(default_factory=dict)
@@ -60,7 +60,7 @@ Candidates = Annotated[list[Arm | CandidateBody], Meta(min_length=1, max_length=
 
 
 class DecisionRequest(strict):
-    """What is to be decided. Who decides and with which probability is never up to the client."""
+    """A decision to make. The client cannot choose the policy or the probability."""
 
     task: Task
     text: Text = ""
@@ -73,7 +73,7 @@ class DecisionRequest(strict):
 
 
 class DecisionAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was decided; it is durably logged by the time this is sent."""
+    """A decision; it is durably logged before the answer is sent."""
 
     id: str
     action: str
@@ -95,14 +95,12 @@ class SignalItem(strict):
     subject: Annotated[str, Meta(max_length=80)]
     signals: Signals
     label: Annotated[str, Meta(max_length=200)] = ""
-    key: Annotated[str, Meta(max_length=200, description="The same key again counts once.")] = ""
+    key: Annotated[str, Meta(max_length=200, description="Repeating the key counts once.")] = ""
 
 
 class SignalBatch(strict):
     signals: Annotated[list[SignalItem], Meta(min_length=1, max_length=1000)]
-    early: Annotated[bool, Meta(description="Decisions may still be on their way; their signals wait for them.")] = (
-        False
-    )
+    early: Annotated[bool, Meta(description="Decisions may not have arrived yet; their signals wait for them.")] = False
 
 
 class SignalsAnswer(msgspec.Struct, frozen=True):
@@ -120,7 +118,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def described(offers: list[Any] | None) -> list[Any] | None:
-    """Candidates as the project takes them."""
+    """The candidates for the project."""
     if offers is None:
         return None
     return [

@@ -1,9 +1,9 @@
 """Several server processes behind one port, for a PostgreSQL store: a small parent that answers nothing itself.
 
 It loads no numpy, no web server and no torch. It binds the port once, without SO_REUSEPORT, and hands the listening
-socket to its workers, which take connections from it in turn; while one is replaced, the others go on, and while all
-are, connections wait. Workers end with their parent, however it ends. Stopping: SIGTERM to all, each drains, and what
-is left after `stop_timeout_s` is killed.
+socket to its workers, which accept connections in turn. While one is replaced the others continue; while all are,
+connections wait. Workers end when their parent ends for any reason. To stop, the parent sends SIGTERM to all workers,
+and kills those that have not drained after `stop_timeout_s`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headway.settings import ServerSettings, load
 __all__ = ["Workers", "server_settings"]
 
 logger = logging.getLogger("headway.serve")
-_START_S = 60.0  # a worker that is not ready by then never will be
+_START_S = 60.0  # a worker that is not ready by then has failed
 _BACKOFF = Backoff(first_s=0.1)
 _MOST_DEATHS = 10  # in a row, while no worker is ready
 _SPARE_S = 0.5
@@ -47,7 +47,7 @@ def server_settings(
     )
     if chosen.workers > 1 and settings.store.embedded:
         raise InvalidInput(
-            f"{chosen.workers} workers need a PostgreSQL store; this project's is the embedded one.",
+            f"{chosen.workers} workers need a PostgreSQL store; this project uses the embedded one.",
             code="one_worker",
             hint='Omit --workers, or set [store] url = "postgresql://…"; `headway data copy` moves a store there.',
         )

@@ -182,6 +182,6 @@ def _window(table: SettingsTable, _: Mapping[str, Any]) -> tuple[int, int] | Non
 def _secrets(
     tasks: Mapping[str, TaskSettings], upstreams: Mapping[str, Upstream], environ: Mapping[str, str]
 ) -> Mapping[str, str]:
-    names = {each.key_env for each in upstreams.values()}
-    names |= {each.encoder.key_env for each in tasks.values() if isinstance(each.encoder, EncoderEndpoint)}
+    names = {upstream.key_env for upstream in upstreams.values()}
+    names |= {task.encoder.key_env for task in tasks.values() if isinstance(task.encoder, EncoderEndpoint)}
     return MappingProxyType({name: environ[name] for name in sorted(names) if name and environ.get(name)})

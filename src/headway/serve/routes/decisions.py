@@ -60,21 +60,21 @@ async def decide(call: Call, body: DecisionRequest) -> Sent:
 async def decide_many(call: Call, body: DecisionBatch) -> DecisionsAnswer:
     """Decide up to 1,000 at once: all of them are stored, or none."""
     project = call.server.project
-    asks = [_ask(call, each) for each in body.decisions]
+    asks = [_ask(call, decision) for decision in body.decisions]
     considered: list[Considered] = []
-    for task in {each.task for each in body.decisions} & project.servings.slow:
-        texts = [each.text for each in body.decisions if each.task == task]
+    for task in {decision.task for decision in body.decisions} & project.servings.slow:
+        texts = [decision.text for decision in body.decisions if decision.task == task]
         await asyncio.to_thread(project.servings.prepare, project.settings.task(task), texts)
     for place in range(0, len(asks), _TOGETHER):
-        for found in project.consider_many(asks[place : place + _TOGETHER]):
-            if isinstance(found, HeadwayError):
-                raise found
-            considered.append(found)
+        for result in project.consider_many(asks[place : place + _TOGETHER]):
+            if isinstance(result, HeadwayError):
+                raise result
+            considered.append(result)
         await asyncio.sleep(0)  # others get their turn
     stored = await asyncio.wrap_future(project.submit(considered))
     for one in stored:
         call.server.metrics.count("decisions", one.task)
-    return DecisionsAnswer([_answer(each) for each in stored])
+    return DecisionsAnswer([_answer(decision) for decision in stored])
 
 
 def _ask(call: Call, body: DecisionRequest) -> Ask:

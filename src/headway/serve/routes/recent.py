@@ -79,30 +79,31 @@ async def task_settings(call: Call) -> SettingsAnswer:
     return _settings(call.server.project.settings.task(call.params["task"]))
 
 
-def _settings(found: TaskSettings) -> SettingsAnswer:
-    terms = {} if isinstance(found.reward, str) else found.reward
+def _settings(settings: TaskSettings) -> SettingsAnswer:
+    terms = {} if isinstance(settings.reward, str) else settings.reward
     return SettingsAnswer(
-        task=found.name,
-        kind=found.kind,
-        family=found.family,
-        actions=list(found.actions),
+        task=settings.name,
+        kind=settings.kind,
+        family=settings.family,
+        actions=list(settings.actions),
         reward={
-            name: TermAnswer(weight=each.weight, transform=each.transform, low=each.low, high=each.high)
-            for name, each in terms.items()
+            name: TermAnswer(weight=term.weight, transform=term.transform, low=term.low, high=term.high)
+            for name, term in terms.items()
         },
-        reward_function=found.reward if isinstance(found.reward, str) else None,
-        required=list(found.required),
-        range=found.range,
-        explore=found.explore.kind,
-        explore_value=found.explore.value,
-        floor=found.floor,
-        retrain_after=found.retrain_after,
-        promote=found.promote,
-        canary=found.canary,
-        gate=found.gate,
-        margin=found.margin,
+        reward_function=settings.reward if isinstance(settings.reward, str) else None,
+        required=list(settings.required),
+        range=settings.range,
+        explore=settings.explore.kind,
+        explore_value=settings.explore.value,
+        floor=settings.floor,
+        retrain_after=settings.retrain_after,
+        promote=settings.promote,
+        canary=settings.canary,
+        gate=settings.gate,
+        margin=settings.margin,
         guards={
-            name: GuardAnswer(tolerance=each.tolerance, direction=each.direction) for name, each in found.guards.items()
+            name: GuardAnswer(tolerance=guard.tolerance, direction=guard.direction)
+            for name, guard in settings.guards.items()
         },
     )
 
@@ -162,26 +163,26 @@ def recent(call: Call) -> RecentAnswer:
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
     project.settle(task)
-    found = sum_up(project.database, project.query, task, window=query.window, points=query.points)
-    window = min(found.total, query.window)
+    summary = sum_up(project.database, project.query, task, window=query.window, points=query.points)
+    window = min(summary.total, query.window)
     return RecentAnswer(
         task=task,
-        decisions=found.total,
+        decisions=summary.total,
         window=window,
         trend=[
             BucketAnswer(
-                upto=each.upto,
-                at=rfc3339(each.at),
-                policy=each.policy,
-                decisions=each.decisions,
-                explored=each.away / each.decisions,
-                reward=_mean(each.reward),
+                upto=bucket.upto,
+                at=rfc3339(bucket.at),
+                policy=bucket.policy,
+                decisions=bucket.decisions,
+                explored=bucket.away / bucket.decisions,
+                reward=_mean(bucket.reward),
             )
-            for each in found.trend
+            for bucket in summary.trend
         ],
-        actions=[_part(each, window) for each in found.actions],
-        policies=[_part(each, window) for each in found.policies],
-        signals=found.signals,
+        actions=[_part(action, window) for action in summary.actions],
+        policies=[_part(policy, window) for policy in summary.policies],
+        signals=summary.signals,
     )
 
 
@@ -191,7 +192,7 @@ def _part(part: Part, window: int) -> PartAnswer:
         decisions=part.decisions,
         share=part.decisions / window,
         reward=_mean(part.reward),
-        signals={name: _mean(each) for name, each in part.signals.items()},
+        signals={name: _mean(mean) for name, mean in part.signals.items()},
     )
 
 

@@ -39,8 +39,8 @@ async def signal(call: Call, body: Mapping[str, float | None]) -> None:
 async def signal_many(call: Call, body: SignalBatch) -> SignalsAnswer:
     """Signals about up to 1,000 decisions or episodes: all are stored, or none. `new`: how many changed something."""
     rows: list[Signal] = []
-    for each in body.signals:
-        rows += _rows(call, each.subject, each.signals, label=each.label, key=each.key)
+    for signal in body.signals:
+        rows += _rows(call, signal.subject, signal.signals, label=signal.label, key=signal.key)
     return SignalsAnswer(await _store(call, rows, early=body.early))
 
 
@@ -82,16 +82,16 @@ def _rows(
         # Subject and name are checked with a value that every signal can have: one star, a thumb up, a count of one.
         checked = project.checked_signals(subject, dict.fromkeys(taken_back, 1.0), rater=call.key, key=key)
         rows += [
-            Signal(subject=each.subject, name=each.name, value=None, rater=call.key, key=key, at=each.at)
-            for each in checked
+            Signal(subject=signal.subject, name=signal.name, value=None, rater=call.key, key=key, at=signal.at)
+            for signal in checked
         ]
     return rows
 
 
 async def _store(call: Call, rows: list[Signal], *, early: bool = False) -> int:
-    found = await asyncio.wrap_future(call.server.project.submit_signals(rows, early=early))
+    stored = await asyncio.wrap_future(call.server.project.submit_signals(rows, early=early))
     call.server.metrics.count("signals", "all", len(rows))
-    return int(found[0] if isinstance(found, tuple) else found)
+    return int(stored[0] if isinstance(stored, tuple) else stored)
 
 
 def _idempotency(call: Call) -> str:

@@ -61,12 +61,12 @@ def task(call: Call) -> TaskAnswer:
     """One task."""
     project, name = call.server.project, call.params["task"]
     project.settings.task(name)
-    status = project.status()
-    found = status.task(name)
-    if found is None:
-        known = [task.task for task in status.tasks]
+    statuses = project.status()
+    status = statuses.task(name)
+    if status is None:
+        known = [task.task for task in statuses.tasks]
         raise UnknownName(f"Nothing was decided for {name!r} yet.", code="unknown_task", hint=did_you_mean(name, known))
-    return _task(found)
+    return _task(status)
 
 
 def _task(status: TaskStatus) -> TaskAnswer:
@@ -116,7 +116,7 @@ def learn(call: Call, body: LearnRequest) -> JobAnswer:
 @endpoint("GET", "/v1/jobs", gives=JobsAnswer, scope="train")
 def jobs(call: Call) -> JobsAnswer:
     """The latest jobs, newest first."""
-    return JobsAnswer([_job(each) for each in call.server.jobs.latest()])
+    return JobsAnswer([_job(job) for job in call.server.jobs.latest()])
 
 
 @endpoint("GET", "/v1/jobs/{job}", gives=JobAnswer, errors=(404,), scope="train")
