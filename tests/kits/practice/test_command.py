@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -152,3 +153,10 @@ def test_a_task_or_a_world_is_required(tmp_path: Path, words: tuple[str, ...]) -
     found = asked(tmp_path, *words, code=2)
     assert found["error"]["code"] == "usage"
     assert "--world" in found["error"]["message"]
+
+
+def test_the_package_gives_the_function_and_not_a_module_of_that_name() -> None:
+    for before in ("", "import headway.kits.practice.run; "):
+        script = f"{before}from headway.kits.practice import practise; print(callable(practise))"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert done.stdout == "True\n"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from headway.nouns.kit import Family, Kit, load
 
 if TYPE_CHECKING:
-    from headway.kits.practice.practise import Practised, practise
+    from headway.kits.practice.run import Practised, practise
 
 __all__ = ["KIT", "Practised", "practise"]
 
@@ -37,7 +37,7 @@ KIT = Kit(
     options={"learn": "headway.kits.practice.commands:LEARN"},
 )
 
-_WHERE = {"Practised": "practise", "practise": "practise"}
+_WHERE = {"Practised": "run", "practise": "run"}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from headway.cli.verb import OptionHook, Session, pairs, typed
 from headway.nouns.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from headway.kits.practice.practise import Practised
+    from headway.kits.practice.run import Practised
 
 __all__ = ["LEARN", "curve", "practice_values", "show"]
 
@@ -20,7 +20,7 @@ _OWN = ("world", "steps", "target", "device", "resume")
 
 
 def _run(session: Session, values: dict[str, Any]) -> int | None:
-    from headway.kits.practice.practise import practise
+    from headway.kits.practice.run import practise
 
     own = {name: values.pop(name) for name in _OWN}
     if own["world"] is None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headway.kits.practice.practise import Practised, SnapshotFolder, publish_practised, slug
+from headway.kits.practice.run import Practised, SnapshotFolder, publish_practised, slug
 from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.answers import Remembered
 from headway.kits.prompts.corpus import CheckedPrompt, corpus

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headway.kits.practice.practise import publish_practised
+from headway.kits.practice.run import publish_practised
 from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.corpus import CLASSES
 from headway.kits.prompts.phrases import examples
