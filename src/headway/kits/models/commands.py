@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.format import megabytes
+from headway.cli.output import Output
+from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verb import Session, Verbs, quoted, verb
 
 if TYPE_CHECKING:
     from headway.kits.models import InstalledModel
+    from headway.kits.models.catalog import Recipe
 
 __all__ = ["models"]
 
@@ -47,15 +52,8 @@ def add(session: Session, targets: tuple[str, ...], name: str, revision: str, ag
     say = session.out.aside
     with session.out.progress() as progress:
         more: dict[str, Any] = {"name": name, "revision": revision, "again": again, "progress": progress, "say": say}
-        done = [store.add(target, cache, **more) for target in targets]
-    session.out.document({"models": [_row(model) for model in done]})
-    for model in done:
-        session.out.line(f"{model.name} is in {model.folder} ({_size(model.bytes)}).")
-    last = done[-1]
-    if last.name == "minilm":
-        session.out.line('Use it in headway.toml: encoder = "minilm"')
-    elif last.kind == "language":
-        session.out.line(f'Use it in headway.toml: model = "{last.name}"')
+        added = tuple(store.add(target, cache, **more) for target in targets)
+    session.show(AddedModels(models=added))
     session.next("headway models list")
 
 
@@ -70,36 +68,17 @@ def list_models(session: Session, check: bool) -> int:
     from headway.kits.models.store import check as quick
 
     cache = _cache(session)
-    installed, problems = store.installed(cache), {}
+    models, problems = store.installed(cache), {}
     with session.out.progress() as progress:
-        for model in installed:
+        for model in models:
             problems[model.name] = store.verify(model, progress) if check else quick(model, cache)
     missing = [recipe for recipe in store.KNOWN.values() if recipe.name not in problems]
-    session.out.document(
-        {
-            "cache": str(cache),
-            "models": [{**_row(model), "problem": problems[model.name]} for model in installed],
-            "not_here": [{"name": recipe.name, "about": recipe.about, "licence": recipe.licence} for recipe in missing],
-        }
-    )
-    if installed:
-        session.out.table(
-            ("name", "kind", "size", "from", "state"),
-            [
-                (model.name, model.kind, _size(model.bytes), _from(model.source), problems[model.name] or "intact")
-                for model in installed
-            ],
-            right=("size",),
-        )
-    else:
-        session.out.line(f"There is no model in {cache}.")
-    for recipe in missing:
-        session.out.line(f"Not here: {recipe.name}, {recipe.about} ({recipe.licence}).")
-    damaged = [model for model in installed if problems[model.name]]
+    session.show(ModelList(cache=str(cache), models=models, problems=problems, missing=missing))
+    damaged = [model for model in models if problems[model.name]]
     if damaged:
         session.next(f"headway models add {_again(damaged[0].name, damaged[0].source)}")
         return 1
-    session.next(f"headway models add {missing[0].name}" if missing else f"headway models path {installed[0].name}")
+    session.next(f"headway models add {missing[0].name}" if missing else f"headway models path {models[0].name}")
     return 0
 
 
@@ -110,8 +89,7 @@ def remove(session: Session, name: str) -> None:
     from headway.kits import models as store
 
     removed = store.remove(name, _cache(session), say=session.out.aside)
-    session.out.document({"removed": name, "bytes": removed.bytes})
-    session.out.line(f"{name} removed ({_size(removed.bytes)}).")
+    session.show(RemovedModel(removed=name, bytes=removed.bytes))
     session.undo(f"headway models add {_again(name, removed.source)}")
 
 
@@ -124,12 +102,88 @@ def path(session: Session, name: str | None) -> None:
     cache = _cache(session)
     with session.out.progress() as progress:
         folder = cache / "models" if name is None else store.folder(name, cache, progress)
-    session.out.document({"path": str(folder)})
-    session.out.raw(f"{folder}\n")
+    session.show(ModelFolder(path=str(folder)))
 
 
 for _command in (add, list_models, remove, path):
     models.add_command(_command)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedModels:
+    models: Sequence[InstalledModel]
+
+    def document(self) -> dict[str, Any]:
+        return {"models": [_row(model) for model in self.models]}
+
+
+@renders(AddedModels)
+def _added(out: Output, added: AddedModels) -> None:
+    for model in added.models:
+        out.line(f"{model.name} is in {model.folder} ({megabytes(model.bytes)}).")
+    last = added.models[-1]
+    if last.name == "minilm":
+        out.line('Use it in headway.toml: encoder = "minilm"')
+    elif last.kind == "language":
+        out.line(f'Use it in headway.toml: model = "{last.name}"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelList:
+    """The models in the cache, what is wrong with them, and the known ones that are not there."""
+
+    cache: str
+    models: Sequence[InstalledModel]
+    problems: Mapping[str, str | None]
+    missing: Sequence[Recipe]
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "cache": self.cache,
+            "models": [{**_row(model), "problem": self.problems[model.name]} for model in self.models],
+            "not_here": [
+                {"name": recipe.name, "about": recipe.about, "licence": recipe.licence} for recipe in self.missing
+            ],
+        }
+
+
+_MODELS = RecordTable[tuple["InstalledModel", str | None]](
+    text("name", lambda row: row[0].name),
+    text("kind", lambda row: row[0].kind),
+    value("size", lambda row: megabytes(row[0].bytes)),
+    text("from", lambda row: _from(row[0].source)),
+    text("state", lambda row: row[1] or "intact"),
+)
+
+
+@renders(ModelList)
+def _listed(out: Output, listed: ModelList) -> None:
+    if not listed.models:
+        out.line(f"There is no model in {listed.cache}.")
+    _MODELS.print(out, [(model, listed.problems[model.name]) for model in listed.models])
+    for recipe in listed.missing:
+        out.line(f"Not here: {recipe.name}, {recipe.about} ({recipe.licence}).")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedModel:
+    removed: str
+    bytes: int
+
+
+@renders(RemovedModel)
+def _removed(out: Output, model: RemovedModel) -> None:
+    out.line(f"{model.removed} removed ({megabytes(model.bytes)}).")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFolder:
+    path: str
+
+
+@renders(ModelFolder)
+def _folder(out: Output, folder: ModelFolder) -> None:
+    out.raw(f"{folder.path}\n")
 
 
 def _cache(session: Session) -> Path:
@@ -161,7 +215,3 @@ def _again(name: str, source: Mapping[str, str]) -> str:
     """The arguments of `models add` that restore a model."""
     target = source.get("hub") or source.get("folder")
     return f"{quoted(target)} --name {name}" if target else name
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:,.0f} MB"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import OptionHook, Session, pairs, typed
 from headway.nouns.errors import InvalidInput, MissingExtra
 
@@ -82,37 +84,42 @@ def curve(session: Session, done: Practised) -> tuple[str | None, str]:
 def show(session: Session, done: Practised, seconds: float, held_out: Any = None) -> None:
     """Print the result of practice, as a document and as text."""
     plot, missing = curve(session, done)
-    out = session.out
-    out.document(
-        {
-            "world": done.world,
-            "task": done.task,
-            "policy": done.policy,
-            "steps": done.steps,
-            "resumed_from": done.resumed_from,
-            "seed": done.seed,
-            "device": done.device,
-            "target": done.target,
-            "reached": done.reached,
-            "mean_return": done.mean_return,
-            "episodes": done.episodes,
-            "curve": [list(point) for point in done.curve],
-            "seconds": seconds,
-            "plot": plot,
-            **({} if held_out is None else {"kept_apart": asdict(held_out)}),
+    session.show(PractisedPolicy(practised=done, seconds=seconds, held_out=held_out, plot=plot, why_no_plot=missing))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PractisedPolicy:
+    """A policy that practised in a world; `held_out`: its results on held-out prompts, in the world of prompts."""
+
+    practised: Practised
+    seconds: float
+    held_out: Any
+    plot: str | None
+    why_no_plot: str
+
+    def document(self) -> dict[str, Any]:
+        return {
+            **asdict(self.practised),
+            "seconds": self.seconds,
+            "plot": self.plot,
+            **({} if self.held_out is None else {"kept_apart": asdict(self.held_out)}),
         }
-    )
+
+
+@renders(PractisedPolicy)
+def _practised(out: Output, policy: PractisedPolicy) -> None:
+    done = policy.practised
     out.line(
-        f"{done.policy}  practised {done.steps - done.resumed_from:,} steps in {done.world}, {seconds:.1f} s, "
+        f"{done.policy}  practised {done.steps - done.resumed_from:,} steps in {done.world}, {policy.seconds:.1f} s, "
         f"seed {done.seed}.",
         style="bold",
     )
     if done.target is not None:
         word = "reached" if done.reached else "not reached"
         out.line(f"Target {done.target:g}: {word} (greedy episodes during training, confirmed by fresh ones).")
-    if held_out is None:
+    if policy.held_out is None:
         out.line(f"Mean return {done.mean_return:.1f} over {done.episodes} held-out greedy episodes.")
-    out.line(f"Plot: {plot}" if plot else f"No plot: {missing}")
+    out.line(f"Plot: {policy.plot}" if policy.plot else f"No plot: {policy.why_no_plot}")
 
 
 LEARN = OptionHook(

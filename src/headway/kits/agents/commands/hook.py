@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 from headway.kits.agents.events import HookReport, read
 from headway.nouns.errors import HeadwayError, InvalidInput, UnknownName
@@ -82,14 +86,28 @@ def _store(
     session: Session, report: HookReport, task: str | None, decision: str | None, latest: bool, rater: str
 ) -> None:
     if not report.signals:
-        session.out.document({"id": None, "signals": {}, "new": 0})
+        session.show(HookSignals(id=None, signals={}, new=0))
         return
     with session.project() as project:
         subject = _subject(project, report, task or report.task, decision, latest)
         new = project.signal(subject, report.signals, rater=rater, key=report.key, label=report.label)
-    session.out.document({"id": subject, "signals": dict(report.signals), "new": new})
-    values = ", ".join(f"{name}={value:g}" for name, value in report.signals.items())
-    session.out.aside(f"headway: {values} for {subject}")
+    session.show(HookSignals(id=subject, signals=dict(report.signals), new=new))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookSignals:
+    """The signals that a hook's event led to."""
+
+    id: str | None  # of the decision or the episode; None: the event holds no signal
+    signals: Mapping[str, float]
+    new: int
+
+
+@renders(HookSignals)
+def _stored(out: Output, stored: HookSignals) -> None:
+    if stored.id is not None:  # standard output belongs to the agent
+        values = ", ".join(f"{name}={value:g}" for name, value in stored.signals.items())
+        out.aside(f"headway: {values} for {stored.id}")
 
 
 def _subject(project: Project, report: HookReport, task: str | None, decision: str | None, latest: bool) -> str:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.demo import empty_folder
-from headway.cli.format import signed
-from headway.cli.show import render
+from headway.cli.format import interval, signed
+from headway.cli.output import Output
+from headway.cli.show import RecordTable, render, renders, text, value
 from headway.cli.verb import Session, verb
 from headway.cli.verdict import verdict_document
 from headway.nouns.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from headway.cli.output import Output
     from headway.kits.demo.routing import RoutingPrompt, RoutingWorld
-    from headway.nouns.evidence import Verdict
+    from headway.nouns.evidence import Estimate, Verdict
     from headway.project import Project
 
 __all__ = ["play", "route", "true_value"]
@@ -81,24 +82,19 @@ def route(session: Session, out: Path | None, n: int, seed: int) -> int | None:
             say.line(f"4. promote         {TASK} now {policy} (was uniform@0)")
         else:
             say.line(f"4. promote         not done: {policy} is not proven better")
-    uplift, inside = _show_truth(say, proof, truth, policy)
     plot, missing = draw(folder / "route.png", proof, truth, policy)
-    say.line(f"Plot: {plot}" if plot else f"No plot: {missing}")
-    say.document(
-        {
-            "world": "route",
-            "source": "synthetic",
-            "folder": str(folder.resolve()),
-            "decisions": n,
-            "seed": seed,
-            "policy": policy,
-            "promoted": promoted,
-            "truth": truth,
-            "true_uplift": uplift,
-            "inside_interval": inside,
-            "plot": plot,
-            **verdict_document(proof),
-        }
+    session.show(
+        PlayedDemo(
+            folder=str(folder.resolve()),
+            decisions=n,
+            seed=seed,
+            policy=policy,
+            promoted=promoted,
+            truth=truth,
+            proof=proof,
+            plot=plot,
+            why_no_plot=missing,
+        )
     )
     if promoted:
         session.undo(f"headway rollback {TASK}")
@@ -106,20 +102,62 @@ def route(session: Session, out: Path | None, n: int, seed: int) -> int | None:
     return None
 
 
-def _show_truth(say: Output, proof: Verdict, truth: Mapping[str, float], policy: str) -> tuple[float, bool]:
-    """Print the true values; returns the true uplift, and whether it is inside the proven interval."""
-    assert proof.evidence is not None
-    difference = proof.evidence.difference
-    uplift = truth[policy] - truth["uniform@0"]
-    inside = difference.low <= uplift <= difference.high
-    say.line()
-    say.line("The true values, which only a synthetic world knows (mean reward per decision):", style="bold")
-    say.table(("policy", "true value"), [(key, f"{value:.3f}") for key, value in truth.items()], right=("true value",))
-    say.line(
-        f"True uplift {signed(uplift)}: {'inside' if inside else 'outside'} the interval "
-        f"[{signed(difference.low)}, {signed(difference.high)}] estimated from the log."
-    )
-    return uplift, inside
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedDemo:
+    """The loop played once on synthetic traffic, beside the truth."""
+
+    folder: str
+    decisions: int
+    seed: int
+    policy: str
+    promoted: bool
+    truth: Mapping[str, float]
+    proof: Verdict
+    plot: str | None
+    why_no_plot: str
+
+    @property
+    def uplift(self) -> float:
+        return self.truth[self.policy] - self.truth["uniform@0"]
+
+    @property
+    def estimate(self) -> Estimate:
+        assert self.proof.evidence is not None
+        return self.proof.evidence.difference
+
+    @property
+    def inside(self) -> bool:
+        return self.estimate.low <= self.uplift <= self.estimate.high
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "world": "route",
+            "source": "synthetic",
+            "folder": self.folder,
+            "decisions": self.decisions,
+            "seed": self.seed,
+            "policy": self.policy,
+            "promoted": self.promoted,
+            "truth": dict(self.truth),
+            "true_uplift": self.uplift,
+            "inside_interval": self.inside,
+            "plot": self.plot,
+            **verdict_document(self.proof),
+        }
+
+
+_TRUTH = RecordTable[tuple[str, float]](text("policy", lambda row: row[0]), value("true value", lambda row: row[1]))
+
+
+@renders(PlayedDemo)
+def _played(out: Output, demo: PlayedDemo) -> None:
+    out.line()
+    out.line("The true values, which only a synthetic world knows (mean reward per decision):", style="bold")
+    _TRUTH.print(out, demo.truth.items())
+    where = "inside" if demo.inside else "outside"
+    bounds = interval(demo.estimate.low, demo.estimate.high)
+    out.line(f"True uplift {signed(demo.uplift)}: {where} the interval {bounds} estimated from the log.")
+    out.line(f"Plot: {demo.plot}" if demo.plot else f"No plot: {demo.why_no_plot}")
 
 
 def play(project: Project, world: RoutingWorld, n: int, seed: int) -> Iterator[int]:

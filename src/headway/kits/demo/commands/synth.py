@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import click
 
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, task_argument, verb
 
 __all__ = ["synth"]
@@ -26,17 +30,26 @@ def synth(session: Session, task: str, rows: int, seed: int, world: str) -> None
         with session.out.progress() as progress:
             report = synthesise(project, task, rows=rows, seed=seed, world=world, progress=progress)
         session.synthetic(project, task)
-    session.out.document(
-        {
-            "task": task,
-            "world": world,
-            "seed": seed,
-            "rows": report.rows,
-            "stored": report.stored,
-            "already": report.already,
-            "source": "synthetic",
-        }
+    session.show(
+        SyntheticLog(task=task, world=world, seed=seed, rows=report.rows, stored=report.stored, already=report.already)
     )
-    there = f"; {report.already:,} were there already" if report.already else ""
-    session.out.line(f"{report.stored:,} synthetic decisions of the world {world!r} stored{there}.")
     session.next(f"headway rewards analyze {task}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticLog:
+    """Decisions from a sample world that were stored."""
+
+    task: str
+    world: str
+    seed: int
+    rows: int
+    stored: int
+    already: int
+    source: str = "synthetic"
+
+
+@renders(SyntheticLog)
+def _stored(out: Output, log: SyntheticLog) -> None:
+    already = f"; {log.already:,} were stored before" if log.already else ""
+    out.line(f"{log.stored:,} synthetic decisions of the world {log.world!r} stored{already}.")

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.format import number, signed
-from headway.cli.show import render
+from headway.cli.format import interval, signed
+from headway.cli.output import Output
+from headway.cli.show import RecordTable, document_of, render, renders, text, value
 from headway.cli.verb import Session, task_argument, verb
 from headway.cli.verdict import verdict_document
 
 if TYPE_CHECKING:
     from headway.kits.offline.compare import Compared
+    from headway.kits.offline.packs import VerifiedPack
 
 __all__ = ["compare", "verify"]
 
@@ -86,16 +88,13 @@ def compare(
                 progress=progress,
             )
         made_up = session.synthetic(project, task)
-    document = _document(comparison, made_up)
     if out is not None:
         import msgspec
 
+        document = {**document_of(comparison), "synthetic": made_up}
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
-    session.out.document(document)
-    render(session.out, comparison.offline)
-    if comparison.live is not None:
-        _show_live(session, comparison)
+    session.show(comparison, synthetic=made_up)
     if pack is not None:
         session.out.line(f"Packed in {pack}.")
         session.out.next(f"headway verify {pack}")
@@ -105,37 +104,36 @@ def compare(
         session.next(f"headway report {task}")
 
 
-def _document(comparison: Compared, synthetic: int) -> dict[str, Any]:
+def _document(compared: Compared) -> dict[str, Any]:
     return {
-        "task": comparison.task,
-        "policy": comparison.policy,
-        "against": comparison.against,
-        "offline": verdict_document(comparison.offline),
-        "live": comparison.live,
-        "manifest": comparison.manifest,
-        "pack": comparison.pack or None,
-        "synthetic": synthetic,
+        "task": compared.task,
+        "policy": compared.policy,
+        "against": compared.against,
+        "offline": verdict_document(compared.offline),
+        "live": compared.live,
+        "manifest": compared.manifest,
+        "pack": compared.pack or None,
     }
 
 
-def _show_live(session: Session, comparison: Compared) -> None:
-    live = comparison.live or {}
-    session.out.line()
-    session.out.line(f"Live: {live['runs']:,} answers, {comparison.policy} beside {comparison.against}", style="bold")
-    session.out.table(
-        ("metric", comparison.policy, comparison.against, "difference", "95%", "prompts"),
-        [
-            (
-                name,
-                number(metric["policy"], 4),
-                number(metric["against"], 4),
-                signed(metric["difference"], 4),
-                "" if metric["low"] is None else f"[{signed(metric['low'], 4)}, {signed(metric['high'], 4)}]",
-                metric["prompts"],
-            )
-            for name, metric in live["metrics"].items()
-        ],
-        right=(comparison.policy, comparison.against, "difference", "prompts"),
+@renders("Compared", document=_document)
+def _compared(out: Output, compared: Compared) -> None:
+    render(out, compared.offline)
+    live = compared.live
+    if live is not None:
+        out.line()
+        out.line(f"Live: {live['runs']:,} answers, {compared.policy} beside {compared.against}", style="bold")
+        _metrics(compared.policy, compared.against).print(out, live["metrics"].items())
+
+
+def _metrics(policy: str, against: str) -> RecordTable[tuple[str, Any]]:
+    return RecordTable(
+        text("metric", lambda row: row[0]),
+        value(policy, lambda row: row[1]["policy"], 4),
+        value(against, lambda row: row[1]["against"], 4),
+        value("difference", lambda row: signed(row[1]["difference"], 4)),
+        text("95%", lambda row: "" if row[1]["low"] is None else interval(row[1]["low"], row[1]["high"], 4)),
+        value("prompts", lambda row: row[1]["prompts"]),
     )
 
 
@@ -145,24 +143,23 @@ def verify(session: Session, pack: Path) -> None:
     """Check a run pack: every byte by its hash, every number by computing it again."""
     from headway.kits.offline.packs import verify as verified
 
-    verified_ = verified(pack)
-    session.out.document(
-        {
-            "pack": verified_.folder,
-            "files": verified_.files,
-            "manifest": verified_.manifest,
-            "results": verified_.results,
-            "ok": True,
-        }
-    )
-    about = verified_.manifest
-    session.out.line(f"{pack}: {len(verified_.files)} files match their hashes, and every recomputed number is equal.")
-    session.out.fields(
+    session.show(verified(pack))
+
+
+def _verified_document(pack: VerifiedPack) -> dict[str, Any]:
+    return {"pack": pack.folder, "files": pack.files, "manifest": pack.manifest, "results": pack.results, "ok": True}
+
+
+@renders("VerifiedPack", document=_verified_document)
+def _verified(out: Output, pack: VerifiedPack) -> None:
+    about = pack.manifest
+    out.line(f"{pack.folder}: {len(pack.files)} files match their hashes, and every recomputed number is equal.")
+    out.fields(
         {
             "task": about.get("task", ""),
             "policies": ", ".join(f"{ref} {digest[:12]}" for ref, digest in about.get("policies", {}).items()),
-            "verdict": verified_.results.get("offline", {}).get("state", "none"),
-            "live answers": verified_.results.get("live", {}).get("runs", 0),
+            "verdict": pack.results.get("offline", {}).get("state", "none"),
+            "live answers": pack.results.get("live", {}).get("runs", 0),
             "command": about.get("command", ""),
         }
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.format import number
+from headway.cli.format import number, percent
+from headway.cli.output import Output
+from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verb import Session, task_argument, verb
 
 if TYPE_CHECKING:
@@ -41,22 +44,7 @@ def tradeoff(
     with session.project() as project:
         curve = traded(project, task, quality=quality, cost=cost, at_least=at_least, of=of)
         made_up = session.synthetic(project, task)
-    session.out.document(
-        {
-            "task": task,
-            "quality": quality,
-            "cost": cost,
-            "decisions": curve.n,
-            "points": [_document(point) for point in curve.points],
-            "constants": {name: _document(point) for name, point in curve.constants.items()},
-            "at_least": at_least,
-            "of": curve.of or None,
-            "chosen": None if curve.chosen is None else _document(curve.chosen),
-            "synthetic": made_up,
-        }
-    )
-    session.out.line(f"{curve.n:,} decisions; a policy per weight of {cost} in units of {quality}; 95% intervals.")
-    _table(session, curve, quality, cost)
+    session.show(TradeoffCurve(task=task, quality=quality, cost=cost, tradeoff=curve), synthetic=made_up)
     if plot is not None:
         from headway.kits.offline.commands.tradeoff_plot import tradeoff_picture
 
@@ -66,22 +54,49 @@ def tradeoff(
     _answer(session, task, curve, quality, cost)
 
 
-def _table(session: Session, curve: Tradeoff, quality: str, cost: str) -> None:
-    rows = [(f"always {name}", point) for name, point in curve.constants.items()]
-    rows += [("cheapest" if point.weight == inf else f"{point.weight:.4g}", point) for point in curve.points]
-    session.out.table(
-        ("weight", quality, "95%", cost, "chosen"),
-        [
-            (
-                name + ("  <" if point is curve.chosen else ""),
-                number(point.quality.value, 4),
-                f"[{number(point.quality.low, 4)}, {number(point.quality.high, 4)}]",
-                f"{point.cost.value:.6g}",
-                ", ".join(f"{arm} {share:.0%}" for arm, share in point.shares.items()),
-            )
-            for name, point in rows
-        ],
-        right=(quality, cost),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TradeoffCurve:
+    """The trade-off of a task between two of its signals."""
+
+    task: str
+    quality: str
+    cost: str
+    tradeoff: Tradeoff
+
+    def document(self) -> dict[str, Any]:
+        tradeoff = self.tradeoff
+        return {
+            "task": self.task,
+            "quality": self.quality,
+            "cost": self.cost,
+            "decisions": tradeoff.n,
+            "points": [_document(point) for point in tradeoff.points],
+            "constants": {name: _document(point) for name, point in tradeoff.constants.items()},
+            "at_least": tradeoff.at_least,
+            "of": tradeoff.of or None,
+            "chosen": None if tradeoff.chosen is None else _document(tradeoff.chosen),
+        }
+
+
+@renders(TradeoffCurve)
+def _curve(out: Output, curve: TradeoffCurve) -> None:
+    tradeoff = curve.tradeoff
+    out.line(
+        f"{tradeoff.n:,} decisions; a policy per weight of {curve.cost} in units of {curve.quality}; 95% intervals."
+    )
+    rows = [(f"always {name}", point) for name, point in tradeoff.constants.items()]
+    rows += [("cheapest" if point.weight == inf else f"{point.weight:.4g}", point) for point in tradeoff.points]
+    marked = [(f"{name}  <" if point is tradeoff.chosen else name, point) for name, point in rows]
+    _points(curve.quality, curve.cost).print(out, marked)
+
+
+def _points(quality: str, cost: str) -> RecordTable[tuple[str, TradeoffPoint]]:
+    return RecordTable(
+        text("weight", lambda row: row[0]),
+        value(quality, lambda row: row[1].quality.value, 4),
+        text("95%", lambda row: f"[{number(row[1].quality.low, 4)}, {number(row[1].quality.high, 4)}]"),
+        value(cost, lambda row: f"{row[1].cost.value:.6g}"),
+        text("chosen", lambda row: ", ".join(f"{arm} {percent(share)}" for arm, share in row[1].shares.items())),
     )
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from random import Random
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.decide import read_text
+from headway.cli.format import number
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 from headway.kits.prompts import MUTATIONS
 from headway.nouns.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from headway.kits.prompts.mutations import Variation
+    from headway.nouns.records import Decision
 
 __all__ = ["mutate"]
 
@@ -31,6 +40,7 @@ def mutate(session: Session, prompt: str, kind: str | None, task: str, seed: int
     from headway.kits.prompts import mutations
 
     text = read_text(prompt)
+    decision = None
     if kind is None:
         possible = [name for name, may in zip(MUTATIONS, mutations.allowed(text), strict=True) if may]
         if not possible:
@@ -38,34 +48,46 @@ def mutate(session: Session, prompt: str, kind: str | None, task: str, seed: int
                 "No mutation would change this prompt.", code="no_candidate", hint="It has all five mutations."
             )
         with session.project(create=True) as project:
-            made = project.decide(task, text, possible)
-        kind, told = made.action, {"decision": made.id, "propensity": made.propensity, "policy": str(made.policy)}
-    else:
-        told = {}
-    variation = mutations.mutate(text, kind, Random(seed))
-    out = session.out
-    out.line(variation.text)
-    out.line()
-    out.note(f"{kind}: {variation.change}." + (" It is a no-op." if variation.no_op else ""))
-    if told:
-        out.note(f"{told['policy']} chose it with probability {told['propensity']:.2f}; decision {told['decision']}.")
-    out.document(
-        {
-            "kind": kind,
-            "text": variation.text,
-            "change": variation.change,
-            "no_op": variation.no_op,
-            "impact": {
-                "quality": variation.impact.quality,
-                "cost": variation.impact.cost,
-                "latency": variation.impact.latency,
-                "reliability": variation.impact.reliability,
-            },
-            "metadata": dict(variation.metadata),
-            **told,
-        }
-    )
-    if told:
-        session.next(f"headway signal {told['decision']} passed=1")
+            decision = project.decide(task, text, possible)
+        kind = decision.action
+    mutated = mutations.mutate(text, kind, Random(seed))
+    session.show(MutatedPrompt(kind=kind, mutated=mutated, decision=decision))
+    if decision is not None:
+        session.next(f"headway signal {decision.id} passed=1")
     else:
         session.next("headway mutate PROMPT    (without --kind the task's policy decides)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutatedPrompt:
+    """A prompt after one mutation, and the decision that chose it; None: it was named."""
+
+    kind: str
+    mutated: Variation
+    decision: Decision | None
+
+    def document(self) -> dict[str, Any]:
+        mutated, decision = self.mutated, self.decision
+        chosen: dict[str, Any] = {}
+        if decision is not None:
+            chosen = {"decision": decision.id, "propensity": decision.propensity, "policy": str(decision.policy)}
+        return {
+            "kind": self.kind,
+            "text": mutated.text,
+            "change": mutated.change,
+            "no_op": mutated.no_op,
+            "impact": asdict(mutated.impact),
+            "metadata": dict(mutated.metadata),
+            **chosen,
+        }
+
+
+@renders(MutatedPrompt)
+def _mutated(out: Output, prompt: MutatedPrompt) -> None:
+    out.line(prompt.mutated.text)
+    out.line()
+    out.note(f"{prompt.kind}: {prompt.mutated.change}." + (" It is a no-op." if prompt.mutated.no_op else ""))
+    decision = prompt.decision
+    if decision is not None:
+        chance = number(decision.propensity, 2)
+        out.note(f"{decision.policy} chose it with probability {chance}; decision {decision.id}.")
