@@ -17,12 +17,8 @@ url = os.environ.get("HEADWAY_URL", "http://127.0.0.1:8765")
 
 def answer(state: dict) -> dict:
     ask = [{"role": "user", "content": state["question"]}]
-    completion = OpenAI(base_url=f"{url}/v1", api_key="-").chat.completions.create(model="headway/route", messages=ask)
-    return {
-        **state,
-        "answer": completion.choices[0].message.content,
-        "decision": completion.id,
-    }  # its id is the decision's id
+    reply = OpenAI(base_url=f"{url}/v1", api_key="-").chat.completions.create(model="headway/route", messages=ask)
+    return {**state, "answer": reply.choices[0].message.content, "decision": reply.id}  # its id is the decision's id
 
 
 def check(state: dict) -> dict:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import stat
 import tempfile
@@ -36,6 +37,10 @@ ROOT = Path(__file__).resolve().parent.parent
 GRACE_S = 2.0  # how long processes and threads may take to end
 _data = os.environ.get("HEADWAY_DATA")
 _home = pytest.StashKey[Path]()
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that starts the tests in the background ignores SIGINT, and every child would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("deterministic", derandomize=True, deadline=None, database=None, print_blob=True)
 hypothesis.settings.register_profile("explore", deadline=None, database=None, print_blob=True, max_examples=1000)
