@@ -58,7 +58,7 @@ def test_a_format_that_breaks_the_contract_is_noticed() -> None:
     broken: dict[str, Format] = {
         "does not know": replace(own, looks=lambda _: False),
         "does not pass on": replace(own, read=silent),
-        "there twice": replace(own, read=twice),
+        "appears twice": replace(own, read=twice),
         "no decision": replace(own, read=lambda _rows, _options: iter(())),
     }
     for message, wrong in broken.items():

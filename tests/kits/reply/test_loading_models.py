@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from headway.kits.reply import device as where
+from headway.kits.reply.device import where
 from headway.kits.reply.language import LanguageModel
 from headway.nouns.errors import Damaged, HeadwayError, InvalidInput, Unavailable
 
