@@ -6,11 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NotRequired, TypedDict, Unpack
 
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan, RaterShare
 from headway.prove import sequential
+from headway.prove.power import still_needed
 
-__all__ = ["About", "compose"]
+__all__ = ["About", "Measured", "compose"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,61 +39,60 @@ class About:
         """The error that this candidate may spend."""
         return sequential.challenger_alpha(self.alpha, self.challenger)
 
+    @property
+    def rule(self) -> str:
+        return sequential.rule(self.plan)
 
-def compose(
-    about: About,
-    *,
-    kind: EvidenceKind,
-    n: int,
-    difference: Estimate,
-    values: Mapping[str, Estimate],
-    statistic: float,
-    statistic_worse: float,
-    threshold: float,
-    rule: str,
-    alpha: float,
-    counts: Mapping[str, int],
-    data_hash: str,
-    needed: int | None,
-    diagnostics: Sequence[Diagnostic] = (),
-    guards: Sequence[Guard] = (),
-    curve: Sequence[tuple[int, float, float, float]] = (),
-    bounds: tuple[float, float] | None = None,
-    ended: bool = False,
-    raters: Sequence[RaterShare] = (),
-) -> Evidence:
+    def threshold(self, n: int, variance: float) -> float:
+        """The value that Σ score − margin·n must exceed at n rows."""
+        return sequential.threshold(self.plan, variance, n, self.share)
+
+    def still_needed(self, variance: float, n: int, mean: float) -> int | None:
+        """Rows still needed for the plan's uplift; without a plan, for the mean difference so far."""
+        uplift = (self.plan.uplift if self.plan is not None else mean) - self.margin
+        return still_needed(variance, n, uplift, self.share, registered=self.plan is not None)
+
+
+class Measured(TypedDict):
+    """The part of an evidence that comes from the data; see the fields of `Evidence`."""
+
+    kind: EvidenceKind
+    n: int
+    difference: Estimate
+    values: Mapping[str, Estimate]
+    statistic: float
+    statistic_worse: float
+    threshold: float
+    rule: str
+    alpha: float
+    counts: Mapping[str, int]
+    data_hash: str
+    needed: int | None
+    diagnostics: NotRequired[Sequence[Diagnostic]]
+    guards: NotRequired[Sequence[Guard]]
+    curve: NotRequired[Sequence[tuple[int, float, float, float]]]
+    bounds: NotRequired[tuple[float, float] | None]
+    ended: NotRequired[bool]
+    raters: NotRequired[Sequence[RaterShare]]
+
+
+def compose(about: About, **measured: Unpack[Measured]) -> Evidence:
     """The evidence with its id, a hash of what was compared, on which data, by which rule."""
+    measured["data_hash"] = about.data_hash or measured["data_hash"]
     evidence = Evidence(
         task=about.task,
-        kind=kind,
         candidate=about.candidate,
         candidate_hash=about.candidate_hash,
         against=about.against,
         against_hash=about.against_hash,
-        n=n,
-        difference=difference,
-        values=values,
-        statistic=statistic,
-        threshold=threshold,
-        rule=rule,
-        alpha=alpha,
         challenger=about.challenger,
-        diagnostics=diagnostics,
-        guards=guards,
-        counts=counts,
-        needed=needed,
         plan=about.plan,
-        curve=curve,
         reward_version=about.reward_version,
-        data_hash=about.data_hash or data_hash,
         seed=about.seed,
         margin=about.margin,
-        statistic_worse=statistic_worse,
-        bounds=bounds,
-        ended=ended,
         command=about.command,
-        raters=raters,
         trusted=tuple(about.trusted),
+        **measured,
     )
     what = [
         evidence.task,

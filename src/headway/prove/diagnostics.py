@@ -16,7 +16,10 @@ from headway.nouns.evidence import Diagnostic
 from headway.prove.log import Floats, Log
 from headway.prove.tally import Groups, MetricTally, ScoreTally
 
-__all__ = ["Checks", "Floors", "Window", "diagnose", "missing_depends_on_action", "one_client_decides", "overlap"]
+__all__ = [
+    "Checks", "Floors", "Window", "at_least", "at_most", "diagnose", "missing_depends_on_action",
+    "one_client_decides", "overlap",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +167,7 @@ def diagnose(
 ) -> tuple[Diagnostic, ...]:
     """Every check of a log. `excluded`: failed and unrated rows have no reward."""
     floors = floors or Floors()
-    diagnostics = [*overlap(checks, tally, floors), *_propensities(checks, arms, floors)]
+    diagnostics = [*overlap(checks, tally, floors), *_propensities(checks, arms, floors), *_replays(checks, floors)]
     diagnostics += _features(checks, floors, training)
     diagnostics.append(missing_depends_on_action(missing, excluded=excluded))
     if len(keys.means) > 1:
@@ -178,29 +181,29 @@ def overlap(checks: Checks, tally: ScoreTally, floors: Floors) -> list[Diagnosti
     ess = min(checks.ess(0), checks.ess(1))
     share = checks.weight_share()
     return [
-        _least("rows", n, floors.rows, f"{n:,} scored decisions", "Collect more decisions with outcomes."),
-        _least(
+        at_least("rows", n, floors.rows, f"{n:,} scored decisions", "Collect more decisions with outcomes."),
+        at_least(
             "speaking_rows",
             tally.speaking,
             floors.speaking,
             f"{tally.speaking:,} decisions chose what the candidate prefers and the current policy does not",
             "Give the candidate canary traffic, or explore more.",
         ),
-        _most(
+        at_most(
             "row_share",
             tally.largest_share,
             floors.row_share,
             f"the largest single decision makes up {_percent(tally.largest_share)} of the score",
             "Collect more decisions, or explore more, so that rare actions get smaller weights.",
         ),
-        _least(
+        at_least(
             "ess",
             ess,
             floors.ess,
             f"effective sample size {ess:,.0f}",
             "The logged policy rarely acts like the policies compared: use a canary, or explore more.",
         ),
-        _most(
+        at_most(
             "weight_share",
             share,
             floors.weight_share,
@@ -214,22 +217,22 @@ def _propensities(checks: Checks, arms: tuple[str, ...], floors: Floors) -> list
     """Whether the logged probabilities are the ones used to draw the actions."""
     share = checks.unlogged / max(checks.rows, 1)
     gap, arm = checks.miscount()
-    diagnostics = [
-        _most(
+    return [
+        at_most(
             "unlogged_actions",
             share,
             floors.unlogged,
             f"in {checks.unlogged:,} of {checks.rows:,} decisions the policies differ on an impossible action",
             "Log with a floor on every candidate's probability (the default floor is 2%).",
         ),
-        _most(
+        at_most(
             "propensity_sum",
             checks.sum_error,
             1e-4,
             f"logged probabilities sum to 1 (to {checks.sum_error:.0e})",
             "Log the whole probability vector used to draw the action.",
         ),
-        _most(
+        at_most(
             "propensity_counts",
             gap,
             floors.miscount,
@@ -238,10 +241,15 @@ def _propensities(checks: Checks, arms: tuple[str, ...], floors: Floors) -> list
             "The logged propensities are not those used to draw the actions; no proof is possible with them.",
         ),
     ]
+
+
+def _replays(checks: Checks, floors: Floors) -> list[Diagnostic]:
+    """Whether the recorded policy reproduces its probabilities, and outcomes follow their decisions."""
+    diagnostics = []
     if checks.replayed:
         wrong = checks.mismatched / checks.replayed
         diagnostics.append(
-            _most(
+            at_most(
                 "propensity_replay",
                 wrong,
                 floors.mismatch,
@@ -252,7 +260,7 @@ def _propensities(checks: Checks, arms: tuple[str, ...], floors: Floors) -> list
     if checks.timed:
         back = checks.backwards / checks.timed
         diagnostics.append(
-            _most(
+            at_most(
                 "clock",
                 back,
                 0.0,
@@ -269,7 +277,7 @@ def _features(checks: Checks, floors: Floors, training: Window | None) -> list[D
     if checks.moments.shape[1]:
         corr, column = checks.leak()
         diagnostics.append(
-            _most(
+            at_most(
                 "leak",
                 corr,
                 floors.leak,
@@ -280,7 +288,7 @@ def _features(checks: Checks, floors: Floors, training: Window | None) -> list[D
     if training is not None and training.mean.size == checks.moments.shape[1]:
         shift, column = checks.drift(training)
         diagnostics.append(
-            _most(
+            at_most(
                 "drift",
                 shift,
                 floors.drift,
@@ -347,7 +355,8 @@ def _percent(share: float) -> str:
     return "under 1%" if share < 0.01 else f"{share:.0%}"
 
 
-def _least(name: str, value: float, limit: float, message: str, cure: str) -> Diagnostic:
+def at_least(name: str, value: float, limit: float, message: str, cure: str) -> Diagnostic:
+    """A check that blocks below the limit."""
     ok = value >= limit
     return Diagnostic(
         name=name,
@@ -360,7 +369,8 @@ def _least(name: str, value: float, limit: float, message: str, cure: str) -> Di
     )
 
 
-def _most(name: str, value: float, limit: float, message: str, cure: str) -> Diagnostic:
+def at_most(name: str, value: float, limit: float, message: str, cure: str) -> Diagnostic:
+    """A check that blocks above the limit."""
     ok = value <= limit
     return Diagnostic(
         name=name, value=float(value), limit=float(limit), ok=ok, blocks=True, message=message, cure="" if ok else cure

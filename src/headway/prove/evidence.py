@@ -20,7 +20,6 @@ from headway.prove.display import Display
 from headway.prove.guards import GuardRule, judge_metrics, judge_segments
 from headway.prove.log import Log
 from headway.prove.paired import from_heldout, from_preferences, from_world
-from headway.prove.power import still_needed
 from headway.prove.proof import LogProof
 from headway.prove.raters import standing
 from headway.prove.tally import MetricTally
@@ -82,12 +81,10 @@ def evidence_of(
             hint="Send outcomes with `headway signal`, then prove again.",
         )
     tally, alpha = proof.tally, about.share
-    n = tally.n
-    total = tally.scores.total
-    checks = proof.checks
+    n, total = tally.n, tally.scores.total
     excluded = proof.missing.scores.n > 0 and proof.counts.get("without reward", 0) > proof.counts.get("pending", 0)
     diagnostics = diagnose(
-        checks,
+        proof.checks,
         tally,
         proof.missing,
         proof.keys,
@@ -102,16 +99,7 @@ def evidence_of(
         *judge_segments(proof.segments, segment_tolerance),
         _failures(proof.failures),
     )
-    ess = checks.ess(0)
-    difference = tally.scores.estimate("dr", ess=ess)
-    values: dict[str, Estimate] = {
-        "candidate": proof.candidate.estimate("dr", ess=ess),
-        "current": proof.current.estimate("dr", ess=checks.ess(1)),
-        "behaviour": proof.behaviour.estimate("mean"),
-    }
-    if shown is not None:
-        difference, values = shown.estimates(difference, values)
-    uplift = about.plan.uplift - about.margin if about.plan is not None else tally.scores.mean - about.margin
+    difference, values = _estimates(proof, shown)
     threshold = proof.threshold(alpha)
     return compose(
         about,
@@ -122,11 +110,11 @@ def evidence_of(
         statistic=total - about.margin * n,
         statistic_worse=-total,
         threshold=threshold,
-        rule=proof.rule(),
+        rule=about.rule,
         alpha=alpha,
         counts=dict(proof.counts),
         data_hash=proof.data_hash,
-        needed=still_needed(tally.variance, n, uplift, alpha, registered=about.plan is not None),
+        needed=about.still_needed(tally.variance, n, tally.scores.mean),
         diagnostics=diagnostics,
         guards=judged,
         curve=proof.path(alpha) if shown is not None else (),
@@ -134,6 +122,18 @@ def evidence_of(
         ended=proof.ended,
         raters=standing(proof.raters, proof.without, tally, alpha=alpha, margin=about.margin, threshold=threshold),
     )
+
+
+def _estimates(proof: LogProof, shown: Display | None) -> tuple[Estimate, dict[str, Estimate]]:
+    """The difference and the values of the policies, for display."""
+    ess = proof.checks.ess(0)
+    difference = proof.tally.scores.estimate("dr", ess=ess)
+    values = {
+        "candidate": proof.candidate.estimate("dr", ess=ess),
+        "current": proof.current.estimate("dr", ess=proof.checks.ess(1)),
+        "behaviour": proof.behaviour.estimate("mean"),
+    }
+    return (difference, values) if shown is None else shown.estimates(difference, values)
 
 
 def _failures(tally: MetricTally) -> Guard:

@@ -10,12 +10,11 @@ import numpy as np
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence
-from headway.prove import estimators, sequential
+from headway.prove import estimators
 from headway.prove.about import About, compose
 from headway.prove.diagnostics import Checks, Floors, missing_depends_on_action, overlap
 from headway.prove.log import Floats
 from headway.prove.log_files import ForeignChunk, digest_of, header, read_log
-from headway.prove.power import still_needed
 from headway.prove.tally import MetricTally, ScoreTally
 
 __all__ = ["from_file"]
@@ -112,24 +111,18 @@ class _ForeignProof:
             self.curve.append((self.tally.n, self.tally.scores.total, self.tally.variance))
 
     def evidence(self, floors: Floors) -> Evidence:
-        about, tally, alpha = self.about, self.tally, self.about.share
+        about, tally = self.about, self.tally
         if tally.n == 0:
             raise InvalidInput(
                 f"{about.task!r} has no row with a reward.", code="no_evidence", hint="Fill the column 'reward'."
             )
-        n, total = tally.n, tally.scores.total
-
-        def threshold(rows: int, variance: float) -> float:
-            if about.plan is not None:
-                return sequential.horizon_threshold(variance, about.plan.horizon, alpha)
-            return sequential.sequence_threshold(variance, rows, alpha)
-
-        limit = threshold(n, tally.variance)
+        n, total, limit = tally.n, tally.scores.total, about.threshold(tally.n, tally.variance)
         curve = tuple(
-            (k, s / k, (s - threshold(k, v)) / k, (s + threshold(k, v)) / k) for k, s, v in self.curve if k > 1
+            (k, s / k, (s - about.threshold(k, v)) / k, (s + about.threshold(k, v)) / k)
+            for k, s, v in self.curve
+            if k > 1
         )
         difference, values = self._shown()
-        uplift = (about.plan.uplift if about.plan is not None else tally.scores.mean) - about.margin
         return compose(
             about,
             kind="log",
@@ -139,11 +132,11 @@ class _ForeignProof:
             statistic=total - about.margin * n,
             statistic_worse=-total,
             threshold=limit,
-            rule=sequential.CONFIDENCE_SEQUENCE if about.plan is None else sequential.horizon_rule(about.plan.horizon),
-            alpha=alpha,
+            rule=about.rule,
+            alpha=about.share,
             counts={"rewarded": n, "without reward": self.rows - n},
             data_hash="",
-            needed=still_needed(tally.variance, n, uplift, alpha, registered=about.plan is not None),
+            needed=about.still_needed(tally.variance, n, tally.scores.mean),
             diagnostics=(
                 *overlap(self.checks, tally, floors),
                 self._mean_weight(),

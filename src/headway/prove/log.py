@@ -121,27 +121,15 @@ class Log:
         n = rewards.shape[0]
         mu = _matrix("logged", logged, n, None)
         k = mu.shape[1]
-        names = tuple(f"arm {column}" for column in range(k)) if arms is None else tuple(arms)
-        if len(names) != k:
-            raise InvalidInput(
-                f"'logged' has {k} columns and {len(names)} arms are named.",
-                code="bad_log",
-                hint="Name one arm per column.",
-            )
-        numbers = None if features is None else np.asarray(features, dtype=np.float64)
-        if numbers is not None and (numbers.ndim != 2 or numbers.shape[0] != n or not np.isfinite(numbers).all()):
-            raise InvalidInput(
-                f"'features' must be [{n}, d] finite numbers; it has the shape {numbers.shape}.",
-                code="bad_log",
-                hint="Replace missing feature values before they are logged.",
-            )
+        names = _names(arms, k)
+        numbers = np.zeros((n, 0)) if features is None else _features(features, n)
         chunk = cls(
             reward=rewards,
             action=_integers("action", action, n),
             logged=mu,
             target=_matrix("target", target, n, k),
             baseline=mu if baseline is None else _matrix("baseline", baseline, n, k),
-            features=np.zeros((n, 0)) if numbers is None else numbers,
+            features=numbers,
             status=np.zeros(n, dtype=np.int64) if status is None else _integers("status", status, n),
             settled_seq=np.arange(first_row + 1, first_row + n + 1)
             if settled_seq is None
@@ -222,6 +210,28 @@ def _impossible(row: int, what: str) -> InvalidInput:
 
 def _first(mask: NDArray[np.bool_] | np.bool_) -> int | None:
     return int(mask.argmax()) if mask.any() else None
+
+
+def _names(arms: tuple[str, ...] | None, k: int) -> tuple[str, ...]:
+    names = tuple(f"arm {column}" for column in range(k)) if arms is None else tuple(arms)
+    if len(names) != k:
+        raise InvalidInput(
+            f"'logged' has {k} columns and {len(names)} arms are named.",
+            code="bad_log",
+            hint="Name one arm per column.",
+        )
+    return names
+
+
+def _features(values: object, n: int) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] != n or not np.isfinite(array).all():
+        raise InvalidInput(
+            f"'features' must be [{n}, d] finite numbers; it has the shape {array.shape}.",
+            code="bad_log",
+            hint="Replace missing feature values before they are logged.",
+        )
+    return array
 
 
 def _vector(name: str, values: object, n: int | None = None) -> Floats:

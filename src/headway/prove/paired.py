@@ -14,10 +14,9 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind
 from headway.prove import intervals, sequential
 from headway.prove.about import About, compose
-from headway.prove.diagnostics import Floors
+from headway.prove.diagnostics import Floors, at_least, at_most
 from headway.prove.guards import GuardRule, judge_metrics, judge_segments
 from headway.prove.log import Floats
-from headway.prove.power import still_needed
 from headway.prove.tally import ColumnMean, Groups, MetricTally
 
 __all__ = ["LEAST_EPISODES", "from_heldout", "from_preferences", "from_world"]
@@ -107,95 +106,95 @@ def _paired(
     least: int,
 ) -> Evidence:
     ours, theirs = _pair("returns" if kind == "world" else "scores", candidate, current)
-    labels = {name: np.asarray(labels, dtype=np.str_) for name, labels in segments.items()}
-    for name, label in labels.items():
-        if label.shape != ours.shape:
-            raise InvalidInput(
-                f"Segment {name!r} has {label.size} labels for {ours.size} rows.",
-                code="bad_pairs",
-                hint="Give one label per row.",
-            )
-    raw = ours - theirs
-    by_segment: dict[str, Groups] = {}
-    for name, label in labels.items():
-        by_segment.setdefault(name, Groups()).add(label, raw)
-    tallies: dict[str, MetricTally] = {}
-    for name, (mine, other) in metrics.items():
-        a, b = _pair(name, mine, other)
-        tally = tallies.setdefault(name, MetricTally(1))
-        tally.scores.add(a - b)
+    by_segment = _by_segment(ours - theirs, segments)
+    tallies = {name: _metric_tally(name, *values) for name, values in metrics.items()}
     data = hashlib.sha256(ours.tobytes() + theirs.tobytes())
     if groups is not None:
         data.update("\0".join(groups).encode())
         ours, theirs = _averaged(ours, theirs, groups)
     differences = ours - theirs
-    alpha, plan = about.share, about.plan
-    used = differences if plan is None else differences[: plan.horizon]
-    mean = ColumnMean()
-    mean.add(used)
+    used = differences if about.plan is None else differences[: about.plan.horizon]
+    mean = _column(used)
     n = mean.n
+    limit = about.threshold(n, mean.variance) if n else 0.0
+    unit = "episodes" if kind == "world" else "held-out rows"
+    return compose(
+        about,
+        kind=kind,
+        n=n,
+        difference=_with_bootstrap(mean.estimate("paired mean"), differences, about.seed),
+        values={"candidate": _column(ours).estimate("mean"), "current": _column(theirs).estimate("mean")},
+        statistic=mean.total - about.margin * n,
+        statistic_worse=-mean.total,
+        threshold=limit,
+        rule=about.rule,
+        alpha=about.share,
+        counts={unit: n},
+        data_hash=data.hexdigest(),
+        needed=about.still_needed(mean.variance, n, mean.mean),
+        diagnostics=_diagnostics(used, least, unit),
+        guards=(*judge_metrics(guards, tallies), *judge_segments(by_segment)),
+        curve=_curve(used, about),
+        bounds=(mean.mean - limit / n, mean.mean + limit / n) if n else None,
+        ended=about.plan is not None and n >= about.plan.horizon,
+    )
 
-    def threshold(rows: int, variance: float) -> float:
-        if plan is not None:
-            return sequential.horizon_threshold(variance, plan.horizon, alpha)
-        return sequential.sequence_threshold(variance, rows, alpha)
 
-    limit = threshold(n, mean.variance) if n else 0.0
+def _by_segment(differences: Floats, segments: Mapping[str, Sequence[str]]) -> dict[str, Groups]:
+    labels = {name: np.asarray(labels, dtype=np.str_) for name, labels in segments.items()}
+    groups: dict[str, Groups] = {}
+    for name, label in labels.items():
+        if label.shape != differences.shape:
+            raise InvalidInput(
+                f"Segment {name!r} has {label.size} labels for {differences.size} rows.",
+                code="bad_pairs",
+                hint="Give one label per row.",
+            )
+        groups[name] = Groups()
+        groups[name].add(label, differences)
+    return groups
+
+
+def _metric_tally(name: str, candidate: Sequence[float], current: Sequence[float]) -> MetricTally:
+    ours, theirs = _pair(name, candidate, current)
+    tally = MetricTally(1)
+    tally.scores.add(ours - theirs)
+    return tally
+
+
+def _with_bootstrap(estimate: Estimate, differences: Floats, seed: int) -> Estimate:
+    """The estimate with the interval for display, over all rows; unchanged below two rows."""
+    if estimate.n < 2:
+        return estimate
+    low, high = intervals.bootstrap(differences, seed=seed)
+    return replace(estimate, value=float(differences.mean()), low=low, high=high)
+
+
+def _curve(used: Floats, about: About) -> tuple[tuple[int, float, float, float], ...]:
+    """n, mean, lower and upper bound at up to 60 points, for the plot."""
+    n = used.size
     rows = np.unique(np.linspace(2, n, min(60, max(n - 1, 1))).astype(int)) if n >= 2 else np.zeros(0, dtype=int)
     sums, squares = np.cumsum(used), np.cumsum(used**2)
     curve = []
     for k in rows.tolist():
         total = float(sums[k - 1])
-        wide = threshold(k, max(0.0, (float(squares[k - 1]) - total**2 / k) / (k - 1))) / k
+        wide = about.threshold(k, max(0.0, (float(squares[k - 1]) - total**2 / k) / (k - 1))) / k
         curve.append((k, total / k, total / k - wide, total / k + wide))
-    unit = "episodes" if kind == "world" else "held-out rows"
-    enough = n >= least
+    return tuple(curve)
+
+
+def _diagnostics(used: Floats, least: int, unit: str) -> tuple[Diagnostic, ...]:
     size = float(np.abs(used).sum())
     share = float(np.abs(used).max(initial=0.0)) / size if size > 0.0 else 0.0
-    diagnostics = (
-        Diagnostic(
-            name="rows",
-            value=float(n),
-            limit=float(least),
-            ok=enough,
-            blocks=True,
-            message=f"{n:,} {unit}" + ("" if enough else f" (at least {least:,} needed)"),
-            cure="" if enough else f"Run the proof with more {unit}.",
+    return (
+        at_least("rows", used.size, least, f"{used.size:,} {unit}", f"Run the proof with more {unit}."),
+        at_most(
+            "row_share",
+            share,
+            Floors().row_share,
+            f"the largest single pair makes up {share:.0%} of all differences",
+            f"One pair decides the result: run more {unit}.",
         ),
-        Diagnostic(
-            name="row_share",
-            value=share,
-            limit=Floors().row_share,
-            ok=share <= Floors().row_share,
-            blocks=True,
-            message=f"the largest single pair makes up {share:.0%} of all differences",
-            cure="" if share <= Floors().row_share else f"One pair decides the result: run more {unit}.",
-        ),
-    )
-    method = "paired mean"
-    display = intervals.bootstrap(differences, seed=about.seed) if n >= 2 else None
-    difference = mean.estimate(method)
-    if display is not None:
-        difference = replace(difference, value=float(differences.mean()), low=display[0], high=display[1])
-    return compose(
-        about,
-        kind=kind,
-        n=n,
-        difference=difference,
-        values={"candidate": _mean_of(ours), "current": _mean_of(theirs)},
-        statistic=mean.total - about.margin * n,
-        statistic_worse=-mean.total,
-        threshold=limit,
-        rule=sequential.CONFIDENCE_SEQUENCE if plan is None else sequential.horizon_rule(plan.horizon),
-        alpha=alpha,
-        counts={unit: n},
-        data_hash=data.hexdigest(),
-        needed=_still(mean, about, alpha),
-        diagnostics=diagnostics,
-        guards=(*judge_metrics(guards, tallies), *judge_segments(by_segment)),
-        curve=tuple(curve),
-        bounds=(mean.mean - limit / n, mean.mean + limit / n) if n else None,
-        ended=plan is not None and n >= plan.horizon,
     )
 
 
@@ -227,15 +226,10 @@ def _averaged(ours: Floats, theirs: Floats, groups: Sequence[str]) -> tuple[Floa
     return np.bincount(where, weights=ours) / size, np.bincount(where, weights=theirs) / size
 
 
-def _mean_of(values: Floats) -> Estimate:
+def _column(values: Floats) -> ColumnMean:
     mean = ColumnMean()
     mean.add(values)
-    return mean.estimate("mean")
-
-
-def _still(mean: ColumnMean, about: About, alpha: float) -> int | None:
-    uplift = (about.plan.uplift if about.plan is not None else mean.mean) - about.margin
-    return still_needed(mean.variance, mean.n, uplift, alpha, registered=about.plan is not None)
+    return mean
 
 
 def _votes_needed(wins: int, losses: int, threshold: float) -> int | None:

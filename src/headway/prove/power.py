@@ -18,6 +18,7 @@ from headway.nouns.evidence import Plan
 from headway.prove import sequential
 from headway.prove.log import Log
 from headway.prove.proof import LogProof
+from headway.prove.tally import ScoreTally
 
 __all__ = ["POWER", "Planned", "Saving", "decisions_needed", "drift_needed", "plan", "sequence_needed", "still_needed"]
 
@@ -99,6 +100,32 @@ def plan(
             hint="Plan for the smallest improvement that is worth a promotion.",
         )
     share = sequential.challenger_alpha(alpha, challenger)
+    tally, other = _pilot(chunks, canaries, exploration)
+    variance = tally.model_variance
+    gain = uplift - margin
+    needed = decisions_needed(variance, gain, share, power)
+    if needed is None:
+        raise InvalidInput(
+            f"No number of decisions can show an uplift of {uplift!r} here.",
+            code="bad_uplift",
+            hint="Plan for a larger uplift, or give the candidate canary traffic.",
+        )
+    savings = []
+    noisy = variance - tally.direct.variance
+    for name, total in other.items():
+        there = tally.direct.variance + min(noisy, total / tally.n)
+        horizon = decisions_needed(there, gain, share, power)
+        savings.append(Saving(name=name, horizon=max(horizon or 0, least), variance=there))
+    registered = Plan(
+        horizon=max(needed, least), uplift=uplift, power=power, alpha=share, margin=margin, from_seq=from_seq
+    )
+    return Planned(plan=registered, variance=variance, pilot=tally.n, savings=tuple(savings))
+
+
+def _pilot(
+    chunks: Iterable[Log], canaries: tuple[float, ...], exploration: tuple[float, ...]
+) -> tuple[ScoreTally, dict[str, float]]:
+    """The scores of the pilot rows, and by name the noise that each other way of logging would leave."""
     proof = LogProof(hashing=False)
     other = {f"a {canary:.0%} canary": 0.0 for canary in canaries}
     other |= {f"{share:.0%} more exploration": 0.0 for share in exploration}
@@ -115,25 +142,7 @@ def plan(
             code="no_pilot",
             hint="Collect a few dozen decisions with outcomes first.",
         )
-    variance = proof.tally.model_variance
-    gain = uplift - margin
-    needed = decisions_needed(variance, gain, share, power)
-    if needed is None:
-        raise InvalidInput(
-            f"No number of decisions can show an uplift of {uplift!r} here.",
-            code="bad_uplift",
-            hint="Plan for a larger uplift, or give the candidate canary traffic.",
-        )
-    savings = []
-    noisy = proof.tally.model_variance - proof.tally.direct.variance
-    for name, total in other.items():
-        there = proof.tally.direct.variance + min(noisy, total / proof.tally.n)
-        horizon = decisions_needed(there, gain, share, power)
-        savings.append(Saving(name=name, horizon=max(horizon or 0, least), variance=there))
-    registered = Plan(
-        horizon=max(needed, least), uplift=uplift, power=power, alpha=share, margin=margin, from_seq=from_seq
-    )
-    return Planned(plan=registered, variance=variance, pilot=proof.tally.n, savings=tuple(savings))
+    return proof.tally, other
 
 
 def _ratios(

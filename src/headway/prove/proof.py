@@ -126,14 +126,9 @@ class LogProof:
     def ended(self) -> bool:
         return self.plan is not None and self.tally.n >= self.plan.horizon
 
-    def rule(self) -> str:
-        return sequential.CONFIDENCE_SEQUENCE if self.plan is None else sequential.horizon_rule(self.plan.horizon)
-
     def threshold(self, alpha: float) -> float:
         """The value that Σ score − margin·n must exceed now."""
-        if self.plan is not None:
-            return sequential.horizon_threshold(self.tally.variance, self.plan.horizon, alpha)
-        return sequential.sequence_threshold(self.tally.variance, self.tally.n, alpha)
+        return sequential.threshold(self.plan, self.tally.variance, self.tally.n, alpha)
 
     def bounds(self, alpha: float) -> tuple[float, float] | None:
         """The differences that the rule does not exclude, each side at alpha; None before the first score."""
@@ -147,11 +142,7 @@ class LogProof:
         """n, mean, lower and upper bound at the stored points, for the plot."""
         points = []
         for n, total, variance in self.curve:
-            wide = (
-                sequential.sequence_threshold(variance, n, alpha)
-                if self.plan is None
-                else sequential.horizon_threshold(variance, self.plan.horizon, alpha)
-            ) / n
+            wide = sequential.threshold(self.plan, variance, n, alpha) / n
             points.append((n, total / n, total / n - wide, total / n + wide))
         return tuple(points)
 
@@ -191,14 +182,10 @@ class LogProof:
 
     def _piece(self, piece: Log) -> None:
         """Rows that share one reward model."""
-        n = len(piece)
         x = narrow(piece.features, len(self.arms))
-        if self._sums is None:
-            self._sums = ArmSums(len(self.arms), x.shape[1])
-        rows = np.arange(n)
+        rows = np.arange(len(piece))
         reward, action, logged = piece.reward, piece.action, piece.logged
         seen = ~np.isnan(reward)
-        every = bool(seen.all())
         q, low, high = self._predict(x, reward, seen)
         difference = piece.target - piece.baseline
         propensity = logged[rows, action]
@@ -207,12 +194,8 @@ class LogProof:
         direct = np.einsum("ij,ij->i", difference, q)
         score = direct + weight * residual
         inside = self._inside(piece, seen)
-
-        target_weight = piece.target[rows, action] / propensity
-        baseline_weight = piece.baseline[rows, action] / propensity
         kept = inside & seen
-        whole = bool(kept.all())
-        pick = slice(None) if whole else kept
+        pick = slice(None) if kept.all() else kept
         shape = (q - low) * (high - q) + NOISE_FLOOR * (high - low) ** 2
         self.tally.add(
             score=score[pick],
@@ -224,6 +207,8 @@ class LogProof:
             shape=shape[pick],
         )
         if not self._beside:
+            target_weight = piece.target[rows, action] / propensity
+            baseline_weight = piece.baseline[rows, action] / propensity
             base = np.einsum("ij,ij->i", piece.baseline, q) + baseline_weight * residual
             self.current.add(base[pick])
             self.candidate.add((base + score)[pick])
@@ -231,20 +216,30 @@ class LogProof:
             self.checks.add(piece, inside, target_weight, baseline_weight, difference)
             self._metrics(piece, difference, weight, inside, seen)
             self._count(piece)
+        self._group(piece, score, kept)
+        self._train(x, action, reward, seen)
+
+    def _group(self, piece: Log, score: Floats, kept: NDArray[np.bool_]) -> None:
+        """Add the scores to the sums by segment, key and rater."""
+        pick = slice(None) if kept.all() else kept
         for name, labels in piece.segments.items():
             self.segments.setdefault(name, Groups()).add(labels[pick], score[pick])
         if piece.keys is not None:
             self.keys.add(piece.keys[pick], score[pick])
         for name, rated in piece.raters.items():
-            alone = piece.without[name] if name in piece.without else np.full(n, np.nan)
+            alone = piece.without[name] if name in piece.without else np.full(len(piece), np.nan)
             self.raters.setdefault(name, RaterScores()).add(score, rated & kept, rated & kept & np.isnan(alone))
 
-        if every:
+    def _train(self, x: Floats, action: Integers, reward: Floats, seen: NDArray[np.bool_]) -> None:
+        """Collect the rows for the next reward model, and fit it when it is due."""
+        if self._sums is None:
+            self._sums = ArmSums(len(self.arms), x.shape[1])
+        if seen.all():
             self._pending.append((x, action, reward))
         else:
             self._pending.append((x[seen], action[seen], reward[seen]))
         self._rewarded += int(seen.sum())
-        self.rows += n
+        self.rows += seen.size
         refit = self.rows >= self._next_refit
         if refit or sum(log[2].size for log in self._pending) >= MOST_PENDING:
             self._sums.add(

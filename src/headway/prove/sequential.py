@@ -19,6 +19,8 @@ from functools import lru_cache
 from math import exp, inf, lgamma, log, log1p, sqrt
 from statistics import NormalDist
 
+from headway.nouns.evidence import Plan
+
 __all__ = [
     "ALPHA",
     "CONFIDENCE_SEQUENCE",
@@ -28,10 +30,11 @@ __all__ = [
     "challenger_alpha",
     "e_process",
     "horizon_power",
-    "horizon_rule",
     "horizon_threshold",
     "quantile",
+    "rule",
     "sequence_threshold",
+    "threshold",
 ]
 
 ALPHA = 0.04
@@ -53,8 +56,15 @@ def challenger_alpha(alpha: float, challenger: int) -> float:
     return alpha if challenger <= 1 else alpha / (2 * challenger * (challenger + 1))
 
 
-def horizon_rule(horizon: int) -> str:
-    return f"registered horizon {horizon}"
+def rule(plan: Plan | None) -> str:
+    return CONFIDENCE_SEQUENCE if plan is None else f"registered horizon {plan.horizon}"
+
+
+def threshold(plan: Plan | None, variance: float, n: int, alpha: float) -> float:
+    """The value that Σ score − margin·n must exceed at n rows."""
+    if plan is not None:
+        return horizon_threshold(variance, plan.horizon, alpha)
+    return sequence_threshold(variance, n, alpha)
 
 
 def horizon_threshold(variance: float, horizon: int, alpha: float) -> float:
