@@ -32,7 +32,7 @@ from headway.nouns.evidence import Estimate, Evidence, Verdict
 from headway.nouns.records import Candidate, Decision, Signal, Situation, Source
 
 if TYPE_CHECKING:
-    from headway.nouns.protocols import Ask
+    from headway.nouns.protocols import SampleRequest
     from headway.project import Project
 
 __all__ = [
@@ -76,12 +76,12 @@ def open(  # noqa: A001 — reads as it should: headway.open("demo")
     return Project(Path(folder), environ=environ, seed=seed, source=source)
 
 
-def sample(name: str = "route", *, n: int = 4000, seed: int = 7) -> Iterator[Ask]:
+def sample(name: str = "route", *, n: int = 4000, seed: int = 7) -> Iterator[SampleRequest]:
     """Sample traffic from a stated, synthetic world: asks with a text and an `outcome(action)`."""
     from headway.nouns.kit import catalogue, load
 
     world = load(catalogue().look_up("samples", name, called="sample traffic called", code="unknown_world"))()
-    asks: Iterator[Ask] = world.sample(n, seed)
+    asks: Iterator[SampleRequest] = world.sample(n, seed)
     return asks
 
 

@@ -20,7 +20,7 @@ from headway.nouns.errors import Damaged, HeadwayError, UnknownName
 from headway.nouns.protocols import Learned
 from headway.nouns.records import Candidate, Situation
 from tests.families import build
-from tests.learn.logs import CANDIDATES, Log, identity
+from tests.learn.logs import CANDIDATES, MemoryLog, identity
 from tests.opinions import opinion_on
 
 
@@ -68,7 +68,7 @@ def test_confidence_is_the_normal_probability_that_the_best_beats_the_second() -
 
 
 def _learned(knobs: dict[str, Any] | None = None) -> Learned:
-    return BanditLearner().learn(Log(identity("numbers", 300)), knobs or {"model": "linear"}, seed=1)
+    return BanditLearner().learn(MemoryLog(identity("numbers", 300)), knobs or {"model": "linear"}, seed=1)
 
 
 def _built(learned: Learned, **knobs: Any) -> Bandit:

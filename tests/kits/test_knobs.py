@@ -9,7 +9,7 @@ from headway.nouns.kit import catalogue, load
 from headway.nouns.knob import knobs_of
 from tests.cli.terminal import headway
 from tests.docs.knobs_page import PAGE, page
-from tests.learn.logs import Log, identity
+from tests.learn.logs import MemoryLog, identity
 
 FAMILIES = catalogue().families()
 
@@ -26,7 +26,7 @@ def test_every_knob_says_what_it_does(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_number_out_of_bounds_and_an_unknown_knob_are_refused(family: str) -> None:
-    learner, rows = catalogue().learner(family), Log(identity("numbers", 30))
+    learner, rows = catalogue().learner(family), MemoryLog(identity("numbers", 30))
     bounded = [knob for knob in knobs_of(load(catalogue().family(family).knobs)) if knob.high is not None]
     assert bounded
     for knob in bounded:

@@ -1,5 +1,25 @@
 """Logged decisions of small worlds whose best arm is known: those that the contracts use."""
 
-from headway.testing.identity import ARMS, CANDIDATES, WORLDS, Log, by_category, by_numbers, by_text, identity, row
+from headway.testing.identity import (
+    ARMS,
+    CANDIDATES,
+    WORLDS,
+    MemoryLog,
+    by_category,
+    by_numbers,
+    by_text,
+    identity,
+    row,
+)
 
-__all__ = ["ARMS", "CANDIDATES", "WORLDS", "Log", "by_category", "by_numbers", "by_text", "identity", "row"]
+__all__ = [
+    "ARMS",
+    "CANDIDATES",
+    "WORLDS",
+    "MemoryLog",
+    "by_category",
+    "by_numbers",
+    "by_text",
+    "identity",
+    "row",
+]

@@ -13,14 +13,14 @@ from headway.learn.sums import kmeans
 from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName
 from headway.nouns.records import Settled, Situation
 from tests.families import build, learner
-from tests.learn.logs import ARMS, CANDIDATES, Log, identity, row
+from tests.learn.logs import ARMS, CANDIDATES, MemoryLog, identity, row
 from tests.opinions import opinion_on
 
 TEXT = encoder()
 
 
 def _learn(rows: list[Settled], seed: int = 3, **knobs: Any) -> Any:
-    return learner("bandit", encoder=TEXT).learn(Log(rows), knobs, seed)
+    return learner("bandit", encoder=TEXT).learn(MemoryLog(rows), knobs, seed)
 
 
 def test_values_and_errors_come_with_their_baselines() -> None:
@@ -88,7 +88,7 @@ def test_rows_without_a_reward_are_counted_and_never_trained_on() -> None:
         assert np.array_equal(tensor, mixed.tensors[name]), name
 
 
-class _Parts(Log):
+class _Parts(MemoryLog):
     def __init__(self, train: list[Settled], tune: list[Settled]) -> None:
         super().__init__(train + tune)
         self.parts = {"train": train, "tune": tune}
@@ -134,7 +134,9 @@ def test_an_unknown_family_lists_the_known_ones() -> None:
 
 def test_progress_is_reported() -> None:
     told: list[tuple[str, int]] = []
-    learner("bandit").learn(Log(identity("numbers", 200)), {}, 1, lambda what, done, of: told.append((what, done)))
+    learner("bandit").learn(
+        MemoryLog(identity("numbers", 200)), {}, 1, lambda what, done, of: told.append((what, done))
+    )
     assert ("train", 160) in told
     assert ("tune", 40) in told
 

@@ -19,7 +19,7 @@ from headway.learn.posterior import held_back, linear_posterior, penalties
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.records import Candidate, Settled, Situation
 from tests.families import build, learner, online_learner
-from tests.learn.logs import ARMS, CANDIDATES, Log, identity, row
+from tests.learn.logs import ARMS, CANDIDATES, MemoryLog, identity, row
 from tests.opinions import opinion_on
 
 TEXT = encoder()
@@ -169,7 +169,7 @@ def test_the_order_of_rows_does_not_matter_to_a_snapshot() -> None:
 @pytest.mark.parametrize("knobs", [{"model": "linear"}, {"model": "linear", "prior": "shared"}, {"model": "clusters"}])
 def test_a_state_continues_from_its_bundle(knobs: dict[str, Any]) -> None:
     rows = identity("text", 500)
-    learned = learner("bandit", encoder=TEXT).learn(Log(rows[:400]), knobs, seed=1)
+    learned = learner("bandit", encoder=TEXT).learn(MemoryLog(rows[:400]), knobs, seed=1)
     policy = build("bandit", learned.knobs, learned.tensors, learned.extra, TEXT)
     state = LEARNER.state_from(policy)
     for name, tensor in tensors_of(state).items():

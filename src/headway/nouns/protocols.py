@@ -17,7 +17,6 @@ else:
     Floats = Any
 
 __all__ = [
-    "Ask",
     "Cache",
     "Clock",
     "Completion",
@@ -34,6 +33,7 @@ __all__ = [
     "Policy",
     "Progress",
     "Prompt",
+    "SampleRequest",
     "Scored",
     "Turn",
 ]
@@ -112,7 +112,7 @@ class Cache(Protocol):
     def put(self, key: bytes, vector: Floats) -> None: ...
 
 
-class Ask(Protocol):
+class SampleRequest(Protocol):
     """One request of sample traffic, with the reward of each action."""
 
     @property

@@ -22,7 +22,7 @@ from typing import Any
 
 from headway.nouns.errors import Conflict
 from headway.nouns.protocols import Progress
-from headway.observe.database import Connection, Database, Row, Table, placeholders
+from headway.observe.database import Connection, Database, Row, StoreTable, placeholders
 
 __all__ = ["Copied", "copy"]
 
@@ -88,7 +88,7 @@ def copy(source: Database, target: Database, *, progress: Progress | None = None
     return Copied(rows=rows, written=written, sha256=digests)
 
 
-def _check_same(source: Database, target: Database, name: str, table: Table, size: int) -> None:
+def _check_same(source: Database, target: Database, name: str, table: StoreTable, size: int) -> None:
     """Raise Conflict unless every row of the target is in the source, in its present or an earlier version."""
     same = [table.columns.index(column) for column in (*table.key, *_SAME.get(name, ()))]
     for low, high, rows in _pages(target, name, table, size):
@@ -102,7 +102,9 @@ def _check_same(source: Database, target: Database, name: str, table: Table, siz
                 )
 
 
-def _copy_table(source: Database, target: Database, name: str, table: Table, size: int) -> Iterator[tuple[int, int]]:
+def _copy_table(
+    source: Database, target: Database, name: str, table: StoreTable, size: int
+) -> Iterator[tuple[int, int]]:
     """(rows read, rows written) per page."""
     for low, high, rows in _pages(source, name, table, size):
         with target.transaction() as connection:
@@ -123,7 +125,7 @@ def _copy_table(source: Database, target: Database, name: str, table: Table, siz
                 target.advance(connection, name, last)
 
 
-def _digest(database: Database, name: str, table: Table, size: int) -> tuple[int, str]:
+def _digest(database: Database, name: str, table: StoreTable, size: int) -> tuple[int, str]:
     """The number of rows, and a hash of all of them."""
     count, digest = 0, hashlib.sha256()
     for _, _, rows in _pages(database, name, table, size):
@@ -135,7 +137,7 @@ def _digest(database: Database, name: str, table: Table, size: int) -> tuple[int
 
 
 def _pages(
-    database: Database, name: str, table: Table, size: int
+    database: Database, name: str, table: StoreTable, size: int
 ) -> Iterator[tuple[tuple[Any, ...] | None, tuple[Any, ...], list[Row]]]:
     """Pages in key order: (the last key of the previous page, the last key of this page, rows)."""
     low: tuple[Any, ...] | None = None
@@ -158,18 +160,20 @@ def _pages(
 
 
 def _read_range(
-    database: Database, name: str, table: Table, low: tuple[Any, ...] | None, high: tuple[Any, ...]
+    database: Database, name: str, table: StoreTable, low: tuple[Any, ...] | None, high: tuple[Any, ...]
 ) -> list[Row]:
     return database.query(*_range(name, table, low, high))
 
 
 def _read_range_inside(
-    connection: Connection, name: str, table: Table, low: tuple[Any, ...] | None, high: tuple[Any, ...]
+    connection: Connection, name: str, table: StoreTable, low: tuple[Any, ...] | None, high: tuple[Any, ...]
 ) -> list[Row]:
     return connection.execute(*_range(name, table, low, high)).fetchall()
 
 
-def _range(name: str, table: Table, low: tuple[Any, ...] | None, high: tuple[Any, ...]) -> tuple[str, Sequence[Any]]:
+def _range(
+    name: str, table: StoreTable, low: tuple[Any, ...] | None, high: tuple[Any, ...]
+) -> tuple[str, Sequence[Any]]:
     columns, keys = ", ".join(table.columns), ", ".join(table.key)
     sql, values = f"SELECT {columns} FROM {name} WHERE ({keys}) <= ({placeholders(table.key)})", high
     if low is not None:
@@ -177,5 +181,5 @@ def _range(name: str, table: Table, low: tuple[Any, ...] | None, high: tuple[Any
     return sql, values
 
 
-def _key(table: Table, row: Row) -> tuple[Any, ...]:
+def _key(table: StoreTable, row: Row) -> tuple[Any, ...]:
     return tuple(row[table.columns.index(column)] for column in table.key)

@@ -27,7 +27,7 @@ __all__ = [
     "Database",
     "Durability",
     "Engine",
-    "Table",
+    "StoreTable",
     "chunks",
     "open_database",
     "placeholders",
@@ -62,7 +62,7 @@ class Connection(Protocol):
     def executemany(self, sql: str, values: Iterable[Sequence[Any]], /) -> Cursor: ...
 
 
-class Table(NamedTuple):
+class StoreTable(NamedTuple):
     """A table of the store: its columns in order, and its primary key."""
 
     columns: tuple[str, ...]
@@ -201,7 +201,7 @@ class Database(ABC):
         """
 
     @abstractmethod
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, StoreTable]:
         """Every table of the store by name."""
 
     @abstractmethod

@@ -28,7 +28,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, MissingExtra, Unavailable
-from headway.observe.database import Connection, Database, Durability, Row, Table
+from headway.observe.database import Connection, Database, Durability, Row, StoreTable
 from headway.observe.postgres_driver import Link, ours, shown
 
 try:
@@ -328,10 +328,10 @@ class Postgres(Database):
                 connection.raw.close()
         return ["the server's write-ahead log, replicas and backups, until they are rotated", "free space in its files"]
 
-    def tables(self) -> dict[str, Table]:
-        tables: dict[str, Table] = {}
+    def tables(self) -> dict[str, StoreTable]:
+        tables: dict[str, StoreTable] = {}
         for name, columns, key, numbered in self.query(_TABLES):
-            tables[name] = Table(tuple(columns), tuple(key or ()), bool(numbered))
+            tables[name] = StoreTable(tuple(columns), tuple(key or ()), bool(numbered))
         return tables
 
     def counter(self, connection: Connection, table: str) -> int:

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headway.nouns.errors import Damaged, HeadwayError, Unavailable
-from headway.observe.database import Connection, Database, Durability, Row, Table, placeholders
+from headway.observe.database import Connection, Database, Durability, Row, StoreTable, placeholders
 
 __all__ = ["SQLite"]
 
@@ -165,14 +165,14 @@ class SQLite(Database):
                 time.sleep(0.1)
         return [f"{self.path.name}-wal, which another process is reading: it is emptied when that process finishes"]
 
-    def tables(self) -> dict[str, Table]:
-        tables: dict[str, Table] = {}
+    def tables(self) -> dict[str, StoreTable]:
+        tables: dict[str, StoreTable] = {}
         for name, sql in self.query(
             "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name"
         ):
             columns = self.query(f"PRAGMA table_info({name})")  # (place, name, type, not null, default, place in key)
             key = sorted((row[5], row[1]) for row in columns if row[5])
-            tables[name] = Table(
+            tables[name] = StoreTable(
                 tuple(row[1] for row in columns), tuple(column for _, column in key), "AUTOINCREMENT" in sql
             )
         return tables

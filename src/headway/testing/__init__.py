@@ -20,7 +20,7 @@ May import: learn, decide, observe, encode, nouns.
 """
 
 from headway.testing.formats import format_contract
-from headway.testing.identity import ARMS, CANDIDATES, WORLDS, Log, identity, row
+from headway.testing.identity import ARMS, CANDIDATES, WORLDS, MemoryLog, identity, row
 from headway.testing.policies import learner_contract, policy_contract, rebuilt
 from headway.testing.worlds import world_contract
 
@@ -28,7 +28,7 @@ __all__ = [
     "ARMS",
     "CANDIDATES",
     "WORLDS",
-    "Log",
+    "MemoryLog",
     "format_contract",
     "identity",
     "learner_contract",

@@ -8,7 +8,17 @@ import numpy as np
 
 from headway.nouns.records import Candidate, Decision, Settled, Situation
 
-__all__ = ["ARMS", "CANDIDATES", "WORLDS", "Log", "by_category", "by_numbers", "by_text", "identity", "row"]
+__all__ = [
+    "ARMS",
+    "CANDIDATES",
+    "WORLDS",
+    "MemoryLog",
+    "by_category",
+    "by_numbers",
+    "by_text",
+    "identity",
+    "row",
+]
 
 ARMS = ("blue", "green", "red")
 CANDIDATES = tuple(Candidate(name) for name in ARMS)
@@ -43,7 +53,7 @@ def row(
     return Settled(seq=seq, decision=decision, reward=reward, status="rewarded" if reward is not None else "censored")
 
 
-class Log:
+class MemoryLog:
     """An Experience in memory: the first four fifths are train, the rest is tune."""
 
     def __init__(self, rows: Sequence[Settled]) -> None:

@@ -15,7 +15,7 @@ from headway.decide.explore import draw, uniform
 from headway.nouns.kit import Catalogue
 from headway.nouns.protocols import Encoder, Learned, Policy
 from headway.nouns.records import Candidate, Situation
-from headway.testing.identity import ARMS, CANDIDATES, WORLDS, Log, identity
+from headway.testing.identity import ARMS, CANDIDATES, WORLDS, MemoryLog, identity
 
 __all__ = ["learner_contract", "policy_contract", "rebuilt"]
 
@@ -38,10 +38,10 @@ def learner_contract(
     share of fresh situations that the policy must get right when it does not explore. `twice`: learn again and compare.
     """
     rows, wanted = identity(world, _ROWS), dict(knobs or {})
-    learned = catalogue.learner(family, encoder=encoder).learn(Log(rows), wanted, seed=7)
+    learned = catalogue.learner(family, encoder=encoder).learn(MemoryLog(rows), wanted, seed=7)
     assert learned.family == family, f"the learner of {family!r} gives the family {learned.family!r}"
     if twice:
-        _is_the_same(learned, catalogue.learner(family, encoder=encoder).learn(Log(rows), wanted, seed=7))
+        _is_the_same(learned, catalogue.learner(family, encoder=encoder).learn(MemoryLog(rows), wanted, seed=7))
     for name, value in (*learned.metrics.items(), *learned.baselines.items()):
         assert np.isfinite(value), f"{name} of the metrics and baselines is {value!r}"
 

@@ -13,7 +13,7 @@ from headway.kits.demo.synth import synthesise
 from headway.nouns.records import Candidate, Decision, Settled, Situation
 from headway.project import Project
 from tests.families import build, learner
-from tests.learn.logs import Log
+from tests.learn.logs import MemoryLog
 
 pytestmark = pytest.mark.engines("sqlite", why="it is about learning, not about the store")
 # The static table by role: planner and architect at c > .8 or f ≥ 2, the debugger at f ≥ 1, everybody else at f ≥ 2.
@@ -91,7 +91,7 @@ def finds_the_optimum(seed: int, knobs: dict[str, Any]) -> None:
         )
         reward = float(log.reward[number])
         rows.append(Settled(seq=number + 1, decision=decision, reward=reward, status="rewarded"))
-    learned = learner("cql").learn(Log(rows), knobs, seed=seed)
+    learned = learner("cql").learn(MemoryLog(rows), knobs, seed=seed)
     policy = build(learned.family, learned.knobs, learned.tensors, learned.extra)
     assert exact(PRICED, policy) >= 0.97 * PRICED.optimum()
 

@@ -13,7 +13,7 @@ from headway.nouns.errors import Damaged, InvalidInput, InvalidSettings
 from headway.nouns.protocols import Learned
 from headway.nouns.records import Candidate, Settled, Situation
 from tests.families import build
-from tests.learn.logs import Log, row
+from tests.learn.logs import MemoryLog, row
 from tests.opinions import opinion_on
 
 CANDIDATES = (Candidate("small"), Candidate("large"))
@@ -38,7 +38,7 @@ def logged(count: int, seed: int, candidates: tuple[Candidate, ...] = CANDIDATES
 
 
 def test_it_copies_the_logged_policy_with_calibrated_confidence() -> None:
-    learned = CloneLearner().learn(Log(logged(2500, 0)), {"steps": 600}, seed=1)
+    learned = CloneLearner().learn(MemoryLog(logged(2500, 0)), {"steps": 600}, seed=1)
     policy = policy_of(learned)
     hard = np.linspace(0.0, 1.0, 200)
     found = policy.opinions([Situation(task="t", state={"hard": float(each)}) for each in hard], CANDIDATES, range(200))
@@ -51,15 +51,15 @@ def test_it_copies_the_logged_policy_with_calibrated_confidence() -> None:
 
 
 def test_it_can_keep_the_randomness_of_the_logged_policy() -> None:
-    learned = CloneLearner().learn(Log(logged(2500, 2)), {"steps": 400, "explore": "policy"}, seed=1)
+    learned = CloneLearner().learn(MemoryLog(logged(2500, 2)), {"steps": 400, "explore": "policy"}, seed=1)
     opinion = opinion_on(policy_of(learned), Situation(task="t", state={"hard": 0.9}), CANDIDATES)
     assert abs(float(opinion.probabilities[1]) - 0.8) < 0.07
 
 
 def test_an_arm_can_be_added_on_resume() -> None:
-    old = policy_of(CloneLearner().learn(Log(logged(1500, 3)), {"steps": 400}, seed=1))
+    old = policy_of(CloneLearner().learn(MemoryLog(logged(1500, 3)), {"steps": 400}, seed=1))
     more = (*CANDIDATES, Candidate("huge"))
-    policy = policy_of(CloneLearner().learn(Log(logged(800, 4, more)), {"steps": 300}, seed=1, resume=old))
+    policy = policy_of(CloneLearner().learn(MemoryLog(logged(800, 4, more)), {"steps": 300}, seed=1, resume=old))
     assert policy.arms.names == ("large", "small", "huge")
     assert policy.features == old.features
     opinion = opinion_on(policy, Situation(task="t", state={"hard": 0.9}), more)
@@ -67,7 +67,7 @@ def test_an_arm_can_be_added_on_resume() -> None:
 
 
 def test_what_cannot_be_used_is_refused() -> None:
-    log = Log(logged(60, 5))
+    log = MemoryLog(logged(60, 5))
     for knobs in ({"step": 5}, {"steps": 0}, {"hidden": [0]}, {"explore": "thompson"}):
         with pytest.raises(InvalidSettings):
             CloneLearner().learn(log, knobs, seed=0)

@@ -19,7 +19,7 @@ from headway.nouns.errors import Damaged, InvalidInput, InvalidSettings
 from headway.nouns.protocols import Learned
 from headway.nouns.records import Candidate, Ending, Settled, Situation
 from tests.families import build
-from tests.learn.logs import Log, row
+from tests.learn.logs import MemoryLog, row
 from tests.opinions import opinion_on
 
 AB = (Candidate("a"), Candidate("b"))
@@ -132,14 +132,14 @@ def lopsided(count: int, seed: int) -> list[Settled]:
 
 
 def test_untried_actions_are_not_preferred() -> None:
-    learned = CQLLearner().learn(Log(lopsided(800, 0)), {"alpha": 1.0, "steps": 800}, seed=1)
+    learned = CQLLearner().learn(MemoryLog(lopsided(800, 0)), {"alpha": 1.0, "steps": 800}, seed=1)
     policy = policy_of(learned)
     for side, best in ((1.0, "a"), (0.0, "b")):
         opinion = opinion_on(policy, Situation(task="t", state={"side": side, "noise": 0.0}), AB)
         assert AB[int(opinion.probabilities.argmax())].name == best
 
 
-class Corridor(Log):
+class Corridor(MemoryLog):
     """Three steps to the right end an episode with reward 1; steps to the left lose one place. All rows are train."""
 
     def __init__(self, episodes: int, seed: int, *, cut: int = 0) -> None:
@@ -205,7 +205,7 @@ def test_a_truncated_episode_does_not_count_as_terminated() -> None:
 
 
 def test_an_arm_can_be_added_to_a_learned_policy() -> None:
-    first = CQLLearner().learn(Log(lopsided(600, 3)), {"alpha": 0.1, "steps": 600}, seed=1)
+    first = CQLLearner().learn(MemoryLog(lopsided(600, 3)), {"alpha": 0.1, "steps": 600}, seed=1)
     old = policy_of(first)
     rng = np.random.default_rng(4)
     more = (*AB, Candidate("c"))
@@ -216,7 +216,7 @@ def test_an_arm_can_be_added_to_a_learned_policy() -> None:
         reward = {"a": 0.6 * side, "b": 1.0 - side, "c": 0.9 * side}[name] + 0.05 * float(rng.normal())
         state = {"side": float(side), "noise": float(rng.normal())}
         rows.append(row(number + 1, Situation(task="t", state=state), name, reward, candidates=more))
-    second = CQLLearner().learn(Log(rows), {"alpha": 0.1, "steps": 300}, seed=1, resume=old)
+    second = CQLLearner().learn(MemoryLog(rows), {"alpha": 0.1, "steps": 300}, seed=1, resume=old)
     policy = policy_of(second)
     assert policy.arms.names == ("a", "b", "c")
     assert policy.features == old.features
@@ -225,7 +225,7 @@ def test_an_arm_can_be_added_to_a_learned_policy() -> None:
     kept = opinion_on(policy, Situation(task="t", state={"side": 0.0, "noise": 0.0}), AB)  # "c" is withdrawn
     assert AB[int(kept.probabilities.argmax())].name == "b"
     with pytest.raises(InvalidInput) as error:
-        CQLLearner().learn(Log(rows), {}, seed=1, resume=baseline("uniform@0"))
+        CQLLearner().learn(MemoryLog(rows), {}, seed=1, resume=baseline("uniform@0"))
     assert error.value.code == "not_resumable"
 
 
@@ -242,7 +242,7 @@ def hazy(count: int, seed: int) -> list[Settled]:
 
 
 def test_confidence_is_low_for_ambiguous_situations_and_the_floor_works_both_ways() -> None:
-    policy = policy_of(CQLLearner().learn(Log(hazy(3000, 5)), {"alpha": 0.0, "steps": 800}, seed=3))
+    policy = policy_of(CQLLearner().learn(MemoryLog(hazy(3000, 5)), {"alpha": 0.0, "steps": 800}, seed=3))
     zs = np.linspace(-1, 1, 201)
     situations = [Situation(task="t", state={"z": float(z)}) for z in zs]
     found = policy.opinions(situations, AB, range(len(zs)))
@@ -258,7 +258,7 @@ def test_confidence_is_low_for_ambiguous_situations_and_the_floor_works_both_way
 
 
 def test_pessimism_subtracts_the_disagreement_of_members() -> None:
-    log = Log(lopsided(500, 6))
+    log = MemoryLog(lopsided(500, 6))
     knobs = {"members": 4, "steps": 300, "alpha": 0.0}
     plain = policy_of(CQLLearner().learn(log, knobs, seed=2))
     wary = policy_of(CQLLearner().learn(log, {**knobs, "pessimism": 2.0}, seed=2))
@@ -271,7 +271,7 @@ def test_pessimism_subtracts_the_disagreement_of_members() -> None:
 
 def test_costs_are_subtracted_when_it_acts() -> None:
     knobs = {"alpha": 0.1, "steps": 500, "costs": {"a": 0.0, "b": 1.0}, "cost_weight": 2.0}
-    policy = policy_of(CQLLearner().learn(Log(lopsided(500, 7)), knobs, seed=1))
+    policy = policy_of(CQLLearner().learn(MemoryLog(lopsided(500, 7)), knobs, seed=1))
     opinion = opinion_on(policy, Situation(task="t", state={"side": 0.0, "noise": 0.0}), AB)
     assert AB[int(opinion.probabilities.argmax())].name == "a"
 
@@ -283,11 +283,11 @@ def test_costs_are_subtracted_when_it_acts() -> None:
 )  # fmt: skip
 def test_invalid_knobs_are_refused(knobs: dict[str, Any]) -> None:
     with pytest.raises(InvalidSettings):
-        CQLLearner().learn(Log(lopsided(50, 0)), knobs, seed=0)
+        CQLLearner().learn(MemoryLog(lopsided(50, 0)), knobs, seed=0)
 
 
 def test_a_bundle_that_does_not_fit_is_damaged() -> None:
-    learned = CQLLearner().learn(Log(lopsided(200, 8)), {"steps": 20, "alpha": 0.0}, seed=0)
+    learned = CQLLearner().learn(MemoryLog(lopsided(200, 8)), {"steps": 20, "alpha": 0.0}, seed=0)
 
     def refused(knobs: Mapping[str, Any] = learned.knobs, **changed: Any) -> None:
         tensors = {**learned.tensors, **{name.replace("_", "."): each for name, each in changed.items()}}

@@ -12,7 +12,7 @@ from headway.nouns.errors import Damaged, InvalidInput, InvalidSettings
 from headway.nouns.protocols import Floats, Learned
 from headway.nouns.records import Candidate, Settled, Situation
 from tests.families import build, encoder
-from tests.learn.logs import Log, row
+from tests.learn.logs import MemoryLog, row
 
 CANDIDATES = (Candidate("cheap"), Candidate("good"))
 
@@ -76,7 +76,7 @@ def full(count: int, seed: int) -> list[Settled]:
 
 
 def test_predicted_shares_are_the_true_ones_and_prices_move_the_choice() -> None:
-    learned = OutcomeLearner().learn(Log(full(2000, 3)), {}, seed=0)
+    learned = OutcomeLearner().learn(MemoryLog(full(2000, 3)), {}, seed=0)
     policy = policy_of(learned)
     hard = np.linspace(-2.0, 2.0, 41)
     situations = [Situation(task="t", state={"hard": float(each)}) for each in hard]
@@ -86,7 +86,7 @@ def test_predicted_shares_are_the_true_ones_and_prices_move_the_choice() -> None
     assert np.abs(found.mean - exact).max() < 0.08
     assert learned.metrics["tune_value"] >= learned.baselines["constant_best"] - 0.05
     priced = OutcomeLearner().learn(
-        Log(full(2000, 3)), {"costs": {"cheap": 0.0, "good": 1.0}, "cost_weight": 0.4}, seed=0
+        MemoryLog(full(2000, 3)), {"costs": {"cheap": 0.0, "good": 1.0}, "cost_weight": 0.4}, seed=0
     )
     chosen = policy_of(priced).opinions(situations, CANDIDATES, range(len(hard))).probabilities.argmax(axis=1)
     assert chosen[0] == 0  # easy: the cheap one solves it too
@@ -95,14 +95,14 @@ def test_predicted_shares_are_the_true_ones_and_prices_move_the_choice() -> None
 
 
 def test_what_cannot_be_used_is_refused() -> None:
-    log = Log(full(60, 4))
+    log = MemoryLog(full(60, 4))
     for knobs in ({"ridges": 1.0}, {"ridge": 0.0}, {"share": True}, {"costs": {"a": "x"}}, {"explore": "boldly"}):
         with pytest.raises(InvalidSettings):
             OutcomeLearner().learn(log, knobs, seed=0)
     wide = encoder({"name": "hashing", "width": 2048})
     words = [row(n, Situation(task="t", text=f"word {n}"), "cheap", 1.0, candidates=CANDIDATES) for n in range(1, 50)]
     with pytest.raises(InvalidInput) as error:
-        OutcomeLearner(wide).learn(Log(words), {}, seed=0)
+        OutcomeLearner(wide).learn(MemoryLog(words), {}, seed=0)
     assert error.value.code == "too_wide"
     learned = OutcomeLearner().learn(log, {}, seed=0)
     for name, wrong in (

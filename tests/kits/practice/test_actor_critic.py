@@ -24,7 +24,7 @@ from headway.learn.logged import crossfit, doubly_robust, gather, value_of
 from headway.nouns.errors import Damaged, InvalidInput, InvalidSettings
 from headway.nouns.records import Candidate, Situation
 from tests.families import build, encoder
-from tests.learn.logs import ARMS, CANDIDATES, Log, identity, row
+from tests.learn.logs import ARMS, CANDIDATES, MemoryLog, identity, row
 from tests.opinions import opinion_on
 
 WIDTH = 12
@@ -224,7 +224,7 @@ def test_a_log_that_prefers_the_wrong_arm_still_teaches_the_right_one() -> None:
         arm = int(rng.choice(3, p=shares))
         situation = Situation(task="t", state={f"x{i}": float(i == place) for i in range(3)})
         rows.append(row(number, situation, ARMS[arm], float(arm == place), propensity=float(shares[arm])))
-    found = ActorCriticLearner().learn(Log(rows), {"hidden": (32,), "rate": 3e-3, "explore": "greedy"}, seed=1)
+    found = ActorCriticLearner().learn(MemoryLog(rows), {"hidden": (32,), "rate": 3e-3, "explore": "greedy"}, seed=1)
     policy = build(found.family, found.knobs, found.tensors, found.extra)
     for place in range(3):
         situation = Situation(task="t", state={f"x{i}": float(i == place) for i in range(3)})
@@ -253,7 +253,7 @@ def test_rows_count_by_their_weight() -> None:
     rows = identity("numbers", 600)
     lying = [replace(each, reward=-(each.reward or 0.0), weight=2**-10) for each in rows]
     found = ActorCriticLearner().learn(
-        Log([each for pair in zip(rows, lying, strict=True) for each in pair]),
+        MemoryLog([each for pair in zip(rows, lying, strict=True) for each in pair]),
         {"hidden": (32,), "rate": 3e-3, "explore": "greedy", "epochs": 10},
         seed=1,
     )
@@ -263,7 +263,7 @@ def test_rows_count_by_their_weight() -> None:
 def test_costs_are_subtracted_from_the_reward() -> None:
     rows = identity("numbers", 900)
     dear = {"hidden": (32,), "rate": 3e-3, "explore": "greedy", "cost_weight": 1.0, "costs": {"red": 5.0}}
-    found = ActorCriticLearner().learn(Log(rows), dear, seed=1)
+    found = ActorCriticLearner().learn(MemoryLog(rows), dear, seed=1)
     policy = build(found.family, found.knobs, found.tensors, found.extra)
     for each in rows[:30]:
         assert opinion_on(policy, each.decision.situation, CANDIDATES).probabilities[2] == 0.0
@@ -272,13 +272,13 @@ def test_costs_are_subtracted_from_the_reward() -> None:
 @pytest.mark.parametrize("knobs", [{"epoch": 3}, {"explore": "wildly"}, {"rate": -1.0}, {"costs": {"red": "much"}}])
 def test_impossible_knobs_of_the_learner_are_refused(knobs: dict[str, Any]) -> None:
     with pytest.raises(InvalidSettings):
-        ActorCriticLearner().learn(Log(identity("numbers", 20)), knobs, seed=1)
+        ActorCriticLearner().learn(MemoryLog(identity("numbers", 20)), knobs, seed=1)
 
 
 def test_a_log_without_rewards_teaches_nothing() -> None:
     rows = [row(number, Situation(task="t"), "red", None) for number in range(5)]
     with pytest.raises(InvalidInput, match="no decision with a reward"):
-        ActorCriticLearner(encoder()).learn(Log(rows), {}, seed=1)
+        ActorCriticLearner(encoder()).learn(MemoryLog(rows), {}, seed=1)
 
 
 def test_a_bundle_that_does_not_fit_is_damaged() -> None:
