@@ -40,6 +40,7 @@ __all__ = [
     "thompson",
     "uniform",
     "with_floor",
+    "with_unknown",
 ]
 
 Mask = NDArray[np.bool_] | None
@@ -131,6 +132,13 @@ def softmax(scores: Floats, temperature: float, allowed: Mask = None) -> Floats:
     weights = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
     normed: Floats = weights / weights.sum(axis=1, keepdims=True)
     return normed
+
+
+def with_unknown(logits: Floats) -> Floats:
+    """[row, arm + 1]: the last column is an unknown arm, as likely as the average arm."""
+    top = logits.max(axis=1, keepdims=True)
+    usual = top + np.log(np.exp(logits - top).sum(axis=1, keepdims=True) / logits.shape[1])
+    return np.concatenate([logits, usual], axis=1)
 
 
 def squarecb(scores: Floats, gamma: float, allowed: Mask = None) -> Floats:

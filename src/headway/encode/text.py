@@ -19,7 +19,7 @@ import numpy as np
 from headway.encode.vectors import DiskCache
 from headway.nouns.protocols import Cache, Encoder, Floats
 
-__all__ = ["CachedEncoder", "MemoryCache", "key"]
+__all__ = ["CachedEncoder", "MemoryCache", "key", "uncached"]
 
 
 def key(version: str, text: str) -> bytes:
@@ -128,3 +128,8 @@ class CachedEncoder:
     def uncached(self) -> Encoder:
         """The encoder itself, for long streams that would evict useful vectors."""
         return self._encoder
+
+
+def uncached(encoder: Encoder | None) -> Encoder | None:
+    """The encoder without its cache, if it has one."""
+    return encoder.uncached() if isinstance(encoder, CachedEncoder) else encoder

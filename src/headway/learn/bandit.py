@@ -13,7 +13,7 @@ Not covered: rewards that change with time (all rows count alike); candidates' o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from headway.decide.acting import explorer
 from headway.decide.exact import rounded
 from headway.encode.fit import Tracker
 from headway.encode.state import Features
+from headway.encode.text import uncached
 from headway.learn import online
 from headway.learn.bandit_knobs import BanditKnobs
 from headway.learn.posterior import clusters_posterior, linear_posterior, pooled_mean
@@ -63,21 +64,17 @@ class BanditLearner:
         self, experience: Experience, knobs: Mapping[str, Any], seed: int, progress: Progress | None = None
     ) -> Learned:
         wanted = _checked(knobs)
-        uncached = getattr(self.encoder, "uncached", None)  # a long stream would evict useful vectors
-        encoder: Encoder | None = uncached() if uncached is not None else self.encoder
+        encoder = uncached(self.encoder)  # a long stream would evict useful vectors
         rng = np.random.default_rng(seed)
         features, sample, counts = _look(experience, encoder, wanted["fit_rows"], rng, progress)
         linear = wanted["model"] != "clusters" and features.width <= _WIDEST
         centroids = _centroids(features.vectors(sample, encoder), wanted, rng, linear)
         train, tune, weighted = (Sums(features.width, centroids, linear=linear) for _ in range(3))
 
-        def told(what: str) -> Any:
-            return None if progress is None else lambda count: progress(what, count, None)
-
         rows = _counted(experience.part("train"), counts)
-        trained = gather(rows, train, features, encoder, done=told("train"))
+        trained = gather(rows, train, features, encoder, done=_phase(progress, "train"))
         rows = _counted(experience.part("tune"), counts)
-        tuned = gather(rows, tune, features, encoder, weighted=weighted, done=told("tune"))
+        tuned = gather(rows, tune, features, encoder, weighted=weighted, done=_phase(progress, "tune"))
         arms = sorted({*train.arms, *tune.arms})
         if not arms or not trained:
             raise InvalidInput(
@@ -98,7 +95,7 @@ class BanditLearner:
             tensors={name: choice.tensors for name, choice in choices.items()},
             totals=train.ordered(arms)[2],
         )
-        metrics |= {"tune_error": best.error, "rows": float(trained + tuned), "tuned": float(tuned >= _LEAST_TUNE)}
+        metrics |= {"tune_error": best.error, "rows": float(trained + tuned), "tuned": float(searched)}
         baselines |= _errors(train.ordered(arms)[2], weighted.ordered(arms)[2])
         if "linear" in choices:
             baselines["error_linear"] = choices["linear"].error
@@ -141,6 +138,10 @@ class BanditLearner:
             trained_on=dict(trained_on or {}),
             extra={"arms": list(state.arms), "features": state.features.to_json()},
         )
+
+
+def _phase(progress: Progress | None, name: str) -> Callable[[int], None] | None:
+    return None if progress is None else lambda count: progress(name, count, None)
 
 
 def _checked(knobs: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,16 +41,10 @@ def tune_values(
 
     `tensors` are those of the best model of each kind, fitted on the train part; `totals` [arm, 3] the train part's.
     """
-    models: dict[str, Linear | Clusters] = {}
-    if "linear" in tensors:
-        best = tensors["linear"]
-        models["linear"] = Linear(best["weights"], best["covariance"], best["noise"])
-    if "clusters" in tensors:
-        best = tensors["clusters"]
-        models["clusters"] = Clusters(best["centroids"], best["means"], best["stds"])
+    models = _models(tensors)
     model = models[chosen["model"]]
     index = {name: place for place, name in enumerate(arms)}
-    unknown = len(arms)
+    every = np.arange(len(arms) + 1)  # the last column is an unknown arm
     pooled = pooled_mean(totals)
     means = (totals[:, 1] + pooled) / (totals[:, 0] + 1.0)
     constant = int(means.argmax())
@@ -64,31 +58,54 @@ def tune_values(
         offered = np.stack(
             [_mask(row, index, masks) for row in batch]
         )  # [row, arm + 1]: the number of candidates in each column
-        reward = np.array([row.reward for row in batch], dtype=np.float64)
-        # With an unknown propensity there is no correction: only the model counts.
-        propensity = np.array([row.decision.propensity or np.inf for row in batch])
-        action = np.array([index.get(row.decision.action, unknown) for row in batch])
-        q = model.mean(x, np.arange(unknown + 1))
+        q = model.mean(x, every)
         targets = {
             "uniform": offered / offered.sum(axis=1, keepdims=True),
             "constant_best": _constant(offered, constant),
             "chosen": _best(q, offered),
         }
         if "linear" in models:
-            own = q if model is models["linear"] else models["linear"].mean(x, np.arange(unknown + 1))
+            own = q if model is models["linear"] else models["linear"].mean(x, every)
             targets["linear"] = _best(own, offered)
-        index_rows: NDArray[np.int64] = np.arange(len(batch))
-        left = reward - q[index_rows, action]
-        for name, target in targets.items():
-            share = target[index_rows, action] / np.maximum(offered[index_rows, action], 1.0)
-            weight = np.minimum(share / np.maximum(propensity, 1e-12), _MOST_WEIGHT)
-            sums[name] += float((target * q).sum() + (weight * left).sum())
-        sums["behaviour"] += float(reward.sum())
+        _add(sums, batch, q, offered, targets, index)
         count += len(batch)
     if not count:
         return {}, {}
     values = {name: total / count for name, total in sums.items()}
     return {"tune_value": values.pop("chosen")}, values
+
+
+def _models(tensors: Mapping[str, Mapping[str, Floats]]) -> dict[str, Linear | Clusters]:
+    models: dict[str, Linear | Clusters] = {}
+    if "linear" in tensors:
+        best = tensors["linear"]
+        models["linear"] = Linear(best["weights"], best["covariance"], best["noise"])
+    if "clusters" in tensors:
+        best = tensors["clusters"]
+        models["clusters"] = Clusters(best["centroids"], best["means"], best["stds"])
+    return models
+
+
+def _add(
+    sums: dict[str, float],
+    batch: Sequence[Settled],
+    q: Floats,
+    offered: Floats,
+    targets: Mapping[str, Floats],
+    index: Mapping[str, int],
+) -> None:
+    """Add the batch's doubly robust values of the targets, and its rewards."""
+    reward = np.array([row.reward for row in batch], dtype=np.float64)
+    # With an unknown propensity there is no correction: only the model counts.
+    propensity = np.array([row.decision.propensity or np.inf for row in batch])
+    action = np.array([index.get(row.decision.action, len(index)) for row in batch])
+    rows: NDArray[np.int64] = np.arange(len(batch))
+    left = reward - q[rows, action]
+    for name, target in targets.items():
+        share = target[rows, action] / np.maximum(offered[rows, action], 1.0)
+        weight = np.minimum(share / np.maximum(propensity, 1e-12), _MOST_WEIGHT)
+        sums[name] += float((target * q).sum() + (weight * left).sum())
+    sums["behaviour"] += float(reward.sum())
 
 
 def _mask(row: Settled, index: Mapping[str, int], known: dict[tuple[str, ...], Floats]) -> Floats:

@@ -16,7 +16,7 @@ which hold counts but no texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,27 +88,21 @@ def plan_deletion(database: Database, wanted: DeletionFilter) -> MatchedRows:
     if matched.task_id:
         matched.where, matched.values = f"({matched.where}) AND task_id = ?", (*matched.values, matched.task_id)
     matching = f"FROM decisions WHERE {matched.where}"
-    matched.decisions = int(query(f"SELECT COUNT(*) {matching}", matched.values)[0][0])
-    matched.signals = int(
-        query(f"SELECT COUNT(*) FROM signals WHERE subject IN (SELECT id {matching})", matched.values)[0][0]
-    ) + sum(
-        int(query(f"SELECT COUNT(*) FROM signals WHERE {sql}", values)[0][0])
-        for sql, values in _other_signals(wanted, matched)
-    )
-    matched.outcomes = int(
-        query(f"SELECT COUNT(*) FROM settled WHERE decision IN (SELECT seq {matching})", matched.values)[0][0]
-    )
-    matched.episodes = int(
-        query(
-            f"SELECT COUNT(*) FROM (SELECT DISTINCT episode {matching} AND episode IS NOT NULL) AS touched "
-            f"WHERE NOT EXISTS (SELECT 1 FROM decisions o WHERE o.episode = touched.episode "
-            f"AND o.seq NOT IN (SELECT seq {matching}))",
-            (*matched.values, *matched.values),
-        )[0][0]
+    matched.decisions = _count(database, matching, matched.values)
+    matched.signals = _count(database, f"FROM signals WHERE subject IN (SELECT id {matching})", matched.values)
+    for sql, values in _other_signals(wanted, matched):
+        matched.signals += _count(database, f"FROM signals WHERE {sql}", values)
+    matched.outcomes = _count(database, f"FROM settled WHERE decision IN (SELECT seq {matching})", matched.values)
+    matched.episodes = _count(
+        database,
+        f"FROM (SELECT DISTINCT episode {matching} AND episode IS NOT NULL) AS touched "
+        f"WHERE NOT EXISTS (SELECT 1 FROM decisions o WHERE o.episode = touched.episode "
+        f"AND o.seq NOT IN (SELECT seq {matching}))",
+        (*matched.values, *matched.values),
     )
     if wanted.before is not None:
         sql, values = _steps(wanted.before, matched)
-        matched.experiences = int(query(f"SELECT COUNT(*) FROM experiences WHERE {sql}", values)[0][0])
+        matched.experiences = _count(database, f"FROM experiences WHERE {sql}", values)
     matched.survivors = [
         int(row[0])
         for row in query(
@@ -124,6 +118,10 @@ def plan_deletion(database: Database, wanted: DeletionFilter) -> MatchedRows:
         )
     ]
     return matched
+
+
+def _count(database: Database, matching: str, values: tuple[Any, ...]) -> int:
+    return int(database.query(f"SELECT COUNT(*) {matching}", values)[0][0])
 
 
 def _where(database: Database, wanted: DeletionFilter) -> tuple[str, tuple[Any, ...]]:
@@ -177,11 +175,9 @@ def _match_rater(database: Database, rater: str, matched: MatchedRows) -> None:
         raise UnknownName(
             f"There is no rater {rater!r}.", code="unknown_rater", hint="`headway rewards analyze` lists them."
         )
-    matched.signals = int(
-        query(f"SELECT COUNT(*) FROM signals WHERE {_by_rater(matched)}", _rater_values(matched))[0][0]
-    )
-    subjects = f"SELECT subject FROM signals WHERE {_by_rater(matched)}"
     values = _rater_values(matched)
+    matched.signals = _count(database, f"FROM signals WHERE {_by_rater(matched)}", values)
+    subjects = f"SELECT subject FROM signals WHERE {_by_rater(matched)}"
     matched.survivors = [
         int(row[0])
         for row in query(
@@ -235,64 +231,60 @@ def outcomes(database: Database, matched: MatchedRows, task: str) -> Iterator[Se
 
 def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) -> dict[str, int]:
     """Delete the rows that `plan_deletion` matched, inside the caller's transaction; deleted rows by table."""
-    execute = connection.execute
-    matching = f"FROM decisions WHERE {matched.where}"
-    deleted = {"settled": 0, "signals": 0}
     _rewind(connection, matched)
-    deleted["settled"] += execute(
-        f"DELETE FROM settled WHERE decision IN (SELECT seq {matching})", matched.values
-    ).rowcount
-    for chunk in chunks(matched.survivors):
-        deleted["settled"] += execute(f"DELETE FROM settled WHERE decision IN ({placeholders(chunk)})", chunk).rowcount
-    deleted["signals"] += execute(
-        f"DELETE FROM signals WHERE subject IN (SELECT id {matching})", matched.values
-    ).rowcount
-    for sql, values in _other_signals(wanted, matched):
-        deleted["signals"] += execute(f"DELETE FROM signals WHERE {sql}", values).rowcount
-    if matched.rater_id:
-        deleted["signals"] += execute(
-            f"DELETE FROM signals WHERE {_by_rater(matched)}", _rater_values(matched)
-        ).rowcount
-    deleted["details"] = execute(
-        f"DELETE FROM details WHERE decision IN (SELECT id {matching})", matched.values
-    ).rowcount
-    deleted["imported"] = execute(
-        f"DELETE FROM imported WHERE decision IN (SELECT id {matching})", matched.values
-    ).rowcount
-    sets = [row[0] for row in execute(f"SELECT DISTINCT candidate_set_id {matching}", matched.values)]
-    deleted["decisions"] = execute(f"DELETE {matching}", matched.values).rowcount
+    matching = f"FROM decisions WHERE {matched.where}"
+    deleted = {
+        "settled": _delete(connection, f"settled WHERE decision IN (SELECT seq {matching})", matched.values)
+        + _delete_chunks(connection, "settled WHERE decision IN ({})", matched.survivors),
+        "signals": _delete_signals(connection, wanted, matched),
+        "details": _delete(connection, f"details WHERE decision IN (SELECT id {matching})", matched.values),
+        "imported": _delete(connection, f"imported WHERE decision IN (SELECT id {matching})", matched.values),
+    }
+    sets = [row[0] for row in connection.execute(f"SELECT DISTINCT candidate_set_id {matching}", matched.values)]
+    deleted["decisions"] = _delete(connection, f"decisions WHERE {matched.where}", matched.values)
     empty = "NOT EXISTS (SELECT 1 FROM decisions d WHERE d.episode = episodes.id)"
-    deleted["signals"] += execute(
-        f"DELETE FROM signals WHERE subject IN (SELECT id FROM episodes WHERE {empty})"
-    ).rowcount
-    deleted["episodes"] = execute(f"DELETE FROM episodes WHERE {empty}").rowcount
-    deleted["candidate_sets"] = sum(
-        execute(
-            f"DELETE FROM candidate_sets WHERE id IN ({placeholders(chunk)}) "
-            "AND id NOT IN (SELECT candidate_set_id FROM decisions)",
-            chunk,
-        ).rowcount
-        for chunk in chunks(sets)
+    deleted["signals"] += _delete(connection, f"signals WHERE subject IN (SELECT id FROM episodes WHERE {empty})")
+    deleted["episodes"] = _delete(connection, f"episodes WHERE {empty}")
+    deleted["candidate_sets"] = _delete_chunks(
+        connection, "candidate_sets WHERE id IN ({}) AND id NOT IN (SELECT candidate_set_id FROM decisions)", sets
     )
-    deleted["raters"] = execute(
-        "DELETE FROM names WHERE kind = 'rater' AND name <> '' AND id NOT IN (SELECT rater_id FROM signals)"
-    ).rowcount
-    execute("DELETE FROM imports WHERE id NOT IN (SELECT import_id FROM imported)")
+    deleted["raters"] = _delete(
+        connection, "names WHERE kind = 'rater' AND name <> '' AND id NOT IN (SELECT rater_id FROM signals)"
+    )
+    _delete(connection, "imports WHERE id NOT IN (SELECT import_id FROM imported)")
     if wanted.before is not None:
-        limit = microseconds(wanted.before)
         sql, values = _steps(wanted.before, matched)
-        deleted["experiences"] = execute(f"DELETE FROM experiences WHERE {sql}", values).rowcount
-        deleted["jobs"] = execute("DELETE FROM jobs WHERE ended IS NOT NULL AND at < ?", (limit,)).rowcount
+        deleted["experiences"] = _delete(connection, f"experiences WHERE {sql}", values)
+        limit = (microseconds(wanted.before),)
+        deleted["jobs"] = _delete(connection, "jobs WHERE ended IS NOT NULL AND at < ?", limit)
     else:
-        marks = placeholders(_HARMLESS_JOBS)
-        left = f"DELETE FROM jobs WHERE ended IS NOT NULL AND kind NOT IN ({marks})"
-        deleted["jobs"] = execute(left, _HARMLESS_JOBS).rowcount
-    execute(
+        others = f"jobs WHERE ended IS NOT NULL AND kind NOT IN ({placeholders(_HARMLESS_JOBS)})"
+        deleted["jobs"] = _delete(connection, others, _HARMLESS_JOBS)
+    connection.execute(
         "INSERT INTO marks (task_id, name, value) VALUES (0, ?, 1) "
         "ON CONFLICT (task_id, name) DO UPDATE SET value = marks.value + 1",
         (ERASED,),
     )
     return deleted
+
+
+def _delete_signals(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) -> int:
+    """Delete the signals of the matching decisions, of the episode, or of the rater."""
+    subjects = f"SELECT id FROM decisions WHERE {matched.where}"
+    count = _delete(connection, f"signals WHERE subject IN ({subjects})", matched.values)
+    for sql, values in _other_signals(wanted, matched):
+        count += _delete(connection, f"signals WHERE {sql}", values)
+    if matched.rater_id:
+        count += _delete(connection, f"signals WHERE {_by_rater(matched)}", _rater_values(matched))
+    return count
+
+
+def _delete(connection: Connection, rows: str, values: Sequence[Any] = ()) -> int:
+    return connection.execute(f"DELETE FROM {rows}", values).rowcount
+
+
+def _delete_chunks(connection: Connection, rows: str, values: Sequence[Any]) -> int:
+    return sum(_delete(connection, rows.format(placeholders(chunk)), chunk) for chunk in chunks(values))
 
 
 def _rewind(connection: Connection, matched: MatchedRows) -> None:

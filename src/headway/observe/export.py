@@ -97,12 +97,7 @@ def export(
             "file_format": format,
             "bytes": path.stat().st_size,
             "sha256": _sha256(path),
-            "decisions": tally.total - left_out.total(),
-            "details": tally.details,
-            "left_out": dict(sorted(left_out.items())),  # the format cannot express these; other counts include them
-            "first_at": tally.first,
-            "last_at": tally.last,
-            **{f"by_{name}": dict(sorted(counter.items())) for name, counter in tally.counts.items()},
+            **tally.manifest(left_out),
             "filters": wanted.to_json(),
             "exported_at": _time(now),
             "headway": version,
@@ -136,6 +131,16 @@ class _ExportTally:
             for name, counter in self.counts.items():
                 counter[record[name] or "none"] += 1
             self.details += sum(map(len, record["details"].values()))
+
+    def manifest(self, left_out: Counter[str]) -> dict[str, Any]:
+        return {
+            "decisions": self.total - left_out.total(),
+            "details": self.details,
+            "left_out": dict(sorted(left_out.items())),  # the format cannot express these; other counts include them
+            "first_at": self.first,
+            "last_at": self.last,
+            **{f"by_{name}": dict(sorted(counter.items())) for name, counter in self.counts.items()},
+        }
 
 
 # -- reading

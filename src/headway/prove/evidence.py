@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Estimate, Evidence, Guard
+from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard
 from headway.prove.about import About, compose
 from headway.prove.diagnostics import Floors, Window, diagnose
 from headway.prove.display import Display
@@ -82,18 +82,6 @@ def evidence_of(
         )
     tally, alpha = proof.tally, about.share
     n, total = tally.n, tally.scores.total
-    excluded = proof.missing.scores.n > 0 and proof.counts.get("without reward", 0) > proof.counts.get("pending", 0)
-    diagnostics = diagnose(
-        proof.checks,
-        tally,
-        proof.missing,
-        proof.keys,
-        arms=proof.arms,
-        floors=floors,
-        training=training,
-        excluded=excluded,
-        margin=about.margin,
-    )
     judged = (
         *judge_metrics(guards, proof.guards),
         *judge_segments(proof.segments, segment_tolerance),
@@ -115,13 +103,23 @@ def evidence_of(
         counts=dict(proof.counts),
         data_hash=proof.data_hash,
         needed=about.still_needed(tally.variance, n, tally.scores.mean),
-        diagnostics=diagnostics,
+        diagnostics=_diagnostics(proof, about.margin, floors, training),
         guards=judged,
         curve=proof.path(alpha) if shown is not None else (),
         bounds=proof.bounds(alpha),
         ended=proof.ended,
         raters=standing(proof.raters, proof.without, tally, alpha=alpha, margin=about.margin, threshold=threshold),
     )
+
+
+def _diagnostics(
+    proof: LogProof, margin: float, floors: Floors | None, training: Window | None
+) -> tuple[Diagnostic, ...]:
+    excluded = proof.missing.scores.n > 0 and proof.counts.get("without reward", 0) > proof.counts.get("pending", 0)
+    return diagnose(
+        proof.checks, proof.tally, proof.missing, proof.keys, arms=proof.arms, floors=floors, training=training,
+        excluded=excluded, margin=margin,
+    )  # fmt: skip
 
 
 def _estimates(proof: LogProof, shown: Display | None) -> tuple[Estimate, dict[str, Estimate]]:

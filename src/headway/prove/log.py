@@ -121,20 +121,17 @@ class Log:
         n = rewards.shape[0]
         mu = _matrix("logged", logged, n, None)
         k = mu.shape[1]
-        names = _names(arms, k)
-        numbers = np.zeros((n, 0)) if features is None else _features(features, n)
+        sequence = np.arange(first_row + 1, first_row + n + 1) if settled_seq is None else settled_seq
         chunk = cls(
             reward=rewards,
             action=_integers("action", action, n),
             logged=mu,
             target=_matrix("target", target, n, k),
             baseline=mu if baseline is None else _matrix("baseline", baseline, n, k),
-            features=numbers,
+            features=np.zeros((n, 0)) if features is None else _features(features, n),
             status=np.zeros(n, dtype=np.int64) if status is None else _integers("status", status, n),
-            settled_seq=np.arange(first_row + 1, first_row + n + 1)
-            if settled_seq is None
-            else _integers("settled_seq", settled_seq, n),
-            arms=names,
+            settled_seq=_integers("settled_seq", sequence, n),
+            arms=_names(arms, k),
             segments={name: _labels(name, values, n) for name, values in (segments or {}).items()},
             keys=None if keys is None else _labels("keys", keys, n),
             guards={name: _vector(name, values, n) for name, values in (guards or {}).items()},
@@ -145,8 +142,7 @@ class Log:
             raters={name: _vector(name, values, n) > 0.0 for name, values in (raters or {}).items()},
             without={name: _vector(name, values, n) for name, values in (without or {}).items()},
         )
-        _check(chunk, first_row)
-        return chunk
+        return _checked(chunk, first_row)
 
 
 def require_support(log: Log, first_row: int = 0) -> None:
@@ -164,10 +160,10 @@ def require_support(log: Log, first_row: int = 0) -> None:
             )
 
 
-def _check(log: Log, first_row: int) -> None:
+def _checked(log: Log, first_row: int) -> Log:
     n, k = log.logged.shape
     if n == 0:
-        return
+        return log
     bad = _first((log.action < 0) | (log.action >= k))
     if bad is not None:
         raise _impossible(first_row + bad, f"action {int(log.action[bad])} is not a column of {k} arms")
@@ -198,6 +194,7 @@ def _check(log: Log, first_row: int) -> None:
             f"settled_seq {int(log.settled_seq[bad + 1])} comes after {int(log.settled_seq[bad])}; "
             "rows must be in the order in which their outcomes became known",
         )
+    return log
 
 
 def _impossible(row: int, what: str) -> InvalidInput:

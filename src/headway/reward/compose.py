@@ -109,20 +109,11 @@ class Rewards:
         reward="reward_v1"                            # one of the presets
         """
         low, high = _range(range)
-        if combine not in COMBINES:
-            raise _wrong("combine", combine, f"one of {', '.join(COMBINES)}. {did_you_mean(combine, COMBINES)}")
         failed = low if on_failure is None else _worth("on_failure", on_failure, low, high)
         censored = _worth("on_censored", on_censored, low, high)
-        if not math.isfinite(reward_after_s) or reward_after_s <= 0:
-            raise _wrong("reward_after_s", reward_after_s, "seconds above 0")
-        terms: dict[str, Term] = {}
-        call: Callable[[Decision | None, Mapping[str, float]], float] | None = None
-        named: dict[str, str] | None = None
-        if isinstance(reward, str):
-            call, named, signals = _named(reward, directory)
-        else:
-            terms = _terms(reward, combine)
-            signals = tuple(terms)
+        after_s = _seconds(reward_after_s)
+        terms = {} if isinstance(reward, str) else _terms(reward, combine)
+        call, named, signals = _named(reward, directory) if isinstance(reward, str) else (None, None, tuple(terms))
         needs = default_required(reward) if required is None else tuple(required)
         definition = {
             "terms": {name: [one.weight, one.transform, one.low, one.high] for name, one in terms.items()},
@@ -132,19 +123,19 @@ class Rewards:
             "range": [low, high],
             "on_failure": failed,
             "on_censored": censored,
-            "reward_after_s": float(reward_after_s),
+            "reward_after_s": after_s,
             **({"consensus": CONSENSUS} if consensus else {}),
         }
         return cls(
             terms=terms,
             function=call,
             signals=signals,
-            combine="additive" if combine == "additive" else "multiplicative",
+            combine=_combination(combine),
             required=needs,
             range=(low, high),
             on_failure=failed,
             on_censored=censored,
-            reward_after_s=float(reward_after_s),
+            reward_after_s=after_s,
             version=_version(definition),
             consensus=consensus,
         )
@@ -291,6 +282,19 @@ def _range(bounds: tuple[float, float]) -> tuple[float, float]:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise _wrong("range", list(bounds), "two finite numbers, the lower one first")
     return low, high
+
+
+def _combination(name: str) -> Combine:
+    for combination in COMBINES:
+        if name == combination:
+            return combination
+    raise _wrong("combine", name, f"one of {', '.join(COMBINES)}. {did_you_mean(name, COMBINES)}")
+
+
+def _seconds(value: float) -> float:
+    if not math.isfinite(value) or value <= 0:
+        raise _wrong("reward_after_s", value, "seconds above 0")
+    return float(value)
 
 
 def _worth(key: str, value: float | str, low: float, high: float) -> Worth:

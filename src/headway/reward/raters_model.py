@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,27 +213,8 @@ def _expect(ratings: _Ratings, parameters: _Parameters) -> _Posterior:
     alpha = parameters.scale[rater]
     load = alpha * precision  # cross term of u with μ and with bias
     weight = np.bincount(item, alpha * load, ratings.items) + 1.0 / parameters.spread  # λ
-    count = ratings.raters
-    # A and its right side, μ first
-    system = np.zeros((count + 1, count + 1))
-    per = np.bincount(rater, precision, count)
-    system[1:, 1:] = np.diag(per + 1.0 / parameters.bias_spread)
-    system[0, 1:] = system[1:, 0] = per
-    system[0, 0] = per.sum() + _LEAST
-    side = np.concatenate([[float((precision * value).sum())], np.bincount(rater, precision * value, count)])
-    # minus the contribution of the items
-    scaled = load / weight[item]
-    pairs = np.bincount(
-        rater[ratings.left] * count + rater[ratings.right], load[ratings.left] * scaled[ratings.right], count * count
-    ).reshape(count, count)
-    system[1:, 1:] -= pairs
-    system[0, 1:] -= pairs.sum(axis=0)
-    system[1:, 0] -= pairs.sum(axis=1)
-    system[0, 0] -= pairs.sum()
     aim = np.bincount(item, load * value, ratings.items)  # d
-    carried = np.bincount(rater, scaled * aim[item], count)
-    side[1:] -= carried
-    side[0] -= carried.sum()
+    system, side = _system(ratings, precision, load, weight, aim, parameters.bias_spread)
     covariance = np.linalg.inv(0.5 * (system + system.T))
     theta = covariance @ side
     mean, bias = float(theta[0]), theta[1:]
@@ -261,6 +243,31 @@ def _expect(ratings: _Ratings, parameters: _Parameters) -> _Posterior:
         residual=residual,
         cross=u[item] * left - to_level,
     )
+
+
+def _system(
+    ratings: _Ratings, precision: Floats, load: Floats, weight: NDArray[Any], aim: NDArray[Any], bias_spread: float
+) -> tuple[Floats, Floats]:
+    """S and t, with μ first: A and its right side, minus the contribution of the items."""
+    rater, item, value, count = ratings.rater, ratings.item, ratings.value, ratings.raters
+    system = np.zeros((count + 1, count + 1))
+    per = np.bincount(rater, precision, count)
+    system[1:, 1:] = np.diag(per + 1.0 / bias_spread)
+    system[0, 1:] = system[1:, 0] = per
+    system[0, 0] = per.sum() + _LEAST
+    side = np.concatenate([[float((precision * value).sum())], np.bincount(rater, precision * value, count)])
+    scaled = load / weight[item]
+    pairs = np.bincount(
+        rater[ratings.left] * count + rater[ratings.right], load[ratings.left] * scaled[ratings.right], count * count
+    ).reshape(count, count)
+    system[1:, 1:] -= pairs
+    system[0, 1:] -= pairs.sum(axis=0)
+    system[1:, 0] -= pairs.sum(axis=1)
+    system[0, 0] -= pairs.sum()
+    carried = np.bincount(rater, scaled * aim[item], count)
+    side[1:] -= carried
+    side[0] -= carried.sum()
+    return system, side
 
 
 def _maximise(ratings: _Ratings, parameters: _Parameters, posterior: _Posterior) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from headway.kits.offline import packs
 from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Verdict
+from headway.nouns.evidence import Evidence, Verdict
 from headway.nouns.protocols import Progress
 from headway.project import baseline_ref, examine
 
@@ -60,36 +60,20 @@ def compare(
 ) -> Compared:
     """Compare a policy with the rules (or `against`), from the log and from live runs."""
     settings = project.settings.task(task)
-    before = baseline_ref(project.servings.body(settings))
-    other = against or ("rules@0" if before == "rules@0" else "current")
-    if pack is not None and pack.exists() and any(path.name != "live.part" for path in pack.iterdir()):
-        raise InvalidInput(
-            f"{str(pack)!r} is not empty.", code="pack_exists", hint="Name a new folder, or remove this one."
-        )
+    _check_empty(pack)
+    has_rules = baseline_ref(project.servings.body(settings)) == "rules@0"
     chunks: list[Log] = []
     examined = examine(
-        project, policy, against=other, task=task, progress=progress, see=chunks.append if pack is not None else None
-    )
+        project, policy, against=against or ("rules@0" if has_rules else "current"), task=task, progress=progress,
+        see=chunks.append if pack is not None else None,
+    )  # fmt: skip
     evidence = examined.verdict.evidence
     assert evidence is not None
     rows = None
     if asking is not None:
-        part = None if pack is None else pack / "live.part"
-        rows = _ask(
-            project,
-            settings,
-            (evidence.candidate, evidence.candidate_hash),
-            (evidence.against, evidence.against_hash),
-            asking,
-            part,
-            progress,
-        )
-    results: dict[str, Any] = {"offline": packs.plain(packs.offline_result(examined.verdict))}
+        rows = _ask(project, settings, evidence, asking, None if pack is None else pack / "live.part", progress)
     seed = settings.seed if asking is None else asking.seed
-    if rows is not None:
-        from headway.kits.offline.compare_live import summary
-
-        results["live"] = packs.plain(summary(rows, seed=seed))
+    results = _results(examined.verdict, rows, seed)
     manifest = packs.manifest(
         project.folder,
         command=command,
@@ -106,21 +90,31 @@ def compare(
     if pack is not None:
         _write(pack, chunks, examined, results, manifest, rows)
     return Compared(
-        task=task,
-        policy=evidence.candidate,
-        against=evidence.against,
-        offline=examined.verdict,
-        live=results.get("live"),
-        manifest=manifest,
-        pack="" if pack is None else str(pack),
-    )
+        task=task, policy=evidence.candidate, against=evidence.against, offline=examined.verdict,
+        live=results.get("live"), manifest=manifest, pack="" if pack is None else str(pack),
+    )  # fmt: skip
+
+
+def _check_empty(pack: Path | None) -> None:
+    if pack is not None and pack.exists() and any(path.name != "live.part" for path in pack.iterdir()):
+        raise InvalidInput(
+            f"{str(pack)!r} is not empty.", code="pack_exists", hint="Name a new folder, or remove this one."
+        )
+
+
+def _results(verdict: Verdict, rows: list[dict[str, Any]] | None, seed: int) -> dict[str, Any]:
+    results: dict[str, Any] = {"offline": packs.plain(packs.offline_result(verdict))}
+    if rows is not None:
+        from headway.kits.offline.compare_live import summary
+
+        results["live"] = packs.plain(summary(rows, seed=seed))
+    return results
 
 
 def _ask(
     project: Project,
     settings: TaskSettings,
-    policy: tuple[str, str],
-    against: tuple[str, str],
+    evidence: Evidence,
     asking: Asking,
     part: Path | None,
     progress: Progress | None,
@@ -134,6 +128,8 @@ def _ask(
         raise InvalidInput(f"--repeats is {asking.repeats}, expected 1 or more.", code="bad_repeats", hint="Try 3.")
     candidates = project.offers.candidates(settings.name, None, settings.actions)
     body = project.servings.body(settings)
+    policy = (evidence.candidate, evidence.candidate_hash)
+    against = (evidence.against, evidence.against_hash)
     needs_box = any((task.check or {}).get("kind") in ("code", "all") for task in tasks)
     with UpstreamCaller(project.settings) as caller:
         caller.check(tuple(candidate.name for candidate in candidates))

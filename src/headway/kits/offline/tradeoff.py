@@ -80,41 +80,20 @@ def tradeoff(
         guesses[name] = _cross_fitted(features, action, values, len(arms), seed)
         scores[name] = _robust(guesses[name], action, logged, values)
     offered = logged > 0.0
-
-    def point(weight: float, chosen: Integers, wanted: Floats | None) -> TradeoffPoint:
-        rows = np.arange(n)
-        good, price = scores["quality"][rows, chosen], scores["cost"][rows, chosen]
-        keeps = None
-        if wanted is not None:
-            gap = good - wanted
-            keeps = float(gap.mean() - _SURE * gap.std(ddof=1) / sqrt(n))
-        counts = np.bincount(chosen, minlength=len(arms)) / n
-        return TradeoffPoint(
-            weight=weight,
-            quality=_estimate(good),
-            cost=_estimate(price),
-            shares={name: float(share) for name, share in zip(arms, counts, strict=True) if share > 0.0},
-            keeps=keeps,
-        )
-
     constants = {
-        name: point(0.0, np.full(n, column), None) for column, name in enumerate(arms) if offered[:, column].all()
+        name: _point(0.0, np.full(n, column), scores, arms, None)
+        for column, name in enumerate(arms)
+        if offered[:, column].all()
     }
     wanted: Floats | None = None
     measure = of or ""
     if at_least is not None:
-        if not constants or (of is not None and of not in constants):
-            raise InvalidInput(
-                "The reference arm was not offered in every decision.",
-                code="arm_missing",
-                hint="Name another --of.",
-            )
-        measure = of or max(constants, key=lambda name: constants[name].quality.value)
+        measure = _reference(of, constants)
         wanted = at_least * scores["quality"][:, list(arms).index(measure)]
     points = []
     for weight in _weights(guesses["quality"], guesses["cost"], offered):
         worth = -guesses["cost"] if weight == inf else guesses["quality"] - weight * guesses["cost"]
-        points.append(point(weight, np.where(offered, worth, -inf).argmax(axis=1), wanted))
+        points.append(_point(weight, np.where(offered, worth, -inf).argmax(axis=1), scores, arms, wanted))
     kept = [point for point in points if point.keeps is not None and point.keeps >= 0.0]
     return Tradeoff(
         n=n,
@@ -124,6 +103,36 @@ def tradeoff(
         at_least=at_least,
         chosen=min(kept, key=lambda candidate: candidate.cost.value) if kept else None,
     )
+
+
+def _point(
+    weight: float, chosen: Integers, scores: Mapping[str, Floats], arms: Sequence[str], wanted: Floats | None
+) -> TradeoffPoint:
+    """The policy that makes these choices; `wanted` [n] is the required quality."""
+    rows, n = np.arange(len(chosen)), len(chosen)
+    good, price = scores["quality"][rows, chosen], scores["cost"][rows, chosen]
+    keeps = None
+    if wanted is not None:
+        gap = good - wanted
+        keeps = float(gap.mean() - _SURE * gap.std(ddof=1) / sqrt(n))
+    counts = np.bincount(chosen, minlength=len(arms)) / n
+    return TradeoffPoint(
+        weight=weight,
+        quality=_estimate(good),
+        cost=_estimate(price),
+        shares={name: float(share) for name, share in zip(arms, counts, strict=True) if share > 0.0},
+        keeps=keeps,
+    )
+
+
+def _reference(of: str | None, constants: Mapping[str, TradeoffPoint]) -> str:
+    if not constants or (of is not None and of not in constants):
+        raise InvalidInput(
+            "The reference arm was not offered in every decision.",
+            code="arm_missing",
+            hint="Name another --of.",
+        )
+    return of or max(constants, key=lambda name: constants[name].quality.value)
 
 
 def _cross_fitted(features: Floats, action: Integers, values: Floats, arms: int, seed: int) -> Floats:

@@ -20,13 +20,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.encode.fit import Tracker
 from headway.encode.state import Features
+from headway.encode.text import uncached
 from headway.learn.logged import LoggedRows
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats
 from headway.nouns.records import Ending, Settled
 
-__all__ = ["Singles", "Transitions", "as_logged", "count", "gather", "look"]
+__all__ = ["LearnerLog", "Singles", "Transitions", "as_logged", "count", "gather", "look", "read_log"]
 
 Singles = NDArray[np.float32]
 _CHUNK = 2048
@@ -118,6 +120,60 @@ def gather(
         usable=np.flatnonzero(usable),
         left_out=int((paid & ~known).sum()),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerLog:
+    """What a learner reads: the rows of both parts, and what they look like."""
+
+    train: Transitions
+    tune: Transitions
+    arms: list[str]
+    features: Features
+    mean: float  # of the rewards of the train part
+    spread: float
+    counts: dict[str, Any]  # of rows by source and status
+
+    @property
+    def rows(self) -> float:
+        return float(len(self.train) + len(self.tune))
+
+    def trained_on(self) -> dict[str, Any]:
+        return self.counts | {"train": len(self.train), "tune": len(self.tune)}
+
+    def extra(self) -> dict[str, Any]:
+        return {"arms": self.arms, "features": self.features.to_json()}
+
+
+def read_log(
+    experience: Experience,
+    encoder: Encoder | None,
+    *,
+    most: int,
+    gamma: float = 0.0,
+    check: Callable[[Features], None] | None = None,
+    before: tuple[Features, Sequence[str]] | None = None,
+) -> LearnerLog:
+    """Read the train and the tune part, the newest `most` rows of each.
+
+    `before`: the features and arms of a policy to continue from; new arms are appended. `check` may refuse
+    the features before any row is encoded.
+    """
+    encoder = uncached(encoder)
+    counts: dict[str, Any] = {"sources": {}, "statuses": {}, "first": None, "last": None}
+    tracker = Tracker()
+    arms, mean, spread = look(experience, tracker.add, most, counts)
+    features = tracker.features(encoder) if before is None else before[0]
+    if before is not None:
+        arms = [*before[1], *(name for name in arms if name not in before[1])]
+    if check is not None:
+        check(features)
+    for row in experience.part("tune"):
+        count(row, counts)
+    train, tune = (
+        gather(experience, part, features, encoder, arms, gamma=gamma, most=most) for part in ("train", "tune")
+    )
+    return LearnerLog(train=train, tune=tune, arms=arms, features=features, mean=mean, spread=spread, counts=counts)
 
 
 def as_logged(log: Transitions) -> LoggedRows:

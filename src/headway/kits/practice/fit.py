@@ -272,16 +272,8 @@ def practise(
     envs = make(settings.envs)
     trial: Environments | None = None
     try:
-        stage = Stage(
-            envs, seed=seed,
-            normalise_observations=settings.normalise_observations, normalise_rewards=settings.normalise_rewards,
-        )  # fmt: skip
-        shape = shape_of(stage.actions, stage.inputs, settings.hidden, settings.activation, settings.norm)
-        engine = (build or NumpyEngine)(
-            stage.actions, shape, seed=seed, rate=settings.rate, most_norm=settings.most_norm, decay=settings.decay,
-            start=settings.start,
-        )  # fmt: skip
-        fitted = Fitted(engine, stage, settings)
+        fitted = _start(envs, settings, seed, build or NumpyEngine)
+        engine, stage = fitted.engine, fitted.stage
         if resume is not None:
             resume(fitted)
         rng = np.random.default_rng([seed, fitted.steps, 0xF17])
@@ -310,6 +302,19 @@ def practise(
         envs.close()
         if trial is not None:
             trial.close()
+
+
+def _start(envs: Environments, settings: Practice, seed: int, build: Callable[..., PolicyEngine]) -> Fitted:
+    stage = Stage(
+        envs, seed=seed,
+        normalise_observations=settings.normalise_observations, normalise_rewards=settings.normalise_rewards,
+    )  # fmt: skip
+    shape = shape_of(stage.actions, stage.inputs, settings.hidden, settings.activation, settings.norm)
+    engine = build(
+        stage.actions, shape, seed=seed, rate=settings.rate, most_norm=settings.most_norm, decay=settings.decay,
+        start=settings.start,
+    )  # fmt: skip
+    return Fitted(engine, stage, settings)
 
 
 def reached(trial: Environments, fitted: Fitted, mean: float, *, seed: int) -> bool:

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from headway.encode.fit import Tracker
 from headway.encode.state import Features
+from headway.encode.text import uncached
 from headway.kits.practice.climb import climb
 from headway.kits.practice.engine import NumpyEngine, shape_of
-from headway.kits.practice.fit import Fitted, Practice, Rows, settings_of, standardised
+from headway.kits.practice.fit import Fitted, Practice, Rows, Updated, settings_of, standardised
 from headway.kits.practice.fit import update as passes
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.knobs import ActorCriticKnobs
@@ -31,6 +32,7 @@ from headway.kits.practice.policy import EXPLORE, ActorCritic
 from headway.kits.practice.policy import read as read_policy
 from headway.kits.practice.returns import gae
 from headway.learn import logged
+from headway.learn.mlp import Array
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.knob import defaults_of
 from headway.nouns.protocols import Encoder, Experience, Learned, Progress
@@ -147,13 +149,7 @@ def update(
     after = policy.rows(experiences.next_state).astype(np.float32)
     action = np.asarray(experiences.action, dtype=np.int64).reshape(len(x), -1)
     values, next_values = engine.values(x), engine.values(after)
-    over = np.asarray(experiences.done, dtype=np.bool_)
-    cut = np.zeros(len(x), dtype=np.bool_)
-    if experiences.truncated is not None:
-        cut |= np.asarray(experiences.truncated, dtype=np.bool_)
-        over = over & ~cut
-    cut[:-1] |= ~over[:-1] & (after[:-1] != x[1:]).any(axis=1)
-    cut[-1] |= not over[-1]
+    over, cut = _endings(experiences, x, after)
     reward = np.asarray(experiences.reward, dtype=np.float32)
     advantage, returns = gae(reward, values, next_values, over, cut, gamma=settings.gamma, lam=settings.lam)
     given = np.asarray(experiences.log_prob, dtype=np.float32)
@@ -167,17 +163,7 @@ def update(
         rows = rows._replace(old=np.where(stale, given, present))
     rng = np.random.default_rng([seed, engine.adam.steps, 0xE47])
     updated = passes(engine, rows, settings, rng)
-    metrics = {
-        "policy_loss": updated.stats.policy_loss,
-        "value_loss": updated.stats.value_loss,
-        "entropy": updated.stats.entropy,
-        "approx_kl": updated.stats.kl,
-        "clip_fraction": updated.stats.clip_fraction,
-        "learning_rate": settings.rate,
-        "passes": float(updated.passes),
-        "stale": float(stale.mean()),
-        "rows": float(len(x)),
-    }
+    metrics = _metrics(updated, settings.rate, stale)
     if not all(np.isfinite(metric) for metric in metrics.values()) or not np.isfinite(engine.network.theta).all():
         raise InvalidInput(
             "The update did not give finite numbers; the policy is unchanged.",
@@ -189,6 +175,32 @@ def update(
         explore=str(policy.knobs.get("explore", "policy")),
     )  # fmt: skip
     return new, metrics
+
+
+def _endings(experiences: Experiences, x: Array, after: Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """[row]: where an episode terminated, and where it was truncated or abandoned."""
+    over = np.asarray(experiences.done, dtype=np.bool_)
+    cut = np.zeros(len(x), dtype=np.bool_)
+    if experiences.truncated is not None:
+        cut |= np.asarray(experiences.truncated, dtype=np.bool_)
+        over = over & ~cut
+    cut[:-1] |= ~over[:-1] & (after[:-1] != x[1:]).any(axis=1)
+    cut[-1] |= not over[-1]
+    return over, cut
+
+
+def _metrics(updated: Updated, rate: float, stale: NDArray[np.bool_]) -> dict[str, float]:
+    return {
+        "policy_loss": updated.stats.policy_loss,
+        "value_loss": updated.stats.value_loss,
+        "entropy": updated.stats.entropy,
+        "approx_kl": updated.stats.kl,
+        "clip_fraction": updated.stats.clip_fraction,
+        "learning_rate": rate,
+        "passes": float(updated.passes),
+        "stale": float(stale.mean()),
+        "rows": float(len(stale)),
+    }
 
 
 def _check(policy: ActorCritic, given: Experiences) -> None:
@@ -273,8 +285,7 @@ class ActorCriticLearner:
         self, experience: Experience, knobs: Mapping[str, Any], seed: int, progress: Progress | None = None
     ) -> Learned:
         wanted = _wanted(knobs)
-        uncached = getattr(self.encoder, "uncached", None)
-        encoder: Encoder | None = uncached() if uncached is not None else self.encoder
+        encoder = uncached(self.encoder)
         rng = np.random.default_rng(seed)
         tracker, names, most = Tracker(), set[str](), int(wanted["fit_rows"])
         for number, row in enumerate(row for row in experience.part("train") if row.reward is not None):

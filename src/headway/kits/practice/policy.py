@@ -87,11 +87,7 @@ class ActorCritic:
                 code="not_a_choice",
                 hint="It was learned in a world: use `acts`.",
             )
-        logits = self.logits(x)
-        top = logits.max(axis=1, keepdims=True)
-        # [row, arm + 1]: the last column is an unknown arm.
-        usual = top + np.log(np.exp(logits - top).sum(axis=1, keepdims=True) / logits.shape[1])
-        scores = np.concatenate([logits, usual], axis=1)[:, self.arms.columns(candidates)]
+        scores = explore.with_unknown(self.logits(x))[:, self.arms.columns(candidates)]
         own = explore.softmax(scores, 1.0)
         acting = explore.greedy(scores) if self.knobs.get("explore") == "greedy" else own
         return Opinions(acting, own.max(axis=1))

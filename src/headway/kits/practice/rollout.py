@@ -200,73 +200,75 @@ class Stage:
         envs, count = self.envs, self.envs.num_envs
         x = np.empty((horizon, count, self.inputs), dtype=dtype)
         raw = np.empty((horizon, count, self.inputs), dtype=self._now.dtype)
-        width = len(self.actions.sizes) if self.actions.kind == "categorical" else self.actions.outputs
-        action = np.empty((horizon, count, width), dtype=np.int64 if self.actions.kind == "categorical" else dtype)
+        categorical = self.actions.kind == "categorical"
+        width = len(self.actions.sizes) if categorical else self.actions.outputs
+        action = np.empty((horizon, count, width), dtype=np.int64 if categorical else dtype)
         rewards = np.empty((horizon, count))
         terminated = np.empty((horizon, count), dtype=np.bool_)
         truncated = np.empty((horizon, count), dtype=np.bool_)
         mask = np.ones((horizon, count), dtype=np.bool_)
         allowed = np.empty((horizon, count, self.actions.outputs), dtype=np.bool_) if self._masks else None
         shape = (horizon, count, width)
-        categorical = self.actions.kind == "categorical"
         draws = self._rng.random(shape) if categorical else self._rng.standard_normal(shape)
         finals: list[tuple[int, NDArray[np.int64], NDArray[Any]]] = []
         ended: list[float] = []
         free, scales = engine.free, self.scales
-        single = categorical and width == 1
-        box = getattr(envs.single_action_space, "shape", ()) or ()
         for t in range(horizon):
             raw[t] = self._now
             x[t] = scales.seen(self._now, dtype)
-            may = None
-            if allowed is not None and self._masks is not None:
-                allowed[t] = may = np.asarray(self._masks()).reshape(count, -1)
+            may = None if self._masks is None else np.asarray(self._masks()).reshape(count, -1)
+            if allowed is not None:
+                allowed[t] = may
             chosen = heads.sample(self.actions, engine.outputs(x[t]), free, draws[t], may)
             action[t] = chosen
-            if single:
-                given = chosen[:, 0]
-            elif categorical:
-                given = chosen
-            else:
-                acted = self.actions.acted(chosen)
-                given = acted.reshape(count, *box).astype(envs.single_action_space.dtype)
-            observations, reward, over, cut, info = envs.step(given)
+            observations, reward, over, cut, info = envs.step(self._given(chosen))
             rewards[t], terminated[t], truncated[t] = reward, over, cut
             if self._late:
                 np.logical_not(self._skip, out=mask[t])
             self._now = self.flat(observations)
-            self._paid += reward
-            done = over | cut
-            if done.any():
-                where = np.flatnonzero(done)
-                ended += self._paid[where].tolist()
-                self._paid[where] = 0.0
-                if not self._late:
-                    finals.append((t, where, self.flat(_final(info, where))))
+            where = np.flatnonzero(over | cut)
+            ended += self._pay(reward, where)
             if self._late:
-                self._paid[self._skip] = 0.0
-                self._skip = done
+                self._skip = over | cut
+            elif where.size:
+                finals.append((t, where, self.flat(_final(info, where))))
         self._refuse(raw, self._now, rewards, finals)
         values = _values(engine, x.reshape(horizon * count, -1)).reshape(horizon, count)
-        next_values = np.empty_like(values)
-        next_values[:-1] = values[1:]
-        next_values[-1] = engine.values(scales.seen(self._now, dtype))
-        for t, where, final in finals:
-            next_values[t, where] = engine.values(scales.seen(final, dtype))
+        next_values = self._next_values(engine, values, finals, dtype)
         self._follow(raw, rewards, terminated | truncated, mask, gamma)
         return Rollout(
-            x=x,
-            action=action,
-            rewards=(rewards * self.scales.reward_scale()).astype(dtype),
-            values=values,
-            next_values=next_values,
-            terminated=terminated,
-            truncated=truncated,
-            mask=mask,
-            allowed=allowed,
-            returns=ended,
-            steps=int(mask.sum()),
-        )
+            x=x, action=action, rewards=(rewards * scales.reward_scale()).astype(dtype), values=values,
+            next_values=next_values, terminated=terminated, truncated=truncated, mask=mask, allowed=allowed,
+            returns=ended, steps=int(mask.sum()),
+        )  # fmt: skip
+
+    def _given(self, chosen: NDArray[Any]) -> NDArray[Any]:
+        """[copy, …]: the actions in the form that the world expects."""
+        if self.actions.kind == "categorical":
+            return chosen[:, 0] if chosen.shape[1] == 1 else chosen
+        space = self.envs.single_action_space
+        shape = getattr(space, "shape", ()) or ()
+        return self.actions.acted(chosen).reshape(len(chosen), *shape).astype(space.dtype)
+
+    def _pay(self, reward: NDArray[Any], where: NDArray[np.int64]) -> list[float]:
+        """Add a step's rewards; the returns of the episodes that ended."""
+        self._paid += reward
+        ended: list[float] = self._paid[where].tolist()
+        self._paid[where] = 0.0
+        if self._late:
+            self._paid[self._skip] = 0.0
+        return ended
+
+    def _next_values(
+        self, engine: PolicyEngine, values: Array, finals: list[tuple[int, NDArray[np.int64], NDArray[Any]]], dtype: Any
+    ) -> Array:
+        """[time, copy]: the value of what followed each row; of the final observation where an episode ended."""
+        next_values = np.empty_like(values)
+        next_values[:-1] = values[1:]
+        next_values[-1] = engine.values(self.scales.seen(self._now, dtype))
+        for t, where, final in finals:
+            next_values[t, where] = engine.values(self.scales.seen(final, dtype))
+        return next_values
 
     def _follow(
         self, raw: NDArray[Any], rewards: NDArray[Any], done: NDArray[np.bool_], mask: NDArray[np.bool_], gamma: float

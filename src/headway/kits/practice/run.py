@@ -75,47 +75,31 @@ def practise(
 
     if task is not None:
         project.settings.task(task)  # an unknown task fails before anything is learned
-    ours = {name: path for name, path in project.catalogue.all("worlds").items() if name not in ENVIRONMENTS}
-    known = world if world in ours else identify(world, project.folder)
+    ours = world in project.catalogue.all("worlds") and world not in ENVIRONMENTS
+    known = world if ours else identify(world, project.folder)
 
     def make(count: int) -> Environments:
         return copies(project.catalogue, world, count=count, **(settings or {}))
 
     how = _how(known, steps, target, knobs)
-    build = engine_on(device)
     keeper = SnapshotFolder(project.home / "work" / f"{slug(world)}-{seed}", known, seed, how, device)
-    fitted = keeper.practise(make, build, progress=progress, resume=resume)
-    episodes = how.episodes if how.target is None else how.confirm
-    final = fit.judged(make, fitted, episodes=episodes, seed=seed + 7_919)
-    learned_ = learned(fitted)
-    kind = _KINDS.get((fitted.stage.actions.kind, len(fitted.stage.actions.sizes) == 1), "box")
+    fitted = keeper.practise(make, engine_on(device), progress=progress, resume=resume)
+    final = fit.judged(make, fitted, episodes=how.episodes if how.target is None else how.confirm, seed=seed + 7_919)
+    actions, result = fitted.stage.actions, learned(fitted)
     published = publish_practised(
         project,
         replace(
-            learned_,
-            trained_on={**learned_.trained_on, "device": device},
-            metrics={**learned_.metrics, "mean_return": final.mean},
+            result,
+            trained_on={**result.trained_on, "device": device},
+            metrics={**result.metrics, "mean_return": final.mean},
         ),
         task=task or slug(world),
-        kind=kind,
-        encoder=str(dict(learned_.extra["features"])["encoder"]),
+        kind=_KINDS.get((actions.kind, len(actions.sizes) == 1), "box"),
+        encoder=str(dict(result.extra["features"])["encoder"]),
         world=known,
         seed=seed,
     )
-    return Practised(
-        policy=published.ref,
-        world=known,
-        task=published.header.task,
-        steps=fitted.steps,
-        seed=seed,
-        device=device,
-        reached=fitted.reached,
-        target=how.target,
-        mean_return=final.mean,
-        episodes=final.episodes,
-        curve=tuple((look.steps, look.mean) for look in fitted.curve),
-        resumed_from=keeper.began,
-    )
+    return keeper.practised(published, fitted, world=known, mean_return=final.mean, episodes=final.episodes)
 
 
 def _how(world: str, steps: int | None, target: float | None, knobs: Mapping[str, Any]) -> Practice:
@@ -185,6 +169,25 @@ class SnapshotFolder:
                 )
         finally:
             self.save()
+
+    def practised(
+        self, published: Published, fitted: Fitted, *, world: str, mean_return: float, episodes: int
+    ) -> Practised:
+        """The result of a run of this folder."""
+        return Practised(
+            policy=published.ref,
+            world=world,
+            task=published.header.task,
+            steps=fitted.steps,
+            seed=self.seed,
+            device=self.device,
+            reached=fitted.reached,
+            target=self.how.target,
+            mean_return=mean_return,
+            episodes=episodes,
+            curve=tuple((point.steps, point.mean) for point in fitted.curve),
+            resumed_from=self.began,
+        )
 
     def watch(self, fitted: Fitted) -> None:
         self._fitted = fitted

@@ -34,7 +34,7 @@ from headway.nouns.protocols import Progress
 from headway.project import encoder_spec
 
 if TYPE_CHECKING:
-    from headway.kits.practice.fit import Fitted, Practice
+    from headway.kits.practice.fit import Practice
     from headway.nouns.protocols import Encoder, Learned
     from headway.project import Project, Published
 
@@ -124,25 +124,8 @@ def practise_prompts(
         apart = _judged(learned, encoder, practised, kept, outcomes, asked)
     apart = replace(apart, asked=answers.asked, recalled=answers.recalled, estimated=answers.estimated > 0)
     published = _published(project, learned, apart, encoder, name, seed, device, asked)
-    run = Practised(
-        policy=published.ref,
-        world="prompts",
-        task=published.header.task,
-        steps=fitted.steps,
-        seed=seed,
-        device=device,
-        reached=fitted.reached,
-        target=how.target,
-        mean_return=apart.greedy,
-        episodes=apart.prompts,
-        curve=_curve(fitted),
-        resumed_from=keeper.began,
-    )
+    run = keeper.practised(published, fitted, world="prompts", mean_return=apart.greedy, episodes=apart.prompts)
     return run, apart
-
-
-def _curve(fitted: Fitted) -> tuple[tuple[int, float], ...]:
-    return tuple((point.steps, point.mean) for point in fitted.curve)
 
 
 # -- settings

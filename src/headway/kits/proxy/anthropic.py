@@ -9,6 +9,7 @@ that is used here must support that format.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,7 +19,6 @@ from headway.kits.proxy.anthropic_messages import Messages
 from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
 
 _MESSAGES = Messages()
-_ERRORS = (404, 409, 502, 504)
 
 
 class MessagesQuery(strict):
@@ -27,31 +27,19 @@ class MessagesQuery(strict):
     beta: bool | None = None
 
 
-@endpoint(
-    "POST",
-    "/v1/messages",
-    takes=msgspec.Raw,
-    query=MessagesQuery,
-    gives=dict[str, Any],
-    errors=_ERRORS,
-    scope="decide",
-    batch=True,
-)
+_post = partial(
+    endpoint, "POST", takes=msgspec.Raw, query=MessagesQuery, gives=dict[str, Any], errors=(404, 409, 502, 504),
+    scope="decide", batch=True,
+)  # fmt: skip
+
+
+@_post("/v1/messages")
 async def messages(call: Call, body: bytes) -> Reply | Stream:
     """Anthropic's messages; `model: "headway/TASK"` decides among upstreams, and `id` is the decision's id."""
     return await answer(call, body, _MESSAGES, query=_beta(call))
 
 
-@endpoint(
-    "POST",
-    "/e/{episode}/v1/messages",
-    takes=msgspec.Raw,
-    query=MessagesQuery,
-    gives=dict[str, Any],
-    errors=_ERRORS,
-    scope="decide",
-    batch=True,
-)
+@_post("/e/{episode}/v1/messages")
 async def messages_of_episode(call: Call, body: bytes) -> Reply | Stream:
     """The same, as a step of an episode."""
     return await answer(call, body, _MESSAGES, query=_beta(call))

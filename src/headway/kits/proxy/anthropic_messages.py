@@ -9,10 +9,10 @@ import msgspec
 from headway.kits.proxy.conversations import Body, Conversation, of_chat, plain
 from headway.kits.proxy.events import StreamEvent, event_bytes
 from headway.kits.proxy.openai_chat import error_kind, text_field
-from headway.kits.proxy.upstreams import UpstreamFailed
 from headway.kits.proxy.wire import (
     DecisionFields,
     StreamRewriter,
+    StreamState,
     TokenUsage,
     WholeAnswer,
     count,
@@ -77,25 +77,14 @@ class Messages:
         return event_bytes(b"error", self.problem(502, detail))
 
 
-class MessageStream:
+class MessageStream(StreamState):
     """message_start … message_stop; the message itself is in the first event."""
-
-    def __init__(self, upstream: str, added: DecisionFields) -> None:
-        self.usage = TokenUsage()
-        self.upstream_id = self.model = self.failed = ""
-        self.started = self.complete = self.finished = False
-        self._upstream = upstream
-        self._added = added
 
     def rewrite(self, event: StreamEvent) -> bytes:
         if event.data is None:
             return event.raw
         fields = fields_of(self._upstream, event.data)
-        kind = plain(fields, "type")
-        if not isinstance(kind, str):
-            raise malformed(self._upstream)
-        if kind == "error":
-            raise UpstreamFailed(self._upstream, "upstream_error", "reported an error in its stream")
+        kind = self._kind(fields)
         if kind == "message_start":
             return self._start(event, fields)
         if kind == "content_block_delta":

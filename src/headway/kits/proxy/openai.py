@@ -8,6 +8,7 @@ Under `/e/{episode}/v1` the same endpoints belong to an episode, so that an agen
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -22,54 +23,31 @@ from headway.nouns.times import rfc3339
 from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
 
 _CHAT, _RESPONSES = Chat(), Responses()
-_ERRORS = (404, 409, 502, 504)
+_post = partial(
+    endpoint, "POST", takes=msgspec.Raw, gives=dict[str, Any], errors=(404, 409, 502, 504), scope="decide", batch=True
+)
 _SINCE = 1_700_000_000  # upstreams have no creation time, but SDKs expect one
 
 
-@endpoint(
-    "POST",
-    "/v1/chat/completions",
-    takes=msgspec.Raw,
-    gives=dict[str, Any],
-    errors=_ERRORS,
-    scope="decide",
-    batch=True,
-    hot=True,
-)
+@_post("/v1/chat/completions", hot=True)
 async def chat_completions(call: Call, body: bytes) -> Reply | Stream:
     """OpenAI's chat completions; `model: "headway/TASK"` decides among upstreams, and `id` is the decision's id."""
     return await answer(call, body, _CHAT)
 
 
-@endpoint(
-    "POST",
-    "/e/{episode}/v1/chat/completions",
-    takes=msgspec.Raw,
-    gives=dict[str, Any],
-    errors=_ERRORS,
-    scope="decide",
-    batch=True,
-)
+@_post("/e/{episode}/v1/chat/completions")
 async def chat_completions_of_episode(call: Call, body: bytes) -> Reply | Stream:
     """The same, as a step of an episode."""
     return await answer(call, body, _CHAT)
 
 
-@endpoint("POST", "/v1/responses", takes=msgspec.Raw, gives=dict[str, Any], errors=_ERRORS, scope="decide", batch=True)
+@_post("/v1/responses")
 async def responses(call: Call, body: bytes) -> Reply | Stream:
     """OpenAI's responses, routed the same way; `previous_response_id` takes a decision's id."""
     return await answer(call, body, _RESPONSES)
 
 
-@endpoint(
-    "POST",
-    "/e/{episode}/v1/responses",
-    takes=msgspec.Raw,
-    gives=dict[str, Any],
-    errors=_ERRORS,
-    scope="decide",
-    batch=True,
-)
+@_post("/e/{episode}/v1/responses")
 async def responses_of_episode(call: Call, body: bytes) -> Reply | Stream:
     """The same, as a step of an episode."""
     return await answer(call, body, _RESPONSES)

@@ -12,6 +12,7 @@ from headway.kits.proxy.upstreams import UpstreamFailed
 from headway.kits.proxy.wire import (
     DecisionFields,
     StreamRewriter,
+    StreamState,
     TokenUsage,
     WholeAnswer,
     count,
@@ -89,14 +90,11 @@ def error_body(status: int, detail: ErrorDetail) -> dict[str, Any]:
     }
 
 
-class ChatStream:
+class ChatStream(StreamState):
     """chat.completion.chunk events; [DONE] ends the stream."""
 
     def __init__(self, upstream: str, added: DecisionFields, *, hide_usage: bool) -> None:
-        self.usage = TokenUsage()
-        self.upstream_id = self.model = self.failed = ""
-        self.started = self.complete = self.finished = False
-        self._upstream = upstream
+        super().__init__(upstream, added)
         self._id = raw(added.id)
         self._extras: msgspec.Raw | None = raw(added.extras)
         self._hide_usage = hide_usage

@@ -11,11 +11,11 @@ from headway.kits.proxy.upstreams import UpstreamFailed
 from headway.kits.proxy.wire import (
     DecisionFields,
     StreamRewriter,
+    StreamState,
     TokenUsage,
     WholeAnswer,
     count,
     fields_of,
-    malformed,
     prepared,
     raw,
 )
@@ -57,15 +57,8 @@ class Responses(Chat):
         return event_bytes(b"error", msgspec.json.encode({**fields, "type": "error"}))
 
 
-class ResponseStream:
+class ResponseStream(StreamState):
     """response.* events; those that contain the response get the decision's id."""
-
-    def __init__(self, upstream: str, added: DecisionFields) -> None:
-        self.usage = TokenUsage()
-        self.upstream_id = self.model = self.failed = ""
-        self.started = self.complete = self.finished = False
-        self._upstream = upstream
-        self._added = added
 
     def rewrite(self, event: StreamEvent) -> bytes:
         if event.data is None:
@@ -74,11 +67,7 @@ class ResponseStream:
             self.complete = self.finished = True
             return event.raw
         fields = fields_of(self._upstream, event.data)
-        kind = plain(fields, "type")
-        if not isinstance(kind, str):
-            raise malformed(self._upstream)
-        if kind == "error":
-            raise UpstreamFailed(self._upstream, "upstream_error", "reported an error in its stream")
+        kind = self._kind(fields)
         self.started = self.started or kind.endswith(".delta")
         if "response" not in fields:
             return event.raw

@@ -123,12 +123,8 @@ class Routing:
             if answer.status in AT_FAULT:
                 refusal = await answer.beginning(until)
                 if self.wire.too_long(refusal):
-                    raise UpstreamFailed(
-                        upstream.name,
-                        "upstream_too_small",
-                        "has a context window that is too small",
-                        http_status=answer.status,
-                    )
+                    why = "has a context window that is too small"
+                    raise UpstreamFailed(upstream.name, "upstream_too_small", why, http_status=answer.status)
                 await attempt.finish(TokenUsage(), http_status=answer.status)
                 return pass_on(self.wire, answer, refusal, headers)
             if self.conversation.stream:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from headway.kits.proxy.conversations import Body, Conversation
+from headway.kits.proxy.conversations import Body, Conversation, plain
 from headway.kits.proxy.events import StreamEvent
 from headway.kits.proxy.upstreams import UpstreamFailed
 from headway.serve.endpoint import Call
@@ -23,6 +23,7 @@ __all__ = [
     "ApiFormat",
     "DecisionFields",
     "StreamRewriter",
+    "StreamState",
     "TokenUsage",
     "WholeAnswer",
     "count",
@@ -75,6 +76,26 @@ class StreamRewriter(Protocol):
     failed: str  # the error code, if the upstream reports a failure
 
     def rewrite(self, event: StreamEvent) -> bytes: ...
+
+
+class StreamState:
+    """What every rewriter knows about its stream."""
+
+    def __init__(self, upstream: str, added: DecisionFields) -> None:
+        self.usage = TokenUsage()
+        self.upstream_id = self.model = self.failed = ""
+        self.started = self.complete = self.finished = False
+        self._upstream = upstream
+        self._added = added
+
+    def _kind(self, fields: Body) -> str:
+        """The event's `type`; raises if the stream reports an error."""
+        kind = plain(fields, "type")
+        if not isinstance(kind, str):
+            raise malformed(self._upstream)
+        if kind == "error":
+            raise UpstreamFailed(self._upstream, "upstream_error", "reported an error in its stream")
+        return kind
 
 
 class ApiFormat(Protocol):

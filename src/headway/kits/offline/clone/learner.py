@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from headway.encode.fit import Tracker
 from headway.kits.offline.clone.knobs import CloneKnobs
 from headway.kits.offline.clone.policy import EXPLORE, Clone
 from headway.kits.offline.gradient import Steps, train_clone, values
-from headway.kits.offline.transitions import Singles, Transitions, count, gather, look
+from headway.kits.offline.transitions import Singles, Transitions, read_log
 from headway.learn.knobs import checked
 from headway.learn.mlp import Network, Shape
 from headway.nouns.errors import InvalidInput, InvalidSettings
@@ -51,27 +50,17 @@ class CloneLearner:
     ) -> Learned:
         """`resume`: a `clone` policy to continue from, with its features, network and arms."""
         wanted = _wanted(knobs)
-        uncached = getattr(self.encoder, "uncached", None)
-        encoder: Encoder | None = uncached() if uncached is not None else self.encoder
-        counts: dict[str, Any] = {"sources": {}, "statuses": {}, "first": None, "last": None}
-        tracker, most = Tracker(), int(wanted["fit_rows"])
-        arms, _, _ = look(experience, tracker.add, most, counts)
         before = _before(resume, wanted)
-        features = tracker.features(encoder) if before is None else before.features
-        if before is not None:
-            arms = [*before.arms.names, *(name for name in arms if name not in before.arms.names)]
-        for row in experience.part("tune"):
-            count(row, counts)
-        train, tune = (
-            gather(experience, part, features, encoder, arms, gamma=0.0, most=most) for part in ("train", "tune")
-        )
+        known = None if before is None else (before.features, before.arms.names)
+        log = read_log(experience, self.encoder, most=int(wanted["fit_rows"]), before=known)
+        train, tune = log.train, log.tune
         network, steps = _fitted(train, tune, wanted, seed, before, progress)
         held = tune if len(tune) >= _LEAST_TUNE else train
         logits = values(network, held.x[held.usable])[0].astype(np.float64)
         action, offered = held.action[held.usable], held.offered[held.usable]
         temperature = _temperature(logits, action, offered) if held is tune else 1.0
         right = np.where(offered, logits, -np.inf).argmax(axis=1) == action
-        often = np.bincount(train.action[train.usable], minlength=len(arms)).argmax()
+        often = np.bincount(train.action[train.usable], minlength=len(log.arms)).argmax()
         return Learned(
             family="clone",
             tensors=network.tensors() | {"temperature": np.array([temperature])},
@@ -80,7 +69,7 @@ class CloneLearner:
                 "tune_loss": _loss(logits / temperature, action, offered),
                 "tune_agreement": float(right.mean()),
                 "temperature": temperature,
-                "rows": float(len(train) + len(tune)),
+                "rows": log.rows,
                 "steps": float(steps),
             },
             baselines={
@@ -88,8 +77,8 @@ class CloneLearner:
                 "uniform_loss": float(np.log(offered.sum(axis=1)).mean()),
                 "behaviour": float(held.reward[held.usable].mean()),
             },
-            trained_on=counts | {"train": len(train), "tune": len(tune)},
-            extra={"arms": arms, "features": features.to_json()},
+            trained_on=log.trained_on(),
+            extra=log.extra(),
         )
 
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from headway.decide import explore
 from headway.decide.arms import Arms
 from headway.decide.stored import damaged, read_arms, read_features, tensor
@@ -61,11 +59,7 @@ class Clone:
     ) -> Opinions:
         del seeds, confidence, std
         x = self.features.vectors(situations, self.encoder)
-        logits = self.actor(x) / self.temperature
-        top = logits.max(axis=1, keepdims=True)
-        # [row, arm + 1]: the last column is an unknown arm.
-        usual = top + np.log(np.exp(logits - top).sum(axis=1, keepdims=True) / logits.shape[1])
-        scores = np.concatenate([logits, usual], axis=1)[:, self.arms.columns(candidates)]
+        scores = explore.with_unknown(self.actor(x) / self.temperature)[:, self.arms.columns(candidates)]
         own = explore.softmax(scores, 1.0)
         acting = explore.greedy(scores) if self.knobs.get("explore") == "greedy" else own
         return Opinions(acting, own.max(axis=1))

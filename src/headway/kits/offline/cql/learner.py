@@ -25,11 +25,10 @@ from typing import Any
 import numpy as np
 
 from headway.decide.acting import explorer
-from headway.encode.fit import Tracker
 from headway.kits.offline.cql.knobs import CQLKnobs
 from headway.kits.offline.cql.policy import QNetwork
 from headway.kits.offline.gradient import Steps, train_q, values
-from headway.kits.offline.transitions import Singles, Transitions, as_logged, count, gather, look
+from headway.kits.offline.transitions import LearnerLog, Singles, Transitions, as_logged, read_log
 from headway.learn import logged
 from headway.learn.knobs import checked
 from headway.learn.mlp import Network, Shape
@@ -63,39 +62,24 @@ class CQLLearner:
     ) -> Learned:
         """`resume`: a `cql` policy to continue from, with its features, network and arms."""
         wanted = _wanted(knobs)
-        uncached = getattr(self.encoder, "uncached", None)
-        encoder: Encoder | None = uncached() if uncached is not None else self.encoder
-        counts: dict[str, Any] = {"sources": {}, "statuses": {}, "first": None, "last": None}
-        tracker, most, gamma = Tracker(), int(wanted["fit_rows"]), float(wanted["gamma"])
-        arms, mean, spread = look(experience, tracker.add, most, counts)
+        gamma = float(wanted["gamma"])
         before = _before(resume, wanted)
-        features = tracker.features(encoder) if before is None else before.features
-        if before is not None:
-            arms = [*before.arms.names, *(name for name in arms if name not in before.arms.names)]
-        for row in experience.part("tune"):
-            count(row, counts)
-        train, tune = (
-            gather(experience, part, features, encoder, arms, gamma=gamma, most=most) for part in ("train", "tune")
-        )
-        if not len(train):
-            raise InvalidInput(
-                "There is no decision with a known future.",
-                code="nothing_to_learn",
-                hint="End episodes with `project.end_episode`, or learn with gamma = 0.",
-            )
-        shift, scale = (mean, max(spread, 1e-6)) if gamma == 0.0 else (0.0, max(_root_mean_square(train), 1e-6))
+        known = None if before is None else (before.features, before.arms.names)
+        log = read_log(experience, self.encoder, most=int(wanted["fit_rows"]), gamma=gamma, before=known)
+        train, tune = log.train, log.tune
+        shift, scale = _reward_scale(log, gamma)
         if gamma > 0.0:
-            train, tune = (_priced(part, arms, wanted) for part in (train, tune))
+            train, tune = (_priced(part, log.arms, wanted) for part in (train, tune))
             wanted["cost_weight"] = 0.0
         fit = _Fit(train, tune, wanted, seed, shift, scale, before, progress)
         network, alpha, steps = fit.best()
         tensors = _unscaled(network.tensors(), len(fit.members), shift, scale)
         q = _together(values(network, tune.x), wanted, shift, scale)
-        covariance, noise = _posterior(network, train, fit.residuals(network) * scale, spread)
+        covariance, noise = _posterior(network, train, fit.residuals(network) * scale, log.spread)
         slope, value = _slope(tune, q, gamma)
         metrics = {
             "tune_error": fit.error(network) * scale * scale,
-            "rows": float(len(train) + len(tune)),
+            "rows": log.rows,
             "left_out": float(train.left_out + tune.left_out),
             "steps": float(steps),
             "alpha": alpha,
@@ -103,28 +87,39 @@ class CQLLearner:
         }
         baselines: dict[str, float] = {}
         if gamma == 0.0 and len(tune):
-            held = as_logged(tune)
-            model = logged.fitted(as_logged(train))
-            rewards = logged.doubly_robust(held, model.predict(held.x))
-            baselines = dict(logged.baselines_of(held, rewards, model))
-            metrics["tune_value"] = logged.value_of(_first(q[tune.usable], held.offered), rewards)
+            metrics["tune_value"], baselines = _robust_value(train, tune, q)
         elif len(tune):
             metrics["tune_value"] = value
-        usual = mean if gamma == 0.0 else fit.worth(network) * scale
+        usual = log.mean if gamma == 0.0 else fit.worth(network) * scale
         kept = {key: value for key, value in wanted.items() if key not in ("fit_rows", "alpha", "steps")}
         return Learned(
             family="cql",
-            tensors=tensors
-            | {
-                "covariance": covariance,
-                "scale": np.array([noise, slope, usual]),
-            },
+            tensors=tensors | {"covariance": covariance, "scale": np.array([noise, slope, usual])},
             knobs=kept | {"hidden": list(wanted["hidden"]), "alpha": alpha, "steps": steps},
             metrics=metrics,
             baselines=baselines,
-            trained_on=counts | {"train": len(train), "tune": len(tune)},
-            extra={"arms": arms, "features": features.to_json()},
+            trained_on=log.trained_on(),
+            extra=log.extra(),
         )
+
+
+def _reward_scale(log: LearnerLog, gamma: float) -> tuple[float, float]:
+    """What is subtracted from the rewards, and what divides them."""
+    if not len(log.train):
+        raise InvalidInput(
+            "There is no decision with a known future.",
+            code="nothing_to_learn",
+            hint="End episodes with `project.end_episode`, or learn with gamma = 0.",
+        )
+    return (log.mean, max(log.spread, 1e-6)) if gamma == 0.0 else (0.0, max(_root_mean_square(log.train), 1e-6))
+
+
+def _robust_value(train: Transitions, tune: Transitions, q: Floats) -> tuple[float, dict[str, float]]:
+    """The doubly robust value of the first choice on the tune part, and of the baselines."""
+    held, model = as_logged(tune), logged.fitted(as_logged(train))
+    rewards = logged.doubly_robust(held, model.predict(held.x))
+    value = logged.value_of(_first(q[tune.usable], held.offered), rewards)
+    return value, dict(logged.baselines_of(held, rewards, model))
 
 
 class _Fit:

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from headway.decide.acting import explorer
-from headway.encode.fit import Tracker
+from headway.encode.state import Features
 from headway.kits.offline.outcome.knobs import OutcomeKnobs
 from headway.kits.offline.outcome.logistic import ArmRows, covariances, fit, loss_of
-from headway.kits.offline.transitions import Transitions, as_logged, count, gather, look
+from headway.kits.offline.transitions import Transitions, as_logged, read_log
 from headway.learn import logged
 from headway.learn.knobs import checked
 from headway.nouns.errors import InvalidInput
@@ -50,23 +50,8 @@ class OutcomeLearner:
     ) -> Learned:
         del seed  # nothing here is random
         wanted = _wanted(knobs)
-        uncached = getattr(self.encoder, "uncached", None)
-        encoder: Encoder | None = uncached() if uncached is not None else self.encoder
-        counts: dict[str, Any] = {"sources": {}, "statuses": {}, "first": None, "last": None}
-        tracker, most = Tracker(), int(wanted["fit_rows"])
-        arms, _, _ = look(experience, tracker.add, most, counts)
-        for row in experience.part("tune"):
-            count(row, counts)
-        features = tracker.features(encoder)
-        if features.width > _WIDEST:
-            raise InvalidInput(
-                f"The features are {features.width} wide; outcome takes {_WIDEST} at most.",
-                code="too_wide",
-                hint="Use a narrower encoder, or the family bandit or cql.",
-            )
-        train, tune = (
-            gather(experience, part, features, encoder, arms, gamma=0.0, most=most) for part in ("train", "tune")
-        )
+        log = read_log(experience, self.encoder, most=int(wanted["fit_rows"]), check=_check_width)
+        train, tune = log.train, log.tune
         rewards = np.concatenate([part.reward[part.usable] for part in (train, tune)])
         low, high = float(rewards.min()), float(rewards.max())
         ridge, share, loss = _chosen(train, tune, wanted, low, high, progress)
@@ -74,8 +59,8 @@ class OutcomeLearner:
             ArmRows(*(np.concatenate(parts) for parts in zip(_fields(one), _fields(other), strict=True)))
             for one, other in zip(_arms(train, low, high), _arms(tune, low, high), strict=True)
         ]
-        weights = fit(both, features.width, ridge=ridge, share=share)
-        metrics, baselines = {"rows": float(len(train) + len(tune)), "ridge": ridge, "share": share}, dict[str, float]()
+        weights = fit(both, log.features.width, ridge=ridge, share=share)
+        metrics, baselines = {"rows": log.rows, "ridge": ridge, "share": share}, dict[str, float]()
         if len(tune) >= _LEAST_TUNE:
             metrics["tune_loss"] = loss
             values, baselines = _values(train, tune, ridge, share, low, high)
@@ -90,8 +75,17 @@ class OutcomeLearner:
             knobs={key: value for key, value in wanted.items() if key != "fit_rows"} | {"ridge": ridge, "share": share},
             metrics=metrics,
             baselines=baselines,
-            trained_on=counts | {"train": len(train), "tune": len(tune)},
-            extra={"arms": arms, "features": features.to_json()},
+            trained_on=log.trained_on(),
+            extra=log.extra(),
+        )
+
+
+def _check_width(features: Features) -> None:
+    if features.width > _WIDEST:
+        raise InvalidInput(
+            f"The features are {features.width} wide; outcome takes {_WIDEST} at most.",
+            code="too_wide",
+            hint="Use a narrower encoder, or the family bandit or cql.",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -77,10 +78,7 @@ def generate(
         made = [_streamed(session, generator, first)]
     else:
         made = generator.generate([replace(first, seed=first.seed + at) for at in range(n)])
-        for completion in made:
-            if n > 1:
-                session.out.line(f"--- seed {completion.seed}", style="dim")
-            session.out.line(completion.text)
+        _print(session, made)
     session.out.document({"model": generator.model, "completions": [_body(completion) for completion in made]})
     dropped = max(completion.dropped_turns for completion in made)
     if dropped:
@@ -88,6 +86,13 @@ def generate(
     if temperature > 0 and seed is None:
         session.out.aside(f"Repeat with: --seed {first.seed}")
     return 0
+
+
+def _print(session: Session, made: Sequence[Completion]) -> None:
+    for completion in made:
+        if len(made) > 1:
+            session.out.line(f"--- seed {completion.seed}", style="dim")
+        session.out.line(completion.text)
 
 
 def _generator(session: Session, model: str, device: str) -> Generator:
