@@ -10,16 +10,8 @@ from headway.testing.identity import (
     by_text,
     identity,
     row,
-)
+)  # fmt: skip
 
 __all__ = [
-    "ARMS",
-    "CANDIDATES",
-    "WORLDS",
-    "MemoryLog",
-    "by_category",
-    "by_numbers",
-    "by_text",
-    "identity",
-    "row",
-]
+    "ARMS", "CANDIDATES", "WORLDS", "MemoryLog", "by_category", "by_numbers", "by_text", "identity", "row",
+]  # fmt: skip

@@ -26,10 +26,11 @@ from headway.encode.state import Features
 from headway.encode.text import uncached
 from headway.learn import online
 from headway.learn.bandit_knobs import BanditKnobs
+from headway.learn.logged import count_row, no_counts, nothing_to_learn
 from headway.learn.posterior import clusters_posterior, linear_posterior, pooled_mean
 from headway.learn.sums import Sums, gather, kmeans
 from headway.learn.values import tune_values
-from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns.errors import InvalidSettings, did_you_mean
 from headway.nouns.knob import defaults_of, knobs_of
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
 from headway.nouns.records import Settled, Situation
@@ -77,11 +78,7 @@ class BanditLearner:
         tuned = gather(rows, tune, features, encoder, weighted=weighted, done=_phase(progress, "tune"))
         arms = sorted({*train.arms, *tune.arms})
         if not arms or not trained:
-            raise InvalidInput(
-                "There is no decision with a reward in the train part.",
-                code="nothing_to_learn",
-                hint="Send signals for the decisions that were made, or wait until they settle.",
-            )
+            raise nothing_to_learn()
         parts, searched = (train.ordered(arms), weighted.ordered(arms)), tuned >= _LEAST_TUNE
         best, choices = _choose(*parts, wanted, centroids, searched, features.text_width)
         kept = {key: wanted[key] for key in ("explore", "cost_weight", "costs")}
@@ -188,16 +185,13 @@ def _look(
             progress("features", seen, None)
         if seen >= most:
             break
-    return tracker.features(encoder), sample, {"sources": {}, "statuses": {}, "first": None, "last": None}
+    return tracker.features(encoder), sample, no_counts()
 
 
 def _counted(rows: Iterable[Settled], counts: dict[str, Any]) -> Iterable[Settled]:
     """The same rows, counted by source and status on the way."""
     for row in rows:
-        for table, name in ((counts["sources"], row.decision.source), (counts["statuses"], row.status)):
-            table[name] = table.get(name, 0) + 1
-        counts["first"] = row.seq if counts["first"] is None else min(counts["first"], row.seq)
-        counts["last"] = row.seq if counts["last"] is None else max(counts["last"], row.seq)
+        count_row(row, counts)
         yield row
 
 

@@ -31,7 +31,10 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Floats
 from headway.nouns.records import Settled
 
-__all__ = ["ArmMeans", "LoggedRows", "crossfit", "doubly_robust", "fitted", "gather", "value_of"]
+__all__ = [
+    "ArmMeans", "LoggedRows", "count_row", "crossfit", "doubly_robust", "fitted", "gather", "no_counts",
+    "nothing_to_learn", "value_of",
+]  # fmt: skip
 
 _CAP = 50.0
 _RIDGE = 10.0
@@ -69,7 +72,7 @@ def gather(
     seen = 0
     for row in rows:
         if counts is not None:
-            _count(row, counts)
+            count_row(row, counts)
         if row.reward is None:
             continue
         if not np.isfinite(row.reward):
@@ -104,11 +107,24 @@ def _vectors(rows: Sequence[Settled], features: Features, encoder: Encoder | Non
     return np.concatenate(parts) if parts else np.zeros((0, features.width))
 
 
-def _count(row: Settled, counts: dict[str, Any]) -> None:
+def no_counts() -> dict[str, Any]:
+    """What `count_row` fills: rows by source and status, and the first and the last one."""
+    return {"sources": {}, "statuses": {}, "first": None, "last": None}
+
+
+def count_row(row: Settled, counts: dict[str, Any]) -> None:
     for table, name in ((counts["sources"], row.decision.source), (counts["statuses"], row.status)):
         table[name] = table.get(name, 0) + 1
     counts["first"] = row.seq if counts["first"] is None else min(counts["first"], row.seq)
     counts["last"] = row.seq if counts["last"] is None else max(counts["last"], row.seq)
+
+
+def nothing_to_learn() -> InvalidInput:
+    return InvalidInput(
+        "There is no decision with a reward in the train part.",
+        code="nothing_to_learn",
+        hint="Send signals for the decisions that were made, or wait until they settle.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

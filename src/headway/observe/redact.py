@@ -19,15 +19,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, get_args
+from typing import Literal
 
 from headway.nouns.records import Candidate, State, Value
 from headway.nouns.redacted import MARK, mark
 
-__all__ = ["REDACTIONS", "Redaction", "Redactor"]
+__all__ = ["Redaction", "Redactor"]
 
 Redaction = Literal["secrets", "email", "phone", "card"]
-REDACTIONS: tuple[Redaction, ...] = get_args(Redaction)
 Span = tuple[int, int, str]
 
 _SUSPECT = re.compile(r"[0-9]|://")

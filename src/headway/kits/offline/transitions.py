@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from headway.encode.fit import Tracker
 from headway.encode.state import Features
 from headway.encode.text import uncached
-from headway.learn.logged import LoggedRows
+from headway.learn.logged import LoggedRows, count_row, no_counts, nothing_to_learn
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats
 from headway.nouns.records import Ending, Settled
 
-__all__ = ["LearnerLog", "Singles", "Transitions", "as_logged", "count", "gather", "look", "read_log"]
+__all__ = ["LearnerLog", "Singles", "Transitions", "as_logged", "gather", "read_log"]
 
 Singles = NDArray[np.float32]
 _CHUNK = 2048
@@ -52,14 +52,14 @@ class Transitions:
         return len(self.usable)
 
 
-def look(
+def _look(
     experience: Experience, add: Callable[[Any], None], most: int, counts: dict[str, Any]
 ) -> tuple[list[str], float, float]:
     """One pass over the train part: `add` gets each situation; returns the arms, and mean and deviation of rewards."""
     names: set[str] = set()
     rewards: deque[float] = deque(maxlen=most)
     for row in experience.part("train"):
-        count(row, counts)
+        count_row(row, counts)
         if row.reward is None:
             continue
         if not np.isfinite(row.reward):
@@ -68,21 +68,9 @@ def look(
         names.add(row.decision.action)
         rewards.append(row.reward)
     if not names:
-        raise InvalidInput(
-            "There is no decision with a reward in the train part.",
-            code="nothing_to_learn",
-            hint="Send signals for the decisions that were made, or wait until they settle.",
-        )
+        raise nothing_to_learn()
     values = np.array(rewards)
     return sorted(names), float(values.mean()), float(values.std())
-
-
-def count(row: Settled, counts: dict[str, Any]) -> None:
-    """Count a row by source and status, and note its position."""
-    for table, name in ((counts["sources"], row.decision.source), (counts["statuses"], row.status)):
-        table[name] = table.get(name, 0) + 1
-    counts["first"] = row.seq if counts["first"] is None else min(counts["first"], row.seq)
-    counts["last"] = row.seq if counts["last"] is None else max(counts["last"], row.seq)
 
 
 def gather(
@@ -160,16 +148,16 @@ def read_log(
     the features before any row is encoded.
     """
     encoder = uncached(encoder)
-    counts: dict[str, Any] = {"sources": {}, "statuses": {}, "first": None, "last": None}
+    counts = no_counts()
     tracker = Tracker()
-    arms, mean, spread = look(experience, tracker.add, most, counts)
+    arms, mean, spread = _look(experience, tracker.add, most, counts)
     features = tracker.features(encoder) if before is None else before[0]
     if before is not None:
         arms = [*before[1], *(name for name in arms if name not in before[1])]
     if check is not None:
         check(features)
     for row in experience.part("tune"):
-        count(row, counts)
+        count_row(row, counts)
     train, tune = (
         gather(experience, part, features, encoder, arms, gamma=gamma, most=most) for part in ("train", "tune")
     )

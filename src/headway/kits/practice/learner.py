@@ -296,15 +296,11 @@ class ActorCriticLearner:
                 progress("features", number + 1, None)
         arms = sorted(names)
         if not arms:
-            raise InvalidInput(
-                "There is no decision with a reward in the train part.",
-                code="nothing_to_learn",
-                hint="Send signals for the decisions that were made, or wait until they settle.",
-            )
+            raise logged.nothing_to_learn()
         features = tracker.features(encoder)
         costs = {str(name): float(cost) for name, cost in dict(wanted["costs"] or {}).items()}
         weight = float(wanted["cost_weight"])
-        counts: dict[str, Any] = {"sources": {}, "statuses": {}, "first": None, "last": None}
+        counts = logged.no_counts()
 
         def read(part: str) -> logged.LoggedRows:
             return logged.gather(

@@ -62,26 +62,7 @@ def route(session: Session, out: Path | None, n: int, seed: int) -> int | None:
     say = session.out
     say.note("Everything here is synthetic: the traffic comes from the sample world 'route', and no model is called.")
     with Project(folder, seed=seed, source="synthetic") as project:
-        started = time.perf_counter()
-        with say.progress() as progress:
-            for done in play(project, world, n, seed):
-                progress("play", done, n)
-        seconds = time.perf_counter() - started
-        say.line(f"1. decide, signal  {n:,} synthetic decisions, logged with their probabilities, in {seconds:.1f} s")
-        with say.progress() as progress:
-            policy = project.learn(TASK, seed=seed, progress=progress)
-        say.line(f"2. learn           {policy}, from the decisions that are not held out for proof")
-        with say.progress() as progress:
-            proof = project.prove(policy, progress=progress)
-        truth = true_values(project, world, policy, seed)
-        say.line("3. prove")
-        render(say, proof)
-        promoted = proof.passed
-        if promoted:
-            project.promote(policy, because=proof)
-            say.line(f"4. promote         {TASK} now {policy} (was uniform@0)")
-        else:
-            say.line(f"4. promote         not done: {policy} is not proven better")
+        policy, proof, truth = _loop(say, project, world, n, seed)
     plot, missing = draw(folder / "route.png", proof, truth, policy)
     session.show(
         PlayedDemo(
@@ -89,17 +70,43 @@ def route(session: Session, out: Path | None, n: int, seed: int) -> int | None:
             decisions=n,
             seed=seed,
             policy=policy,
-            promoted=promoted,
+            promoted=proof.passed,
             truth=truth,
             proof=proof,
             plot=plot,
             why_no_plot=missing,
         )
     )
-    if promoted:
+    if proof.passed:
         session.undo(f"headway rollback {TASK}")
     session.next("headway status")
     return None
+
+
+def _loop(
+    say: Output, project: Project, world: RoutingWorld, n: int, seed: int
+) -> tuple[str, Verdict, dict[str, float]]:
+    """Play the four steps; returns the policy, its proof, and the true values."""
+    started = time.perf_counter()
+    with say.progress() as progress:
+        for done in play(project, world, n, seed):
+            progress("play", done, n)
+    seconds = time.perf_counter() - started
+    say.line(f"1. decide, signal  {n:,} synthetic decisions, logged with their probabilities, in {seconds:.1f} s")
+    with say.progress() as progress:
+        policy = project.learn(TASK, seed=seed, progress=progress)
+    say.line(f"2. learn           {policy}, from the decisions that are not held out for proof")
+    with say.progress() as progress:
+        proof = project.prove(policy, progress=progress)
+    truth = true_values(project, world, policy, seed)
+    say.line("3. prove")
+    render(say, proof)
+    if proof.passed:
+        project.promote(policy, because=proof)
+        say.line(f"4. promote         {TASK} now {policy} (was uniform@0)")
+    else:
+        say.line(f"4. promote         not done: {policy} is not proven better")
+    return policy, proof, truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,25 +68,15 @@ def compare(
     asking = None
     if tasks is not None:
         asking = Asking(
-            tasks=tasks,
-            repeats=repeats,
-            seed=seed,
-            max_tokens=max_tokens or 0,
-            temperature=temperature,
+            tasks=tasks, repeats=repeats, seed=seed, max_tokens=max_tokens or 0, temperature=temperature,
             sandbox=sandbox,
-        )
+        )  # fmt: skip
     with session.project() as project:
         with session.out.progress() as progress:
             comparison = compared(
-                project,
-                task,
-                policy=policy,
-                against=against,
-                asking=asking,
-                pack=pack,
-                command=shlex.join(["headway", *sys.argv[1:]]),
-                progress=progress,
-            )
+                project, task, policy=policy, against=against, asking=asking, pack=pack,
+                command=shlex.join(["headway", *sys.argv[1:]]), progress=progress,
+            )  # fmt: skip
         made_up = session.synthetic(project, task)
     if out is not None:
         import msgspec
