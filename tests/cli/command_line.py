@@ -19,8 +19,8 @@ def parse(text: str) -> click.Context:
     context = command.make_context("headway", list(words))
     while isinstance(command, click.Group):
         rest = [*context._protected_args, *context.args]
-        name, found, words = command.resolve_command(context, rest)
-        assert found is not None, f"there is no command {name!r}"
-        command = found
+        name, result, words = command.resolve_command(context, rest)
+        assert result is not None, f"there is no command {name!r}"
+        command = result
         context = command.make_context(name, words, parent=context)
     return context

@@ -36,10 +36,10 @@ def commands(
     context = click.Context(command, info_name=name, parent=parent, **command.context_settings)
     yield context.command_path, command, context
     if isinstance(command, click.Group):
-        for each in command.list_commands(context):
-            found = command.get_command(context, each)
-            assert found is not None
-            yield from commands(found, context)
+        for list_command in command.list_commands(context):
+            subcommand = command.get_command(context, list_command)
+            assert subcommand is not None
+            yield from commands(subcommand, context)
 
 
 def page(command: click.Command, context: click.Context) -> str:

@@ -25,14 +25,14 @@ class Result:
 
     @property
     def json(self) -> dict[str, Any]:
-        found = json.loads(self.out)
-        assert isinstance(found, dict)
-        return found
+        report = json.loads(self.out)
+        assert isinstance(report, dict)
+        return report
 
     @property
     def error(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.json["error"]
-        return found
+        body: dict[str, Any] = self.json["error"]
+        return body
 
 
 def headway(*words: object, stdin: str = "") -> Result:
@@ -41,7 +41,7 @@ def headway(*words: object, stdin: str = "") -> Result:
     sys.stdin = io.StringIO(stdin)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = cli.run([str(each) for each in words])
+            code = cli.run([str(word) for word in words])
     finally:
         sys.stdin = before
     return Result(code, out.getvalue(), err.getvalue())

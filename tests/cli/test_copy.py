@@ -13,8 +13,8 @@ from tests.cli.terminal import contents, headway
 
 @pytest.fixture
 def url(postgres: Any) -> str:
-    found: str = postgres.store()
-    return found
+    address: str = postgres.store()
+    return address
 
 
 def test_a_project_moves_to_postgresql_and_back(
@@ -59,7 +59,7 @@ def test_the_doctor_says_that_the_server_does_not_answer(played: Path, monkeypat
     monkeypatch.setenv("HEADWAY_STORE_URL", "postgresql://ann:pa55@127.0.0.1:9/x")
     report = headway("-C", played, "doctor", "--json")
     assert report.code == 1
-    (check,) = [each for each in report.json["checks"] if each["name"] == "store"]
+    (check,) = [check for check in report.json["checks"] if check["name"] == "store"]
     assert check["ok"] is False
     assert "cannot be reached" in check["found"]
     assert check["cure"]

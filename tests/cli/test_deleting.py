@@ -67,7 +67,7 @@ def test_nothing_is_retained_away_unless_a_setting_says_so(rated: Path) -> None:
 
 def test_the_analysis_compares_raters_and_finds_the_reversed_one(rated: Path) -> None:
     told = json.loads(headway("rewards", "analyze", "reply", "--json", "-C", rated).out)
-    turned = {each["rater"]: each["reversed"] for each in told["raters"]}
+    turned = {rater["rater"]: rater["reversed"] for rater in told["raters"]}
     assert turned["eve"] > 0.9
     assert turned["ann"] < 0.5
     assert told["consensus"] is True

@@ -10,16 +10,16 @@ import pytest
 from tests.cli.terminal import headway
 
 
-def found(folder: Path) -> dict[str, bool | None]:
+def states(folder: Path) -> dict[str, bool | None]:
     report = headway("-C", folder, "doctor", "--json")
-    checks = {each["name"]: each["ok"] for each in report.json["checks"]}
+    checks = {check["name"]: check["ok"] for check in report.json["checks"]}
     assert report.code == (1 if False in checks.values() else 0)
     assert report.json["ok"] == (report.code == 0)
     return checks
 
 
 def test_a_sound_project_is_sound(played: Path) -> None:
-    checks = found(played)
+    checks = states(played)
     assert {"python", "sqlite", "settings", "disk", "permissions", "store", "policies", "current of route"} <= set(
         checks
     )
@@ -27,7 +27,7 @@ def test_a_sound_project_is_sound(played: Path) -> None:
 
 
 def test_an_empty_folder_has_nothing_wrong_with_it(empty: Path) -> None:
-    assert found(empty)["project"] is None
+    assert states(empty)["project"] is None
     assert not list(empty.iterdir())
 
 
@@ -65,7 +65,7 @@ def cut_a_bundle(project: Path) -> None:
 )
 def test_what_is_wrong_is_found_with_its_cure(project: Path, damage: Callable[[Path], None], wrong: set[str]) -> None:
     damage(project)
-    assert {name for name, ok in found(project).items() if ok is False} == wrong
+    assert {name for name, ok in states(project).items() if ok is False} == wrong
     text = headway("-C", project, "doctor")
     assert text.code == 1
     assert all(f"{name}: " in text.out for name in wrong)

@@ -66,11 +66,11 @@ def test_bad_input_is_answered_and_nothing_is_stored(
     assert done.code == 1, done.out
     assert done.err.startswith("Error: ")
     assert "Traceback" not in done.err
-    found = headway(*words, "--json")
-    assert (found.code, found.err) == (1, "")
-    assert set(found.error) == {"code", "message", "hint"}
-    assert code is None or found.error["code"] == code
-    assert found.error["message"] in done.err
+    report = headway(*words, "--json")
+    assert (report.code, report.err) == (1, "")
+    assert set(report.error) == {"code", "message", "hint"}
+    assert code is None or report.error["code"] == code
+    assert report.error["message"] in done.err
     assert contents(project) == before
 
 
@@ -128,7 +128,10 @@ def test_a_damaged_bundle_decides_nothing_and_can_be_rolled_back_from(project: P
     assert headway("-C", project, "promote", "route", "--json").code == 1
     report = headway("-C", project, "doctor", "--json")
     assert report.code == 1
-    assert {each["name"] for each in report.json["checks"] if each["ok"] is False} == {"policies", "current of route"}
+    assert {check["name"] for check in report.json["checks"] if check["ok"] is False} == {
+        "policies",
+        "current of route",
+    }
     assert headway("-C", project, "rollback", "route", *to).code == 0
     assert headway("-C", project, "decide", "route", "x").code == 0
 

@@ -26,7 +26,7 @@ def test_a_help_page_is_the_one_that_was_looked_at(path: str) -> None:
 
 
 def test_no_golden_page_is_left_of_a_command_that_is_gone() -> None:
-    assert {each.name for each in GOLDEN.iterdir()} == {file_of(path).name for path in PAGES}
+    assert {path.name for path in GOLDEN.iterdir()} == {file_of(path).name for path in PAGES}
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -47,9 +47,9 @@ def parse(command: click.Command, words: list[str]) -> None:
     context = command.make_context(command.name, list(words))
     if isinstance(command, click.Group) and words:
         rest = [*context._protected_args, *context.args]
-        _, found, rest = command.resolve_command(context, rest)
-        assert found is not None
-        parse(found, rest)
+        _, result, rest = command.resolve_command(context, rest)
+        assert result is not None
+        parse(result, rest)
 
 
 def test_the_commands_are_listed_in_three_groups_with_their_own_first_lines() -> None:
@@ -112,9 +112,9 @@ def test_a_completion_script_is_printed_alone(shell: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "found"), [("headway le", "learn"), ("headway learn ", "route"), ("headway data e", "export")]
+    ("words", "completed"), [("headway le", "learn"), ("headway learn ", "route"), ("headway data e", "export")]
 )
-def test_a_shell_completes_commands_and_the_tasks_of_the_project(played: Path, words: str, found: str) -> None:
+def test_a_shell_completes_commands_and_the_tasks_of_the_project(played: Path, words: str, completed: str) -> None:
     count = str(len(words.split(" ")) - 1)
     done = process(cwd=played, _HEADWAY_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=count)
-    assert (done.code, done.out.split()) == (0, [f"plain,{found}"])
+    assert (done.code, done.out.split()) == (0, [f"plain,{completed}"])

@@ -68,7 +68,7 @@ def test_leaks_are_shown_by_stats_leaks_learn_and_doctor(folder: Path, tmp_path:
     trusted = headway("-C", folder, "learn", "next-action", "--trust", "recent_deltas", "--json")
     assert trusted.json["trained_on"]["left_out"] == ["action.description:numbers"]
     checks = headway("-C", folder, "doctor", "--json").json["checks"]
-    assert [each["ok"] for each in checks if each["name"] == "leaks of next-action"] == [None]
+    assert [check["ok"] for check in checks if check["name"] == "leaks of next-action"] == [None]
 
 
 def test_a_bad_line_is_an_error_with_its_place_and_its_cure(folder: Path, tmp_path: Path) -> None:

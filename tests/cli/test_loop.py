@@ -20,8 +20,8 @@ def first_id(folder: Path) -> str:
 
 
 def candidate(folder: Path) -> str:
-    found: str = headway("-C", folder, "status", "--json").json["tasks"][0]["current"]
-    return found
+    policy: str = headway("-C", folder, "status", "--json").json["tasks"][0]["current"]
+    return policy
 
 
 def test_a_project_starts_decides_and_is_rewarded(empty: Path) -> None:
@@ -75,9 +75,9 @@ def test_text_and_candidates_may_come_from_standard_input_or_be_described(empty:
         stdin="from a pipe\n",
     )
     identifier = done.json["id"]
-    found = headway("-C", empty, "explain", identifier, "--json").json
-    assert (found["text"], found["role"], found["episode"]) == ("from a pipe", "coder", "chat-1")
-    assert [each["name"] for each in found["candidates"]] == ["plain", "rich"]
+    report = headway("-C", empty, "explain", identifier, "--json").json
+    assert (report["text"], report["role"], report["episode"]) == ("from a pipe", "coder", "chat-1")
+    assert [candidate["name"] for candidate in report["candidates"]] == ["plain", "rich"]
 
 
 def test_a_signal_is_replaced_withdrawn_and_accepted_early(empty: Path) -> None:
@@ -153,9 +153,9 @@ def test_a_canary_begins_and_ends(project: Path) -> None:
 
 def test_prove_against_another_policy_leaves_the_gate_alone(project: Path) -> None:
     current = candidate(project)
-    found = headway("-C", project, "prove", "--policy", current, "--against", "uniform@0", "--json").json
-    assert found["passed"] is True
-    assert found["next"].startswith(f"headway -C {project} report")
+    report = headway("-C", project, "prove", "--policy", current, "--against", "uniform@0", "--json").json
+    assert report["passed"] is True
+    assert report["next"].startswith(f"headway -C {project} report")
 
 
 def test_rank_and_score_predict_without_logging(project: Path) -> None:
@@ -186,8 +186,8 @@ def test_a_described_candidate_can_be_scored(project: Path) -> None:
     toml = project / "headway.toml"
     toml.write_text(toml.read_text("utf-8").replace('actions = ["small", "large"]\n', ""), "utf-8")
     words = ("--type", "fix", "--description", "Add error handling", "--scope", "small")
-    found = headway("-C", project, "score", "route", *words, "--json").json
-    assert (found["name"], found["type"], found["scope"]) == ("Add error handling", "fix", "small")
+    report = headway("-C", project, "score", "route", *words, "--json").json
+    assert (report["name"], report["type"], report["scope"]) == ("Add error handling", "fix", "small")
 
 
 def test_explain_replays_exactly_or_says_what_is_gone(project: Path) -> None:

@@ -28,7 +28,7 @@ def test_nothing_is_left_that_a_terminal_would_obey(text: str) -> None:
     for one_line in (True, False):
         left = clean(text, one_line=one_line)
         allowed = set() if one_line else {"\n", "\t"}
-        assert not [each for each in left if (ord(each) < 32 or 127 <= ord(each) < 160) and each not in allowed]
+        assert not [line for line in left if (ord(line) < 32 or 127 <= ord(line) < 160) and line not in allowed]
         assert clean(left, one_line=one_line) == left
 
 

@@ -45,9 +45,9 @@ def test_serve_prints_its_address_answers_and_stops(empty: Path) -> None:
     text = ""
     while not text.endswith("}\n"):
         text += process.stdout.readline()
-    found = json.loads(text)
-    assert found["next"].startswith(f"curl {found['url']}/v1/decisions ")
-    assert httpx.get(found["url"] + "/health").json() == {"status": "ok"}
+    report = json.loads(text)
+    assert report["next"].startswith(f"curl {report['url']}/v1/decisions ")
+    assert httpx.get(report["url"] + "/health").json() == {"status": "ok"}
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 0
     assert process.stdout.read() == ""

@@ -27,8 +27,8 @@ def test_a_verdict_that_one_key_decides_names_it_and_the_way_out(folder: Path) -
     assert "the key 'agent' rated" in said.out
     assert "--trust-key agent" in said.out
     assert "uplift lost without it" in said.out
-    found = headway("-C", folder, "prove", "route", "--json").json["evidence"]
-    assert {each["name"]: each["own"] for each in found["raters"]} == {"": True, "agent": False}
+    evidence = headway("-C", folder, "prove", "route", "--json").json["evidence"]
+    assert {rater["name"]: rater["own"] for rater in evidence["raters"]} == {"": True, "agent": False}
     refused = headway("-C", folder, "promote", "route", "--json")
     assert (refused.code != 0, refused.json["error"]["code"]) == (True, "gate_refused")
     unknown = headway("-C", folder, "promote", "route", "--trust-key", "agnet", "--json")

@@ -91,8 +91,8 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
         return made[-1]
 
     yield new
-    for each in made:
-        each.close()
+    for client in made:
+        client.close()
 
 
 class Network:
@@ -122,9 +122,9 @@ class Network:
                     return
                 kept = {name: self.headers[name] for name in ("content-type", "authorization") if name in self.headers}
                 with httpx.Client(trust_env=False) as client:
-                    found = client.request(self.command, target + self.path, content=body, headers=kept)
+                    reply = client.request(self.command, target + self.path, content=body, headers=kept)
                 if fate == "deliver":
-                    self.say(found.status_code, {}, found.content)
+                    self.say(reply.status_code, {}, reply.content)
 
             do_GET = do_POST = answer  # noqa: N815 — http.server's names
 

@@ -19,9 +19,9 @@ ASK = Prompt(turns=(Turn("user", "the total of 2 and 3\nSteps:"),), temperature=
 
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
-    found = ModelServer()
-    yield found
-    found.stop()
+    running = ModelServer()
+    yield running
+    running.stop()
 
 
 def endpoint(server: ModelServer, **more: Any) -> ChatEndpoint:
@@ -66,7 +66,7 @@ def test_four_are_asked_at_once_and_come_back_in_order(server: ModelServer) -> N
         for n in range(8)
     ]
     with endpoint(server) as model:
-        assert [each.text for each in model.generate(prompts)] == [f"It is {n + 1}." for n in range(8)]
+        assert [reply.text for reply in model.generate(prompts)] == [f"It is {n + 1}." for n in range(8)]
     assert len(server.asked) == 8
 
 

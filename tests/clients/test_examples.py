@@ -20,9 +20,9 @@ LINES_AT_MOST = 30
 
 @pytest.fixture(scope="module")
 def upstream() -> Iterator[Upstream]:
-    found = Upstream()
-    yield found
-    found.stop()
+    running = Upstream()
+    yield running
+    running.stop()
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Itera
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_routed_and_rewarded(example: Path, proxy: Proxy, tmp_path: Path) -> None:
     assert len(example.read_text("utf-8").splitlines()) <= LINES_AT_MOST
-    before = {each.id for each in proxy.decisions()}
+    before = {decision.id for decision in proxy.decisions()}
     done = subprocess.run(
         [sys.executable, "-P", example, "Say good morning"],
         cwd=tmp_path,
@@ -50,7 +50,7 @@ def test_an_example_is_routed_and_rewarded(example: Path, proxy: Proxy, tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert "".join(WORDS) in done.stdout
-    (made,) = [each for each in proxy.decisions() if each.id not in before]
+    (made,) = [decision for decision in proxy.decisions() if decision.id not in before]
     assert made.situation.text == "Say good morning"
     with proxy.open() as project:
         outcome = project.outcome(made.id)
@@ -58,4 +58,4 @@ def test_an_example_is_routed_and_rewarded(example: Path, proxy: Proxy, tmp_path
 
 
 def test_the_three_frameworks_have_an_example() -> None:
-    assert {each.stem for each in EXAMPLES} >= {"langgraph", "openai_agents", "pydantic_ai"}
+    assert {example.stem for example in EXAMPLES} >= {"langgraph", "openai_agents", "pydantic_ai"}

@@ -36,10 +36,18 @@ def test_a_decision_is_made_signalled_and_explained(server: Running, connect: Co
     assert pick.action in ARMS
     assert client.signal(pick.id, {"reward": 0.5}, cost=0.25) == 2
     assert client.signal(pick.id, reward=0.5) == 0
-    found = client.explain(pick.id)
-    assert (found["action"], found["propensity"], found["policy"]) == (pick.action, pick.propensity, pick.policy)
-    assert (found["state"], found["role"], found["outcome"]["reward"]) == ({"length": 3}, "coder", 0.5)
-    (task,) = [each for each in client.status()["tasks"] if each["task"] == "route"]
+    explanation = client.explain(pick.id)
+    assert (explanation["action"], explanation["propensity"], explanation["policy"]) == (
+        pick.action,
+        pick.propensity,
+        pick.policy,
+    )
+    assert (explanation["state"], explanation["role"], explanation["outcome"]["reward"]) == (
+        {"length": 3},
+        "coder",
+        0.5,
+    )
+    (task,) = [statu for statu in client.status()["tasks"] if statu["task"] == "route"]
     assert task["current"] == pick.policy
 
 
@@ -49,12 +57,12 @@ def test_a_batch_takes_what_decide_takes(server: Running, connect: Connect) -> N
     run = uuid.uuid4().hex
     asks = [{"task": "described", "text": str(n), "candidates": described, "episode": f"{run}{n}"} for n in range(5)]
     made = client.decide_many(asks)
-    assert len({each.id for each in made}) == 5
+    assert len({decision.id for decision in made}) == 5
     with server.open() as project:
         stored = project.query.decision(made[0].id)
         assert dict(stored.candidates[0].features) == {"size": 3, "kind": "fix"}
         assert dict(stored.candidates[1].features) == {"size": 1}
-    values = {each.id: {"reward": 1.0, "solved": True} for each in made}
+    values = {decision.id: {"reward": 1.0, "solved": True} for decision in made}
     assert client.signals(values) == 10
     assert client.signals({**values, Client.episode(client, "described", f"{run}0"): {"reward": 0.0}}) == 1
 
@@ -71,10 +79,10 @@ def test_a_block_records_latency_and_failure(server: Running, connect: Connect) 
         pass
     with pytest.raises(ZeroDivisionError), client.decision("block", "not fine", ARMS) as failed:
         raise ZeroDivisionError
-    assert [each["name"] for each in client.explain(fine.id)["signals"]] == ["latency_s"]
-    found = client.explain(failed.id)
-    assert {each["name"]: each["label"] for each in found["signals"]}["failed"] == "ZeroDivisionError"
-    assert found["outcome"]["status"] == "failed"
+    assert [signal["name"] for signal in client.explain(fine.id)["signals"]] == ["latency_s"]
+    explanation = client.explain(failed.id)
+    assert {signal["name"]: signal["label"] for signal in explanation["signals"]}["failed"] == "ZeroDivisionError"
+    assert explanation["outcome"]["status"] == "failed"
 
 
 def test_an_episode_ends(server: Running, connect: Connect) -> None:
@@ -94,7 +102,7 @@ def test_events_tell_what_happens(server: Running, connect: Connect) -> None:
     assert first.name == "hello"
     client.decide("watched", "", ARMS)
     stored = server.stored()  # the last decision's number
-    assert next(each.data for each in events if each.name == "decisions" and each.data["last"] >= stored)
+    assert next(event.data for event in events if event.name == "decisions" and event.data["last"] >= stored)
     events.close()
 
 
@@ -128,7 +136,7 @@ def test_an_error_is_the_one_that_the_project_itself_raises(server: Running, con
 
 def test_changing_who_decides_needs_a_key_and_evidence(served_loop: Running, connect: Connect) -> None:
     client = connect(served_loop.url)
-    (candidate,) = [each["policy"] for each in client.policies("route") if each["state"] == "candidate"]
+    (candidate,) = [policy["policy"] for policy in client.policies("route") if policy["state"] == "candidate"]
     assert client.policy(candidate)["family"] == "bandit"
     with pytest.raises(HeadwayError) as refused:
         client.promote(candidate)
@@ -314,7 +322,9 @@ def test_every_status_has_its_class(status: int, code: str, kind: type[HeadwayEr
 def test_both_clients_have_the_same_verbs() -> None:
     def verbs(kind: type) -> dict[str, list[str]]:
         members = inspect.getmembers(kind, inspect.isfunction)
-        return {name: list(inspect.signature(each).parameters) for name, each in members if not name.startswith("__")}
+        return {
+            name: list(inspect.signature(member).parameters) for name, member in members if not name.startswith("__")
+        }
 
     assert verbs(Client) == verbs(AsyncClient)
     assert list(inspect.signature(Client).parameters) == list(inspect.signature(AsyncClient).parameters)

@@ -39,7 +39,7 @@ def installed(folder: Path) -> bool:
     except (OSError, ValueError, KeyError):
         return False
     asked = json.loads((folder / "package-lock.json").read_text("utf-8"))["packages"]
-    return all(there.get(name, {}).get("version") == each["version"] for name, each in asked.items() if name)
+    return all(there.get(name, {}).get("version") == request["version"] for name, request in asked.items() if name)
 
 
 def test_the_generated_types_are_those_of_the_document(client: Path, need_tool: Callable[..., str]) -> None:

@@ -95,15 +95,15 @@ def test_without_a_fallback_the_policy_decides_however_unsure() -> None:
 def test_propensities_and_assignments_are_what_happens() -> None:
     pipeline = Pipeline(Table(), floor=0.2, canary=baseline("fixed@0", arm="d"), canary_share=0.3)
     draws = [pipeline.act(HERE, ARMS, seed) for seed in range(8000)]
-    counts = np.bincount([each.index for each in draws], minlength=4) / len(draws)
+    counts = np.bincount([draw.index for draw in draws], minlength=4) / len(draws)
     truth = draws[0].probabilities
     assert (np.abs(counts - truth) <= 5.5 * np.sqrt(truth * (1 - truth) / len(draws))).all()
-    share = sum(each.assigned == "canary" for each in draws) / len(draws)
+    share = sum(draw.assigned == "canary" for draw in draws) / len(draws)
     assert abs(share - 0.3) <= 5.5 * np.sqrt(0.3 * 0.7 / len(draws))
     # Within the canary's share, actions follow the canary's own distribution.
-    own = np.bincount([each.index for each in draws if each.assigned == "canary"], minlength=4)
+    own = np.bincount([draw.index for draw in draws if draw.assigned == "canary"], minlength=4)
     assert abs(own[3] / own.sum() - 0.85) <= 5.5 * np.sqrt(0.85 * 0.15 / own.sum())
-    assert {each.assigned for each in draws} == {"current", "canary"}
+    assert {draw.assigned for draw in draws} == {"current", "canary"}
     assert Pipeline(Table()).act(HERE, ARMS, 1).assigned == ""
 
 
@@ -127,11 +127,11 @@ def test_many_rows_at_once_equal_one_by_one(pipeline: Pipeline) -> None:
     situations = [Situation(task="t", state={"sure": (i % 10) / 10}) for i in range(30)]
     sets = [ARMS, ARMS[:2], (ARMS[3], ARMS[0]), ARMS[1:2]]
     asked = [sets[i % 4] for i in range(30)]
-    found = pipeline.distributions(situations, asked, range(30))
+    probabilities = pipeline.distributions(situations, asked, range(30))
     for i, (situation, candidates) in enumerate(zip(situations, asked, strict=True)):
         alone = pipeline.act(situation, candidates, i)
-        assert np.array_equal(found[i, : len(candidates)], alone.probabilities)
-        assert abs(float(found[i].sum()) - 1.0) < 1e-12
+        assert np.array_equal(probabilities[i, : len(candidates)], alone.probabilities)
+        assert abs(float(probabilities[i].sum()) - 1.0) < 1e-12
 
 
 @pytest.mark.parametrize("explorer_kind", ["policy", "softmax"])
@@ -175,8 +175,8 @@ def test_candidates_of_one_name_but_other_features_are_not_thrown_together() -> 
             first = 1.0 if candidates[0].features["cost"] == 1.0 else 0.0
             return Opinions(np.array([[first, 1.0 - first]] * len(situations)))
 
-    found = Pipeline(ByCost(), floor=0.0).distributions([HERE, HERE], [cheap, dear], [1, 2])
-    assert found.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    probabilities = Pipeline(ByCost(), floor=0.0).distributions([HERE, HERE], [cheap, dear], [1, 2])
+    assert probabilities.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 def test_sticky_decisions_repeat_the_first_draw() -> None:

@@ -48,17 +48,17 @@ def test_rows_sum_to_one_masked_candidates_get_nothing_and_rows_do_not_touch_one
 ) -> None:
     scores, std, mask, seeds = table
     for allowed in (None, mask):
-        for name, found in _all_ways(scores, std, seeds, allowed).items():
-            assert found.shape == scores.shape, name
-            assert (found >= 0.0).all(), name
-            assert np.abs(found.sum(axis=1) - 1.0).max() <= 1e-12, name
+        for name, result in _all_ways(scores, std, seeds, allowed).items():
+            assert result.shape == scores.shape, name
+            assert (result >= 0.0).all(), name
+            assert np.abs(result.sum(axis=1) - 1.0).max() <= 1e-12, name
             if allowed is not None:
-                assert (found[~allowed] == 0.0).all(), name
+                assert (result[~allowed] == 0.0).all(), name
         for row in range(len(scores)):
             part = slice(row, row + 1)
             alone = _all_ways(scores[part], std[part], seeds[part], None if allowed is None else allowed[part])
-            for name, found in _all_ways(scores, std, seeds, allowed).items():
-                assert np.array_equal(found[part], alone[name]), name
+            for name, result in _all_ways(scores, std, seeds, allowed).items():
+                assert np.array_equal(result[part], alone[name]), name
 
 
 @given(tables())
@@ -78,7 +78,7 @@ def test_closed_forms() -> None:
     squarecb = explore.squarecb(scores, 10.0)[0]
     assert squarecb == pytest.approx([1 - 1 / 8 - 1 / 13, 1 / 8, 1 / 13], abs=1e-15)
     weights = [math.exp(0.0), math.exp(-1.0), math.exp(-2.0)]
-    assert explore.softmax(scores, 0.5)[0] == pytest.approx([each / sum(weights) for each in weights], abs=1e-15)
+    assert explore.softmax(scores, 0.5)[0] == pytest.approx([weight / sum(weights) for weight in weights], abs=1e-15)
     assert explore.greedy(np.array([[2.0, 1.0, 2.0]]))[0].tolist() == [0.5, 0.0, 0.5]
     assert explore.epsilon(np.array([[1.0, 0.0]]), 0.1)[0] == pytest.approx([0.95, 0.05])
     # The floor is a total: each of the k allowed keeps floor/k at least.
@@ -103,11 +103,11 @@ def test_squarecb_of_equal_scores_is_uniform() -> None:
 def test_thompson_frequencies_come_close_to_the_true_probability_of_winning() -> None:
     # Two arms a standard normal apart: P(first wins) = Φ(1/√2). Over 400 seeds, 51,200 draws: six deviations = .012.
     mean, std = np.tile([1.0, 0.0], (400, 1)), np.ones((400, 2))
-    found = explore.thompson(mean, std, range(400))
+    draws = explore.thompson(mean, std, range(400))
     truth = 0.5 * (1 + math.erf(1 / math.sqrt(2) / math.sqrt(2)))
-    assert abs(float(found[:, 0].mean()) - truth) < 0.012
-    assert len({float(each) for each in found[:, 0]}) > 10  # seeds differ
-    assert ((found * explore.DRAWS) % 1 == 0).all()
+    assert abs(float(draws[:, 0].mean()) - truth) < 0.012
+    assert len({float(draw) for draw in draws[:, 0]}) > 10  # seeds differ
+    assert ((draws * explore.DRAWS) % 1 == 0).all()
 
 
 def test_thompson_without_doubt_is_greedy() -> None:
@@ -129,7 +129,7 @@ def test_uniform_is_splitmix64_and_does_not_change() -> None:
     assert explore.splitmix64(0) == 0xE220A8397B1DCDAF
     assert explore.splitmix64(0x9E3779B97F4A7C15) == 0x6E789E6AA1B965F4
     values = [explore.uniform(seed) for seed in range(20_000)]
-    assert all(0.0 <= each < 1.0 for each in values)
+    assert all(0.0 <= value < 1.0 for value in values)
     assert abs(sum(values) / len(values) - 0.5) < 0.011  # 5.4 standard deviations
 
 

@@ -40,12 +40,12 @@ def test_a_row_alone_equals_its_row_in_a_batch_and_in_any_order_of_inputs(activa
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_it_computes_the_network_up_to_the_rounding(activation: Activation) -> None:
     weights, biases = network(4)
-    x = found = inputs(5, 20)
+    x = activations = inputs(5, 20)
     for depth, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-        found = found @ weight.T + bias
+        activations = activations @ weight.T + bias
         if depth < 2:
-            found = np.tanh(found) if activation == "tanh" else np.maximum(found, 0.0)
-    assert np.abs(Trunk(weights, biases, activation)(x) - found).max() < 1e-3
+            activations = np.tanh(activations) if activation == "tanh" else np.maximum(activations, 0.0)
+    assert np.abs(Trunk(weights, biases, activation)(x) - activations).max() < 1e-3
 
 
 def test_what_was_written_is_read_bit_for_bit() -> None:
@@ -59,7 +59,7 @@ def test_a_network_that_does_not_fit_is_damaged() -> None:
     good = Trunk(*network(8)).tensors("q0")
 
     def refused(code: str, **changed: Any) -> None:
-        tensors = {**good, **{name.replace("_", "."): each for name, each in changed.items()}}
+        tensors = {**good, **{name.replace("_", "."): tensor for name, tensor in changed.items()}}
         with pytest.raises(Damaged) as error:
             Trunk.read(tensors, "q0", inputs=37, outputs=5)
         assert error.value.code == code

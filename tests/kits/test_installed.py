@@ -148,10 +148,10 @@ def test_kits_that_cannot_be_used_do_not_stop_commands_or_the_server(
     shown = process("kits", "--json", cwd=folder)
     assert shown.code == 1
     reasons = {row["name"]: row["reason"] for row in shown.json["broken"]}
-    found = {row["name"]: row for row in process("doctor", "--json", cwd=folder).json["checks"]}
+    checks = {row["name"]: row for row in process("doctor", "--json", cwd=folder).json["checks"]}
     for name in names:
         assert BROKEN.get(name, ("", ""))[1] in reasons[name]
-        assert found[f"kit {name}"]["ok"] is False
+        assert checks[f"kit {name}"]["ok"] is False
     (folder / "rows.jsonl").write_text('{"action": "a", "reward": 0.5, "propensity": 1.0}\n', "utf-8")
     for words in (
         ["decide", "route", "Hi", "--candidates", "a,b"],

@@ -81,7 +81,7 @@ def test_knobs_set_by_the_caller_are_not_searched() -> None:
 def test_rows_without_a_reward_are_counted_and_never_trained_on() -> None:
     rows = identity("numbers", 200)
     plain = _learn(rows, ridge=1.0, model="linear")
-    censored = [row(1000 + i, each.decision.situation, "red", None) for i, each in enumerate(rows[:50])]
+    censored = [row(1000 + i, example.decision.situation, "red", None) for i, example in enumerate(rows[:50])]
     mixed = learner("bandit", encoder=TEXT).learn(_Parts(rows[:160] + censored, rows[160:]), plain.knobs, 3)
     assert mixed.trained_on["statuses"] == {"rewarded": 200, "censored": 50}
     for name, tensor in plain.tensors.items():
@@ -184,5 +184,5 @@ def test_kmeans_finds_clusters_that_are_far_apart() -> None:
     rng = np.random.default_rng(8)
     centers = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])
     points = np.concatenate([center + rng.normal(size=(50, 2)) * 0.1 for center in centers])
-    found = kmeans(points, 3, np.random.default_rng(1))
-    assert sorted(found.round().tolist()) == sorted(centers.tolist())
+    centres = kmeans(points, 3, np.random.default_rng(1))
+    assert sorted(centres.round().tolist()) == sorted(centers.tolist())

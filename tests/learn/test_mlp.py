@@ -59,8 +59,8 @@ def loss_of(network: Network, actions: Actions, batch: Minibatch, objective: Obj
     stats, _ = step(network, actions, batch, objective)
     if actions.kind == "gaussian":
         weights = [objective.entropy_of(place) for place in range(actions.outputs)]
-        each = network.free + 0.5 * (1.0 + np.log(2.0 * np.pi))
-        return float(stats.policy_loss + objective.value * stats.value_loss - float(np.dot(weights, each)))
+        entropy = network.free + 0.5 * (1.0 + np.log(2.0 * np.pi))
+        return float(stats.policy_loss + objective.value * stats.value_loss - float(np.dot(weights, entropy)))
     if isinstance(objective.entropy, tuple):
         raise AssertionError("one weight for all heads here; weights per head are compared with torch")
     return float(stats.policy_loss + objective.value * stats.value_loss - objective.entropy * stats.entropy)
@@ -131,7 +131,7 @@ def test_tensors_rebuild_the_network_and_act_alike(norm: bool, activation: Any) 
     network = network_for(HEADS["one head"], norm=norm, activation=activation, dtype=np.float32)
     again = from_tensors(network.tensors(), network.shape)
     x = np.random.default_rng(2).standard_normal((11, 5)).astype(np.float32)
-    outputs = [each.copy() for each in network.forward(x)]
+    outputs = [tensor.copy() for tensor in network.forward(x)]
     for one, other in zip(outputs, again.forward(x), strict=True):
         assert np.array_equal(one, other)
     for tower, name in enumerate(("policy", "value")):
@@ -152,7 +152,7 @@ def test_a_gaussian_head_stays_within_its_bounds() -> None:
     actions = HEADS["gaussian"]
     engine = NumpyEngine(actions, shape_of(actions, 5, (4,), "tanh", False), rate=50.0, most_norm=None)
     batch = batch_for(actions, 8, seed=1)
-    single = Minibatch(*(None if each is None else each.astype(np.float32) for each in batch))
+    single = Minibatch(*(None if array is None else array.astype(np.float32) for array in batch))
     for _ in range(5):
         engine.step(single, Objective(entropy=10.0))
     assert (np.abs(engine.free) <= 5.0).all()

@@ -27,14 +27,14 @@ LEARNER = online_learner("bandit", encoder=TEXT)
 
 
 def _state(rows: list[Settled], **knobs: Any) -> State:
-    features = fit([each.decision.situation for each in rows], TEXT)
+    features = fit([example.decision.situation for example in rows], TEXT)
     return LEARNER.start(features, {"ridge": 2.0, **knobs})
 
 
 def _equal(one: State, other: State, tolerance: float) -> None:
-    found, wanted = tensors_of(one), tensors_of(other)
-    for name in found:
-        assert np.allclose(found[name], wanted[name], rtol=0.0, atol=tolerance), name
+    result, wanted = tensors_of(one), tensors_of(other)
+    for name in result:
+        assert np.allclose(result[name], wanted[name], rtol=0.0, atol=tolerance), name
 
 
 @pytest.mark.parametrize("world", ["text", "numbers", "category"])
@@ -42,12 +42,12 @@ def _equal(one: State, other: State, tolerance: float) -> None:
 def test_row_by_row_equals_the_closed_form(world: str, prior: str) -> None:
     rows = identity(world, 200)
     state = _state(rows, prior=prior)
-    for each in rows:
-        LEARNER.update(state, each)
+    for example in rows:
+        LEARNER.update(state, example)
     policy = LEARNER.snapshot(state)
     assert isinstance(policy, Bandit)
-    x = state.features.vectors([each.decision.situation for each in rows], TEXT)
-    rewards = np.array([each.reward for each in rows])
+    x = state.features.vectors([example.decision.situation for example in rows], TEXT)
+    rewards = np.array([example.reward for example in rows])
     held = np.diag(penalties(state.features.width, 2.0))
     if prior == "shared":
         held = held_back(x.T @ x[None], 2.0, prior, state.features.text_width)[0]
@@ -57,7 +57,7 @@ def test_row_by_row_equals_the_closed_form(world: str, prior: str) -> None:
         common = held if prior == "pooled" else held / 2.0
         start += np.linalg.solve(x.T @ x + common, x.T @ (rewards - x @ start))
     for place, name in enumerate(state.arms):
-        mine = np.array([each.decision.action == name for each in rows])
+        mine = np.array([example.decision.action == name for example in rows])
         theta = start + np.linalg.solve(x[mine].T @ x[mine] + held, x[mine].T @ (rewards[mine] - x[mine] @ start))
         assert policy.tensors["weights"][place] == pytest.approx(theta, abs=1e-6)
         inverse = np.linalg.inv(x[mine].T @ x[mine] + held)
@@ -68,8 +68,8 @@ def test_row_by_row_equals_the_closed_form(world: str, prior: str) -> None:
 def test_the_live_view_follows_the_snapshot(prior: str) -> None:
     rows = identity("text", 700)
     state = _state(rows, explore="thompson", prior=prior)
-    for number, each in enumerate(rows):
-        LEARNER.update(state, each)
+    for number, example in enumerate(rows):
+        LEARNER.update(state, example)
         if number in (0, 5, 60, 699):
             live = opinion_on(state.policy, rows[0].decision.situation, CANDIDATES, seed=1)
             exact = opinion_on(LEARNER.snapshot(state), rows[0].decision.situation, CANDIDATES, seed=1)
@@ -79,10 +79,10 @@ def test_the_live_view_follows_the_snapshot(prior: str) -> None:
 
 
 def test_the_recursion_without_a_refresh_is_the_closed_form() -> None:
-    rows = [each for each in identity("numbers", 900) if each.decision.action == "red"][:120]
+    rows = [red for red in identity("numbers", 900) if red.decision.action == "red"][:120]
     state = _state(rows)
-    for each in rows:
-        LEARNER.update(state, each)
+    for example in rows:
+        LEARNER.update(state, example)
     state.flush()
     model = state.policy.model
     assert isinstance(model, Linear)
@@ -90,19 +90,19 @@ def test_the_recursion_without_a_refresh_is_the_closed_form() -> None:
     late = state._lately[0, : state._late[0]]
     exact = np.linalg.inv(state.moments[0] + np.diag(penalties(state.features.width, 2.0)))
     assert model.covariance[0] - late.T @ late == pytest.approx(exact, abs=1e-12)
-    found = linear_posterior(state.moments, state.targets, state.totals, 2.0)
-    assert model.weights[0] == pytest.approx(found["weights"][0], abs=0.01)
+    posterior = linear_posterior(state.moments, state.targets, state.totals, 2.0)
+    assert model.weights[0] == pytest.approx(posterior["weights"][0], abs=0.01)
 
 
 @pytest.mark.parametrize("prior", ["pooled", "shared"])
 def test_all_arms_share_the_same_prior_weights_whenever_they_were_recomputed(prior: str) -> None:
     rows = identity("text", 330)
     state = _state(rows, prior=prior)
-    for number, each in enumerate(rows):
+    for number, item in enumerate(rows):
         # One arm is common and one is rare; in the second half everything is worth more.
         name = ARMS[0] if number % 10 else ARMS[number // 10 % 2 + 1]
-        reward = float(each.reward or 0.0) + (number > 150)
-        LEARNER.update(state, row(number, each.decision.situation, name, reward))
+        reward = float(item.reward or 0.0) + (number > 150)
+        LEARNER.update(state, row(number, item.decision.situation, name, reward))
     state._move()
     start = state.weights[len(state.arms)]
     for arm in range(len(state.arms)):
@@ -118,17 +118,17 @@ def test_all_arms_share_the_same_prior_weights_whenever_they_were_recomputed(pri
 def test_adding_and_removing_a_row_equals_never_adding_it(extra: list[int], prior: str) -> None:
     rows = identity("numbers", 60)
     never, was = _state(rows, prior=prior), _state(rows, prior=prior)
-    for number, each in enumerate(rows):
-        LEARNER.update(was, each)
+    for number, item in enumerate(rows):
+        LEARNER.update(was, item)
         if number not in extra:
-            LEARNER.update(never, each)
+            LEARNER.update(never, item)
     for number in extra:
         LEARNER.update(was, rows[number], sign=-1)
     order = [was.arms.index(name) for name in never.arms]
     # Σxxᵀ comes back bit for bit; what rewards were added to, within rounding.
     was.flush(), never.flush()
     assert np.array_equal(was.moments[order], never.moments)
-    for situation in [each.decision.situation for each in rows[:5]]:
+    for situation in [example.decision.situation for example in rows[:5]]:
         one = opinion_on(LEARNER.snapshot(was), situation, CANDIDATES, seed=3)
         other = opinion_on(LEARNER.snapshot(never), situation, CANDIDATES, seed=3)
         assert one.mean == pytest.approx(other.mean, abs=1e-9)
@@ -141,10 +141,10 @@ def test_adding_and_removing_a_row_equals_never_adding_it(extra: list[int], prio
 def test_removing_every_row_leaves_the_prior() -> None:
     rows = identity("text", 40)
     state = _state(rows)
-    for each in rows:
-        LEARNER.update(state, each)
-    for each in reversed(rows):
-        LEARNER.update(state, each, sign=-1)
+    for example in rows:
+        LEARNER.update(state, example)
+    for example in reversed(rows):
+        LEARNER.update(state, example, sign=-1)
     tensors = tensors_of(state)
     for name in ("moments", "targets", "totals"):
         assert not tensors[name].any()
@@ -157,12 +157,12 @@ def test_removing_every_row_leaves_the_prior() -> None:
 def test_the_order_of_rows_does_not_matter_to_a_snapshot() -> None:
     rows = identity("category", 150)
     one, other = _state(rows), _state(rows)
-    for each in rows:
-        LEARNER.update(one, each)
+    for example in rows:
+        LEARNER.update(one, example)
     for name in one.arms:
         other.place(name)
-    for each in reversed(rows):
-        LEARNER.update(other, each)
+    for example in reversed(rows):
+        LEARNER.update(other, example)
     _equal(one, other, 1e-9)
 
 
@@ -174,11 +174,11 @@ def test_a_state_continues_from_its_bundle(knobs: dict[str, Any]) -> None:
     state = LEARNER.state_from(policy)
     for name, tensor in tensors_of(state).items():
         assert np.array_equal(tensor, learned.tensors[name]), name
-    for each in rows[400:]:
-        LEARNER.update(state, each)
+    for example in rows[400:]:
+        LEARNER.update(state, example)
     assert state.seen[0] == 500
-    for each in rows[400:]:
-        LEARNER.update(state, each, sign=-1)
+    for example in rows[400:]:
+        LEARNER.update(state, example, sign=-1)
     for name, tensor in tensors_of(state).items():
         assert np.allclose(tensor, learned.tensors[name], rtol=0.0, atol=1e-9), name
     # The policy that the state came from was not touched.
@@ -193,16 +193,16 @@ def test_a_state_continues_from_its_bundle(knobs: dict[str, Any]) -> None:
 def test_a_later_arm_starts_from_the_pooled_mean_and_is_learned() -> None:
     rows = identity("numbers", 120)
     state = _state(rows)
-    for each in rows:
-        LEARNER.update(state, each)
+    for example in rows:
+        LEARNER.update(state, example)
     offered = (*CANDIDATES, Candidate("violet"))
     situation = rows[0].decision.situation
     before = opinion_on(LEARNER.snapshot(state), situation, offered)
     assert before.mean is not None
-    assert before.mean[3] == pytest.approx(np.mean([each.reward for each in rows]), abs=1e-6)
+    assert before.mean[3] == pytest.approx(np.mean([example.reward for example in rows]), abs=1e-6)
     for number in range(60):
-        each = rows[number].decision.situation
-        LEARNER.update(state, row(1000 + number, each, "violet", 2.0, candidates=offered))
+        example = rows[number].decision.situation
+        LEARNER.update(state, row(1000 + number, example, "violet", 2.0, candidates=offered))
     assert state.arms == [*sorted(ARMS, key=state.arms.index), "violet"]
     for policy in (LEARNER.snapshot(state), state.policy):
         after = opinion_on(policy, situation, offered)
@@ -214,8 +214,8 @@ def test_a_later_arm_starts_from_the_pooled_mean_and_is_learned() -> None:
 def test_a_row_without_a_reward_changes_nothing_and_a_wrong_one_is_refused() -> None:
     rows = identity("numbers", 20)
     state = _state(rows)
-    for each in rows:
-        LEARNER.update(state, each)
+    for example in rows:
+        LEARNER.update(state, example)
     before = tensors_of(state)
     situation = rows[0].decision.situation
     LEARNER.update(state, row(99, situation, "red", None))
@@ -249,8 +249,8 @@ def test_an_untrained_bandit_learns_the_identity_world_online() -> None:
     rows = identity("text", 600)
     state = _state(rows)
     right = 0
-    for number, each in enumerate(rows):
-        situation = each.decision.situation
+    for number, item in enumerate(rows):
+        situation = item.decision.situation
         best = next(place for place, name in enumerate(ARMS) if f" {name} " in situation.text)
         opinion = opinion_on(state.policy, situation, CANDIDATES, seed=number)
         chosen = int(opinion.probabilities.argmax())

@@ -73,8 +73,8 @@ def test_the_shared_part_is_learned_from_all_arms() -> None:
     truth = new[:, 1 : 1 + TEXT] @ weights
     errors = {}
     for prior in ("mean", "shared"):
-        found = linear_posterior(moments, targets, totals, 100.0, prior, TEXT)
-        guess = new @ found["weights"].T
+        posterior = linear_posterior(moments, targets, totals, 100.0, prior, TEXT)
+        guess = new @ posterior["weights"].T
         errors[prior] = float(((guess - guess.mean(axis=0)) - (truth - truth.mean())[:, None]).std())
     assert errors["shared"] < 0.5 * errors["mean"]
     # The noise is 1: the weights in common are not mistaken for a part of it, nor it for a part of them.

@@ -43,7 +43,7 @@ def lying(folder: Path, first: int, last: int, *, bad: float, good: float, task:
 
 
 def kinds(project: Project, task: str = "route") -> list[str]:
-    return [each.kind for each in project.ledger.entries(task)]
+    return [entry.kind for entry in project.ledger.entries(task)]
 
 
 @pytest.fixture
@@ -60,5 +60,5 @@ def watching(tmp_path: Path) -> Iterator[Callable[..., Watch]]:
         return watch
 
     yield open_one
-    for each in opened:
-        each.__exit__(None, None, None)
+    for project in opened:
+        project.__exit__(None, None, None)

@@ -117,7 +117,7 @@ def test_one_task_that_fails_does_not_stop_the_others(tmp_path, watching):
     )
     for task in ("early", "route", "late"):
         play(tmp_path, 60, task=task)
-    check = {each.task: each for each in watch.check()}
+    check = {result.task: result for result in watch.check()}
     assert check["early"].error.startswith("failed: ")
     assert check["route"].done.learned
     assert check["late"].done.learned
@@ -158,7 +158,7 @@ def test_a_canary_starts_ends_when_proven_worse_and_does_not_come_back(tmp_path,
             break
     assert done.rolled_back.startswith(f"the canary {bad} ended, automatic: Proven worse")
     assert watch.project.ledger.states("route")[watch.project.registry.find(bad)] == "retired"
-    assert bad not in [each.policy for each in watch.project.ledger.entries("route") if each.kind == "promote"]
+    assert bad not in [entry.policy for entry in watch.project.ledger.entries("route") if entry.kind == "promote"]
 
 
 def test_a_promoted_policy_that_turns_out_worse_is_rolled_back(tmp_path, watching):
@@ -206,7 +206,7 @@ def test_learning_that_the_server_was_asked_for_is_done(tmp_path, watching):
     good = jobs.add("learn", {"task": "route", "family": None, "seed": 5}, now=1.0)
     bad = jobs.add("learn", {"task": "route", "family": "nonsense", "seed": None}, now=2.0)
     watch._between()
-    assert jobs.get(good.seq).result["policy"] in [each.policy for each in watch.project.ledger.entries("route")]
+    assert jobs.get(good.seq).result["policy"] in [entry.policy for entry in watch.project.ledger.entries("route")]
     assert (jobs.get(bad.seq).state, jobs.get(bad.seq).result["error"]["code"]) == ("failed", "family_missing")
 
 
@@ -263,9 +263,9 @@ def test_evidence_against_an_earlier_current_policy_does_not_promote(tmp_path, w
     play(tmp_path, 1200)
     candidate = only(watch.check()).done.promoted
     watch.project.rollback("route")
-    found = watch.project.standing("route")
-    assert found.candidate is None, "what was taken back is not promoted again"
-    assert candidate not in [each.policy for each in watch.project.ledger.entries("route")[3:]]
+    standing = watch.project.standing("route")
+    assert standing.candidate is None, "what was taken back is not promoted again"
+    assert candidate not in [entry.policy for entry in watch.project.ledger.entries("route")[3:]]
 
 
 def test_settings_that_change_are_used_and_bad_ones_are_not(tmp_path, watching):

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.engines("postgresql", why="an SQLite file is one machin
 
 def test_one_watch_learns_for_all_machines_and_another_is_refused(tmp_path: Path, environ: dict[str, str]) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
-    for each in (here, there):
-        each.mkdir()
-        (each / "headway.toml").write_text(ASK, "utf-8")
+    for side in (here, there):
+        side.mkdir()
+        (side / "headway.toml").write_text(ASK, "utf-8")
     with Project(there, environ=environ, seed=1, source="synthetic") as project:
         assert not worker_there(project.database)
         with Watch(here, environ=environ, machine=lambda _: ROOMY) as watch:
@@ -40,7 +40,7 @@ def test_one_watch_learns_for_all_machines_and_another_is_refused(tmp_path: Path
             job = Jobs(project.database).add("learn", {"task": "route", "family": None, "seed": 5}, now=1.0)
             watch._between()
             assert Jobs(project.database).get(job.seq).state == "done"
-        assert [each.kind for each in project.ledger.entries("route")][:1] == ["candidate"]
+        assert [entry.kind for entry in project.ledger.entries("route")][:1] == ["candidate"]
         assert not worker_there(project.database)
 
 

@@ -82,11 +82,11 @@ def test_what_the_machine_has_left_counts(found, said):
 
 
 def test_this_machine_can_be_looked_at(tmp_path):
-    found = machine(tmp_path)
-    assert found.free_disk_mb is not None
-    assert found.free_disk_mb > 0
-    assert found.load is None or found.load >= 0
-    assert (found.free_memory_mb or 0) > 0 or not Path("/proc/meminfo").exists()
+    load = machine(tmp_path)
+    assert load.free_disk_mb is not None
+    assert load.free_disk_mb > 0
+    assert load.load is None or load.load >= 0
+    assert (load.free_memory_mb or 0) > 0 or not Path("/proc/meminfo").exists()
 
 
 def test_outside_the_window_nothing_is_learned_but_what_acts_is_guarded(tmp_path, watching):

@@ -28,7 +28,7 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chro
 
 def chromium() -> str | None:
     """Where the browser is, if there is one."""
-    return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+    return next((result for name in PROGRAMS if (result := shutil.which(name))), None)
 
 
 def launch(playwright: Playwright, program: str) -> Browser:

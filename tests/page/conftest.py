@@ -42,9 +42,9 @@ def browser() -> Iterator[Any]:
     assert program is not None
     sync_api = pytest.importorskip("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:
-        found = launch(playwright, program)
-        yield found
-        found.close()
+        opened = launch(playwright, program)
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="session")
@@ -59,16 +59,16 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(past: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served") / "desk"
     shutil.copytree(past, folder)
-    with serving(folder) as found:
-        yield found
+    with serving(folder) as server:
+        yield server
 
 
 @pytest.fixture
 def own(past: Path, tmp_path: Path) -> Iterator[Served]:
     folder = tmp_path / "desk"
     shutil.copytree(past, folder)
-    with serving(folder) as found:
-        yield found
+    with serving(folder) as server:
+        yield server
 
 
 Open = Callable[..., Any]
@@ -98,8 +98,8 @@ def tab(browser: Any) -> Iterator[Open]:
         return page
 
     yield open_tab
-    for each in contexts:
-        each.close()
+    for opened_context in contexts:
+        opened_context.close()
     assert not complaints
 
 

@@ -33,8 +33,8 @@ def roll_back(server: Served) -> str:
 
 
 def signals(server: Served, decision: str) -> dict[str, float | None]:
-    found = httpx.get(f"{server.url}/v1/decisions/{decision}").json()["signals"]
-    return {each["name"]: each["value"] for each in found}
+    signals_of = httpx.get(f"{server.url}/v1/decisions/{decision}").json()["signals"]
+    return {signal["name"]: signal["value"] for signal in signals_of}
 
 
 def test_a_signal_is_added_by_number_by_stars_by_thumb_and_taken_back(own: Served, tab: Open) -> None:
@@ -116,9 +116,9 @@ def test_the_gate_refuses_in_the_dialog_what_is_not_proven(own: Served, tab: Ope
     alert = page.get_by_role("dialog").get_by_role("alert")
     alert.get_by_text("gate_refused").wait_for()
     (proof,) = [
-        each
-        for each in httpx.get(f"{own.url}/v1/evidence?task=route").json()["evidence"]
-        if each["candidate"] == waiting
+        proof
+        for proof in httpx.get(f"{own.url}/v1/evidence?task=route").json()["evidence"]
+        if proof["candidate"] == waiting
     ]
     assert proof["state"] in ("wait", "refused")
     assert ledger(own) == before

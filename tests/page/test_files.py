@@ -24,13 +24,13 @@ def test_no_raw_html_no_inline_style_and_no_other_host_is_in_the_source() -> Non
         r"\{@html|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|\bstyle=|https?://"
     )
     assert len(FILES) > 20
-    found = [
+    violations = [
         f"{path.relative_to(ROOT)}:{at}: {line.strip()}"
         for path in [*FILES, SOURCE / "index.html"]
         for at, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if banned.search(line) and path.name != "schema.d.ts"
     ]
-    assert not found, "\n".join(found)
+    assert not violations, "\n".join(violations)
 
 
 def test_the_lock_file_names_no_registry() -> None:
@@ -65,14 +65,14 @@ def test_files_are_served_with_their_type_for_good_and_under_the_policy(tmp_path
         assert {Path(name).suffix for name in names} == {".js", ".css", ".svg"}
         for name in names:
             assert re.search(r"-[\w-]{8}\.\w+$", name), f"{name} carries no hash"
-            found = httpx.get(server.url + name)
-            assert found.headers["cache-control"] == "public, max-age=31536000, immutable"
-            for answer in (home, found):
+            reply = httpx.get(server.url + name)
+            assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
+            for answer in (home, reply):
                 assert answer.headers["content-security-policy"].startswith("default-src 'self';")
                 assert answer.headers["x-content-type-options"] == "nosniff"
             plain = httpx.get(server.url + name, headers={"accept-encoding": "identity"})
             assert "content-encoding" not in plain.headers
-            assert plain.content == found.content
+            assert plain.content == reply.content
         for path in ("/assets/index.html", "/assets/none.js", "/assets/..%2findex.html", "/assets/%2e%2e/page.py"):
             assert httpx.get(server.url + path).status_code == 404
 

@@ -26,7 +26,7 @@ HEADINGS = {
 
 def place(name: str, server: Served) -> str:
     evidence = httpx.get(f"{server.url}/v1/evidence?task=route").json()["evidence"][-1]["id"]
-    decision = httpx.get(f"{server.url}/v1/decisions?task=reply&limit=1").json()["decisions"][0]["id"]
+    digest = httpx.get(f"{server.url}/v1/decisions?task=reply&limit=1").json()["decisions"][0]["id"]
     return {
         "overview": "#/",
         "task": "#/tasks/route",
@@ -34,7 +34,7 @@ def place(name: str, server: Served) -> str:
         "evidence": f"#/evidence/{evidence}",
         "ledger": "#/ledger",
         "decisions": "#/decisions",
-        "decision": f"#/decisions/{decision}",
+        "decision": f"#/decisions/{digest}",
         "nowhere": "#/nowhere",
     }[name]
 
@@ -71,12 +71,12 @@ def test_a_dialog_has_no_serious_violation(served: Served, tab: Open, scheme: st
 
 def violations(page: Any) -> list[str]:
     page.evaluate(AXE.read_text("utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    report = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
-        f"{each['id']}: {node['html'][:200]} {node['failureSummary'][:200]}"
-        for each in found["violations"]
-        if each["impact"] in ("serious", "critical")
-        for node in each["nodes"]
+        f"{violation['id']}: {node['html'][:200]} {node['failureSummary'][:200]}"
+        for violation in report["violations"]
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
     ]
 
 
@@ -150,8 +150,14 @@ def test_the_evidence_page_gives_the_verdict_its_bounds_its_hashes_and_the_comma
     page = tab(served, f"#/evidence/{identifier}")
     page.get_by_text("PASS", exact=True).wait_for()
     text = page.locator("main").inner_text()
-    for each in (stored["candidate_hash"], stored["against_hash"], stored["data_hash"], stored["command"], identifier):
-        assert each in text
+    for digest in (
+        stored["candidate_hash"],
+        stored["against_hash"],
+        stored["data_hash"],
+        stored["command"],
+        identifier,
+    ):
+        assert digest in text
     plot = page.get_by_role("img", name="with the gate's bounds").get_attribute("aria-label")
     assert f"{stored['bounds'][0]:+.3f}" in plot
     assert f"{stored['bounds'][1]:+.3f}" in plot
@@ -162,11 +168,11 @@ def test_the_task_page_draws_trend_exploration_and_cost(served: Served, tab: Ope
     page = tab(served, "#/tasks/route")
     page.get_by_role("heading", name="Cost and quality").wait_for()
     assert page.locator("main canvas").count() == 2
-    found = httpx.get(f"{served.url}/v1/tasks/route/recent").json()
-    assert {each["name"] for each in found["actions"]} == {"small", "large"}
-    for each in found["actions"]:
-        row = page.locator("tr", has=page.get_by_role("cell", name=each["name"], exact=True)).first
-        assert f"{each['share']:.0%}" in row.inner_text()
+    reply = httpx.get(f"{served.url}/v1/tasks/route/recent").json()
+    assert {action["name"] for action in reply["actions"]} == {"small", "large"}
+    for entry in reply["actions"]:
+        row = page.locator("tr", has=page.get_by_role("cell", name=entry["name"], exact=True)).first
+        assert f"{entry['share']:.0%}" in row.inner_text()
     page.goto(f"{served.url}/#/tasks/reply")
     page.get_by_role("heading", name="Policies that decided").wait_for()
     assert page.get_by_role("heading", name="Cost and quality").count() == 0

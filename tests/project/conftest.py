@@ -35,8 +35,8 @@ def opened(tmp_path: Path, environ: dict[str, str]) -> Iterator[Callable[..., Pr
         return projects[-1]
 
     yield open_one
-    for each in projects:
-        each.close()
+    for project in projects:
+        project.close()
 
 
 @pytest.fixture

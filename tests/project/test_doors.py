@@ -115,17 +115,17 @@ def test_a_decision_block_records_latency_and_failure(project):
     project.settle("route")
     assert project.outcome(pick.id).status == "failed"
     assert project.outcome(pick.id).reward == -1.0
-    assert {each.label for each in project.query.signals(pick.id)} == {"ZeroDivisionError"}
+    assert {signal.label for signal in project.query.signals(pick.id)} == {"ZeroDivisionError"}
 
 
 def test_a_sticky_episode_keeps_its_first_action(opened):
     project = opened('[tasks.route]\nactions = ["a", "b", "c"]\nsticky = true\n')
     first = project.decide("route", "start", episode="e")
     later = [project.decide("route", f"turn {turn}", episode="e") for turn in range(8)]
-    assert {each.action for each in later} == {first.action}
-    assert {each.draw_id for each in later} == {first.id}
-    assert {each.propensity for each in later} == {first.propensity}
-    assert [each.situation.step for each in later] == list(range(1, 9))
+    assert {entry.action for entry in later} == {first.action}
+    assert {entry.draw_id for entry in later} == {first.id}
+    assert {entry.propensity for entry in later} == {first.propensity}
+    assert [entry.situation.step for entry in later] == list(range(1, 9))
     assert project.replay(later[3].id).exact
     project.signal(later[2].id, reward=1.0)
     project.signal(later[5].id, reward=0.0)
@@ -145,9 +145,9 @@ def test_threads_open_one_sticky_episode_once(opened):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len({each.action for each in made}) == 1
-    assert sum(not each.draw_id for each in made) == 1
-    assert sorted(each.situation.step for each in made) == list(range(60))
+    assert len({decision.action for decision in made}) == 1
+    assert sum(not decision.draw_id for decision in made) == 1
+    assert sorted(decision.situation.step for decision in made) == list(range(60))
 
 
 def test_decide_and_signal_work_inside_an_event_loop(project):

@@ -40,7 +40,7 @@ def test_a_policy_learns_and_acts_with_an_endpoint(tmp_path: Path) -> None:
             play(project, 400)
             assert server.asked == [], "nothing is encoded before there is a policy that reads it"
             policy = project.learn("route")
-            sent = [text for each in server.asked for text in each["input"]]
+            sent = [text for request in server.asked for text in request["input"]]
             assert len(sent) == len(set(sent)), "learning reads every row several times, and asks once per text"
             assert 10 < len(sent) < 32, "what is kept for the proof is not read"
             calls = len(server.asked)
@@ -68,7 +68,7 @@ def test_a_policy_learns_and_acts_with_an_endpoint(tmp_path: Path) -> None:
             project.learn("route")
         assert unreachable.value.code == "encoder_unreachable"
         assert KEY not in str(unreachable.value)
-    stored = b"".join(each.read_bytes() for each in (tmp_path / ".headway").rglob("*") if each.is_file())
+    stored = b"".join(path.read_bytes() for path in (tmp_path / ".headway").rglob("*") if path.is_file())
     assert KEY.encode() not in stored
 
 
@@ -91,7 +91,7 @@ def test_a_policy_learned_with_minilm_understands_what_it_has_not_seen(
     environ = {"HEADWAY_CACHE": str(model_cache), "HEADWAY_POLICY": policy}
     with headway.open(folder, environ=environ) as project:
         pick = project.decide("route", "Show that the cube root of five is not a fraction", ARMS)
-        chance = dict(zip((each.name for each in pick.candidates), pick.probabilities, strict=True))
+        chance = dict(zip((candidate.name for candidate in pick.candidates), pick.probabilities, strict=True))
         assert chance["large"] > chance["small"]
         assert project.replay(pick.id).exact is True
 
@@ -102,7 +102,7 @@ def test_the_server_decides_with_minilm_and_without_torch(learned: tuple[Path, s
     running = Running(folder, env=environ)
     try:
         answers: list[dict[str, Any]] = [running.decide(text=f"Integrate x^{n} over x").json() for n in range(3)]
-        assert {each["policy"] for each in answers} == {policy}
+        assert {answer["policy"] for answer in answers} == {policy}
         rows = [{"task": "route", "text": f"Say hello to {n}", "candidates": ARMS} for n in range(5)]
         batch = running.client.post("/v1/decisions/batch", json={"decisions": rows})
         assert (batch.status_code, len(batch.json()["decisions"])) == (201, 5)

@@ -130,21 +130,21 @@ class Side:
 
     def table(self) -> Any:
         """Every reward as it stands, and the whole log of how it came about."""
-        found = []
+        collected = []
         for task in ("one", "two"):
             self.project.settle(task)
             for corrections in (False, True):
                 rows = self.project.query.settled(task, corrections=corrections, signals=True, raters=COUNTING)
                 mine = [row for row in rows if row.decision.id.startswith(f"dec_{self.prefix}")]
                 places = {row.seq: place for place, row in enumerate(mine)}
-                found.append(
+                collected.append(
                     [
                         (row.decision.id, row.status, row.reward, row.signals, row.said, places.get(row.replaces or 0))
                         for row in mine
                     ]
                 )
-            found.append(self.project.query.counts(task))
-        return found
+            collected.append(self.project.query.counts(task))
+        return collected
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +156,8 @@ def sides(tmp_path_factory: pytest.TempPathFactory, postgres: Any) -> Iterator[t
 
     both = Side(opening({})), Side(opening({"HEADWAY_STORE_URL": postgres.store()}))
     yield both
-    for each in both:
-        each.project.close()
+    for side in both:
+        side.project.close()
 
 
 _examples = itertools.count()

@@ -32,11 +32,11 @@ def table(project: Project, task: str = "route") -> dict[str, tuple[str, float |
 
 
 def everything(project: Project) -> str:
-    found = []
+    collected = []
     for name in sorted(project.database.tables()):
         for row in project.database.query(f"SELECT * FROM {name}"):
-            found.append(f"{name} {[bytes(each) if isinstance(each, memoryview) else each for each in row]}")
-    return "\n".join(found)
+            collected.append(f"{name} {[bytes(cell) if isinstance(cell, memoryview) else cell for cell in row]}")
+    return "\n".join(collected)
 
 
 class Clock:
@@ -77,7 +77,7 @@ def test_a_rater_goes_and_rewards_are_as_if_they_had_never_rated(opened: Opened)
     table(project)
     done = project.erase(DeletionFilter(rater="bob"))
     assert (done.decisions, done.signals, done.raters) == (0, 10, 1)
-    assert table(project) == {each: ("rewarded", place / 10, 1.0) for place, each in enumerate(ids)}
+    assert table(project) == {identifier: ("rewarded", place / 10, 1.0) for place, identifier in enumerate(ids)}
     assert "bob" not in everything(project)
     project.signal(ids[0], reward=-3.0, rater="bob")  # and may come back
     assert table(project)[ids[0]] == ("rewarded", -1.5, 1.0)
@@ -151,9 +151,9 @@ def test_candidate_sets_go_with_their_last_decision_and_are_stored_anew_by_every
     other.decide("route", "who else?", described)  # both processes know the set's id by now
     project.erase(DeletionFilter(before=project.clock() + 10.0))
     assert "Ann Lee" not in everything(project)
-    for each in (project, other):
-        again = each.decide("route", "and now?", described)
-        assert each.query.decision(again.id).candidates == pick.candidates
+    for side in (project, other):
+        again = side.decide("route", "and now?", described)
+        assert side.query.decision(again.id).candidates == pick.candidates
 
 
 def test_a_rehearsal_counts_exactly_and_changes_nothing(opened: Opened) -> None:
@@ -188,8 +188,8 @@ def test_bundles_that_were_learned_from_deleted_rows_are_listed(opened: Opened) 
     assert project.erase(DeletionFilter(decision=later[-1]), dry_run=True).bundles == ()
     from headway.observe.experience import part_of
 
-    learned = next(each for each in ids if part_of(project.query.decision(each)) == "train")
-    held_out = next(each for each in ids if part_of(project.query.decision(each)) == "prove")
+    learned = next(identifier for identifier in ids if part_of(project.query.decision(identifier)) == "train")
+    held_out = next(identifier for identifier in ids if part_of(project.query.decision(identifier)) == "prove")
     assert project.erase(DeletionFilter(decision=held_out), dry_run=True).bundles == ()
     assert project.erase(DeletionFilter(decision=learned), dry_run=True).bundles == (first,)
 
@@ -273,7 +273,7 @@ def test_nothing_of_it_is_left_on_the_disk(tmp_path: Path, environ: dict[str, st
             assert "write-ahead log" in done.remains[0]  # said, because it is the server's
             return
         assert done.remains == ()
-        for file in (each for each in (tmp_path / ".headway").rglob("*") if each.is_file()):
+        for file in (path for path in (tmp_path / ".headway").rglob("*") if path.is_file()):
             content = file.read_bytes()
             for mark in (b"private-words", b"candidate-of", b"episode-of", b"person-", b"label-of"):
                 assert mark not in content, (file, mark)
@@ -326,7 +326,7 @@ def test_killed_in_the_middle_it_is_deleted_wholly_or_not_at_all(
             "SELECT COUNT(*) FROM signals g JOIN names r ON r.id = g.rater_id WHERE r.name = 'bob'"
         )[0][0]
         signals = project.database.query("SELECT COUNT(*) FROM signals")[0][0]
-        without_bob = {each: ("rewarded", min(1.0, place / 10), 1.0) for place, each in enumerate(ids)}
+        without_bob = {identifier: ("rewarded", min(1.0, place / 10), 1.0) for place, identifier in enumerate(ids)}
         assert (after, bob, signals) in ((before, 10, 30), (without_bob, 0, 20), ({}, 0, 0))
         assert finished == 0 or bob == 0
         assert project.database.check() == []
@@ -345,7 +345,7 @@ def test_how_long_things_are_kept_is_a_setting(opened: Opened) -> None:
     assert rehearsed.decisions == 4
     done = project.retain()
     assert isinstance(done, DeletionReport)
-    assert [each.id for each in project.query.latest("route", 10)] == [young.id]
+    assert [decision.id for decision in project.query.latest("route", 10)] == [young.id]
     assert project.retain() is None
 
 

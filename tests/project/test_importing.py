@@ -30,7 +30,7 @@ def test_the_real_buffer_both_shapes_ten_labels_nine_of_them_leaking(shared_data
         assert (report.read, report.labelled, dict(report.schemas)) == (31, 10, {"round": 10, "review": 21})
         assert report.leaks is not None
         assert (report.leaks.flagged, report.leaks.labelled) == (9, 10)
-        assert [each.message for each in report.leaks.found] == [
+        assert [leak.message for leak in report.leaks.found] == [
             "recent_deltas[-1] is the label (composite_delta) in 9 of 9 rows"
         ]
         assert (report.stored, report.conflicts) == (30, 1), "one review id stands there twice, with different scores"
@@ -75,7 +75,7 @@ def test_a_proof_counts_the_rows_that_it_had_to_leave_out(tmp_path: Path) -> Non
         verdict = project.prove(project.learn("route"))
         left = verdict.evidence.counts["with unknown propensity"]
         assert 30 < left < 140, "a third of the part that is kept for proving"
-        assert not any(math.isnan(each.value) for each in verdict.evidence.values.values())
+        assert not any(math.isnan(value.value) for value in verdict.evidence.values.values())
 
 
 def test_leaky_fields_are_left_out_of_learning_and_the_bundle_says_so(tmp_path: Path) -> None:
@@ -157,9 +157,12 @@ def test_mined_labels_are_reported_by_themselves(tmp_path: Path) -> None:
         pick = project.record("next-action", "", [{"name": "x", "type": "fix"}], action="x", propensity=1.0)
         project.signal(pick.id, composite_delta=0.5)
         project.settle("next-action")
-        found = distribution(project.database, project.query, "next-action", low=-1.0, high=1.0)
-        assert (found.whole.decisions, found.whole.mean) == (1, 0.5)
-        assert {name: each.mean for name, each in found.groups["source"].items()} == {"imported": 0.5, "mined": 0.015}
+        rewards = distribution(project.database, project.query, "next-action", low=-1.0, high=1.0)
+        assert (rewards.whole.decisions, rewards.whole.mean) == (1, 0.5)
+        assert {name: group.mean for name, group in rewards.groups["source"].items()} == {
+            "imported": 0.5,
+            "mined": 0.015,
+        }
 
 
 def test_a_bad_line_stops_before_anything_is_stored(project: Project, tmp_path: Path) -> None:
@@ -173,7 +176,7 @@ def test_a_bad_line_stops_before_anything_is_stored(project: Project, tmp_path: 
     assert stored(project) == 0
     report = project.import_file(path, on_error="skip")
     assert (report.stored, report.rejected) == (2499, 1)
-    assert [(each.line, each.field) for each in report.problems] == [(2401, "reward")]
+    assert [(problem.line, problem.field) for problem in report.problems] == [(2401, "reward")]
     assert adds_up(report)
 
 
@@ -296,13 +299,13 @@ def test_our_own_export_is_imported_with_ids_probabilities_and_signals(
         report = other.import_file(path)
         assert (report.format, report.stored, report.unknown_propensity) == ("headway", 30, 0)
         theirs, ours = list(project.query.decisions("route")), list(other.query.decisions("route"))
-        assert [each.id for each in theirs] == [each.id for each in ours]
-        assert [each.probabilities for each in theirs] == [each.probabilities for each in ours]
-        assert [each.situation for each in theirs] == [each.situation for each in ours]
+        assert [their.id for their in theirs] == [our.id for our in ours]
+        assert [their.probabilities for their in theirs] == [our.probabilities for our in ours]
+        assert [their.situation for their in theirs] == [our.situation for our in ours]
 
         def told(opened: Project) -> list[Any]:
-            found = [opened.query.signals(each.id) for each in ours]
-            return [[(one.name, one.value, one.rater, one.key, one.at) for one in each] for each in found]
+            signals = [opened.query.signals(our.id) for our in ours]
+            return [[(one.name, one.value, one.rater, one.key, one.at) for one in row] for row in signals]
 
         assert told(project) == told(other)
     assert project.import_file(path).already == 30, "its own decisions are known to the project that made them"

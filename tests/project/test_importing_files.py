@@ -59,7 +59,7 @@ def test_a_line_of_forty_megabytes_is_refused_and_the_next_one_read(project: Pro
     path = tmp_path / "log.jsonl"
     path.write_bytes(GOOD + b'\n{"prompt": "' + b"x" * (40 << 20) + b'"}\n' + GOOD.replace(b"Why", b"How") + b"\n")
     report = project.import_file(path, on_error="skip")
-    assert (report.stored, [each.line for each in report.problems]) == (2, [2])
+    assert (report.stored, [problem.line for problem in report.problems]) == (2, [2])
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_any_change_of_any_field_is_read_or_refused_with_its_line(
     path.write_text("\n".join(json.dumps(row) for row in rows), "utf-8", errors="surrogatepass")
     report = project.import_file(path, format=name, task="t", on_error="skip", dry_run=True)
     assert adds_up(report)
-    assert all(each.line in (1, 2) and each.message for each in report.problems)
+    assert all(problem.line in (1, 2) and problem.message for problem in report.problems)
 
 
 @pytest.mark.parametrize("signals", [5, True, "5", {"name": "reward"}, [5]])
@@ -130,7 +130,7 @@ def test_signals_that_are_no_list_of_objects_are_refused_with_their_line(
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps({**SHAPES["headway"][0], "signals": signals}), "utf-8")
     report = project.import_file(path, format="headway", task="t", on_error="skip", dry_run=True)
-    assert [(each.line, each.field.split("[")[0]) for each in report.problems] == [(1, "signals")]
+    assert [(problem.line, problem.field.split("[")[0]) for problem in report.problems] == [(1, "signals")]
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -38,7 +38,7 @@ def test_the_loop_closes_and_opens_again(learned):
     back = learned.rollback("route")
     assert (back.kind, back.policy) == ("rollback", "uniform@0")
     assert learned.decide("route", "x", ARMS).policy == "uniform@0"
-    assert [each.kind for each in learned.ledger.entries("route")][-2:] == ["promote", "rollback"]
+    assert [entry.kind for entry in learned.ledger.entries("route")][-2:] == ["promote", "rollback"]
 
 
 def test_learning_twice_from_the_same_rows_gives_the_same_policy(learned):
@@ -136,7 +136,7 @@ def test_every_decision_replays_exactly(opened):
     ids = play(project, n=60)
     project.promote(project.learn("route"))
     ids += play(project, n=20, seed=9)
-    assert all(project.replay(each).exact for each in ids[::7])
+    assert all(project.replay(identifier).exact for identifier in ids[::7])
 
 
 @pytest.mark.parametrize(("value", "least", "most"), [(1e-6, 0.97, 1.0), (1e6, 0.3, 0.7)])
@@ -159,9 +159,9 @@ def test_replay_says_what_is_gone(opened):
     pick = project.decide("route", "x")
     folder = project.home / "policies" / pick.policy_hash
     folder.rename(folder.with_name("moved"))
-    found = project.replay(pick.id)
-    assert found.exact is None
-    assert pick.policy_hash[:12] in found.gone
+    replayed = project.replay(pick.id)
+    assert replayed.exact is None
+    assert pick.policy_hash[:12] in replayed.gone
 
 
 def test_a_damaged_bundle_is_refused_and_the_current_policy_goes_on(opened):
@@ -212,9 +212,9 @@ def test_headway_policy_off_returns_to_the_baseline_at_once(opened):
 def test_the_ledger_tells_the_whole_story(learned):
     learned.learn("route", seed=31)
     entries = learned.ledger.entries("route")
-    assert [each.n for each in entries] == list(range(1, len(entries) + 1))
-    assert all(each.who and each.why and each.at for each in entries)
-    assert json.dumps([each.detail for each in entries])
+    assert [entry.n for entry in entries] == list(range(1, len(entries) + 1))
+    assert all(entry.who and entry.why and entry.at for entry in entries)
+    assert json.dumps([entry.detail for entry in entries])
 
 
 def test_status_counts_what_is_there(project):
@@ -230,10 +230,10 @@ def test_a_canary_shares_the_traffic_with_exact_propensities(learned):
     policy = learned.learn("route")
     learned.canary(policy, share=0.3)
     picks = [learned.decide("route", f"question {number}", ARMS) for number in range(60)]
-    assert {each.assigned for each in picks} == {"uniform@0", policy}
-    assert all(each.policy == "uniform@0" and "canary 0.3" in each.exploration for each in picks)
-    assert all(abs(sum(each.probabilities) - 1.0) < 1e-12 for each in picks)
-    assert all(learned.replay(each.id).exact for each in picks[::9])
+    assert {pick.assigned for pick in picks} == {"uniform@0", policy}
+    assert all(pick.policy == "uniform@0" and "canary 0.3" in pick.exploration for pick in picks)
+    assert all(abs(sum(pick.probabilities) - 1.0) < 1e-12 for pick in picks)
+    assert all(learned.replay(pick.id).exact for pick in picks[::9])
     learned.canary(policy, share=0.0)
     assert learned.decide("route", "x", ARMS).assigned == ""
     with pytest.raises(InvalidInput) as error:
@@ -304,7 +304,7 @@ def test_folding_equals_learning_the_statistics_again(opened):
     project.promote(project.learn("route", model="linear", ridge=3.0, prior="mean"))
     start = project.ledger.current("route").policy_hash
     before = project.registry.load(start, task="route")[1]
-    untouched = {name: each.copy() for name, each in before.items()}
+    untouched = {name: tensor.copy() for name, tensor in before.items()}
     pick = project.decide("route", "one more question")
     project.signal(pick.id, reward=0.4)
     project.fold("route")

@@ -26,11 +26,11 @@ def rate(project: Project, n: int = 60, seed: int = 1) -> tuple[list[str], np.nd
     rng = np.random.default_rng(seed)
     quality = rng.normal(3.0, 0.9, n)
     ids = []
-    for each in quality:
+    for number in quality:
         pick = project.decide("reply", f"question {len(ids)}")
         ids.append(pick.id)
         for rater in rng.choice(4, 3, replace=False).tolist():
-            value = 6.0 - each if rater == 0 else each + (0.0, 0.3, -0.4, 0.2)[rater]
+            value = 6.0 - number if rater == 0 else number + (0.0, 0.3, -0.4, 0.2)[rater]
             value += (0.2, 0.2, 0.3, 0.9)[rater] * rng.standard_normal()
             project.signal(pick.id, {"rating": float(np.clip(value, 1.0, 5.0))}, rater=f"rater-{rater}")
     return ids, quality
@@ -49,8 +49,8 @@ def test_the_consensus_is_the_reward_and_follows_quality_better_than_the_mean(op
     project = opened(TOML)
     ids, quality = rate(project)
     rows = settled(project)
-    reward = np.array([rows[each].reward for each in ids])
-    plain = np.array([np.mean([s.value for s in project.query.signals(each, live=True)]) for each in ids])
+    reward = np.array([rows[identifier].reward for identifier in ids])
+    plain = np.array([np.mean([s.value for s in project.query.signals(identifier, live=True)]) for identifier in ids])
     assert np.corrcoef(reward, quality)[0, 1] > 0.93
     assert np.corrcoef(reward, quality)[0, 1] > np.corrcoef(plain, quality)[0, 1] + 0.1
     assert {row.weight for row in rows.values()} != {1.0}
@@ -61,10 +61,10 @@ def test_without_the_setting_the_mean_counts_fully(opened: Opened) -> None:
     project = opened(TOML.replace("consensus = true", ""))
     ids, _ = rate(project, 10)
     rows = settled(project)
-    for each in ids:
-        values = [(s.value - 3.0) / 2.0 for s in project.query.signals(each, live=True)]
-        assert rows[each].reward == pytest.approx(np.mean(values))
-        assert rows[each].weight == 1.0
+    for identifier in ids:
+        values = [(s.value - 3.0) / 2.0 for s in project.query.signals(identifier, live=True)]
+        assert rows[identifier].reward == pytest.approx(np.mean(values))
+        assert rows[identifier].weight == 1.0
 
 
 def test_a_withdrawn_rating_is_as_if_it_had_never_been(opened: Opened) -> None:
@@ -152,13 +152,13 @@ def test_questions_go_first_to_what_nobody_rated_and_where_raters_disagree(opene
     ids, _ = rate(project, 40)
     unrated = [project.decide("reply", "new").id for _ in range(2)]
     asked = project.questions("reply", count=42)
-    assert {each.decision.id for each in asked[:2]} == set(unrated)
+    assert {question.decision.id for question in asked[:2]} == set(unrated)
     assert "not rated yet" in asked[0].why
     assert asked[0].whom != "rater-0"
     assert asked[0].after < asked[0].std
-    gains = [each.gain for each in asked]
+    gains = [question.gain for question in asked]
     assert gains == sorted(gains, reverse=True)
-    assert {each.decision.id for each in asked} == {*ids, *unrated}
+    assert {question.decision.id for question in asked} == {*ids, *unrated}
 
 
 def test_a_question_about_a_signal_that_does_not_count_is_refused(opened: Opened) -> None:
@@ -173,12 +173,12 @@ def test_the_consensus_is_another_reward_version(opened: Opened) -> None:
 def test_when_one_rater_is_left_their_ratings_count_as_they_are_again(opened: Opened) -> None:
     project = opened(TOML)
     ids = [project.decide("reply", f"question {n}").id for n in range(12)]
-    for n, each in enumerate(ids):
-        project.signal(each, {"rating": 1.0 + n % 5}, rater="ann")
+    for n, identifier in enumerate(ids):
+        project.signal(identifier, {"rating": 1.0 + n % 5}, rater="ann")
     before = outcomes(project)
-    for each in ids[:4]:
-        project.signal(each, {"rating": 2.0}, rater="bob")
+    for identifier in ids[:4]:
+        project.signal(identifier, {"rating": 2.0}, rater="bob")
     assert outcomes(project)[ids[9]] != before[ids[9]], "a second rater tells something about the first"
-    for each in ids[:4]:
-        project.withdraw(each, "rating", rater="bob")
+    for identifier in ids[:4]:
+        project.withdraw(identifier, "rating", rater="bob")
     assert outcomes(project) == before

@@ -17,7 +17,7 @@ SECRETS = [KEYS["openai project"], KEYS["aws"], KEYS["headway"], TOKENS["json we
 
 def tables(project: Project) -> str:
     """Everything that the store holds, as one text, whichever database it is."""
-    found = []
+    collected = []
     for name, columns in {
         "decisions": "text, state",
         "candidate_sets": "body",
@@ -29,8 +29,8 @@ def tables(project: Project) -> str:
         "ledger": "why, detail",
         "evidence": "body",
     }.items():
-        found += [str(row) for row in project.database.query(f"SELECT {columns} FROM {name}")]
-    return "\n".join(found)
+        collected += [str(row) for row in project.database.query(f"SELECT {columns} FROM {name}")]
+    return "\n".join(collected)
 
 
 def plant(project: Project, secret: str) -> list[str]:
@@ -39,11 +39,13 @@ def plant(project: Project, secret: str) -> list[str]:
     described = [{"name": "small", "why": secret}, {"name": f"with {secret}", "cost": 2.0}]
     second = project.decide("route", "which?", described)
     third = project.record("route", f"{secret}", ["small", secret], action=secret, propensity=0.5)
-    for each in (first, second, third):
-        project.signal(each.id, reward=1.0, label=f"saw {secret}")
+    for answer in (first, second, third):
+        project.signal(answer.id, reward=1.0, label=f"saw {secret}")
     asks = [Ask("route", f"{n} {secret}", ["small", "large"], {}) for n in range(3)]
-    stored = project.submit([each for each in project.consider_many(asks) if isinstance(each, tuple)]).result()
-    return [first.id, second.id, third.id, *(each.id for each in stored)]
+    stored = project.submit(
+        [decision for decision in project.consider_many(asks) if isinstance(decision, tuple)]
+    ).result()
+    return [first.id, second.id, third.id, *(decision.id for decision in stored)]
 
 
 @pytest.mark.parametrize("secret", SECRETS, ids=["openai", "aws", "headway", "token"])
@@ -53,16 +55,16 @@ def test_no_byte_of_a_planted_secret_is_stored(opened: Opened, tmp_path: Path, s
     project.settle("route")
     assert secret not in tables(project)
     assert "[redacted:" in tables(project)
-    for name in [each for each in tmp_path.rglob("*") if each.is_file()]:
+    for name in [path for path in tmp_path.rglob("*") if path.is_file()]:
         assert secret.encode() not in name.read_bytes(), name
-    for each in ids:
-        assert secret not in repr(project.explain(each))
+    for identifier in ids:
+        assert secret not in repr(project.explain(identifier))
 
 
 def test_replay_is_exact_on_what_was_redacted(opened: Opened) -> None:
     project = opened()
-    for each in plant(project, SECRETS[0]):
-        replayed = project.replay(each)
+    for identifier in plant(project, SECRETS[0]):
+        replayed = project.replay(identifier)
         assert replayed.exact is True or "elsewhere" in replayed.gone
 
 

@@ -13,7 +13,7 @@ TOML = '[tasks.route]\nactions = ["small", "large"]\nreward = {}\n'
 
 
 def stored(project: Project) -> list[tuple[Any, ...]]:
-    return [tuple(bytes(each) if isinstance(each, memoryview) else each for each in row)
+    return [tuple(bytes(cell) if isinstance(cell, memoryview) else cell for cell in row)
             for row in project.database.query(_SIGNALS)]  # fmt: skip
 
 

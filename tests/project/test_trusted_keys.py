@@ -57,7 +57,7 @@ def test_a_key_that_rates_its_own_favourite_is_refused_by_name(opened: Opened) -
     with pytest.raises(GateRefused, match=r"the key 'agent' rated .* without its ratings") as error:
         project.promote(policy)
     assert "--trust-key agent" in error.value.hint
-    shares = {each.name: each.share for each in proof.evidence.raters}
+    shares = {rater.name: rater.share for rater in proof.evidence.raters}
     assert set(shares) == {"", "agent"}
     assert sum(shares.values()) == pytest.approx(1.0)
     with pytest.raises(UnknownName, match="Nobody called 'agnet' has rated anything") as unknown:
@@ -124,9 +124,9 @@ def test_a_panel_is_left_out_one_by_one_through_the_tasks_own_reward(opened: Ope
     assert proof.evidence is not None
     assert proof.state == "refused"
     assert proof.evidence.deciding() == ("liar",)
-    found = {each.name: each for each in proof.evidence.raters}
-    assert [found[name].share for name in ("ann", "bob", "liar")] == [1.0] * 3
-    assert {each.others for each in proof.evidence.raters} == {proof.evidence.n}, "everything was rated by others too"
+    raters = {rater.name: rater for rater in proof.evidence.raters}
+    assert [raters[name].share for name in ("ann", "bob", "liar")] == [1.0] * 3
+    assert {rater.others for rater in proof.evidence.raters} == {proof.evidence.n}, "everything was rated by others too"
 
 
 @pytest.mark.engines("sqlite", why="it is about which signals count")
@@ -139,7 +139,7 @@ def test_who_sends_what_does_not_count_is_no_rater(opened: Opened) -> None:
     proof = project.prove(project.learn("route"))
     assert proof.passed, proof.reasons
     assert proof.evidence is not None
-    assert [each.name for each in proof.evidence.raters] == [""]
+    assert [rater.name for rater in proof.evidence.raters] == [""]
 
 
 @pytest.mark.engines("sqlite", why="it is about names")

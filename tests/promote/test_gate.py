@@ -119,11 +119,11 @@ def test_the_gate_and_prove_share_their_defaults() -> None:
 
 @given(st.floats(-1e6, 1e6), st.floats(0.001, 1e6), st.booleans())
 def test_never_both_better_and_worse(total: float, threshold: float, ended: bool) -> None:
-    found = replace(EVIDENCE, statistic=total, statistic_worse=-total, threshold=threshold, ended=ended)
-    answer = verdict(found)
+    evidence = replace(EVIDENCE, statistic=total, statistic_worse=-total, threshold=threshold, ended=ended)
+    answer = verdict(evidence)
     assert (answer.state == "pass") == (total > threshold)
     assert (answer.state == "worse") == (-total > threshold)
-    assert answer == verdict(found)
+    assert answer == verdict(evidence)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])

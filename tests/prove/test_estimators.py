@@ -81,8 +81,8 @@ def test_ips_and_dr_are_unbiased_for_any_policy_and_any_reward_model(data: st.Da
         log = Log.of(reward=[reward], action=[action], logged=[mu], target=[pi])
         w, m, q = estimators.terms(log, log.target, model[None, :])
         for method in expected:
-            found = estimators.rows(method, reward=log.reward, weight=w, direct=m, fitted=q)  # type: ignore[arg-type]
-            expected[method] += weight * float(found[0])
+            estimate = estimators.rows(method, reward=log.reward, weight=w, direct=m, fitted=q)  # type: ignore[arg-type]
+            expected[method] += weight * float(estimate[0])
     assert expected["ips"] == pytest.approx(float(pi @ chance), abs=1e-9)
     assert expected["dr"] == pytest.approx(float(pi @ chance), abs=1e-9)
 
@@ -103,9 +103,9 @@ def test_streaming_gives_what_the_whole_log_gives(seed: int, cuts: int) -> None:
         rows = estimators.rows(method, reward=log.reward, weight=w, direct=m, fitted=fitted, shrinkage=3.0)
         other = estimators.rows(method, reward=log.reward, weight=wb, direct=mb, fitted=fitted, shrinkage=3.0)
         low, high = intervals.normal(rows)
-        found = alone.estimate(method)
-        assert found.value == pytest.approx(float(rows.mean()), abs=1e-9)
-        assert (found.low, found.high) == pytest.approx((low, high), abs=1e-9)
+        estimate = alone.estimate(method)
+        assert estimate.value == pytest.approx(float(rows.mean()), abs=1e-9)
+        assert (estimate.low, estimate.high) == pytest.approx((low, high), abs=1e-9)
         assert both.estimate(method).value == pytest.approx(float((rows - other).mean()), abs=1e-9)
         assert both.estimate(method).low == pytest.approx(intervals.normal(rows - other)[0], abs=1e-9)
 
@@ -135,8 +135,8 @@ def test_the_five_exact_values_are_covered_and_a_matched_mean_is_not() -> None:
         log, policies = routing_log(650, np.random.default_rng([11, seed]))
         q = estimators.cross_fitted(log)
         for name, exact in EXACT_VALUES.items():
-            found = estimators.estimate(log, policies[name], q=q, seed=seed)
-            hits[name] += found.low <= exact <= found.high
+            estimate = estimators.estimate(log, policies[name], q=q, seed=seed)
+            hits[name] += estimate.low <= exact <= estimate.high
         matched.append(float(log.reward[log.action == 0].mean()))
     assert min(hits.values()) > 27  # of 40 at 95%: binomial tail below 1e-7
     assert np.mean(matched) > 0.6  # the mean of the rows that chose it: the error to avoid

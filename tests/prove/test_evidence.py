@@ -29,13 +29,13 @@ def named(evidence: Evidence, name: str) -> Diagnostic:
 
 
 def test_a_better_policy_passes_and_its_bounds_hold_the_truth() -> None:
-    found = from_log([small_log(6_000, 3)], ABOUT)
-    assert verdict(found).state == "pass"
-    assert found.bounds is not None
-    assert found.bounds[0] < true_difference() < found.bounds[1]
-    assert found.difference.low < true_difference() < found.difference.high
-    assert set(found.values) >= {"candidate", "current", "behaviour", "always high"}
-    assert found.curve[-1][0] == 6_000
+    evidence = from_log([small_log(6_000, 3)], ABOUT)
+    assert verdict(evidence).state == "pass"
+    assert evidence.bounds is not None
+    assert evidence.bounds[0] < true_difference() < evidence.bounds[1]
+    assert evidence.difference.low < true_difference() < evidence.difference.high
+    assert set(evidence.values) >= {"candidate", "current", "behaviour", "always high"}
+    assert evidence.curve[-1][0] == 6_000
 
 
 def test_a_worse_policy_is_proven_worse() -> None:
@@ -48,11 +48,11 @@ def test_scores_use_only_the_past() -> None:
     log = small_log(1_000, 5)
     other = replace(log, reward=np.concatenate([log.reward[:600], 1.0 - log.reward[600:]]))
     totals = []
-    for each in (log, other):
+    for scored in (log, other):
         proof = LogProof()
-        proof.update(each.rows(0, 600))
+        proof.update(scored.rows(0, 600))
         early = proof.tally.scores.total
-        proof.update(each.rows(600, 1_000))
+        proof.update(scored.rows(600, 1_000))
         totals.append((early, proof.tally.scores.total))
     assert totals[0][0] == totals[1][0]
     assert totals[0][1] != totals[1][1]
@@ -86,14 +86,14 @@ def test_the_model_variance_includes_weights_that_have_not_occurred_yet() -> Non
 def test_a_registered_test_ends_at_its_horizon_and_starts_after_its_mark() -> None:
     log = small_log(3_000, 9)
     planned = Plan(horizon=1_000, uplift=0.2, power=0.8, alpha=0.04, from_seq=500)
-    found = from_log([log], replace(ABOUT, plan=planned))
-    assert found.n == 1_000
-    assert found.ended
-    assert found.rule == "registered horizon 1000"
+    evidence = from_log([log], replace(ABOUT, plan=planned))
+    assert evidence.n == 1_000
+    assert evidence.ended
+    assert evidence.rule == "registered horizon 1000"
     beyond = replace(log, reward=np.concatenate([log.reward[:1_500], 1.0 - log.reward[1_500:]]))
-    assert from_log([beyond], replace(ABOUT, plan=planned)).statistic == pytest.approx(found.statistic, rel=1e-12)
+    assert from_log([beyond], replace(ABOUT, plan=planned)).statistic == pytest.approx(evidence.statistic, rel=1e-12)
     before = replace(log, reward=np.concatenate([1.0 - log.reward[:50], log.reward[50:]]))
-    assert from_log([before], replace(ABOUT, plan=planned)).statistic != found.statistic  # it teaches the model
+    assert from_log([before], replace(ABOUT, plan=planned)).statistic != evidence.statistic  # it teaches the model
 
 
 def test_few_decisions_are_refused_with_the_number_that_is_needed() -> None:
@@ -104,9 +104,9 @@ def test_few_decisions_are_refused_with_the_number_that_is_needed() -> None:
 
 def test_a_log_with_an_effective_size_below_ten_is_refused_with_the_reason() -> None:
     log = small_log(2_000, 11, logged=(0.998, 0.001, 0.001), target=(0.0, 0.0, 1.0))
-    found = from_log([log], ABOUT)
-    assert named(found, "ess").value < 10
-    answer = verdict(found)
+    evidence = from_log([log], ABOUT)
+    assert named(evidence, "ess").value < 10
+    answer = verdict(evidence)
     assert answer.state == "refused"
     assert any(reason.startswith("ess: effective sample size") for reason in answer.reasons)
     assert "canary" in answer.hint
@@ -116,9 +116,9 @@ def test_wrong_propensities_are_detected() -> None:
     log = small_log(2_000, 12)
     wrong = replace(log, logged=np.tile([0.4, 0.3, 0.3], (2_000, 1)))
     assert named(from_log([log], ABOUT), "propensity_counts").ok
-    found = from_log([wrong], ABOUT)
-    assert not named(found, "propensity_counts").ok
-    assert verdict(found).state == "refused"
+    evidence = from_log([wrong], ABOUT)
+    assert not named(evidence, "propensity_counts").ok
+    assert verdict(evidence).state == "refused"
 
 
 def test_probabilities_that_cannot_be_replayed_are_detected() -> None:
@@ -138,9 +138,9 @@ def test_a_feature_that_equals_the_outcome_is_detected() -> None:
     log = small_log(500, 15)
     leaky = replace(log, features=np.stack([log.features[:, 0], 3.0 - 2.0 * log.reward], axis=1))
     assert named(from_log([log], ABOUT), "leak").ok
-    found = named(from_log([leaky], ABOUT), "leak")
-    assert not found.ok
-    assert "column 1" in found.message
+    check = named(from_log([leaky], ABOUT), "leak")
+    assert not check.ok
+    assert "column 1" in check.message
 
 
 def test_outcomes_dated_before_their_decision_are_detected() -> None:
@@ -164,9 +164,9 @@ def test_one_client_that_makes_the_difference_is_detected() -> None:
     keys = np.where(np.arange(4_000) % 10 == 0, "mallory", np.where(np.arange(4_000) % 2, "alice", "bob"))
     even = np.random.default_rng(0).random(4_000) < 0.5
     paid = np.where(keys == "mallory", np.where(log.action == 2, 1.0, 0.0), np.where(log.action == 2, even * 0.9, even))
-    found = from_log([replace(log, reward=paid.astype(float), keys=keys)], ABOUT)
-    assert not named(found, "one_client").ok
-    assert "mallory" in named(found, "one_client").message
+    evidence = from_log([replace(log, reward=paid.astype(float), keys=keys)], ABOUT)
+    assert not named(evidence, "one_client").ok
+    assert "mallory" in named(evidence, "one_client").message
     honest = from_log([small_log(4_000, 18, keys=keys)], ABOUT)
     assert named(honest, "one_client").ok
 
@@ -178,9 +178,9 @@ def test_an_arm_whose_failures_are_missing_more_often_is_not_promoted_for_it() -
     fails = (log.action == 2) & (rng.random(6_000) < 0.6)
     status = np.where(fails, FAILED, 0)
     left_out = replace(log, reward=np.where(fails, np.nan, log.reward), status=status)
-    found = from_log([left_out], ABOUT)
-    assert found.difference.low > 0
-    answer = verdict(found)
+    evidence = from_log([left_out], ABOUT)
+    assert evidence.difference.low > 0
+    answer = verdict(evidence)
     assert answer.state == "refused"
     assert any(reason.startswith("missing_depends_on_action") for reason in answer.reasons)
     counted = replace(log, reward=np.where(fails, -1.0, log.reward), status=status)
@@ -191,23 +191,23 @@ def test_missing_outcomes_that_have_nothing_to_do_with_the_action_do_not_block()
     rng = np.random.default_rng(20)
     log = small_log(6_000, 20)
     gone = rng.random(6_000) < 0.3
-    found = from_log(
+    evidence = from_log(
         [replace(log, reward=np.where(gone, np.nan, log.reward), status=np.where(gone, CENSORED, 0))], ABOUT
     )
-    assert named(found, "missing_depends_on_action").ok
-    assert verdict(found).state == "pass"
-    assert found.counts["censored"] == int(gone.sum())
+    assert named(evidence, "missing_depends_on_action").ok
+    assert verdict(evidence).state == "pass"
+    assert evidence.counts["censored"] == int(gone.sum())
 
 
 def test_pending_rows_are_counted_and_not_treated_as_missing() -> None:
     log = small_log(3_000, 21)
     pending = log.action == 2
     pending[:2_000] = False
-    found = from_log(
+    evidence = from_log(
         [replace(log, reward=np.where(pending, np.nan, log.reward), status=np.where(pending, PENDING, 0))], ABOUT
     )
-    assert found.counts["pending"] == int(pending.sum())
-    assert named(found, "missing_depends_on_action").ok
+    assert evidence.counts["pending"] == int(pending.sum())
+    assert named(evidence, "missing_depends_on_action").ok
 
 
 def test_a_guard_stops_a_candidate_that_costs_more() -> None:
@@ -240,15 +240,15 @@ def test_forty_equal_segments_rarely_raise_a_false_alarm() -> None:
         rng = np.random.default_rng(seed)
         fair = replace(log, reward=(rng.random(4_000) < 0.5).astype(float))
         labels = np.char.add("s", (np.arange(4_000) % 40).astype(str))
-        found = from_log([replace(fair, segments={"s": labels})], ABOUT, display=False)
-        alarms += not all(guard.ok for guard in found.guards)
+        evidence = from_log([replace(fair, segments={"s": labels})], ABOUT, display=False)
+        alarms += not all(guard.ok for guard in evidence.guards)
     assert alarms <= 12  # 2.5% a log are expected; P(more than 12 of 40) < 1e-9 at 5%
 
 
 def test_an_empty_log_is_an_error_with_a_hint() -> None:
-    with pytest.raises(InvalidInput, match="no settled decision") as found:
+    with pytest.raises(InvalidInput, match="no settled decision") as raised:
         from_log([], ABOUT)
-    assert found.value.code == "no_evidence"
+    assert raised.value.code == "no_evidence"
 
 
 def test_preferences_pass_at_twenty_and_not_below() -> None:
@@ -286,7 +286,7 @@ def test_heldout_rows_of_one_group_count_once() -> None:
     rng = np.random.default_rng(26)
     shift = np.repeat(rng.normal(0.02, 0.5, 20), 50)  # 20 branches of 50 rows that share their luck
     current = rng.normal(0.0, 0.1, 1_000)
-    groups = [f"branch {each // 50}" for each in range(1_000)]
+    groups = [f"branch {n // 50}" for n in range(1_000)]
     assert from_heldout(current + shift, current, ABOUT).n == 1_000
     grouped = from_heldout(current + shift, current, ABOUT, groups=groups)
     assert grouped.n == 20
@@ -296,12 +296,12 @@ def test_heldout_rows_of_one_group_count_once() -> None:
 
 def test_the_planner_says_what_a_canary_would_save() -> None:
     log = small_log(1_000, 27, logged=(0.9, 0.05, 0.05), target=(0.0, 0.0, 1.0), baseline=(1.0, 0.0, 0.0))
-    found = plan([log], uplift=0.1)
-    by_name = {saving.name: saving.horizon for saving in found.savings}
-    assert found.plan.horizon > by_name["a 10% canary"] > by_name["a 50% canary"] >= 200
-    assert by_name["30% more exploration"] < found.plan.horizon
-    assert found.plan.alpha == pytest.approx(0.04)
-    assert "decisions for 80% power" in str(found)
+    advice = plan([log], uplift=0.1)
+    by_name = {saving.name: saving.horizon for saving in advice.savings}
+    assert advice.plan.horizon > by_name["a 10% canary"] > by_name["a 50% canary"] >= 200
+    assert by_name["30% more exploration"] < advice.plan.horizon
+    assert advice.plan.alpha == pytest.approx(0.04)
+    assert "decisions for 80% power" in str(advice)
     with pytest.raises(InvalidInput, match="not above the margin"):
         plan([log], uplift=0.1, margin=0.1)
 
@@ -359,9 +359,9 @@ def test_nine_models_with_a_canary_are_distinguished_and_equal_ones_are_not(nine
     for seed in range(6):
         rng = np.random.default_rng([33, seed])
         about = replace(ABOUT, plan=Plan(horizon=10_000, uplift=0.025, power=0.8, alpha=0.04))
-        found = from_log([nine.log(10_000, rng, target=nine.better, epsilon=0.1, canary=0.2)], about, display=False)
-        passes += verdict(found).passed
-        inside += found.bounds is not None and found.bounds[0] <= truth <= found.bounds[1]
+        evidence = from_log([nine.log(10_000, rng, target=nine.better, epsilon=0.1, canary=0.2)], about, display=False)
+        passes += verdict(evidence).passed
+        inside += evidence.bounds is not None and evidence.bounds[0] <= truth <= evidence.bounds[1]
         same = from_log([nine.log(10_000, rng, target=nine.null, epsilon=0.1, canary=0.2)], about, display=False)
         assert verdict(same).state in ("refused", "pass")  # ended; a pass by chance is counted below
         passes -= verdict(same).passed

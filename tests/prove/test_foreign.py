@@ -19,7 +19,7 @@ from tests.prove.logs import small_log, true_difference
 def columns(n: int = 3_000, seed: int = 0, *, model: bool = False) -> dict[str, list[float]]:
     log = small_log(n, seed)
     row = np.arange(n)
-    found = {
+    table = {
         "reward": log.reward.tolist(),
         "propensity": log.propensity.tolist(),
         "target_probability": log.target[row, log.action].tolist(),
@@ -27,14 +27,14 @@ def columns(n: int = 3_000, seed: int = 0, *, model: bool = False) -> dict[str, 
     }
     if model:
         q = np.array([0.35, 0.5, 0.6])
-        found["model_estimate_logged"] = q[log.action].tolist()
-        found["model_estimate_target"] = (log.target @ q).tolist()
-        found["model_estimate_baseline"] = (log.baseline @ q).tolist()
-    return found
+        table["model_estimate_logged"] = q[log.action].tolist()
+        table["model_estimate_target"] = (log.target @ q).tolist()
+        table["model_estimate_baseline"] = (log.baseline @ q).tolist()
+    return table
 
 
 def write(path: Path, table: dict[str, list[float]]) -> Path:
-    rows = [dict(zip(table, each, strict=True)) for each in zip(*table.values(), strict=True)]
+    rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     if path.suffix == ".parquet":
         import pyarrow as pa
         from pyarrow import parquet
@@ -53,21 +53,21 @@ def write(path: Path, table: dict[str, list[float]]) -> Path:
 @pytest.mark.parametrize("name", ["log.csv", "log.jsonl", "log.parquet"])
 @pytest.mark.parametrize("model", [False, True])
 def test_a_foreign_log_is_proven_from_any_format(tmp_path: Path, name: str, model: bool) -> None:
-    found = from_file(write(tmp_path / name, columns(model=model)))
-    assert verdict(found).state == "pass"
-    assert found.bounds is not None
-    assert found.bounds[0] < true_difference() < found.bounds[1]
-    assert found.difference.method == ("dr" if model else "snips")
-    assert found.difference.low < true_difference() < found.difference.high
-    assert found.command == f"headway prove --log {tmp_path / name}"
-    assert len(found.data_hash) == 64
+    evidence = from_file(write(tmp_path / name, columns(model=model)))
+    assert verdict(evidence).state == "pass"
+    assert evidence.bounds is not None
+    assert evidence.bounds[0] < true_difference() < evidence.bounds[1]
+    assert evidence.difference.method == ("dr" if model else "snips")
+    assert evidence.difference.low < true_difference() < evidence.difference.high
+    assert evidence.command == f"headway prove --log {tmp_path / name}"
+    assert len(evidence.data_hash) == 64
 
 
 def test_the_three_formats_give_the_same_numbers(tmp_path: Path) -> None:
     table = columns(500)
-    found = [from_file(write(tmp_path / name, table)) for name in ("a.csv", "a.jsonl", "a.parquet")]
-    assert found[0].statistic == pytest.approx(found[1].statistic, rel=1e-12)
-    assert found[0].statistic == pytest.approx(found[2].statistic, rel=1e-12)
+    proofs = [from_file(write(tmp_path / name, table)) for name in ("a.csv", "a.jsonl", "a.parquet")]
+    assert proofs[0].statistic == pytest.approx(proofs[1].statistic, rel=1e-12)
+    assert proofs[0].statistic == pytest.approx(proofs[2].statistic, rel=1e-12)
 
 
 def test_a_model_makes_the_threshold_lower(tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_other_column_names_can_be_used(tmp_path: Path) -> None:
     table = columns()
     table["pi_new"], table["pi_old"] = table.pop("target_probability"), table.pop("baseline_probability")
     path = write(tmp_path / "log.csv", table)
-    found = from_file(path, target="pi_new", baseline="pi_old")
-    assert found.command.endswith("--target pi_new --baseline pi_old")
+    evidence = from_file(path, target="pi_new", baseline="pi_old")
+    assert evidence.command.endswith("--target pi_new --baseline pi_old")
     with pytest.raises(UnknownName, match="Did you mean 'pi_new'"):
         from_file(path, target="pi_nwe")
 
@@ -89,9 +89,9 @@ def test_other_column_names_can_be_used(tmp_path: Path) -> None:
 def test_without_a_baseline_the_comparison_is_with_the_logged_policy(tmp_path: Path) -> None:
     table = columns()
     del table["baseline_probability"]
-    found = from_file(write(tmp_path / "log.csv", table))
-    assert found.against == "behaviour"
-    assert found.values["current"].value == pytest.approx(found.values["behaviour"].value)
+    evidence = from_file(write(tmp_path / "log.csv", table))
+    assert evidence.against == "behaviour"
+    assert evidence.values["current"].value == pytest.approx(evidence.values["behaviour"].value)
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_impossible_values_are_refused_with_their_line(
 ) -> None:
     table = columns(50)
     table[column][3] = value  # type: ignore[call-overload]  # the fourth row: line 5 of a CSV with a header
-    with pytest.raises(InvalidInput, match=message) as found:
+    with pytest.raises(InvalidInput, match=message) as raised:
         from_file(write(tmp_path / "log.csv", table))
-    assert found.value.code == "bad_log_value"
+    assert raised.value.code == "bad_log_value"
 
 
 def test_files_that_are_not_logs_are_refused(tmp_path: Path) -> None:
@@ -168,15 +168,15 @@ def test_open_bandit_in_both_directions_overlaps_the_value_on_policy(shared_data
             "propensity": [float(row["propensity_score"]) for row in log],
             "target_probability": [probability(row) for row in log],
         }
-        found = from_file(write(tmp_path / f"{name}.csv", table))
+        evidence = from_file(write(tmp_path / f"{name}.csv", table))
         clicks = sum(int(row["click"]) for row in other)
         share = clicks / len(other)
         wide = 1.96 * (share * (1 - share) / len(other)) ** 0.5
-        estimate = found.values["candidate"]
+        estimate = evidence.values["candidate"]
         assert estimate.low <= share + wide, name
         assert estimate.high >= share - wide, name
-        assert found.difference.ess > 500
-        assert verdict(found).state == "wait"  # 10,000 rows and some 60 clicks prove nothing
+        assert evidence.difference.ess > 500
+        assert verdict(evidence).state == "wait"  # 10,000 rows and some 60 clicks prove nothing
 
 
 def test_open_bandit_for_a_single_rarely_shown_item_is_refused(shared_data: Path, tmp_path: Path) -> None:
@@ -189,8 +189,8 @@ def test_open_bandit_for_a_single_rarely_shown_item_is_refused(shared_data: Path
         "propensity": [float(row["propensity_score"]) for row in bts],
         "target_probability": [float(row["item_id"] == rarest) for row in bts],
     }
-    found = from_file(write(tmp_path / "log.csv", table))
-    answer = verdict(found)
+    evidence = from_file(write(tmp_path / "log.csv", table))
+    answer = verdict(evidence)
     assert answer.state == "refused"
     assert any(reason.startswith("ess:") for reason in answer.reasons), answer.reasons
 

@@ -76,9 +76,9 @@ PLANTED: dict[str, tuple[Leaks, str, str]] = {
 
 @pytest.mark.parametrize("how", PLANTED)
 def test_a_planted_leak_is_detected(how: str) -> None:
-    found, field, kind = PLANTED[how]
-    assert [(each.field, each.kind) for each in found.found] == [(field, kind)]
-    assert found.flagged >= 0.5 * found.labelled
+    leaks, field, kind = PLANTED[how]
+    assert [(leak.field, leak.kind) for leak in leaks.found] == [(field, kind)]
+    assert leaks.flagged >= 0.5 * leaks.labelled
 
 
 CLEAN: dict[str, dict[str, Any]] = {
@@ -140,7 +140,7 @@ def test_a_time_later_than_the_outcome_is_detected() -> None:
     for n in range(20):
         state = {"created_at": 1.7e9 + n, "finished_at": 1.7e9 + n + 60, "count": 1.7e9 + n + 60}
         watch.add(Situation(task="t", state=state), None, {"reward": n % 3}, at=1.7e9 + n, told_at=1.7e9 + n + 30)
-    assert [(each.field, each.kind) for each in watch.leaks().found] == [("finished_at", "dated")]
+    assert [(leak.field, leak.kind) for leak in watch.leaks().found] == [("finished_at", "dated")]
 
 
 def test_an_iso_time_is_a_time_whatever_its_name() -> None:
@@ -164,15 +164,15 @@ def test_texts_on_both_sides_of_the_split_are_counted_exact_and_near() -> None:
         ("Only here", "prove"), ("Only there", "tune"), ("", "train"), ("", "prove"),
     ):  # fmt: skip
         watch.add(Situation(task="t", text=text), None, {}, part=part)
-    found = watch.leaks()
-    assert (found.twins, found.exact_twins) == (2, 1)
+    leaks = watch.leaks()
+    assert (leaks.twins, leaks.exact_twins) == (2, 1)
 
 
 def test_leaks_in_many_rows_are_detected_on_a_sample() -> None:
-    found = watched(lambda rng, y: {"score": y}, n=25_000)
-    assert found.fields == ("score",)
-    assert found.rows == 25_000
-    assert found.looked_at <= 10_000
+    watch = watched(lambda rng, y: {"score": y}, n=25_000)
+    assert watch.fields == ("score",)
+    assert watch.rows == 25_000
+    assert watch.looked_at <= 10_000
 
 
 def test_a_constant_label_cannot_leak() -> None:

@@ -35,9 +35,9 @@ GOOD = {
     ],
 )
 def test_impossible_values_are_refused_with_their_row(change: dict[str, object], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message) as found:
+    with pytest.raises(InvalidInput, match=message) as raised:
         Log.of(**{**GOOD, **change})  # type: ignore[arg-type]
-    assert found.value.code == "bad_log"
+    assert raised.value.code == "bad_log"
 
 
 def test_errors_number_rows_by_their_place_in_the_whole_log() -> None:
@@ -49,9 +49,9 @@ def test_a_target_with_an_unlogged_action_is_refused_by_name() -> None:
     log = Log.of(
         reward=[1.0], action=[0], logged=[[1.0, 0.0]], target=[[0.6, 0.4]], baseline=[[1.0, 0.0]], arms=("a", "b")
     )
-    with pytest.raises(InvalidInput, match=r"target gives 0\.4 to 'b'") as found:
+    with pytest.raises(InvalidInput, match=r"target gives 0\.4 to 'b'") as raised:
         require_support(log)
-    assert found.value.code == "unlogged_action"
+    assert raised.value.code == "unlogged_action"
 
 
 def test_chunks_with_other_columns_are_refused() -> None:

@@ -62,17 +62,17 @@ def test_the_project_itself_never_blocks(name: str) -> None:
 
 
 def test_a_key_that_rated_everything_is_refused_until_it_is_trusted() -> None:
-    found = from_log([rated(small_log(N, 18), np.full(N, "judge"))], ABOUT)
-    refused = verdict(found)
+    evidence = from_log([rated(small_log(N, 18), np.full(N, "judge"))], ABOUT)
+    refused = verdict(evidence)
     assert refused.state == "refused"
     assert refused.reasons == ("one_key: the key 'judge' rated 100% of 4,000 decisions, and no other key rated any.",)
     assert "headway promote route --trust-key judge" in refused.hint
     assert 'trust_keys = ["judge"]' in refused.hint
-    passed = verdict(found, GateRules(trusted=frozenset({"judge"})))
+    passed = verdict(evidence, GateRules(trusted=frozenset({"judge"})))
     assert passed.passed
     assert passed.reasons[1] == "It depends on the key 'judge', which you trust."
     assert resting_on(passed, ["judge"]) == ("judge",)
-    assert not verdict(found, GateRules(trusted=frozenset({"somebody else"}))).passed
+    assert not verdict(evidence, GateRules(trusted=frozenset({"somebody else"}))).passed
 
 
 def test_trust_given_at_proof_time_stays_with_the_evidence() -> None:
@@ -86,11 +86,11 @@ def test_trust_given_at_proof_time_stays_with_the_evidence() -> None:
 @pytest.mark.parametrize("count", [2, 3, 40, 90])
 def test_several_honest_raters_pass(count: int) -> None:
     names = np.array([f"rater-{number}" for number in range(count)])
-    found = from_log([rated(small_log(N, 18), names[ROWS % count])], ABOUT)
-    assert verdict(found).passed, verdict(found).reasons
-    assert sum(rater.share for rater in found.raters) == pytest.approx(1.0)
-    assert len(found.raters) == count
-    assert found.raters[0].uplift == pytest.approx(1 / count, abs=0.5 / count + 0.03)
+    evidence = from_log([rated(small_log(N, 18), names[ROWS % count])], ABOUT)
+    assert verdict(evidence).passed, verdict(evidence).reasons
+    assert sum(rater.share for rater in evidence.raters) == pytest.approx(1.0)
+    assert len(evidence.raters) == count
+    assert evidence.raters[0].uplift == pytest.approx(1 / count, abs=0.5 / count + 0.03)
 
 
 FAVOURS: dict[str, Callable[[Log], NDArray[np.bool_]]] = {
@@ -109,14 +109,14 @@ def test_a_key_that_pays_its_favourite_is_refused_by_name(how: str, others: str)
     hostile = FAVOURS[how](log)
     paid = replace(log, reward=np.where(hostile, (log.action == 2).astype(float), coin()))
     honest = np.full(N, "") if others == "nobody" else np.where(ROWS % 2, "ann", "bob")
-    found = from_log([rated(paid, np.where(hostile, "agent", honest))], ABOUT)
-    assert found.statistic > found.threshold, "the tampering works"
-    refused = verdict(found)
+    evidence = from_log([rated(paid, np.where(hostile, "agent", honest))], ABOUT)
+    assert evidence.statistic > evidence.threshold, "the tampering works"
+    refused = verdict(evidence)
     assert refused.state == "refused"
     assert "'agent'" in refused.reasons[0]
-    assert found.deciding() == ("agent",)
-    assert (by_name(found)["agent"].uplift or 0.0) > 0.6
-    assert verdict(found, GateRules(trusted=frozenset({"agent"}))).passed
+    assert evidence.deciding() == ("agent",)
+    assert (by_name(evidence)["agent"].uplift or 0.0) > 0.6
+    assert verdict(evidence, GateRules(trusted=frozenset({"agent"}))).passed
 
 
 def test_subtracting_a_raters_rows_would_not_detect_it() -> None:
@@ -125,12 +125,12 @@ def test_subtracting_a_raters_rows_would_not_detect_it() -> None:
     hostile = log.action == 2
     names = np.where(hostile, "agent", "")
     paid = rated(replace(log, reward=np.where(hostile, 1.0, coin()), keys=names), names)
-    found = from_log([paid], ABOUT)
-    assert next(diagnostic for diagnostic in found.diagnostics if diagnostic.name == "one_client").ok
+    evidence = from_log([paid], ABOUT)
+    assert next(diagnostic for diagnostic in evidence.diagnostics if diagnostic.name == "one_client").ok
     proof = LogProof()
     proof.update(paid)
-    assert proof.raters[""].total > 0.7 * found.statistic > found.threshold
-    assert by_name(found)["agent"].statistic < 0.1 * found.statistic
+    assert proof.raters[""].total > 0.7 * evidence.statistic > evidence.threshold
+    assert by_name(evidence)["agent"].statistic < 0.1 * evidence.statistic
 
 
 def test_a_rater_among_others_is_removed_from_the_mean() -> None:
@@ -143,25 +143,25 @@ def test_a_rater_among_others_is_removed_from_the_mean() -> None:
         raters={"agent": np.ones(N, dtype=bool), "ann": np.ones(N, dtype=bool)},
         without={"agent": honest, "ann": lie},
     )
-    found = from_log([both], ABOUT)
-    assert found.statistic > found.threshold
-    assert found.deciding() == ("agent",)
-    assert by_name(found)["ann"].others == N, "her rows are rated without her, too"
+    evidence = from_log([both], ABOUT)
+    assert evidence.statistic > evidence.threshold
+    assert evidence.deciding() == ("agent",)
+    assert by_name(evidence)["ann"].others == N, "her rows are rated without her, too"
 
 
 def test_a_panel_that_agrees_passes() -> None:
     log = small_log(N, 18)
     everybody = {name: np.ones(N, dtype=bool) for name in ("ann", "bob", "cid")}
-    found = from_log([replace(log, raters=everybody, without=dict.fromkeys(everybody, log.reward))], ABOUT)
-    assert verdict(found).passed
-    assert [rater.share for rater in found.raters] == [1.0] * 3
-    assert [rater.uplift for rater in found.raters] == pytest.approx([0.0] * 3)
+    evidence = from_log([replace(log, raters=everybody, without=dict.fromkeys(everybody, log.reward))], ABOUT)
+    assert verdict(evidence).passed
+    assert [rater.share for rater in evidence.raters] == [1.0] * 3
+    assert [rater.uplift for rater in evidence.raters] == pytest.approx([0.0] * 3)
 
 
 def test_the_rows_without_a_key_must_meet_the_gates_floor() -> None:
-    found = from_log([rated(small_log(N, 18), np.where(ROWS < N - 150, "ann", "bob"))], ABOUT)
-    assert found.deciding() == ("ann",)
-    assert "150 decisions" in verdict(found).reasons[0]
+    evidence = from_log([rated(small_log(N, 18), np.where(ROWS < N - 150, "ann", "bob"))], ABOUT)
+    assert evidence.deciding() == ("ann",)
+    assert "150 decisions" in verdict(evidence).reasons[0]
 
 
 def test_a_key_cannot_keep_a_bad_policy() -> None:
@@ -171,8 +171,8 @@ def test_a_key_cannot_keep_a_bad_policy() -> None:
 
 
 def test_a_verdict_that_waits_is_not_blocked() -> None:
-    found = from_log([rated(small_log(300, 2), np.full(300, "judge"))], replace(ABOUT, margin=0.25))
-    assert verdict(found).state == "wait"
+    evidence = from_log([rated(small_log(300, 2), np.full(300, "judge"))], replace(ABOUT, margin=0.25))
+    assert verdict(evidence).state == "wait"
 
 
 @pytest.mark.parametrize("size", [37, 250, 1_999])
@@ -186,8 +186,8 @@ def test_the_chunks_do_not_matter(size: int) -> None:
         parts.append(
             replace(
                 part,
-                raters={name: each for name, each in part.raters.items() if each.any()},
-                without={name: each for name, each in part.without.items() if part.raters[name].any()},
+                raters={name: rater for name, rater in part.raters.items() if rater.any()},
+                without={name: reward for name, reward in part.without.items() if part.raters[name].any()},
             )
         )
     one, many = from_log([whole], ABOUT, display=False), from_log(parts, ABOUT, display=False)
@@ -211,8 +211,8 @@ def test_a_stored_log_gives_the_same_evidence() -> None:
 
 
 def test_the_page_says_who_gave_the_rewards() -> None:
-    found = verdict(from_log([rated(small_log(N, 18), np.where(ROWS % 4, "ann", ""))], ABOUT))
-    for page in (report.text(found), report.markdown(found), report.html(found)):
+    shown = verdict(from_log([rated(small_log(N, 18), np.where(ROWS % 4, "ann", ""))], ABOUT))
+    for page in (report.text(shown), report.markdown(shown), report.html(shown)):
         assert "Who gave the rewards" in page
         assert "rated 3,000 decisions (75%)" in page
         assert "this machine" in page

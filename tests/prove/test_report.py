@@ -25,14 +25,14 @@ ABOUT = About(
 
 
 def verdicts() -> dict[str, Verdict]:
-    level = [0.1 * (each % 7) for each in range(120)]
+    level = [0.1 * (n % 7) for n in range(120)]
     return {
         "pass": verdict(from_log([small_log(4_000, 1)], ABOUT)),
         "wait": verdict(from_log([small_log(300, 2)], replace(ABOUT, margin=0.25))),
         "refused": verdict(from_log([small_log(1_000, 3, logged=(0.998, 0.001, 0.001))], ABOUT)),
         "worse": verdict(from_log([small_log(4_000, 4, target=(0.8, 0.1, 0.1), baseline=(0.1, 0.1, 0.8))], ABOUT)),
         "preference": verdict(from_preferences(40, 12, ABOUT)),
-        "world": verdict(from_world([each + 0.2 for each in level], level, ABOUT)),
+        "world": verdict(from_world([value + 0.2 for value in level], level, ABOUT)),
     }
 
 
@@ -118,8 +118,8 @@ def test_the_plot_is_well_formed_and_stays_inside_its_frame() -> None:
     evidence = PAGES["pass"].evidence
     assert evidence is not None
     picture = ElementTree.fromstring(curve_svg(evidence.curve, margin=0.01))
-    line = next(each for each in picture if each.tag == "polyline")
-    points = [tuple(map(float, each.split(","))) for each in line.attrib["points"].split()]
+    line = next(line for line in picture if line.tag == "polyline")
+    points = [tuple(map(float, part.split(","))) for part in line.attrib["points"].split()]
     assert all(0 <= x <= 820 and 0 <= y <= 320 for x, y in points)
     assert curve_svg([]) == ""
     assert curve_svg([(10, 0.0, -1.0, 1.0)]) == ""

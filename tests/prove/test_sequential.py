@@ -28,7 +28,7 @@ def test_the_confidence_sequence_is_tightest_near_where_it_is_tuned() -> None:
     def width(tuned_at: int) -> float:
         return sequential.sequence_threshold(1.0, 5_000, alpha, tuned_at)
 
-    at = [width(each) for each in (500, 2_000, 5_000, 12_000, 50_000)]
+    at = [width(number) for number in (500, 2_000, 5_000, 12_000, 50_000)]
     assert min(at) == pytest.approx(at[2], rel=0.01)
 
 

@@ -45,9 +45,9 @@ class Running:
         line = self.process.stdout.readline()
         if not line:
             raise AssertionError(self.stop())
-        found = json.loads(line)
-        self.url: str = found["url"]
-        self.port: int = found["port"]
+        started = json.loads(line)
+        self.url: str = started["url"]
+        self.port: int = started["port"]
         self.client = httpx.Client(base_url=self.url, timeout=30)
 
     @property
@@ -92,8 +92,8 @@ def served(tmp_path: Path) -> Iterator[Callable[..., Running]]:
         return running[-1]
 
     yield start
-    for each in running:
-        each.stop()
+    for process in running:
+        process.stop()
 
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])

@@ -37,7 +37,7 @@ async def _all(port: int, connections: int, bodies: list[bytes], enough: int) ->
     answers: list[tuple[int, dict[str, Any]]] = []
     stop = asyncio.Event()
     tasks = [asyncio.ensure_future(_one(port, bodies, answers, stop)) for _ in range(connections)]
-    while len(answers) < enough and not all(each.done() for each in tasks):
+    while len(answers) < enough and not all(task.done() for task in tasks):
         await asyncio.wait(tasks, timeout=0.01)
     stop.set()
     await asyncio.wait(tasks)
@@ -46,4 +46,4 @@ async def _all(port: int, connections: int, bodies: list[bytes], enough: int) ->
 
 def hammer(port: int, connections: int, asks: list[dict[str, Any]], enough: int) -> list[tuple[int, dict[str, Any]]]:
     """(status, body) of every answer that came whole: until there are enough, or the server is gone."""
-    return asyncio.run(_all(port, connections, [json.dumps(each).encode() for each in asks], enough))
+    return asyncio.run(_all(port, connections, [json.dumps(ask).encode() for ask in asks], enough))

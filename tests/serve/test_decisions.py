@@ -79,8 +79,8 @@ def test_signals_are_stored_under_the_callers_name(server: Running) -> None:
         == 204
     )
     with server.open() as project:
-        found = {(each.name, each.rater): each.value for each in project.query.signals(mine, live=True)}
-    assert found == {("reward", ""): 1.0, ("cost", ""): 0.25, ("reward", "owner"): 0.5}
+        values = {(signal.name, signal.rater): signal.value for signal in project.query.signals(mine, live=True)}
+    assert values == {("reward", ""): 1.0, ("cost", ""): 0.25, ("reward", "owner"): 0.5}
 
 
 def test_null_takes_a_signal_back(server: Running) -> None:
@@ -102,14 +102,14 @@ def test_an_idempotency_key_counts_once(server: Running) -> None:
 
 def test_a_batch_of_signals_says_how_many_were_new(server: Running) -> None:
     ids = [server.decide(text=str(n)).json()["id"] for n in range(3)]
-    body = {"signals": [{"subject": each, "signals": {"reward": 1.0, "solved": True}} for each in ids]}
+    body = {"signals": [{"subject": identifier, "signals": {"reward": 1.0, "solved": True}} for identifier in ids]}
     assert server.client.post("/v1/signals", json=body).json() == {"new": 6}
     assert server.client.post("/v1/signals", json=body).json() == {"new": 0}
     body["signals"].append({"subject": "dec_" + "0" * 32, "signals": {"reward": 1.0}})
     body["signals"][0]["signals"]["reward"] = 0.0
     assert server.client.post("/v1/signals", json=body).status_code == 404
     with server.open() as project:
-        assert {each.value for each in project.query.signals(ids[0], live=True)} == {1.0}
+        assert {signal.value for signal in project.query.signals(ids[0], live=True)} == {1.0}
 
 
 def test_an_early_signal_waits_for_its_decision(server: Running) -> None:
@@ -140,13 +140,13 @@ def test_a_sticky_episode_repeats_its_first_draw_even_when_asked_at_once(served:
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         asks = list(pool.map(lambda n: running.decide(candidates=None, episode=f"e{n % 4}").json(), range(32)))
     for episode in range(4):
-        assert len({each["action"] for each in asks[episode::4]}) == 1
+        assert len({ask["action"] for ask in asks[episode::4]}) == 1
 
 
 def test_the_latest_decisions_come_newest_first(server: Running) -> None:
     ids = [server.decide(task="latest", text=str(n)).json()["id"] for n in range(3)]
     rows = server.client.get("/v1/decisions", params={"task": "latest", "limit": 2}).json()["decisions"]
-    assert [each["id"] for each in rows] == ids[:0:-1]
+    assert [row["id"] for row in rows] == ids[:0:-1]
 
 
 def test_an_unknown_task_is_named_with_the_nearest_one(served: Callable[..., Running]) -> None:
@@ -170,5 +170,5 @@ def test_a_secret_that_a_client_sends_is_stored_nowhere(server: Running) -> None
     assert "[redacted:api-key]" in answered
     with server.open() as project:
         project.settle("route")
-        for name in (each for each in (project.home).rglob("*") if each.is_file()):
+        for name in (path for path in (project.home).rglob("*") if path.is_file()):
             assert secret.encode() not in name.read_bytes(), name

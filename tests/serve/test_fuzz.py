@@ -41,9 +41,9 @@ def fuzz(running: Running, *more: str, timeout_s: float) -> None:
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     running.client.get("/health")
     broken = [
-        each
-        for each in (running.folder / ".headway" / "run").glob("requests.log*")
-        for line in each.read_text().splitlines()
+        path
+        for path in (running.folder / ".headway" / "run").glob("requests.log*")
+        for line in path.read_text().splitlines()
         if json.loads(line)["status"] in (500, 499)
     ]
     assert not broken

@@ -27,9 +27,9 @@ def ask(text: str = "x", **details: str) -> Ask:
     return Ask("route", text, ["small", "large"], details)  # type: ignore[arg-type]  # of names that it knows
 
 
-def into(found: list[tuple[str, bool]]) -> Answer:
+def into(answers: list[tuple[str, bool]]) -> Answer:
     def answer(decision: Decision, new: bool) -> None:
-        found.append((decision.situation.text, new))
+        answers.append((decision.situation.text, new))
 
     return answer
 
@@ -42,65 +42,65 @@ def run(project: Project, work: Callable[[Grouping], list[asyncio.Future[None]]]
 
 
 def test_each_is_answered_once_when_it_is_durable(project: Project) -> None:
-    found: list[tuple[str, bool]] = []
+    answers: list[tuple[str, bool]] = []
 
     def work(grouping: Grouping) -> list[asyncio.Future[None]]:
-        return [grouping.add(ask(f"{n}"), into(found)) for n in range(70)]
+        return [grouping.add(ask(f"{n}"), into(answers)) for n in range(70)]
 
     assert run(project, work) == [None] * 70
-    assert sorted(found) == sorted((f"{n}", True) for n in range(70))
+    assert sorted(answers) == sorted((f"{n}", True) for n in range(70))
     assert project.query.counts("route").decisions == 70
 
 
 def test_one_that_cannot_be_answered_does_not_hold_up_the_others(project: Project) -> None:
-    found: list[tuple[str, bool]] = []
+    answers: list[tuple[str, bool]] = []
 
     def broken(_: Decision, __: bool) -> None:
         raise RuntimeError("the wire is cut")
 
     def work(grouping: Grouping) -> list[asyncio.Future[None]]:
         return [
-            grouping.add(ask("a"), into(found)),
+            grouping.add(ask("a"), into(answers)),
             grouping.add(ask("b"), broken),
-            grouping.add(ask("c"), into(found)),
+            grouping.add(ask("c"), into(answers)),
         ]
 
     first, second, third = run(project, work)
-    assert (first, third, found) == (None, None, [("a", True), ("c", True)])
+    assert (first, third, answers) == (None, None, [("a", True), ("c", True)])
     assert isinstance(second, RuntimeError)
 
 
 def test_one_that_is_wrong_or_in_conflict_fails_alone(project: Project) -> None:
     taken = decision_id(1_700_000_000.0)
     project.decide("route", "first", ["small", "large"], id=taken)
-    found: list[tuple[str, bool]] = []
+    answers: list[tuple[str, bool]] = []
 
     def work(grouping: Grouping) -> list[asyncio.Future[None]]:
         return [
-            grouping.add(ask("a"), into(found)),
-            grouping.add(Ask("route", "b", ["medium"], {}), into(found)),
-            grouping.add(ask("another request", id=taken), into(found)),
-            grouping.add(ask("first", id=taken), into(found)),
+            grouping.add(ask("a"), into(answers)),
+            grouping.add(Ask("route", "b", ["medium"], {}), into(answers)),
+            grouping.add(ask("another request", id=taken), into(answers)),
+            grouping.add(ask("first", id=taken), into(answers)),
         ]
 
     one, wrong, conflict, again = run(project, work)
     assert (one, again) == (None, None)
     assert isinstance(wrong, UnknownName)
     assert isinstance(conflict, Conflict)
-    assert sorted(found) == [("a", True), ("first", False)]
+    assert sorted(answers) == [("a", True), ("first", False)]
 
 
 def test_who_has_gone_is_not_answered_and_a_full_queue_says_so(project: Project) -> None:
-    found: list[tuple[str, bool]] = []
+    answers: list[tuple[str, bool]] = []
 
     def work(grouping: Grouping) -> list[asyncio.Future[None]]:
-        gone, stays = grouping.add(ask("gone"), into(found)), grouping.add(ask("stays"), into(found))
+        gone, stays = grouping.add(ask("gone"), into(answers)), grouping.add(ask("stays"), into(answers))
         gone.cancel()
         with pytest.raises(Busy) as error:
-            _ = grouping.add(ask("too many"), into(found))
+            _ = grouping.add(ask("too many"), into(answers))
         assert error.value.code == "queue_full"
         return [stays]
 
     assert run(project, work, limit=2) == [None]
-    assert found == [("stays", True)]
+    assert answers == [("stays", True)]
     assert project.query.counts("route").decisions == 2, "it was decided and logged all the same"

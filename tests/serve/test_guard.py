@@ -44,7 +44,7 @@ def counted(server: Running) -> Iterator[Running]:
 
 
 @BOTH
-@pytest.mark.parametrize("headers", HOSTILE, ids=lambda each: "=".join(*each.items()))
+@pytest.mark.parametrize("headers", HOSTILE, ids=lambda item: "=".join(*item.items()))
 def test_a_hostile_page_gets_nothing(counted: Running, path: str, headers: dict[str, str]) -> None:
     answer = counted.client.post(path, content=json.dumps(ASK), headers={**JSON, **headers})
     assert answer.status_code == 403
@@ -114,7 +114,7 @@ def test_a_body_that_is_not_what_the_route_takes_is_refused(counted: Running, pa
 NUMBERS = ["NaN", "Infinity", "-Infinity", "1e999", "9007199254740993", "1" + "0" * 400, "-1" + "0" * 30]
 
 
-@pytest.mark.parametrize("number", NUMBERS, ids=lambda each: each[:12])
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda item: item[:12])
 def test_a_number_that_is_not_finite_or_too_large_is_refused(counted: Running, number: str) -> None:
     ask = f'{{"task":"route","candidates":["a","b"],"state":{{"x":{number}}}}}'
     assert counted.client.post(HOT, content=ask, headers=JSON).status_code == 422
@@ -124,7 +124,7 @@ def test_a_number_that_is_not_finite_or_too_large_is_refused(counted: Running, n
     assert counted.client.post(HOT, content=step, headers=JSON).status_code == 422
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "1" + "0" * 400], ids=lambda each: each[:12])
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "1" + "0" * 400], ids=lambda item: item[:12])
 def test_a_signal_that_is_not_a_finite_number_is_refused(counted: Running, number: str) -> None:
     server = counted
     with server.open() as project:
@@ -192,18 +192,18 @@ def test_a_backslash_that_only_looks_like_a_nul_is_text(served: Callable[..., Ru
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Origin", "Authorization", "Cookie", "Sec-Fetch-Site"])
 def test_a_header_that_says_who_calls_and_cannot_be_read_is_refused(counted: Running, header: str) -> None:
     head = f"POST {HOT} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
-    found = exchange(counted.raw(), head.encode(), header.encode() + b": caf\xe9\r\n\r\n{}")
-    assert found.startswith(b"HTTP/1.1 400"), found[:200]
-    assert b'"bad_header"' in found
+    answer = exchange(counted.raw(), head.encode(), header.encode() + b": caf\xe9\r\n\r\n{}")
+    assert answer.startswith(b"HTTP/1.1 400"), answer[:200]
+    assert b'"bad_header"' in answer
 
 
 def test_another_header_may_hold_what_it_likes(counted: Running) -> None:
-    found = exchange(
+    answer = exchange(
         counted.raw(),
         b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: caf\xe9\r\n",
         b"Connection: close\r\n\r\n",
     )
-    assert found.startswith(b"HTTP/1.1 200"), found[:200]
+    assert answer.startswith(b"HTTP/1.1 200"), answer[:200]
 
 
 # -- size and time
@@ -212,20 +212,20 @@ def test_another_header_may_hold_what_it_likes(counted: Running) -> None:
 def exchange(connection: socket.socket, *parts: bytes) -> bytes:
     """Sends the parts; everything that comes back. A server may close before it has read all."""
     try:
-        for each in parts:
-            connection.sendall(each)
+        for item in parts:
+            connection.sendall(item)
     except OSError:
         pass
-    found = b""
+    data = b""
     try:
         while part := connection.recv(65536):
-            found += part
-            if b"}}" in found:
+            data += part
+            if b"}}" in data:
                 break
     except OSError:
         pass
     connection.close()
-    return found
+    return data
 
 
 @pytest.mark.parametrize(("path", "limit"), [(HOT, 1_000_000), ("/v1/decisions/batch", 16_000_000), (COLD, 1_000_000)])
@@ -235,12 +235,12 @@ def test_a_body_of_one_byte_too_many_is_refused(counted: Running, path: str, lim
     if chunked:
         block = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
         head += b"Transfer-Encoding: chunked\r\n\r\n"
-        found = exchange(counted.raw(), head, *[block] * (limit // 0x10000 + 1))
+        answer = exchange(counted.raw(), head, *[block] * (limit // 0x10000 + 1))
     else:
         head += b"Content-Length: %d\r\n\r\n" % (limit + 1)
-        found = exchange(counted.raw(), head, b" " * (limit + 1))
-    assert found.startswith(b"HTTP/1.1 413"), found[:200]
-    assert b'"too_large"' in found
+        answer = exchange(counted.raw(), head, b" " * (limit + 1))
+    assert answer.startswith(b"HTTP/1.1 413"), answer[:200]
+    assert b'"too_large"' in answer
 
 
 def test_a_body_of_exactly_the_limit_is_read(counted: Running) -> None:
@@ -262,9 +262,9 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.mark.parametrize("path", [HOT, COLD])
 def test_a_body_that_does_not_come_is_given_up(impatient: Running, path: str) -> None:
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
-    found = exchange(impatient.raw(), head.encode(), b'{"task"')
-    assert found.startswith(b"HTTP/1.1 408"), found[:200]
-    assert b'"too_slow"' in found
+    answer = exchange(impatient.raw(), head.encode(), b'{"task"')
+    assert answer.startswith(b"HTTP/1.1 408"), answer[:200]
+    assert b'"too_slow"' in answer
     assert impatient.client.get("/health").status_code == 200
 
 
@@ -276,7 +276,7 @@ def test_headers_that_do_not_come_are_given_up(impatient: Running) -> None:
 
 def test_too_many_requests_are_refused_with_the_time_to_wait(impatient: Running) -> None:
     answers = [impatient.client.get("/v1/policies") for _ in range(120)]
-    refused = [each for each in answers if each.status_code == 429]
+    refused = [answer for answer in answers if answer.status_code == 429]
     assert refused
     assert code(refused[0]) == "rate_limited"
     assert int(refused[0].headers["retry-after"]) >= 1
@@ -320,8 +320,8 @@ def test_every_answer_carries_the_security_headers(counted: Running) -> None:
 
 def test_a_header_that_may_come_once_may_not_come_twice(counted: Running) -> None:
     request = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n"
-    found = exchange(counted.raw(), request)
-    assert found.startswith(b"HTTP/1.1 4"), found[:100]
+    answer = exchange(counted.raw(), request)
+    assert answer.startswith(b"HTTP/1.1 4"), answer[:100]
 
 
 def test_an_unforeseen_error_says_nothing_about_the_inside(served: Callable[..., Running], tmp_path: Path) -> None:

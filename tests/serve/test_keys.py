@@ -38,10 +38,10 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def secrets(elsewhere: Running) -> dict[str, str]:
     with elsewhere.open() as project:
-        found = {each: make(project, each, each) for each in ("decide", "signal", "train", "admin")}
-        found["late"] = make(project, "late", "decide", lasts_s=-1.0)
-    heeded(elsewhere, found["admin"])
-    return found
+        keys = {scope: make(project, scope, scope) for scope in ("decide", "signal", "train", "admin")}
+        keys["late"] = make(project, "late", "decide", lasts_s=-1.0)
+    heeded(elsewhere, keys["admin"])
+    return keys
 
 
 def heeded(running: Running, secret: str) -> None:
@@ -143,7 +143,7 @@ def test_each_signal_stores_its_key_as_rater(elsewhere: Running, secrets: dict[s
     assert client.post(path, json={"reward": 1.0}, headers=bearer(secrets["signal"])).status_code == 204
     assert client.post(path, json={"reward": 0.5}, headers=bearer(secrets["signal"])).status_code == 204
     with elsewhere.open() as project:
-        assert [(each.rater, each.value) for each in project.query.signals(mine, live=True)] == [("signal", 0.5)]
+        assert [(signal.rater, signal.value) for signal in project.query.signals(mine, live=True)] == [("signal", 0.5)]
 
 
 def test_a_revoked_and_a_rotated_key_stop_while_the_server_runs(elsewhere: Running, secrets: dict[str, str]) -> None:
@@ -178,7 +178,7 @@ def test_no_secret_is_stored_logged_or_counted(elsewhere: Running, secrets: dict
 
 
 def test_a_key_has_256_random_bits(elsewhere: Running, secrets: dict[str, str]) -> None:
-    assert all(re.fullmatch(r"hw_[0-9a-f]{64}", each) for each in secrets.values())
+    assert all(re.fullmatch(r"hw_[0-9a-f]{64}", secret) for secret in secrets.values())
     assert len(set(secrets.values())) == len(secrets)
 
 

@@ -65,8 +65,8 @@ def test_a_kit_adds_to_the_document_and_changes_nothing_in_it(guest: Catalogue, 
     assert [parameter["name"] for parameter in operation["parameters"]] == ["wall", "shade"]
     body = operation["requestBody"]["content"]["application/json"]["schema"]
     assert body == {"$ref": "#/components/schemas/paint_DecisionRequest"}
-    found, parameters = Routes(endpoints(guest)).find("POST", "/v1/kits/paint/north")
-    assert (found.kit, dict(parameters)) == ("paint", {"wall": "north"})
+    result, parameters = Routes(endpoints(guest)).find("POST", "/v1/kits/paint/north")
+    assert (result.kit, dict(parameters)) == ("paint", {"wall": "north"})
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def closed(port: int, within_s: float) -> bool:
 
 def test_port_0_takes_a_free_one_and_says_which(served: Callable[..., Running], tmp_path: Path) -> None:
     running = served()
-    found = json.loads((tmp_path / ".headway" / "run" / "server.json").read_text())
-    assert found == {"url": running.url, "host": "127.0.0.1", "port": running.port, "pid": running.process.pid}
+    report = json.loads((tmp_path / ".headway" / "run" / "server.json").read_text())
+    assert report == {"url": running.url, "host": "127.0.0.1", "port": running.port, "pid": running.process.pid}
     assert httpx.get(running.url + "/health").json() == {"status": "ok"}
     assert running.stop() == ""
     assert running.process.returncode == 0
@@ -75,9 +75,9 @@ def stream(running: Running) -> socket.socket:
     """An open event stream that has said hello."""
     connection = running.raw()
     connection.sendall(b"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-    found = b""
-    while b"event: signals" not in found:
-        found += connection.recv(4096)
+    data = b""
+    while b"event: signals" not in data:
+        data += connection.recv(4096)
     return connection
 
 
@@ -88,24 +88,24 @@ def test_sigterm_with_open_streams_and_work_in_flight_drains_and_ends(served: Ca
     head = b"POST /v1/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     request = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
     asking = [running.raw() for _ in range(20)]
-    for each in asking:
-        each.sendall(request)
+    for connection in asking:
+        connection.sendall(request)
     begun = time.monotonic()
     running.process.send_signal(signal.SIGTERM)
-    answered = [each.recv(4096) for each in asking]
+    answered = [thread.recv(4096) for thread in asking]
     assert running.process.wait(10) == 0
     assert time.monotonic() - begun < 5.0
-    for each in streams:
+    for connection in streams:
         said = b""
-        while part := each.recv(4096):
+        while part := connection.recv(4096):
             said += part
         assert b"event: stopping" in said
-    accepted = [each for each in answered if each.startswith(b"HTTP/1.1 201")]
-    refused = [each for each in answered if each.startswith(b"HTTP/1.1 503")]
+    accepted = [answer for answer in answered if answer.startswith(b"HTTP/1.1 201")]
+    refused = [answer for answer in answered if answer.startswith(b"HTTP/1.1 503")]
     assert len(accepted) + len(refused) == 20
     assert running.stored() == len(accepted)
-    for each in (*streams, *asking):
-        each.close()
+    for connection in (*streams, *asking):
+        connection.close()
 
 
 def test_a_stopping_server_refuses_new_work_on_open_connections(served: Callable[..., Running]) -> None:
@@ -147,12 +147,12 @@ child.wait()
 def test_a_server_ends_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
-    found = json.loads(parent.stdout.readline())
-    assert httpx.get(found["url"] + "/health").status_code == 200
+    report = json.loads(parent.stdout.readline())
+    assert httpx.get(report["url"] + "/health").status_code == 200
     parent.send_signal(number)
     parent.wait()
     parent.stdout.close()
-    assert closed(found["port"], 1.0)
+    assert closed(report["port"], 1.0)
 
 
 def test_the_pipe_alone_is_enough(tmp_path: Path) -> None:
@@ -206,12 +206,12 @@ def test_a_server_that_has_decided_with_a_learned_policy_has_loaded_no_training_
 
 def events(connection: socket.socket, wanted: str) -> Any:
     """The data of the next event of that name."""
-    found = b""
+    data = b""
     while True:
         ready, _, _ = select.select([connection], [], [], 10)
-        assert ready, f"no {wanted} event came: {found!r}"
-        found += connection.recv(65536)
-        for block in found.decode().split("\n\n")[:-1]:
+        assert ready, f"no {wanted} event came: {data!r}"
+        data += connection.recv(65536)
+        for block in data.decode().split("\n\n")[:-1]:
             lines = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and line[0] != ":")
             if lines.get("event") == wanted:
                 return json.loads(lines["data"])
@@ -229,7 +229,7 @@ def test_a_promotion_elsewhere_is_served_and_told_while_requests_run(tmp_path: P
             told = events(listening, "ledger")
         assert (told["kind"], told["policy"]) == ("promote", ref)
         served = [running.decide(text=str(n)) for n in range(50)]
-        assert {each.status_code for each in served} == {201}
+        assert {server.status_code for server in served} == {201}
         assert served[-1].json()["policy"] == ref
         project.rollback("route")
         until = time.monotonic() + 10
@@ -260,13 +260,13 @@ def test_promoting_and_rolling_back_over_http(tmp_path: Path) -> None:
     canary = running.client.post(f"/v1/policies/{ref}/canary", json={"share": 0.2}, headers=running.token)
     assert (canary.status_code, canary.json()["kind"], canary.json()["who"]) == (200, "canary", "owner")
     assert running.decide().status_code == 201
-    states = {each["policy"]: each["state"] for each in running.client.get("/v1/policies").json()["policies"]}
+    states = {policy["policy"]: policy["state"] for policy in running.client.get("/v1/policies").json()["policies"]}
     assert states[ref] == "canary"
     nothing = running.client.post("/v1/tasks/route/rollback", json={}, headers=running.token)
     assert nothing.status_code == 409
-    kinds = [each["kind"] for each in running.client.get("/v1/ledger", params={"task": "route"}).json()["ledger"]]
+    kinds = [entry["kind"] for entry in running.client.get("/v1/ledger", params={"task": "route"}).json()["ledger"]]
     assert kinds == ["candidate", "canary"]
     report = running.client.get("/v1/reports").json()["reports"][0]
     assert report["decisions"] == 301
-    assert sum(each["decisions"] for each in report["days"]) == 301
+    assert sum(day["decisions"] for day in report["days"]) == 301
     running.stop()

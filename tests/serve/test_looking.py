@@ -29,8 +29,8 @@ def test_learning_is_a_job_for_a_worker_and_without_one_unavailable(served: Call
         jobs.progress(number, 7, 9, worker="w", now=project.clock(), lease_s=60.0)
         assert events(listening, "progress")["job"] == number
         jobs.finish(number, {"policy": "bandit@4f2a"}, worker="w", now=project.clock())
-    found = running.client.get(f"/v1/jobs/{number}").json()
-    assert (found["state"], found["done"], found["total"], found["result"]) == ("done", 7, 9, {"policy": "bandit@4f2a"})
+    reply = running.client.get(f"/v1/jobs/{number}").json()
+    assert (reply["state"], reply["done"], reply["total"], reply["result"]) == ("done", 7, 9, {"policy": "bandit@4f2a"})
 
 
 def test_generate_is_not_offered(server: Running) -> None:

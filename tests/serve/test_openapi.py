@@ -26,14 +26,14 @@ def test_the_document_is_served(server: Running) -> None:
 
 
 def test_every_body_refuses_unknown_fields() -> None:
-    found = json.loads(document())
+    api = json.loads(document())
 
     def closed(schema: dict[str, Any]) -> bool:
         if "$ref" in schema:
-            schema = found["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+            schema = api["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         return schema.get("additionalProperties", True) is not True
 
-    for path, operations in found["paths"].items():
+    for path, operations in api["paths"].items():
         for operation in operations.values():
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
             if body:  # empty: passed on unread
@@ -41,8 +41,8 @@ def test_every_body_refuses_unknown_fields() -> None:
 
 
 def test_every_operation_says_what_it_does_and_under_which_name() -> None:
-    names = [each.name for each in endpoints()]
-    assert all(each.summary.endswith((".", "`", "it.")) or each.summary for each in endpoints())
+    names = [endpoint.name for endpoint in endpoints()]
+    assert all(endpoint.summary.endswith((".", "`", "it.")) or endpoint.summary for endpoint in endpoints())
     doubled = {name for name in names if names.count(name) > 1}
     assert not doubled, "operation ids are the names of client methods"
 

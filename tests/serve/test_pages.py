@@ -19,14 +19,14 @@ def test_every_threat_names_tests_that_exist() -> None:
 
 def refused() -> set[str]:
     """Codes that the door itself answers with: Refused(status, code, …) and ErrorDetail(code, …)."""
-    found: set[str] = set()
+    names: set[str] = set()
     for path in (ROOT / "src" / "headway" / "serve").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 place = {"Refused": 1, "ErrorDetail": 0}.get(node.func.id)
                 if place is not None and isinstance(node.args[place], ast.Constant):
-                    found.add(str(node.args[place].value))
-    return found
+                    names.add(str(node.args[place].value))
+    return names
 
 
 def test_every_code_of_the_door_is_on_the_page() -> None:

@@ -29,8 +29,8 @@ def killed(served: Callable[..., Running], times: int, seed: int) -> None:
         metrics = 0
         while metrics < until:
             text = running.client.get("/metrics").text
-            lines = [each for each in text.splitlines() if each.startswith("headway_decisions_total")]
-            metrics = sum(float(each.rpartition(" ")[2]) for each in lines)
+            lines = [splitline for splitline in text.splitlines() if splitline.startswith("headway_decisions_total")]
+            metrics = sum(float(line.rpartition(" ")[2]) for line in lines)
         running.process.kill()
         running.process.wait()
         seen = load.result()
@@ -39,15 +39,15 @@ def killed(served: Callable[..., Running], times: int, seed: int) -> None:
         answered += [body for _, body in seen]
     assert running is not None
     assert len(answered) > 100 * times
-    ids = Counter(each["id"] for each in answered)
+    ids = Counter(answer["id"] for answer in answered)
     assert set(ids.values()) == {1}
     with running.open() as project:
         assert project.database.check() == []
-        stored = {each.id: each for each in project.query.decisions("route")}
+        stored = {decision.id: decision for decision in project.query.decisions("route")}
         assert project.query.counts("route").decisions == len(stored)
-    for each in answered:
-        row = stored[each["id"]]
-        assert (row.action, row.propensity, row.policy) == (each["action"], each["propensity"], each["policy"])
+    for reply in answered:
+        row = stored[reply["id"]]
+        assert (row.action, row.propensity, row.policy) == (reply["action"], reply["propensity"], reply["policy"])
         assert abs(sum(row.probabilities) - 1.0) < 1e-9
         assert row.probabilities[row.index] == row.propensity
 

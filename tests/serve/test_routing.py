@@ -46,8 +46,8 @@ ROUTES = Routes(ENDPOINTS)
     ],
 )
 def test_a_path_leads_to_its_endpoint(method: str, path: str, declared: str, parameters: dict[str, str]) -> None:
-    found, given_parameters = ROUTES.find(method, path)
-    assert (found.method, found.path, dict(given_parameters)) == (method, declared, parameters)
+    result, given_parameters = ROUTES.find(method, path)
+    assert (result.method, result.path, dict(given_parameters)) == (method, declared, parameters)
 
 
 @pytest.mark.parametrize(

@@ -31,20 +31,20 @@ def test_two_servers_share_decisions_signals_and_who_is_current(
         def ask(running: Running) -> None:
             ids.extend(running.decide(text=str(number)).json()["id"] for number in range(100))
 
-        threads = [threading.Thread(target=ask, args=(each,)) for each in both]
+        threads = [threading.Thread(target=ask, args=(side,)) for side in both]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         assert len(set(ids)) == 200
         assert project.query.counts("route").decisions == 500
-        for number, each in enumerate(ids):  # each signal to the server that did not decide, or did
-            answer = both[number % 2].client.post(f"/v1/decisions/{each}/signals", json={"reward": 1.0})
+        for number, identifier in enumerate(ids):  # each signal to the server that did not decide, or did
+            answer = both[number % 2].client.post(f"/v1/decisions/{identifier}/signals", json={"reward": 1.0})
             assert answer.status_code == 204
         ref = project.learn("route")
         project.promote(ref)
         until = time.monotonic() + 10
-        while {each.decide().json()["policy"] for each in both} != {ref}:
+        while {side.decide().json()["policy"] for side in both} != {ref}:
             assert time.monotonic() < until, "the promotion is not served by both"
         assert project.query.counts("route").signals == 500
 
@@ -66,7 +66,7 @@ def test_a_server_answers_503_while_the_database_is_away_and_goes_on_afterwards(
         while (again := running.decide()).status_code != 201:
             assert again.status_code == 503
             assert time.monotonic() < until
-        found = running.client.get(f"/v1/decisions/{first.json()['id']}")
-        assert found.status_code == 200
-        assert found.json()["action"] == first.json()["action"]
+        answer = running.client.get(f"/v1/decisions/{first.json()['id']}")
+        assert answer.status_code == 200
+        assert answer.json()["action"] == first.json()["action"]
         running.stop()

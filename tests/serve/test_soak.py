@@ -32,6 +32,6 @@ def test_memory_is_flat_over_200_000_decisions(served: Callable[..., Running]) -
         answered += len(answers)
         if answered >= WARM_UP:
             sizes.append(resident_mb(running.process.pid))
-    print(f"{answered:,} decisions, resident MB: {[round(each, 1) for each in sizes]}")
+    print(f"{answered:,} decisions, resident MB: {[round(size, 1) for size in sizes]}")
     assert max(sizes) <= 1.05 * sizes[0], sizes
     assert running.stored() == answered

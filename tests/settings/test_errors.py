@@ -37,9 +37,9 @@ def test_a_syntax_error_gives_line_and_column(text: str, line: int, column: int,
     assert error.message.startswith(f"headway.toml:{line}:")
     assert says in error.message
     # Python's reader counts the column from the start or the end of what it read; either is where to look.
-    found = int(error.message.split(":")[2])
-    assert abs(found - column) <= 1
-    assert f"(line {line}, column {found})" in error.message
+    number = int(error.message.split(":")[2])
+    assert abs(number - column) <= 1
+    assert f"(line {line}, column {number})" in error.message
 
 
 def test_a_file_nested_out_of_all_proportion_is_refused() -> None:

@@ -21,18 +21,18 @@ def headings(section: str) -> list[str]:
 
 
 def test_the_example_loads_and_declares_a_task() -> None:
-    found = settings.parse(settings.example(), directory=Path(), environ={})
-    assert found.task("route").actions == ("small", "large")
-    assert found.task("route").fallback == "small"
+    loaded = settings.parse(settings.example(), directory=Path(), environ={})
+    assert loaded.task("route").actions == ("small", "large")
+    assert loaded.task("route").fallback == "small"
 
 
 def test_every_commented_setting_of_the_example_loads_too() -> None:
     text = re.sub(r"(?m)^# (?=[a-z_]+ = |\[)", "", settings.example())
-    found = settings.parse(text, directory=Path(), environ={})
-    assert found.upstreams["large"].price_out == 15.0
-    assert found.task("route").on_failure == -0.5
-    assert found.task("route").guards["latency_s"].tolerance == 0.5
-    assert found.watch.window == (120, 360)
+    loaded = settings.parse(text, directory=Path(), environ={})
+    assert loaded.upstreams["large"].price_out == 15.0
+    assert loaded.task("route").on_failure == -0.5
+    assert loaded.task("route").guards["latency_s"].tolerance == 0.5
+    assert loaded.watch.window == (120, 360)
     assert not re.search(r"(?m)^# [a-z_]+ = ", text)
 
 

@@ -78,17 +78,17 @@ def test_the_variable_of_the_process_is_read_by_default(tmp_path: Path, monkeypa
 
 
 def test_a_kit_brings_kinds_families_encoders_and_action_sets() -> None:
-    found = parse('[tasks.a]\nkind = "spin"\n[tasks.b]\nfamily = "spinner"\nencoder = "morse"\nactions = "moves"\n')
-    assert (found.task("a").kind, found.task("a").family) == ("spin", "spinner")
-    assert found.task("b").actions == ("left", "right")
+    loaded = parse('[tasks.a]\nkind = "spin"\n[tasks.b]\nfamily = "spinner"\nencoder = "morse"\nactions = "moves"\n')
+    assert (loaded.task("a").kind, loaded.task("a").family) == ("spin", "spinner")
+    assert loaded.task("b").actions == ("left", "right")
     assert 'expected one of "choice", "ranking", "spin"' in refused('[tasks.a]\nkind = "sping"\n').message
     assert "Did you mean 'spinner'?" in str(refused('[tasks.a]\nfamily = "spiner"\n'))
     assert 'or "moves"' in refused('[tasks.a]\nactions = "mutations"\n').message
 
 
 def test_built_in_kits_are_there_without_being_named() -> None:
-    found = parse('[tasks.a]\nfamily = "cql"\nencoder = "minilm+structure"\nactions = "mutations"\n', None)
-    assert found.task("a").actions[0] == "try-catch-style"
+    loaded = parse('[tasks.a]\nfamily = "cql"\nencoder = "minilm+structure"\nactions = "mutations"\n', None)
+    assert loaded.task("a").actions[0] == "try-catch-style"
 
 
 @pytest.mark.parametrize(("kind", "kit"), [("reply", "reply"), ("factored", "grow")])
@@ -106,8 +106,8 @@ def test_the_default_family_of_a_ranking_is_one_that_exists() -> None:
 
 def test_the_encoder_behind_an_address_is_not_a_name_to_write() -> None:
     assert 'is "endpoint", expected one of' in refused('[tasks.a]\nencoder = "endpoint"\n', None).message
-    found = parse('[tasks.a]\nencoder = { url = "http://x/v1", model = "m" }\n', None)
-    assert found.task("a").encoder == settings.EncoderEndpoint(url="http://x/v1", model="m")
+    loaded = parse('[tasks.a]\nencoder = { url = "http://x/v1", model = "m" }\n', None)
+    assert loaded.task("a").encoder == settings.EncoderEndpoint(url="http://x/v1", model="m")
 
 
 def test_an_installed_kit_that_is_not_in_use_is_named_and_not_imported(offered: Callable[..., None]) -> None:
@@ -127,8 +127,8 @@ def test_a_kit_in_use_that_is_broken_says_why() -> None:
 
 
 def test_a_table_that_a_kit_declares_is_read_with_its_struct() -> None:
-    found = parse('[acme]\naddress = "x"\nsteps = [1, 2]\nnickname = "ace"\nlimits = { most = 3 }\n')
-    assert found.kit_tables["acme"] == AcmeSettings(address="x", steps=[1, 2], nickname="ace", limits=Limits(most=3))
+    loaded = parse('[acme]\naddress = "x"\nsteps = [1, 2]\nnickname = "ace"\nlimits = { most = 3 }\n')
+    assert loaded.kit_tables["acme"] == AcmeSettings(address="x", steps=[1, 2], nickname="ace", limits=Limits(most=3))
     assert dict(parse("").kit_tables) == {}
 
 
@@ -160,9 +160,9 @@ def test_a_table_of_a_kit_that_is_not_in_use_is_an_unknown_key() -> None:
 
 
 def test_a_kit_whose_settings_cannot_be_imported_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    found = parse("[acme_broken]\nx = 1\n[tasks.a]\n")
-    assert found.declared
-    assert "acme_broken" not in found.kit_tables
+    loaded = parse("[acme_broken]\nx = 1\n[tasks.a]\n")
+    assert loaded.declared
+    assert "acme_broken" not in loaded.kit_tables
     assert "no_such_module:Settings" in caplog.text
 
 

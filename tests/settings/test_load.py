@@ -56,11 +56,11 @@ def parse(text: str, **environ: str) -> settings.Settings:
 
 
 def test_without_a_file_a_task_is_made_on_first_use(tmp_path: Path) -> None:
-    found = settings.load(tmp_path, {})
-    assert (found.file, found.declared, dict(found.tasks)) == (None, False, {})
-    task = found.task("anything.at-all_9")
+    loaded = settings.load(tmp_path, {})
+    assert (loaded.file, loaded.declared, dict(loaded.tasks)) == (None, False, {})
+    task = loaded.task("anything.at-all_9")
     assert (task.kind, task.family, task.actions) == ("choice", "bandit", ())
-    assert found.rewards("anything").outcome({"reward": 0.5}, age_s=0.0).reward == 0.5
+    assert loaded.rewards("anything").outcome({"reward": 0.5}, age_s=0.0).reward == 0.5
 
 
 def test_the_environment_is_that_of_the_process_unless_another_is_given(
@@ -82,18 +82,18 @@ def test_a_directory_that_is_not_there_has_no_file(tmp_path: Path) -> None:
 
 
 def test_the_complete_example_loads() -> None:
-    found = parse(COMPLETE)
-    families = {name: task.family for name, task in found.tasks.items()}
+    loaded = parse(COMPLETE)
+    families = {name: task.family for name, task in loaded.tasks.items()}
     assert families == {"route": "bandit", "mutate": "bandit", "next-action": "bandit"}
-    assert found.task("mutate").actions == catalogue().action_sets()["mutations"]
-    assert found.task("next-action").reward == {"composite_delta": Term()}
-    assert found.upstream("large").key_env == "LARGE_API_KEY"
+    assert loaded.task("mutate").actions == catalogue().action_sets()["mutations"]
+    assert loaded.task("next-action").reward == {"composite_delta": Term()}
+    assert loaded.upstream("large").key_env == "LARGE_API_KEY"
 
 
 def test_an_undeclared_task_is_an_error_once_any_is_declared() -> None:
-    found = parse("[tasks.route]\n")
+    loaded = parse("[tasks.route]\n")
     with pytest.raises(UnknownName) as caught:
-        found.task("rout")
+        loaded.task("rout")
     assert caught.value.code == "unknown_task"
     assert "Did you mean 'route'?" in str(caught.value)
     assert not parse("[server]\nport = 1\n").declared, "a file without tasks declares none"
@@ -108,26 +108,26 @@ def test_a_task_name_that_cannot_be_a_file_name_is_refused(name: Any) -> None:
 
 def test_a_file_with_a_byte_order_mark_and_windows_lines_loads(tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_bytes(b"\xef\xbb\xbf[tasks.route]\r\nseed = 3\r\n")
-    found = settings.load(tmp_path, {})
-    assert found.task("route").seed == 3
-    assert found.file == tmp_path / "headway.toml"
+    loaded = settings.load(tmp_path, {})
+    assert loaded.task("route").seed == 3
+    assert loaded.file == tmp_path / "headway.toml"
 
 
 def test_what_is_read_cannot_be_changed() -> None:
-    found = parse(COMPLETE)
+    loaded = parse(COMPLETE)
     with pytest.raises(AttributeError):
-        found.task("route").floor = 0.5  # type: ignore[misc]
+        loaded.task("route").floor = 0.5  # type: ignore[misc]
     with pytest.raises(TypeError):
-        found.tasks["other"] = found.task("route")  # type: ignore[index]
+        loaded.tasks["other"] = loaded.task("route")  # type: ignore[index]
     with pytest.raises(TypeError):
-        found.task("route").reward["x"] = Term()  # type: ignore[index]
+        loaded.task("route").reward["x"] = Term()  # type: ignore[index]
 
 
 def test_defaults_of_the_range_follow_the_reward() -> None:
-    found = parse('[tasks.a]\nrange = [0, 5]\n[tasks.b]\nreward = "reward_v1"\n[tasks.c]\nreward = "mine:score"\n')
-    assert (found.task("a").range, found.task("a").on_failure) == ((0.0, 5.0), 0.0)
-    assert (found.task("b").range, found.task("b").on_failure) == ((-2.0, 2.0), -2.0)
-    assert (found.task("c").required, found.task("c").range) == ((), (-1.0, 1.0))
+    loaded = parse('[tasks.a]\nrange = [0, 5]\n[tasks.b]\nreward = "reward_v1"\n[tasks.c]\nreward = "mine:score"\n')
+    assert (loaded.task("a").range, loaded.task("a").on_failure) == ((0.0, 5.0), 0.0)
+    assert (loaded.task("b").range, loaded.task("b").on_failure) == ((-2.0, 2.0), -2.0)
+    assert (loaded.task("c").required, loaded.task("c").range) == ((), (-1.0, 1.0))
 
 
 def test_reading_settings_does_not_run_the_reward_function(tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ def test_a_reward_function_comes_from_the_project_directory(tmp_path: Path) -> N
 
 def test_explore_is_a_name_or_a_table() -> None:
     text = '[tasks.a]\nexplore = "thompson"\n[tasks.b]\nexplore = { kind = "softmax", value = 0.5 }\n[tasks.c]\n'
-    found = parse(text + '[tasks.d]\nexplore = { kind = "squarecb" }\n[tasks.e]\nexplore = "epsilon"\n')
-    kinds = {name: (task.explore.kind, task.explore.value) for name, task in found.tasks.items()}
+    loaded = parse(text + '[tasks.d]\nexplore = { kind = "squarecb" }\n[tasks.e]\nexplore = "epsilon"\n')
+    kinds = {name: (task.explore.kind, task.explore.value) for name, task in loaded.tasks.items()}
     expected = {"a": ("thompson", 1.0), "b": ("softmax", 0.5), "c": ("epsilon", 0.1), "d": ("squarecb", 100.0)}
     assert kinds == {**expected, "e": ("epsilon", 0.1)}
 
@@ -188,19 +188,19 @@ def test_guards_costs_and_an_encoder_endpoint_are_read() -> None:
     guards = { latency_s = 0.5, solved = { tolerance = 0.01, direction = "higher" } }
     encoder = { url = "https://e.example.com/v1/", model = "embed", key_env = "EMBED_KEY" }
     """
-    found = parse(text, EMBED_KEY="secret")
-    task = found.task("a")
+    loaded = parse(text, EMBED_KEY="secret")
+    task = loaded.task("a")
     assert task.costs == {"x": 0.0, "y": 2.5}
     assert task.guards["latency_s"] == settings.GuardSettings(tolerance=0.5)
     assert task.guards["solved"] == settings.GuardSettings(tolerance=0.01, direction="higher")
     assert task.encoder == settings.EncoderEndpoint(url="https://e.example.com/v1", model="embed", key_env="EMBED_KEY")
-    assert found.key("EMBED_KEY") == "secret"
+    assert loaded.key("EMBED_KEY") == "secret"
 
 
 def test_only_named_keys_are_kept_and_none_is_shown() -> None:
-    found = parse(COMPLETE, LARGE_API_KEY="sk-very-secret", OTHER="x")
-    assert dict(found.keys) == {"LARGE_API_KEY": "sk-very-secret"}
-    assert "sk-very-secret" not in repr(found)
+    loaded = parse(COMPLETE, LARGE_API_KEY="sk-very-secret", OTHER="x")
+    assert dict(loaded.keys) == {"LARGE_API_KEY": "sk-very-secret"}
+    assert "sk-very-secret" not in repr(loaded)
     with pytest.raises(InvalidSettings) as caught:
         parse(COMPLETE).key("LARGE_API_KEY")
     assert caught.value.code == "missing_key"
@@ -221,16 +221,16 @@ def test_the_policy_variable_overrides(value: str) -> None:
 
 
 def test_other_variables_are_read_and_foreign_ones_left_alone(tmp_path: Path) -> None:
-    found = parse("", HEADWAY_CACHE=str(tmp_path), HEADWAY_DATA="x", HEADWAY_POLICY="", PATH="/bin")
-    assert (found.cache, found.policy_override) == (tmp_path, None)
+    loaded = parse("", HEADWAY_CACHE=str(tmp_path), HEADWAY_DATA="x", HEADWAY_POLICY="", PATH="/bin")
+    assert (loaded.cache, loaded.policy_override) == (tmp_path, None)
     assert parse("", XDG_CACHE_HOME="/c", HOME="/h").cache == Path("/c/headway")
     folder = "Library/Caches" if sys.platform == "darwin" else ".cache"
     assert parse("", HOME="/h").cache == Path("/h") / folder / "headway"
     assert parse("").cache == Path(".headway/cache")
-    found = parse('[store]\nurl = "sqlite"\n', HEADWAY_STORE_URL="postgresql://u:pw@db/x")
-    assert found.store.url == "postgresql://u:pw@db/x"
-    assert not found.store.embedded
-    assert "pw" not in repr(found)
+    loaded = parse('[store]\nurl = "sqlite"\n', HEADWAY_STORE_URL="postgresql://u:pw@db/x")
+    assert loaded.store.url == "postgresql://u:pw@db/x"
+    assert not loaded.store.embedded
+    assert "pw" not in repr(loaded)
 
 
 @pytest.mark.parametrize(
@@ -252,9 +252,9 @@ def test_a_variable_that_cannot_be_used_is_an_error(environ: dict[str, str], say
 
 
 def test_several_servers_may_share_a_postgresql_store() -> None:
-    found = parse('[server]\nworkers = 4\n[store]\nurl = "postgresql://u@db/x"\n')
-    assert found.server.workers == 4
-    assert found.server.loopback
+    loaded = parse('[server]\nworkers = 4\n[store]\nurl = "postgresql://u@db/x"\n')
+    assert loaded.server.workers == 4
+    assert loaded.server.loopback
     assert not parse('[server]\nhost = "0.0.0.0"\n').server.loopback
 
 
@@ -310,7 +310,7 @@ def toml(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(toml, value))}]"
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{json.dumps(key)} = {toml(each)}' for key, each in value.items())} }}"
+        return f"{{ {', '.join(f'{json.dumps(key)} = {toml(entry)}' for key, entry in value.items())} }}"
     return str(value)
 
 

@@ -151,8 +151,8 @@ def test_a_decision_can_be_named_or_be_the_latest(decided: tuple[Path, str], hoo
     folder, pick = decided
     assert hook(folder, {"decision": pick, "tests_passed": True}).returncode == 0
     done = hook(folder, {"session_id": "unheard of", "change": "kept"}, "--task", "route", "--latest", "--json")
-    found = json.loads(done.stdout)
-    assert (found["id"], found["signals"], found["new"]) == (pick, {"change_kept": 1.0}, 1)
+    report = json.loads(done.stdout)
+    assert (report["id"], report["signals"], report["new"]) == (pick, {"change_kept": 1.0}, 1)
     with headway.open(folder, environ={}) as project:
         assert {signal.name for signal in project.query.signals(pick)} == {"tests_passed", "change_kept"}
 

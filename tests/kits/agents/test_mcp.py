@@ -35,23 +35,23 @@ def talk(folder: Path, work: Callable[[Client], Awaitable[None]], *more: str) ->
 
 
 async def told(client: Client, tool: str, **values: Any) -> Any:
-    found = await client.call_tool(tool, values)
-    assert not found.is_error, found.content
-    return found.structured_content
+    answer = await client.call_tool(tool, values)
+    assert not answer.is_error, answer.content
+    return answer.structured_content
 
 
 async def refused(client: Client, tool: str, **values: Any) -> str:
-    found = await client.call_tool(tool, values)
-    assert found.is_error
-    (part,) = found.content
+    answer = await client.call_tool(tool, values)
+    assert answer.is_error
+    (part,) = answer.content
     return str(getattr(part, "text", ""))
 
 
 def test_an_agent_decides_signals_and_explains(tmp_path: Path) -> None:
     async def work(client: Client) -> None:
         listed = (await client.list_tools()).tools
-        assert {each.name for each in listed} == TOOLS
-        read_only = {each.name for each in listed if each.annotations and each.annotations.read_only_hint}
+        assert {entry.name for entry in listed} == TOOLS
+        read_only = {entry.name for entry in listed if entry.annotations and entry.annotations.read_only_hint}
         assert read_only == TOOLS - {"decide", "signal"}
         made = await told(client, "decide", task="route", text="Fix the build", candidates=["small", "large"])
         assert made["action"] in ("small", "large")

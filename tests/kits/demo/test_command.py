@@ -26,13 +26,13 @@ def test_the_demo_learns_proves_promotes_and_draws_from_an_empty_folder(empty: P
 
 
 def test_the_true_values_are_those_of_the_world(empty: Path) -> None:
-    found = headway("demo", "--out", empty, "--n", "1000", "--seed", "3", "--json").json
+    report = headway("demo", "--out", empty, "--n", "1000", "--seed", "3", "--json").json
     world = two_arms()
-    assert found["truth"]["always small"] == world.constant("small")
-    assert found["truth"]["uniform@0"] == world.uniform()
-    assert found["truth"]["the best arm for every prompt"] == world.optimum()
-    assert world.uniform() < found["truth"][found["policy"]] < world.optimum()
-    assert found["source"] == "synthetic"
+    assert report["truth"]["always small"] == world.constant("small")
+    assert report["truth"]["uniform@0"] == world.uniform()
+    assert report["truth"]["the best arm for every prompt"] == world.optimum()
+    assert world.uniform() < report["truth"][report["policy"]] < world.optimum()
+    assert report["source"] == "synthetic"
     assert {row[16] for row in contents(empty)["decisions"]} == {1}, "every row is marked synthetic"
 
 

@@ -53,9 +53,9 @@ def test_shares_sum_to_one_and_every_blank_can_be_filled() -> None:
             assert "{work}" in opening
             opening.format(**dict.fromkeys(SETTING, "x"), work="x")
     graded = [*(kind.work for kind in KINDS), REQUIREMENTS]
-    for each in graded:
-        assert len(each) == len(GRADES)
-        assert not set(each[0]) & set(each[1]) | set(each[1]) & set(each[2]) | set(each[0]) & set(each[2])
+    for grade in graded:
+        assert len(grade) == len(GRADES)
+        assert not set(grade[0]) & set(grade[1]) | set(grade[1]) & set(grade[2]) | set(grade[0]) & set(grade[2])
 
 
 def test_prompts_read_like_prompts_and_hardly_repeat() -> None:
@@ -81,7 +81,7 @@ def test_an_outcome_is_solved_minus_cost_and_never_changes() -> None:
 
 def test_expected_rewards_follow_the_stated_formula() -> None:
     for ask in headway.sample("route", n=200, seed=3):
-        kind = next(each for each in KINDS if each.name == ask.kind)
+        kind = next(kind for kind in KINDS if kind.name == ask.kind)
         difficulty = kind.difficulty + GRADES[ask.grade]
         assert ask.expected("small") == pytest.approx(1 / (1 + math.exp(-(1.0 - 1.5 * difficulty))) - 0.02)
         assert ask.expected("large") == pytest.approx(1 / (1 + math.exp(-(2.5 - 0.6 * difficulty))) - 0.25)

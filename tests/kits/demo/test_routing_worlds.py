@@ -41,7 +41,7 @@ def exact(world: Escalation, policy: Any, points: int = 100) -> float:
     total = 0.0
     for role in ROLES:
         for failures in range(FAILURES):
-            situations = [situation(role, float(each), failures) for each in complexity]
+            situations = [situation(role, float(value), failures) for value in complexity]
             fallback = policy.opinions(situations, CANDIDATES, range(points)).probabilities[:, 1]
             many = np.full(points, failures)
             primary, other = (world.expected(complexity, many, action) for action in (0, 1))

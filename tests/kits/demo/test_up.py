@@ -17,9 +17,9 @@ from tests.loop.running import up
 
 def test_the_demos_settings_are_good_and_mark_everything(tmp_path):
     prepare(tmp_path)
-    found = load(tmp_path, {})
-    assert found.store.synthetic
-    assert set(found.tasks) == {"route", "draft"}
+    loaded = load(tmp_path, {})
+    assert loaded.store.synthetic
+    assert set(loaded.tasks) == {"route", "draft"}
     prepare(tmp_path)  # a second time in its own folder is fine
     assert (tmp_path / "headway.toml").read_text("utf-8") == SETTINGS
 
@@ -97,16 +97,16 @@ def test_the_story_ends_within_ten_minutes(tmp_path: Path):
             "the gate refused",
             "turned bad and was ended",
         ]
-        while time.monotonic() < end and not all(each in running.said() for each in wanted):
+        while time.monotonic() < end and not all(name in running.said() for name in wanted):
             time.sleep(0.5)
         said, took = running.said(), time.monotonic() - begun
         assert running.stop() == 0
-    assert all(each in said for each in wanted), said
+    assert all(name in said for name in wanted), said
     print(f"the story took {took:.0f} s")
     with headway.open(tmp_path, environ={}) as project:
         for task in ("route", "draft"):
             assert set(project.query.counts(task).by_source) == {"synthetic"}
         (planted,) = [entry.policy for entry in project.ledger.entries("route") if entry.why == PLANTED]
         live = [entry for entry in project.ledger.entries("route") if entry.kind == "promote"]
-        assert planted not in [each.policy for each in live]
+        assert planted not in [name.policy for name in live]
         assert live[-1].policy_hash == project.servings.of(project.settings.task("route")).digest

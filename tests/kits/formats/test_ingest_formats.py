@@ -37,19 +37,19 @@ def write(tmp_path: Path) -> Write:
 
 
 def records(path: Path, name: str = "", **options: Any) -> list[Record]:
-    found = list(read(path, FORMATS[name] if name else detect(path), Options(name=path.stem, **options)))
-    wrong = [each for each in found if isinstance(each, Problem)]
+    rows = list(read(path, FORMATS[name] if name else detect(path), Options(name=path.stem, **options)))
+    wrong = [row for row in rows if isinstance(row, Problem)]
     assert not wrong, wrong
-    return [each for each in found if isinstance(each, Record)]
+    return [row for row in rows if isinstance(row, Record)]
 
 
 def problem(path: Path, name: str = "", **options: Any) -> Problem:
-    (found,) = [
-        each
-        for each in read(path, FORMATS[name] if name else detect(path), Options(name=path.stem, **options))
-        if isinstance(each, Problem)
+    (result,) = [
+        record
+        for record in read(path, FORMATS[name] if name else detect(path), Options(name=path.stem, **options))
+        if isinstance(record, Problem)
     ]
-    return found
+    return result
 
 
 # -- jfl
@@ -121,8 +121,8 @@ def test_a_journal_says_whether_its_label_was_measured(write: Write) -> None:
         "status": "complete",
     }
     path = write([entry, {**entry, "score_delta": -0.25}, {**entry, "type": "session-end"}])
-    found = list(read(path, detect(path), Options()))
-    inferred, measured, left = found
+    rows = list(read(path, detect(path), Options()))
+    inferred, measured, left = rows
     assert isinstance(inferred, Record)
     assert isinstance(measured, Record)
     assert isinstance(left, Skipped)
@@ -143,11 +143,11 @@ def test_flows_are_distinguished_by_their_trigger(write: Write) -> None:
             {**event("flow:triggered", 4, flow_name="late", trigger_event_id="c"), "ts": "2026-03-10T03:00:00Z"},
         ]
     )
-    found = list(read(path, detect(path), Options()))
-    rows = {each.line: each for each in found if isinstance(each, Record)}
+    records = list(read(path, detect(path), Options()))
+    rows = {record.line: record for record in records if isinstance(record, Record)}
     assert rows[2].labels() == {"composite_delta": 0.005}
     assert rows[1].labels() == {"composite_delta": -0.005}, "it never ended, and another run of the flow did"
-    assert [each.line for each in found if isinstance(each, Skipped)] == [3, 4]
+    assert [record.line for record in records if isinstance(record, Skipped)] == [3, 4]
 
 
 def test_events_with_numbers_as_text_are_read(write: Write) -> None:
@@ -224,8 +224,8 @@ def test_outcomes_in_a_state_become_signals(write: Write) -> None:
 
 def test_a_decision_without_a_step_waits(write: Write) -> None:
     path = write([routed("t", "p"), routed("t", "f"), {"type": "TASK_START"}])
-    found = list(read(path, detect(path), Options()))
-    assert [type(each).__name__ for each in found] == ["Record", "Skipped", "Skipped"]
+    rows = list(read(path, detect(path), Options()))
+    assert [type(row).__name__ for row in rows] == ["Record", "Skipped", "Skipped"]
 
 
 def routing(**changes: Any) -> dict[str, Any]:
@@ -249,10 +249,10 @@ def test_a_routing_row_keeps_its_source_and_both_models(write: Write) -> None:
 
 
 def test_a_routing_row_that_contradicts_itself_is_refused(write: Write) -> None:
-    found = problem(write([routing(), routing(action_fallback=0)]))
-    assert (found.line, found.field) == (2, "action_fallback")
-    found = problem(write([routing(schema_version="2")]), "sage-routing")
-    assert found.field == "schema_version"
+    message = problem(write([routing(), routing(action_fallback=0)]))
+    assert (message.line, message.field) == (2, "action_fallback")
+    message = problem(write([routing(schema_version="2")]), "sage-routing")
+    assert message.field == "schema_version"
 
 
 # -- conversations
@@ -364,14 +364,14 @@ def test_a_table_with_propensities_needs_to_know_what_could_be_chosen(tmp_path: 
     path.write_text('action,p,x.y\nsmall,0.25,"1,5"\nlarge,1.5,2\n', "utf-8")
     options = {"columns": {"propensity": "p", "state.xy": "x.y"}}
     alone, impossible = [
-        each for each in read(path, FORMATS["columns"], Options(**options)) if isinstance(each, Problem)
+        record for record in read(path, FORMATS["columns"], Options(**options)) if isinstance(record, Problem)
     ]
     assert "'small' is the only known candidate" in alone.message
     assert (impossible.line, impossible.field) == (3, "p (propensity)")
-    found = list(read(path, FORMATS["columns"], Options(candidates=("small", "large"), **options)))
-    assert isinstance(found[0], Record)
-    assert found[0].probabilities == (0.25, 0.75)
-    assert found[0].state == {"xy": "1,5"}
+    rows = list(read(path, FORMATS["columns"], Options(candidates=("small", "large"), **options)))
+    assert isinstance(rows[0], Record)
+    assert rows[0].probabilities == (0.25, 0.75)
+    assert rows[0].state == {"xy": "1,5"}
 
 
 def test_a_mistyped_mapping_is_an_error_before_anything_is_read(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def hub(tmp_path: Path) -> Iterator[str]:
     """A hub with one model, as far as its clients ask."""
     folder = hugging_face(tmp_path / "hub")
-    sizes = [{"rfilename": each.name, "size": each.stat().st_size} for each in sorted(folder.iterdir())]
+    sizes = [{"rfilename": path.name, "size": path.stat().st_size} for path in sorted(folder.iterdir())]
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -78,8 +78,10 @@ def test_a_folder_is_added_listed_found_and_removed(cache: Path, tmp_path: Path)
         "Next: headway models list",
     ]
     listed = headway("models", "list", "--json").json
-    assert [(each["name"], each["kind"], each["problem"]) for each in listed["models"]] == [("mine", "language", "")]
-    assert [each["name"] for each in listed["not_here"]] == ["minilm", "smollm2"]
+    assert [(model["name"], model["kind"], model["problem"]) for model in listed["models"]] == [
+        ("mine", "language", "")
+    ]
+    assert [model["name"] for model in listed["not_here"]] == ["minilm", "smollm2"]
     assert headway("models", "path", "mine").out == f"{place}\n"
     assert headway("models", "path").out == f"{cache / 'models'}\n"
     gone = headway("models", "remove", "mine")
@@ -123,7 +125,7 @@ def test_a_hub_name_is_fetched_without_its_pickles(cache: Path, hub: str, tmp_pa
     assert done.code == 0, done.out + done.err
     (model,) = done.json["models"]
     assert model["source"] == {"hub": "org/small", "revision": COMMIT}
-    there = {each.name for each in Path(model["folder"]).iterdir()}
+    there = {path.name for path in Path(model["folder"]).iterdir()}
     assert there == {"config.json", "tokenizer.json", "model.safetensors", "headway-model.json"}
     assert headway("models", "path", "org/small").out.strip() == model["folder"]
     missing = process("models", "add", "org/none", "--json", cwd=tmp_path, HF_ENDPOINT=hub)
@@ -146,9 +148,9 @@ def test_the_doctor_checks_models_and_encoders(cache: Path, tmp_path: Path) -> N
     headway("models", "add", hugging_face(tmp_path / "folder"), "--name", "mine")
     (cache / "models" / "mine" / "config.json").unlink()
     done = headway("-C", tmp_path, "doctor", "--json")
-    found = {each["name"]: (each["ok"], each["cure"]) for each in done.json["checks"]}
+    checks = {check["name"]: (check["ok"], check["cure"]) for check in done.json["checks"]}
     assert done.code == 1
-    assert found["encoder of route"] == (False, "Add it with `headway models add minilm`.")
-    assert found["encoder of mail"][0] is False
-    assert "export EMBED_KEY" in found["encoder of mail"][1]
-    assert found["model mine"][0] is False
+    assert checks["encoder of route"] == (False, "Add it with `headway models add minilm`.")
+    assert checks["encoder of mail"][0] is False
+    assert "export EMBED_KEY" in checks["encoder of mail"][1]
+    assert checks["model mine"][0] is False

@@ -102,9 +102,9 @@ def test_texts_are_sent_in_batches_and_come_back_in_order(server: Embeddings, pa
     texts = [f"text {n}" for n in range(150)]
     vectors = asks.encode([*texts[:70], "", "  ", *texts[70:]])
     assert vectors.shape == (152, 1536)
-    assert [len(each["input"]) for each in server.asked] == [64, 64, 22]
-    assert {each["path"] for each in server.asked} == {"/v1/embeddings"}
-    assert {each["model"] for each in server.asked} == {"embed-small"}
+    assert [len(request["input"]) for request in server.asked] == [64, 64, 22]
+    assert {request["path"] for request in server.asked} == {"/v1/embeddings"}
+    assert {request["model"] for request in server.asked} == {"embed-small"}
     assert set(server.keys) == {f"Bearer {KEY}"}
     assert not vectors[70:72].any(), "nothing is said about an empty text"
     wanted = np.array(server.vector("text 149"))
@@ -201,7 +201,7 @@ def test_a_text_is_encoded_once_per_project(tmp_path: Path) -> None:
             assert np.array_equal(asks.encode(["two"])[0], first[1])
             assert np.array_equal(asks.uncached().encode(["two"])[0], first[1]), "a long stream is not asked for again"
             asks.close()
-        assert [each["input"] for each in server.asked] == [["one", "two"]]
+        assert [request["input"] for request in server.asked] == [["one", "two"]]
         other: Any = encoder({**spec, "model": "other"}, vectors=tmp_path / "vectors.db")
         other.encode(["one"])
         other.close()

@@ -36,35 +36,35 @@ def members(tmp_path_factory: pytest.TempPathFactory, model_cache: Path) -> Path
 
 
 def test_similar_texts_are_close_and_others_are_not(text: Any) -> None:
-    found = text.encode(["A cat sits on the mat.", "A kitten is sitting on a rug.", "Interest rates rose again."])
-    assert found.shape == (3, 384)
-    assert np.linalg.norm(found, axis=1) == pytest.approx(1.0, abs=1e-5)
-    near, far = found[0] @ found[1], found[0] @ found[2]
+    vectors = text.encode(["A cat sits on the mat.", "A kitten is sitting on a rug.", "Interest rates rose again."])
+    assert vectors.shape == (3, 384)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-5)
+    near, far = vectors[0] @ vectors[1], vectors[0] @ vectors[2]
     assert near > 0.5 > 0.2 > far
 
 
 def test_vectors_are_near_the_references(text: Any) -> None:
-    found = text.encode([SENTENCES[place] for place in REFERENCE])
+    vectors = text.encode([SENTENCES[place] for place in REFERENCE])
     wanted = np.array(list(REFERENCE.values()))
-    assert np.abs(found[:, :8] - wanted).max() < 0.02
+    assert np.abs(vectors[:, :8] - wanted).max() < 0.02
 
 
 def test_a_vector_does_not_depend_on_its_neighbours(text: Any) -> None:
     together = text.encode(SENTENCES)
-    alone = np.concatenate([text.encode([each]) for each in reversed(SENTENCES)])[::-1]
+    alone = np.concatenate([text.encode([sentence]) for sentence in reversed(SENTENCES)])[::-1]
     assert np.array_equal(together, alone)
 
 
 def test_any_text_is_a_text(text: Any) -> None:
     odd = ["", " ", "\x00", "\ud800 half a pair", "long " * 100_000, "👩‍👩‍👧", "\u202e", "[CLS] [SEP] [PAD]"]
-    found = text.encode(odd)
-    assert np.isfinite(found).all()
-    assert np.array_equal(found[4], text.encode(["long " * 254])[0]), "254 words and two marks are read, and no more"
+    vectors = text.encode(odd)
+    assert np.isfinite(vectors).all()
+    assert np.array_equal(vectors[4], text.encode(["long " * 254])[0]), "254 words and two marks are read, and no more"
 
 
 def test_every_build_gives_the_same_files(text: Any, model_cache: Path) -> None:
     """The version names one exact model: its bytes are known."""
-    model = next(each for each in models.installed(model_cache) if each.name == "minilm")
+    model = next(model for model in models.installed(model_cache) if model.name == "minilm")
     assert text.version == "minilm-1-w384"
     assert model.files["model.onnx"][0] == "d0883c67da96acb6ce37fdd5014cd62a8823260e6f78badc143550c496ad8cbc"
     assert model.bytes < 24_000_000
@@ -132,7 +132,7 @@ def test_the_float32_graph_is_the_original_network(members: Path, model_cache: P
     from transformers import BertConfig, BertModel
 
     tokenizer = Tokenizer.from_file(str(model_cache / "models" / "minilm" / "tokenizer.json"))
-    ids = [tokenizer.encode(each).ids for each in SENTENCES]
+    ids = [tokenizer.encode(sentence).ids for sentence in SENTENCES]
     mine = minilm._run(minilm.build(load_file(members / "model.safetensors"), None), ids)
     config = BertConfig(
         hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536, layer_norm_eps=1e-12
@@ -142,7 +142,7 @@ def test_the_float32_graph_is_the_original_network(members: Path, model_cache: P
     missing = network.load_state_dict(weights, strict=False)
     assert not missing.missing_keys
     with torch.no_grad():
-        theirs = [network(torch.tensor([each])).last_hidden_state[0].mean(dim=0) for each in ids]
+        theirs = [network(torch.tensor([identifier])).last_hidden_state[0].mean(dim=0) for identifier in ids]
     wanted = torch.nn.functional.normalize(torch.stack(theirs), dim=1).numpy()
     assert np.abs(mine - wanted).max() < 1e-5
 
@@ -173,11 +173,11 @@ def test_int8_ranks_a_thousand_texts_as_float32_does(
 def test_wordllama_gives_its_own_vectors_and_zeros_for_nothing() -> None:
     pytest.importorskip("wordllama")
     asks: Any = encoder("wordllama", cached=False)
-    found = asks.encode(["A cat sits on the mat.", "", "A kitten is on a rug.", "Interest rates rose."])
-    assert (found.shape, asks.version) == ((4, 256), "wordllama-1-w256")
-    assert not found[1].any()
-    assert found[0] @ found[2] > found[0] @ found[3]
-    alone = np.concatenate([asks.encode([each]) for each in SENTENCES])
+    vectors = asks.encode(["A cat sits on the mat.", "", "A kitten is on a rug.", "Interest rates rose."])
+    assert (vectors.shape, asks.version) == ((4, 256), "wordllama-1-w256")
+    assert not vectors[1].any()
+    assert vectors[0] @ vectors[2] > vectors[0] @ vectors[3]
+    alone = np.concatenate([asks.encode([sentence]) for sentence in SENTENCES])
     assert np.array_equal(asks.encode(SENTENCES), alone)
     assert np.isfinite(asks.encode(["\ud800", "x" * 200_000, "\x00"])).all()
 

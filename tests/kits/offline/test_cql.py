@@ -26,9 +26,9 @@ AB = (Candidate("a"), Candidate("b"))
 
 
 def policy_of(learned: Learned) -> QNetwork:
-    found = build(learned.family, learned.knobs, learned.tensors, learned.extra)
-    assert isinstance(found, QNetwork)
-    return found
+    policy = build(learned.family, learned.knobs, learned.tensors, learned.extra)
+    assert isinstance(policy, QNetwork)
+    return policy
 
 
 def transitions(rows: int, arms: int, seed: int, *, gamma: float) -> Transitions:
@@ -55,7 +55,7 @@ def test_a_step_has_the_gradient_of_the_published_loss(gamma: float) -> None:
     torch = pytest.importorskip("torch")
     log = transitions(32, 3, 1, gamma=gamma)
     network = Network(Shape(inputs=5, hidden=(16, 8), towers=(("q0", 3),), activation="relu"), seed=4)
-    before = {name: torch.tensor(each, requires_grad=True) for name, each in network.tensors().items()}
+    before = {name: torch.tensor(tensor, requires_grad=True) for name, tensor in network.tensors().items()}
 
     def q(x: Any) -> Any:
         for depth in range(3):
@@ -84,7 +84,7 @@ def test_a_step_has_the_gradient_of_the_published_loss(gamma: float) -> None:
 def test_the_frozen_copy_gives_the_same_steps_all_at_once_or_by_batch() -> None:
     log = transitions(64, 3, 2, gamma=0.9)
     shape = Shape(inputs=5, hidden=(16,), towers=(("q0", 3), ("q1", 3)), activation="relu")
-    found = []
+    weights = []
     for extra in (0, 5000):  # more rows that are never used: all at once would cost more than batches
         more = Transitions(
             x=np.concatenate([log.x, np.zeros((extra, 5), np.float32)]),
@@ -100,8 +100,8 @@ def test_the_frozen_copy_gives_the_same_steps_all_at_once_or_by_batch() -> None:
         network = Network(shape, seed=3)
         take = Steps(steps=12, batch=16, gamma=0.9, alpha=0.1, target_every=4)
         train_q(network, more, take, _Even())  # type: ignore[arg-type]
-        found.append(network.theta.copy())
-    assert np.abs(found[0] - found[1]).max() < 1e-5
+        weights.append(network.theta.copy())
+    assert np.abs(weights[0] - weights[1]).max() < 1e-5
 
 
 class _Even:
@@ -194,11 +194,11 @@ def test_a_truncated_episode_does_not_count_as_terminated() -> None:
     features = learner.learn(Corridor(40, 1), {"gamma": 0.8, "steps": 1}, seed=0).extra["features"]
     from headway.encode.state import Features
 
-    found = gather(log, "train", Features.from_json(features), None, ["left", "right"], gamma=0.8, most=10**6)
-    lasts = [place for place, each in enumerate(log.rows) if each.decision.situation.step == 1]
-    assert found.left_out == len(lasts) == 40
-    assert not set(lasts) & set(found.usable.tolist())
-    assert {int(found.next[place - 1]) for place in lasts} == set(lasts)  # but they are what the first steps lead to
+    gathered = gather(log, "train", Features.from_json(features), None, ["left", "right"], gamma=0.8, most=10**6)
+    lasts = [place for place, example in enumerate(log.rows) if example.decision.situation.step == 1]
+    assert gathered.left_out == len(lasts) == 40
+    assert not set(lasts) & set(gathered.usable.tolist())
+    assert {int(gathered.next[place - 1]) for place in lasts} == set(lasts)  # but they are what the first steps lead to
     alone = gather(log, "train", Features.from_json(features), None, ["left", "right"], gamma=0.0, most=10**6)
     assert len(alone) == len(log.rows)
     assert (alone.next == -1).all()
@@ -245,15 +245,15 @@ def test_confidence_is_low_for_ambiguous_situations_and_the_floor_works_both_way
     policy = policy_of(CQLLearner().learn(MemoryLog(hazy(3000, 5)), {"alpha": 0.0, "steps": 800}, seed=3))
     zs = np.linspace(-1, 1, 201)
     situations = [Situation(task="t", state={"z": float(z)}) for z in zs]
-    found = policy.opinions(situations, AB, range(len(zs)))
-    assert found.confidence is not None
-    sure = found.confidence
+    opinions = policy.opinions(situations, AB, range(len(zs)))
+    assert opinions.confidence is not None
+    sure = opinions.confidence
     assert sure[np.abs(zs) > 0.7].mean() > 0.9 > 0.75 > sure[np.abs(zs) < 0.03].mean()
     pipeline = Pipeline(policy, fallback=baseline("fixed@0", arm="a"), confidence_floor=0.8, floor=0.0)
-    branches = [pipeline.act(each, AB, number).branch for number, each in enumerate(situations)]
+    branches = [pipeline.act(situation, AB, number).branch for number, situation in enumerate(situations)]
     assert {"policy", "fallback"} == set(branches)
     # Where it is sure it is right more often than where it is not, and about as often as it says.
-    right = found.probabilities.argmax(axis=1) == (zs > 0)
+    right = opinions.probabilities.argmax(axis=1) == (zs > 0)
     assert right[sure >= 0.8].mean() >= sure[sure >= 0.8].mean() - 0.1
 
 
@@ -290,7 +290,7 @@ def test_a_bundle_that_does_not_fit_is_damaged() -> None:
     learned = CQLLearner().learn(MemoryLog(lopsided(200, 8)), {"steps": 20, "alpha": 0.0}, seed=0)
 
     def refused(knobs: Mapping[str, Any] = learned.knobs, **changed: Any) -> None:
-        tensors = {**learned.tensors, **{name.replace("_", "."): each for name, each in changed.items()}}
+        tensors = {**learned.tensors, **{name.replace("_", "."): tensor for name, tensor in changed.items()}}
         with pytest.raises(Damaged):
             build("cql", knobs, tensors, learned.extra)
 

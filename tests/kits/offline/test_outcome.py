@@ -18,9 +18,9 @@ CANDIDATES = (Candidate("cheap"), Candidate("good"))
 
 
 def policy_of(learned: Learned) -> OutcomePolicy:
-    found = build(learned.family, learned.knobs, learned.tensors, learned.extra)
-    assert isinstance(found, OutcomePolicy)
-    return found
+    policy = build(learned.family, learned.knobs, learned.tensors, learned.extra)
+    assert isinstance(policy, OutcomePolicy)
+    return policy
 
 
 def test_the_minimum_of_a_quadratic_is_found() -> None:
@@ -37,12 +37,12 @@ def test_the_minimum_of_a_quadratic_is_found() -> None:
 def arms(rows: int, seed: int) -> tuple[list[ArmRows], Floats]:
     rng = np.random.default_rng(seed)
     truth = np.array([[0.2, 1.0, -0.5], [-0.3, 0.9, 0.4]])
-    found = []
+    collected = []
     for weights in truth:
         x = np.concatenate([np.ones((rows, 1)), rng.normal(size=(rows, 2))], axis=1).astype(np.float32)
         y = (rng.random(rows) < 1.0 / (1.0 + np.exp(-x @ weights))).astype(np.float32)
-        found.append(ArmRows(x, y, np.ones(rows, np.float32)))
-    return found, truth
+        collected.append(ArmRows(x, y, np.ones(rows, np.float32)))
+    return collected, truth
 
 
 def test_weights_of_a_logistic_world_are_found_and_are_the_minimum() -> None:
@@ -68,10 +68,10 @@ def full(count: int, seed: int) -> list[Settled]:
     rows = []
     for number in range(count):
         hard = float(rng.normal())
-        for place, each in enumerate(CANDIDATES):
+        for place, candidate in enumerate(CANDIDATES):
             solved = rng.random() < 1.0 / (1.0 + np.exp(3.0 * hard - 3.0 * place))
             situation = Situation(task="t", state={"hard": hard})
-            rows.append(row(2 * number + place + 1, situation, each.name, float(solved), candidates=CANDIDATES))
+            rows.append(row(2 * number + place + 1, situation, candidate.name, float(solved), candidates=CANDIDATES))
     return rows
 
 
@@ -79,11 +79,11 @@ def test_predicted_shares_are_the_true_ones_and_prices_move_the_choice() -> None
     learned = OutcomeLearner().learn(MemoryLog(full(2000, 3)), {}, seed=0)
     policy = policy_of(learned)
     hard = np.linspace(-2.0, 2.0, 41)
-    situations = [Situation(task="t", state={"hard": float(each)}) for each in hard]
-    found = policy.opinions(situations, CANDIDATES, range(len(hard)))
+    situations = [Situation(task="t", state={"hard": float(number)}) for number in hard]
+    opinions = policy.opinions(situations, CANDIDATES, range(len(hard)))
     exact = 1.0 / (1.0 + np.exp(3.0 * hard[:, None] - 3.0 * np.arange(2)))
-    assert found.mean is not None
-    assert np.abs(found.mean - exact).max() < 0.08
+    assert opinions.mean is not None
+    assert np.abs(opinions.mean - exact).max() < 0.08
     assert learned.metrics["tune_value"] >= learned.baselines["constant_best"] - 0.05
     priced = OutcomeLearner().learn(
         MemoryLog(full(2000, 3)), {"costs": {"cheap": 0.0, "good": 1.0}, "cost_weight": 0.4}, seed=0

@@ -35,43 +35,43 @@ def found_in(n: int = 6000, seed: int = 0, **more: object) -> tuple[Tradeoff, np
 
 
 def test_the_ends_are_quality_alone_and_the_cheapest() -> None:
-    found, truth = found_in()
-    first, last = found.points[0], found.points[-1]
+    curve, truth = found_in()
+    first, last = curve.points[0], curve.points[-1]
     assert (first.weight, last.weight) == (0.0, inf)
     assert first.quality.value == pytest.approx(truth.max(axis=1).mean(), abs=0.03)
     assert last.shares == {"small": 1.0}
     assert last.cost.value == pytest.approx(0.01, rel=0.05)
-    costs = [point.cost.value for point in found.points]
+    costs = [point.cost.value for point in curve.points]
     assert all(later <= earlier + 0.002 for earlier, later in pairwise(costs))
 
 
 def test_the_constants_are_the_truth_within_their_intervals() -> None:
     for seed in range(5):
-        found, truth = found_in(seed=seed)
+        curve, truth = found_in(seed=seed)
         for column, name in enumerate(ARMS):
-            each = found.constants[name].quality
-            assert each.low - 0.02 < truth[:, column].mean() < each.high + 0.02
+            quality = curve.constants[name].quality
+            assert quality.low - 0.02 < truth[:, column].mean() < quality.high + 0.02
 
 
 def test_a_constraint_is_really_met_and_saves_money() -> None:
     for seed in range(5):
-        found, _ = found_in(12_000, seed, at_least=0.95, of="large")
-        assert found.chosen is not None
-        assert found.chosen.weight > 0.0
-        large = found.constants["large"]
-        assert found.chosen.cost.value < 0.9 * large.cost.value
-        assert found.chosen.quality.value >= 0.95 * large.quality.value
+        curve, _ = found_in(12_000, seed, at_least=0.95, of="large")
+        assert curve.chosen is not None
+        assert curve.chosen.weight > 0.0
+        large = curve.constants["large"]
+        assert curve.chosen.cost.value < 0.9 * large.cost.value
+        assert curve.chosen.quality.value >= 0.95 * large.quality.value
         # The true value of the threshold that the chosen weight amounts to: large where 0.95 - (1 - x) > w * 0.09.
         x = np.linspace(0.0, 1.0, 10_001)
-        true = np.where(0.95 - (1.0 - x) > found.chosen.weight * 0.09, 0.95, 1.0 - x).mean()
+        true = np.where(0.95 - (1.0 - x) > curve.chosen.weight * 0.09, 0.95, 1.0 - x).mean()
         assert true >= 0.95 * 0.95 - 0.01
 
 
 def test_a_constraint_that_no_policy_meets_chooses_nothing() -> None:
     rows, _ = world(400, 1)
     rows["quality"] = (rows["action"] == 1).astype(float)  # only large ever solves anything
-    found = tradeoff(**rows, arms=ARMS, at_least=1.0, of="large")  # type: ignore[arg-type]
-    assert found.chosen is None or found.chosen.shares == {"large": 1.0}
+    curve = tradeoff(**rows, arms=ARMS, at_least=1.0, of="large")  # type: ignore[arg-type]
+    assert curve.chosen is None or curve.chosen.shares == {"large": 1.0}
     with pytest.raises(UnknownName):
         tradeoff(**rows, arms=ARMS, at_least=0.9, of="medium")  # type: ignore[arg-type]
 
@@ -92,10 +92,10 @@ def test_a_project_traces_its_own_curve(tmp_path: object) -> None:
             project.signal(
                 pick.id, reward=ask.outcome(pick.action), solved=ask.outcome(pick.action) + cost, cost_usd=cost
             )
-        found = traded(project, "route", quality="solved", cost="cost_usd", at_least=0.9)
-        assert found.n == 1500
-        assert found.of == "large"
-        assert found.constants["small"].cost.value == pytest.approx(0.02, rel=1e-4)
-        assert found.points[0].quality.value > found.points[-1].quality.value
+        curve = traded(project, "route", quality="solved", cost="cost_usd", at_least=0.9)
+        assert curve.n == 1500
+        assert curve.of == "large"
+        assert curve.constants["small"].cost.value == pytest.approx(0.02, rel=1e-4)
+        assert curve.points[0].quality.value > curve.points[-1].quality.value
         with pytest.raises(InvalidInput):
             traded(project, "route", quality="nothing", cost="cost_usd")

@@ -77,26 +77,26 @@ def test_the_policy_learns_from_given_experiences() -> None:
 
 def test_the_policy_that_was_given_is_never_changed() -> None:
     policy = start()
-    kept = {name: np.array(each) for name, each in policy.tensors.items()}
+    kept = {name: np.array(tensor) for name, tensor in policy.tensors.items()}
     new, _ = update(policy, played(policy, 200, 1), SETTINGS)
-    assert all(np.array_equal(kept[name], each) for name, each in policy.tensors.items())
+    assert all(np.array_equal(kept[name], tensor) for name, tensor in policy.tensors.items())
     assert not np.array_equal(new.tensors["policy.w0"], kept["policy.w0"])
     again, _ = update(policy, played(policy, 200, 1), SETTINGS)
-    assert all(np.array_equal(again.tensors[name], each) for name, each in new.tensors.items())
+    assert all(np.array_equal(again.tensors[name], tensor) for name, tensor in new.tensors.items())
 
 
 @pytest.mark.parametrize("field", ["state", "next_state", "reward", "log_prob", "value"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_numbers_that_are_not_finite_are_refused_and_the_policy_is_unchanged(field: str, value: float) -> None:
     policy = start()
-    kept = {name: np.array(each) for name, each in policy.tensors.items()}
+    kept = {name: np.array(tensor) for name, tensor in policy.tensors.items()}
     given = played(policy, 130, 1)
     spoiled = np.array(getattr(given, field), dtype=float)
     spoiled[(7, 3) if spoiled.ndim == 2 else 7] = value
     with pytest.raises(InvalidInput) as error:
         update(policy, replace(given, **{field: spoiled}), SETTINGS)
     assert error.value.code == "not_finite"
-    assert all(np.array_equal(kept[name], each) for name, each in policy.tensors.items())
+    assert all(np.array_equal(kept[name], tensor) for name, tensor in policy.tensors.items())
     update(policy, given, SETTINGS)
 
 
@@ -155,7 +155,7 @@ def test_updates_resume_the_optimiser_of_the_bundle() -> None:
     given = played(policy, 200, 2)
     one, _ = update(policy, given, SETTINGS)
     other, _ = update(again, given, SETTINGS)
-    assert all(np.array_equal(one.tensors[name], each) for name, each in other.tensors.items())
+    assert all(np.array_equal(one.tensors[name], tensor) for name, tensor in other.tensors.items())
 
 
 # -- worlds
@@ -168,8 +168,8 @@ def test_a_practised_policy_acts_the_same_from_its_bundle(world: str) -> None:
 
     settings = Practice(steps=2048, envs=4, horizon=128, epochs=4, minibatch=64, rate=1e-3, evaluate_every=0)
     fitted = practise(lambda count: practice(world, count=count), settings, seed=2)
-    found = learned(fitted)
-    policy = build(found.family, found.knobs, found.tensors, found.extra)
+    report = learned(fitted)
+    policy = build(report.family, report.knobs, report.tensors, report.extra)
     assert isinstance(policy, ActorCritic)
     envs = practice(world, count=5)
     observations, _ = envs.reset(seed=11)
@@ -204,7 +204,7 @@ def test_doubly_robust_rewards_are_unbiased_whatever_the_log_preferred() -> None
         rows.append(row(number, situation, ARMS[arm], reward, propensity=float(shares[arm])))
     from headway.encode.fit import fit
 
-    features = fit(each.decision.situation for each in rows)
+    features = fit(row.decision.situation for row in rows)
     log = gather(rows, features, None, list(ARMS), most=10_000, rng=rng)
     rewards = doubly_robust(log, crossfit(log))
     for arm in range(3):
@@ -224,24 +224,24 @@ def test_a_log_that_prefers_the_wrong_arm_still_teaches_the_right_one() -> None:
         arm = int(rng.choice(3, p=shares))
         situation = Situation(task="t", state={f"x{i}": float(i == place) for i in range(3)})
         rows.append(row(number, situation, ARMS[arm], float(arm == place), propensity=float(shares[arm])))
-    found = ActorCriticLearner().learn(MemoryLog(rows), {"hidden": (32,), "rate": 3e-3, "explore": "greedy"}, seed=1)
-    policy = build(found.family, found.knobs, found.tensors, found.extra)
+    result = ActorCriticLearner().learn(MemoryLog(rows), {"hidden": (32,), "rate": 3e-3, "explore": "greedy"}, seed=1)
+    policy = build(result.family, result.knobs, result.tensors, result.extra)
     for place in range(3):
         situation = Situation(task="t", state={f"x{i}": float(i == place) for i in range(3)})
         assert opinion_on(policy, situation, CANDIDATES).probabilities[place] == 1.0
-    assert found.metrics["tune_value"] == pytest.approx(1.0, abs=0.15)
-    assert found.baselines["behaviour"] < 0.25
+    assert result.metrics["tune_value"] == pytest.approx(1.0, abs=0.15)
+    assert result.baselines["behaviour"] < 0.25
 
 
 def test_a_row_of_unknown_propensity_trains_the_model_but_adds_no_correction() -> None:
     rows = identity("numbers", 60)
     rows = [
-        replace(each, decision=replace(each.decision, propensity=0.0)) if place % 2 else each
-        for place, each in enumerate(rows)
+        replace(example, decision=replace(example.decision, propensity=0.0)) if place % 2 else example
+        for place, example in enumerate(rows)
     ]
     from headway.encode.fit import fit
 
-    features = fit(each.decision.situation for each in rows)
+    features = fit(row.decision.situation for row in rows)
     log = gather(rows, features, None, list(ARMS), most=100, rng=np.random.default_rng(1))
     q = crossfit(log)
     changed = (doubly_robust(log, q) != q).any(axis=1)
@@ -251,22 +251,22 @@ def test_a_row_of_unknown_propensity_trains_the_model_but_adds_no_correction() -
 def test_rows_count_by_their_weight() -> None:
     """What is wrong and hardly counts does not teach: half of the rows lie, at a tenth of a percent."""
     rows = identity("numbers", 600)
-    lying = [replace(each, reward=-(each.reward or 0.0), weight=2**-10) for each in rows]
-    found = ActorCriticLearner().learn(
-        MemoryLog([each for pair in zip(rows, lying, strict=True) for each in pair]),
+    lying = [replace(row, reward=-(row.reward or 0.0), weight=2**-10) for row in rows]
+    result = ActorCriticLearner().learn(
+        MemoryLog([row for pair in zip(rows, lying, strict=True) for row in pair]),
         {"hidden": (32,), "rate": 3e-3, "explore": "greedy", "epochs": 10},
         seed=1,
     )
-    assert found.metrics["tune_value"] > 0.9
+    assert result.metrics["tune_value"] > 0.9
 
 
 def test_costs_are_subtracted_from_the_reward() -> None:
     rows = identity("numbers", 900)
     dear = {"hidden": (32,), "rate": 3e-3, "explore": "greedy", "cost_weight": 1.0, "costs": {"red": 5.0}}
-    found = ActorCriticLearner().learn(MemoryLog(rows), dear, seed=1)
-    policy = build(found.family, found.knobs, found.tensors, found.extra)
-    for each in rows[:30]:
-        assert opinion_on(policy, each.decision.situation, CANDIDATES).probabilities[2] == 0.0
+    result = ActorCriticLearner().learn(MemoryLog(rows), dear, seed=1)
+    policy = build(result.family, result.knobs, result.tensors, result.extra)
+    for example in rows[:30]:
+        assert opinion_on(policy, example.decision.situation, CANDIDATES).probabilities[2] == 0.0
 
 
 @pytest.mark.parametrize("knobs", [{"epoch": 3}, {"explore": "wildly"}, {"rate": -1.0}, {"costs": {"red": "much"}}])
@@ -304,4 +304,4 @@ def test_a_bundle_that_does_not_fit_is_damaged() -> None:
     refused(knobs={**policy.knobs, "activation": "gelu"})
     refused(tensors={**policy.tensors, "policy.w0": policy.tensors["policy.w0"][:, :-1]})
     refused(tensors={**policy.tensors, "policy.g0": np.ones(3)})
-    refused(tensors={name: each for name, each in policy.tensors.items() if name != "value.w0"})
+    refused(tensors={name: tensor for name, tensor in policy.tensors.items() if name != "value.w0"})

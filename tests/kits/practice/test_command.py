@@ -24,24 +24,24 @@ def asked(folder: Path, *words: str, code: int = 0) -> Any:
 
 
 def test_practice_gives_a_bundle_a_curve_and_a_plot_and_can_resume(tmp_path: Path) -> None:
-    found = asked(tmp_path, "--world", "cartpole", "--steps", "4096", "--seed", "3", "--target", "nan")
-    assert found["world"] == "CartPole-v1"
-    assert found["steps"] >= 4096
-    assert found["target"] is None
-    assert len(found["curve"]) >= 1
-    assert Path(found["plot"]).stat().st_size > 10_000
+    done = asked(tmp_path, "--world", "cartpole", "--steps", "4096", "--seed", "3", "--target", "nan")
+    assert done["world"] == "CartPole-v1"
+    assert done["steps"] >= 4096
+    assert done["target"] is None
+    assert len(done["curve"]) >= 1
+    assert Path(done["plot"]).stat().st_size > 10_000
     with headway.open(tmp_path) as project:
-        digest = project.registry.find(found["policy"])
+        digest = project.registry.find(done["policy"])
         header, tensors = project.registry.load(digest, task="cartpole")
         policy = build(header.family, header.knobs, tensors, header.extra)
         assert isinstance(policy, ActorCritic)
         assert policy.arms.names == ("0", "1")
         assert header.trained_on["world"] == "CartPole-v1"
-        assert found["policy"] in [entry.policy for entry in project.ledger.entries("cartpole")]
+        assert done["policy"] in [entry.policy for entry in project.ledger.entries("cartpole")]
     again = asked(tmp_path, "--world", "cartpole", "--steps", "8192", "--seed", "3", "--target", "nan", "--resume")
-    assert again["resumed_from"] == found["steps"]
+    assert again["resumed_from"] == done["steps"]
     assert again["steps"] >= 8192
-    assert again["curve"][: len(found["curve"])] == found["curve"]
+    assert again["curve"][: len(done["curve"])] == done["curve"]
     other = asked(
         tmp_path, "--world", "cartpole", "--steps", "99999", "--seed", "3", "--resume", "--set", "norm=true", code=1
     )
@@ -66,8 +66,8 @@ def _made(folder: Path) -> Path:
 
 
 def test_real_numbers_are_practised_too(tmp_path: Path) -> None:
-    found = asked(tmp_path, "--world", "Pendulum-v1", "--steps", "2048", "--set", "horizon=64")
-    assert found["task"] == "pendulum-v1"
+    done = asked(tmp_path, "--world", "Pendulum-v1", "--steps", "2048", "--set", "horizon=64")
+    assert done["task"] == "pendulum-v1"
 
 
 OWN = """
@@ -143,16 +143,16 @@ def test_a_custom_world_is_imported_from_the_project_folder_and_other_spaces_are
     ],
 )
 def test_invalid_practice_is_refused(tmp_path: Path, words: tuple[str, ...], code: str, hint: str) -> None:
-    found = asked(tmp_path, *words, code=1)
-    assert found["error"]["code"] == code
-    assert hint in found["error"]["hint"]
+    done = asked(tmp_path, *words, code=1)
+    assert done["error"]["code"] == code
+    assert hint in done["error"]["hint"]
 
 
 @pytest.mark.parametrize("words", [(), ("route", "--steps", "5"), ("route", "--device", "cuda")])
 def test_a_task_or_a_world_is_required(tmp_path: Path, words: tuple[str, ...]) -> None:
-    found = asked(tmp_path, *words, code=2)
-    assert found["error"]["code"] == "usage"
-    assert "--world" in found["error"]["message"]
+    done = asked(tmp_path, *words, code=2)
+    assert done["error"]["code"] == "usage"
+    assert "--world" in done["error"]["message"]
 
 
 def test_the_package_gives_the_function_and_not_a_module_of_that_name() -> None:

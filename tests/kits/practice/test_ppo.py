@@ -48,17 +48,17 @@ def test_torch_and_numpy_have_the_same_loss_and_gradient(heads: str, norm: bool,
     assert np.allclose(mine, other, atol=1e-6)
     assert np.allclose(ratio, their_ratio.numpy(), atol=1e-6)
     assert mine.clip_fraction > 0.1
-    for tensor, each in theirs.parameters.items():
-        assert np.allclose(gradients[tensor], each.grad.numpy(), atol=1e-6), tensor
+    for tensor, parameter in theirs.parameters.items():
+        assert np.allclose(gradients[tensor], parameter.grad.numpy(), atol=1e-6), tensor
 
 
 def _named(engine: NumpyEngine) -> dict[str, Any]:
     """The gradient by the names of tensors."""
     kept, network = engine.network.theta.copy(), engine.network
     network.theta[...] = network.grad
-    found = network.tensors()
+    tensors = network.tensors()
     network.theta[...] = kept
-    return found
+    return tensors
 
 
 @pytest.mark.parametrize("shape", [(12,), (6, 4), (3, 5, 2)])
@@ -77,7 +77,7 @@ def test_losses_do_not_depend_on_the_shape(shape: tuple[int, ...]) -> None:
     flat = surrogate(new.ravel(), old.ravel(), advantage.ravel(), mask.ravel(), 0.2, 3.0)
     assert flat.loss == pytest.approx(ours.loss)
     error, _ = value_loss(values, returns, old, mask, 0.3)
-    theirs = ppo.value_loss(*(torch.tensor(each) for each in (values, returns, old, mask)), clip=0.3)
+    theirs = ppo.value_loss(*(torch.tensor(array) for array in (values, returns, old, mask)), clip=0.3)
     assert error == pytest.approx(theirs.item(), abs=1e-12)
     kl = ppo.divergence(torch.tensor(new), torch.tensor(old), torch.tensor(mask))
     assert divergence(np.exp(new - old), mask) == pytest.approx(kl.item(), abs=1e-12)
@@ -98,7 +98,7 @@ def test_the_dual_clip_bounds_what_a_stale_row_can_do() -> None:
 
 def rows_for(actions: Actions, count: int, seed: int = 0, *, masked: bool = False) -> Rows:
     batch = batch_for(actions, count, seed, masked=masked)
-    single = Minibatch(*(None if each is None else each.astype(np.float32) for each in batch))
+    single = Minibatch(*(None if array is None else array.astype(np.float32) for array in batch))
     action = batch.action if actions.kind == "categorical" else single.action
     return Rows(single.x, action, single.advantage, single.returns, single.values, allowed=batch.allowed)
 
@@ -131,13 +131,13 @@ def test_the_first_ratio_of_every_row_is_exactly_one(kind: str, norm: bool, head
         return stats, ratio
 
     engine.step = spied
-    found = update(engine, rows, Practice(epochs=1, minibatch=64), np.random.default_rng(1))
+    metrics = update(engine, rows, Practice(epochs=1, minibatch=64), np.random.default_rng(1))
     ratios = np.concatenate(seen)
     assert len(ratios) == count
     assert (ratios == 1.0).all()
-    assert found.stats.clip_fraction == 0.0
-    assert found.stats.kl == 0.0
-    assert found.first_ratios == (1.0, 1.0)
+    assert metrics.stats.clip_fraction == 0.0
+    assert metrics.stats.kl == 0.0
+    assert metrics.first_ratios == (1.0, 1.0)
 
 
 @pytest.mark.parametrize("kind", ENGINES)
@@ -146,7 +146,7 @@ def test_a_last_minibatch_of_one_row_is_learned_from(kind: str) -> None:
     before = engine.tensors()
     update(engine, rows_for(HEADS["one head"], 65), Practice(epochs=2, minibatch=64), np.random.default_rng(1))
     after = engine.tensors()
-    assert all(np.isfinite(each).all() for each in after.values())
+    assert all(np.isfinite(tensor).all() for tensor in after.values())
     assert not np.array_equal(before["policy.w0"], after["policy.w0"])
 
 
@@ -162,9 +162,9 @@ def test_one_row_alone_moves_the_policy_towards_a_good_action() -> None:
 def test_an_update_stops_when_the_policy_has_changed_enough() -> None:
     rows = rows_for(HEADS["one head"], 128)
     engine = engine_for("numpy", HEADS["one head"], norm=False, rate=0.05)
-    found = update(engine, rows, Practice(epochs=20, minibatch=64, target_kl=0.01), np.random.default_rng(1))
-    assert 1 <= found.passes < 20
-    assert found.stats.kl > 0.015
+    metrics = update(engine, rows, Practice(epochs=20, minibatch=64, target_kl=0.01), np.random.default_rng(1))
+    assert 1 <= metrics.passes < 20
+    assert metrics.stats.kl > 0.015
 
 
 def test_an_empty_batch_is_refused() -> None:

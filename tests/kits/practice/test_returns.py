@@ -17,7 +17,7 @@ def slow(
 ) -> Any:
     """By definition: the advantage of t is Σ_k (γλ)^k δ_{t+k} up to where its episode ends, is cut or is masked."""
     time, copies = rewards.shape
-    found = np.zeros((time, copies))
+    array = np.zeros((time, copies))
     for copy in range(copies):
         for start in range(time):
             if not mask[start, copy]:
@@ -27,11 +27,11 @@ def slow(
                 if not mask[t, copy]:
                     break
                 worth = 0.0 if terminated[t, copy] else after[t, copy]
-                found[start, copy] += weight * (rewards[t, copy] + gamma * worth - values[t, copy])
+                array[start, copy] += weight * (rewards[t, copy] + gamma * worth - values[t, copy])
                 if terminated[t, copy] or truncated[t, copy]:
                     break
                 weight *= gamma * lam
-    return found
+    return array
 
 
 @settings(max_examples=60)
@@ -53,13 +53,13 @@ def test_time_comes_first_and_other_axes_are_anything(shape: tuple[int, ...]) ->
     rng = np.random.default_rng(1)
     rewards, values, after = (rng.standard_normal(shape) for _ in range(3))
     terminated, truncated = rng.random(shape) < 0.3, rng.random(shape) < 0.3
-    found, _ = gae(rewards, values, after, terminated, truncated, gamma=0.9, lam=0.8)
+    result, _ = gae(rewards, values, after, terminated, truncated, gamma=0.9, lam=0.8)
     flat, _ = gae(
-        *(each.reshape(6, -1) for each in (rewards, values, after, terminated, truncated)),
+        *(array.reshape(6, -1) for array in (rewards, values, after, terminated, truncated)),
         gamma=0.9,
         lam=0.8,
     )  # fmt: skip
-    assert np.allclose(found.reshape(6, -1), flat)
+    assert np.allclose(result.reshape(6, -1), flat)
 
 
 def test_a_truncated_episode_is_credited_with_its_future() -> None:

@@ -162,7 +162,7 @@ def test_every_supported_action_space_works(space: Any, expected: Actions) -> No
     settings = Practice(steps=64, envs=2, horizon=16, epochs=2, minibatch=8, evaluate_every=32, episodes=2)
     fitted = practise(lambda count: together(count, actions=space), settings, seed=1)
     assert fitted.steps >= 64
-    assert [each.mean for each in fitted.curve] == [15.0] * len(fitted.curve) != []
+    assert [point.mean for point in fitted.curve] == [15.0] * len(fitted.curve) != []
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_every_supported_action_space_works(space: Any, expected: Actions) -> No
         spaces.Box(0, 9, (2,), np.int64),
         spaces.Text(4),
     ],
-    ids=lambda each: type(each).__name__,
+    ids=lambda tensor: type(tensor).__name__,
 )
 def test_an_unsupported_space_is_refused(space: Any) -> None:
     with pytest.raises(InvalidInput) as error:
@@ -205,7 +205,7 @@ def test_a_world_that_returns_nan_is_refused_and_the_policy_is_unchanged(broken:
         stage.collect(engine, horizon=8, gamma=0.9)
     assert error.value.code == "not_finite"
     assert broken in error.value.message
-    assert all(np.array_equal(before[name], each) for name, each in engine.tensors().items())
+    assert all(np.array_equal(before[name], tensor) for name, tensor in engine.tensors().items())
     assert np.isfinite(stage.scales.observations.mean).all()
     envs.close()
 
@@ -240,8 +240,8 @@ QUICK = Practice(steps=2048, envs=4, horizon=64, epochs=3, minibatch=64, rate=1e
 
 def test_the_same_seed_gives_the_same_run() -> None:
     one, again, other = (practise(lambda count: practice("cartpole", count=count), QUICK, seed) for seed in (3, 3, 4))
-    for name, each in one.engine.tensors().items():
-        assert np.array_equal(each, again.engine.tensors()[name])
+    for name, tensor in one.engine.tensors().items():
+        assert np.array_equal(tensor, again.engine.tensors()[name])
     assert one.curve == again.curve
     assert one.returns == again.returns
     assert not np.array_equal(one.engine.tensors()["policy.w0"], other.engine.tensors()["policy.w0"])
@@ -255,8 +255,8 @@ def test_a_snapshot_resumes_where_it_was_taken() -> None:
     def check(fitted: Any) -> None:
         restore(fitted, arrays, told)
         assert fitted.steps == first.steps
-        for name, each in first.engine.tensors().items():
-            assert np.array_equal(each, fitted.engine.tensors()[name])
+        for name, tensor in first.engine.tensors().items():
+            assert np.array_equal(tensor, fitted.engine.tensors()[name])
         assert np.array_equal(fitted.stage.scales.means(), first.stage.scales.means())
         assert judged(make, fitted, episodes=2, seed=1) == judged(make, first, episodes=2, seed=1)
 

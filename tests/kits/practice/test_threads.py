@@ -9,10 +9,10 @@ from headway.kits.practice import threads
 
 
 def test_blas_has_one_thread_inside_and_its_former_number_outside() -> None:
-    found = threads._openblas()
-    if found is None:
+    blas = threads._openblas()
+    if blas is None:
         pytest.skip("numpy was not built with OpenBLAS here")
-    get, put = found
+    get, put = blas
     before = get()
     put(2)
     try:

@@ -12,10 +12,10 @@ from tests.cli.terminal import headway
 
 
 def test_a_named_mutation_needs_no_project_and_logs_nothing(empty: Path) -> None:
-    found = headway("-C", empty, "mutate", "Please write a slogan.", "--kind", "context-reduction", "--json").json
-    assert (found["text"], found["no_op"]) == ("Write a slogan.", False)
-    again = headway("-C", empty, "mutate", found["text"], "--kind", "context-reduction", "--json").json
-    assert (again["text"], again["no_op"], again["change"]) == (found["text"], True, "nothing can be left out")
+    report = headway("-C", empty, "mutate", "Please write a slogan.", "--kind", "context-reduction", "--json").json
+    assert (report["text"], report["no_op"]) == ("Write a slogan.", False)
+    again = headway("-C", empty, "mutate", report["text"], "--kind", "context-reduction", "--json").json
+    assert (again["text"], again["no_op"], again["change"]) == (report["text"], True, "nothing can be left out")
     assert not (empty / ".headway").exists()
 
 
@@ -40,20 +40,20 @@ def test_an_unknown_kind_is_a_usage_error(empty: Path) -> None:
 
 def test_the_mutation_demo_compares_with_the_optimum_plots_and_publishes_a_candidate(empty: Path) -> None:
     done = headway("demo", "mutate", "--out", empty, "--steps", "4096", "--json")
-    found = done.json
-    run = found["runs"][0]
-    assert done.code == (0 if found["within_5_percent"] else 1)
+    report = done.json
+    run = report["runs"][0]
+    assert done.code == (0 if report["within_5_percent"] else 1)
     assert run["uniform"] < run["fixed"] < run["optimum"]
     assert set(run["shares"]) >= {"marketing", "code review"}
     assert (empty / "mutate.png").read_bytes().startswith(b"\x89PNG")
-    assert found["policy"].startswith("actor_critic@")
-    assert found["policy"] in headway("-C", empty, "status").out
+    assert report["policy"].startswith("actor_critic@")
+    assert report["policy"] in headway("-C", empty, "status").out
     # It acts on text as any other policy of the task.
     import headway as package
 
     with package.open(empty) as project:
         settings = project.settings.task("mutate")
-        ref, digest = project.servings.resolve(settings, found["policy"])
+        ref, digest = project.servings.resolve(settings, report["policy"])
         pipeline = project.servings.pipeline("mutate", project.servings.body(settings), ref, digest)
         assert pipeline is not None
 

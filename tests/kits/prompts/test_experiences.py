@@ -14,13 +14,13 @@ from headway.observe.database import Database, open_database
 
 @pytest.fixture
 def database(place: Path | str) -> Iterator[Database]:
-    found = open_database(place)
-    yield found
-    found.close()
+    opened = open_database(place)
+    yield opened
+    opened.close()
 
 
 def step(number: int, width: int = 3, *, done: bool = False) -> Step:
-    state = [number + each / 8 for each in range(width)]
+    state = [number + n / 8 for n in range(width)]
     return Step(
         state=state, action=number % 5, reward=number / 4, next_state=state, done=done, log_prob=-1.5, value=0.25
     )
@@ -30,13 +30,13 @@ def test_the_newest_steps_come_back_in_order(database: Database) -> None:
     kept = ExperienceStore(database, "mutate-embedded")
     counts = [kept.add(step(number, done=number % 2 == 1), now=100.0 + number, key="agent") for number in range(6)]
     assert counts == [1, 2, 3, 4, 5, 6]
-    found = kept.rows(after=0, most=4)
-    assert [each.reward for each in found] == [0.5, 0.75, 1.0, 1.25]
-    assert list(found[0].state) == [2.0, 2.125, 2.25]
-    assert [each.done for each in found] == [False, True, False, True]
-    middle = found[1].seq
+    records = kept.rows(after=0, most=4)
+    assert [record.reward for record in records] == [0.5, 0.75, 1.0, 1.25]
+    assert list(records[0].state) == [2.0, 2.125, 2.25]
+    assert [record.done for record in records] == [False, True, False, True]
+    middle = records[1].seq
     assert kept.count(after=middle) == 2
-    assert [row.seq for row in kept.rows(after=middle, most=10)] == [each.seq for each in found[2:]]
+    assert [row.seq for row in kept.rows(after=middle, most=10)] == [record.seq for record in records[2:]]
     totals = kept.totals()
     assert (totals.steps, totals.episodes, totals.mean_reward, totals.most_reward) == (6, 3, 0.625, 1.25)
 

@@ -55,9 +55,9 @@ def worker(server: Running) -> Iterator[None]:
 
 def embedding(rng: np.random.Generator, best: int) -> list[float]:
     """A vector that shows which mutation is best."""
-    found = rng.normal(0, 0.3, WIDTH)
-    found[best] += 2.0
-    return (found / np.linalg.norm(found)).tolist()
+    vector = rng.normal(0, 0.3, WIDTH)
+    vector[best] += 2.0
+    return (vector / np.linalg.norm(vector)).tolist()
 
 
 def play(server: Running, rng: np.random.Generator, steps: int) -> None:
@@ -97,8 +97,8 @@ STEP: dict[str, Any] = {
 
 def test_before_the_first_update_all_mutations_are_equally_likely(server: Running) -> None:
     assert server.client.get("/health").json()["status"] == "ok"
-    found = server.client.post("/get_distribution", json={"embedding": [0.0] * WIDTH}).json()
-    assert found == {"probabilities": [0.2] * 5, "mutation_types": list(MUTATIONS)}
+    reply = server.client.post("/get_distribution", json={"embedding": [0.0] * WIDTH}).json()
+    assert reply == {"probabilities": [0.2] * 5, "mutation_types": list(MUTATIONS)}
     picked = server.client.post("/select_action", json={"embedding": [0.0] * WIDTH, "deterministic": True}).json()
     assert picked == {"action": 0, "mutation_type": MUTATIONS[0], "log_prob": math.log(0.2), "value": 0.0}
     stats = server.client.get("/stats", headers=server.token).json()
@@ -179,19 +179,19 @@ def test_it_learns_over_http_while_it_is_read_and_reports_correct_statistics(ser
             play(server, rng, LEAST)
             told.append(server.client.post("/update", json={}).json())
         # What it gives the best mutation: a fifth at first.
-        shown = [(embedding(rng, each % 5), each % 5) for each in range(60)]
+        shown = [(embedding(rng, n % 5), n % 5) for n in range(60)]
         asked = [server.client.post("/get_distribution", json={"embedding": state}).json() for state, _ in shown]
-        best = np.mean([each["probabilities"][right] for each, (_, right) in zip(asked, shown, strict=True)])
+        best = np.mean([request["probabilities"][right] for request, (_, right) in zip(asked, shown, strict=True)])
         assert best > 0.25, best
-        assert [each["update_count"] for each in told] == [1, 2, 3, 4, 5]
-        assert all(each["approx_kl"] >= 0 for each in told)
+        assert [answer["update_count"] for answer in told] == [1, 2, 3, 4, 5]
+        assert all(answer["approx_kl"] >= 0 for answer in told)
 
         stats = server.client.get("/stats", headers=server.token).json()
         assert stats["total_updates"] == 5
         assert stats["total_episodes"] == 5 * LEAST == stored(server)
         assert stats["max_reward"] == 1.0
-        assert stats["avg_policy_loss"] == pytest.approx(np.mean([each["policy_loss"] for each in told]))
-        assert stats["avg_entropy"] == pytest.approx(np.mean([each["entropy"] for each in told]))
+        assert stats["avg_policy_loss"] == pytest.approx(np.mean([answer["policy_loss"] for answer in told]))
+        assert stats["avg_entropy"] == pytest.approx(np.mean([answer["entropy"] for answer in told]))
 
         # One reward that is not a number is refused; the policy is bit for bit the same.
         before = server.client.post("/get_distribution", json={"embedding": [0.25] * WIDTH}).json()
@@ -213,7 +213,7 @@ def test_it_learns_over_http_while_it_is_read_and_reports_correct_statistics(ser
         kinds = [entry.kind for entry in project.ledger.entries("mutate-embedded")]
         assert kinds == ["snapshot", "candidate", *["snapshot"] * 4, "promote"]
         acting = [entry for entry in project.ledger.entries("mutate-embedded") if entry.kind != "candidate"]
-        assert all(each.detail["gate"] == "off" for each in acting)
+        assert all(answer.detail["gate"] == "off" for answer in acting)
 
 
 def test_a_server_that_serves_the_learned_policy_has_loaded_no_training_code(served: Callable[..., Running]) -> None:
@@ -236,8 +236,8 @@ with Project(Path(sys.argv[1])) as project:
                 Step(state=state, action=action, reward=float(action == 2), next_state=state, done=True,
                      log_prob=math.log(0.2), value=0.0)
             )  # fmt: skip
-        found = service(project).update()
-        assert found["update_count"] == 1
+        metrics = service(project).update()
+        assert metrics["update_count"] == 1
         assert service(project).update() == {"message": "Not enough experiences"}
     done = subprocess.run(
         [sys.executable, "-c", script, str(server.folder)], capture_output=True, text=True, encoding="utf-8", check=True

@@ -30,9 +30,9 @@ from tests.project.model_server import ModelServer, prompts_file
 
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
-    found = ModelServer()
-    yield found
-    found.stop()
+    running = ModelServer()
+    yield running
+    running.stop()
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def practise(folder: Path, **more: Any) -> Any:
 
 def texts(folder: Path) -> set[str]:
     prompts = corpus(folder / "mine.jsonl")
-    return {text for _, text in steps_from(prompts)} | {each.text for each in parted(prompts)[1]}
+    return {text for _, text in steps_from(prompts)} | {prompt.text for prompt in parted(prompts)[1]}
 
 
 def learned(folder: Path, *words: str, code: int = 0) -> Any:
@@ -62,12 +62,12 @@ def learned(folder: Path, *words: str, code: int = 0) -> Any:
 
 def test_the_policy_beats_every_fixed_choice_on_held_out_prompts(folder: Path, server: ModelServer) -> None:
     prompts_file(folder / "mine.jsonl", 40)
-    found = learned(
+    report = learned(
         folder, "--model", "small", "--prompts", str(folder / "mine.jsonl"), "--seed", "3", "--steps", "6144"
     )
-    apart = found["kept_apart"]
+    apart = report["kept_apart"]
     assert (apart["practised"], apart["prompts"]) == (32, 8)
-    assert found["mean_return"] == apart["greedy"] == pytest.approx(1.0 - 0.0002 * 35)
+    assert report["mean_return"] == apart["greedy"] == pytest.approx(1.0 - 0.0002 * 35)
     assert apart["passed"] == {"greedy": 1.0, "drawn": pytest.approx(1.0, abs=0.3), "uniform": pytest.approx(0.25,
         abs=0.051), "fixed": pytest.approx(0.5, abs=0.2), "unchanged": 0.0}  # fmt: skip
     assert apart["over_uniform"][1] > 0.5
@@ -77,9 +77,9 @@ def test_the_policy_beats_every_fixed_choice_on_held_out_prompts(folder: Path, s
     assert (apart["asked"], apart["recalled"]) == (len(texts(folder)), 0)
     assert sorted(server.asked) == sorted(texts(folder)), "each text once"
     with headway.open(folder) as project:
-        digest = project.registry.find(found["policy"])
+        digest = project.registry.find(report["policy"])
         header, tensors = project.registry.load(digest, task="mutate")
-        assert found["policy"] in [entry.policy for entry in project.ledger.entries("mutate")]
+        assert report["policy"] in [entry.policy for entry in project.ledger.entries("mutate")]
     assert (header.family, header.trained_on["model"], header.trained_on["prompts"]) == ("actor_critic", "small", 32)
     assert header.metrics["mean_return"] == apart["greedy"]
     assert header.baselines == {name: apart[name] for name in ("uniform", "fixed", "unchanged")}
@@ -102,14 +102,14 @@ def test_the_text_report_is_complete_and_a_second_run_sends_no_request(folder: P
     assert f"small was asked {count} times, 0 answers were cached." in first.out
     assert f"small was asked 0 times, {count} answers were cached." in second.out
     assert len(server.asked) == count
-    for each in (
+    for text in (
         "uniform choice",
         "best in practice",
         "the prompt as it is",
         "95% interval",
         "too few prompts",
     ):
-        assert each in first.out
+        assert text in first.out
     assert "estimated as a quarter of the characters" in first.out
     figures = [[line for line in done.out.splitlines()[1:] if " was asked " not in line] for done in (first, second)]
     assert figures[0] == figures[1], "the same policy, the same figures"
@@ -164,10 +164,10 @@ def test_another_check_is_applied_to_the_cached_answers(folder: Path, server: Mo
 
 def test_two_mutations_in_a_row_are_practised_and_judged_as_in_the_world(folder: Path, server: ModelServer) -> None:
     prompts_file(folder / "mine.jsonl", 10)
-    found = learned(
+    report = learned(
         folder, "--model", "small", "--prompts", str(folder / "mine.jsonl"), "--set", "most_steps=2", "--steps", "1024"
     )
-    apart = found["kept_apart"]
+    apart = report["kept_apart"]
     assert apart["passed"]["uniform"] > 0.3, "a second try helps"
     assert apart["passed"]["uniform"] < 0.8
     assert apart["uniform"] < apart["greedy"] <= 1.0
@@ -178,10 +178,10 @@ def test_two_mutations_in_a_row_are_practised_and_judged_as_in_the_world(folder:
 def test_a_local_model_answers_too(tmp_path: Path) -> None:
     model = make(tmp_path / "tiny", "llama", window=1024, endless=True)
     prompts_file(tmp_path / "mine.jsonl", 10)
-    found = practise(tmp_path, settings={"model": str(model), "max_tokens": 4}).kept_apart
-    assert found.prompts == 2
-    assert found.asked > 30
-    assert not found.estimated
+    report = practise(tmp_path, settings={"model": str(model), "max_tokens": 4}).kept_apart
+    assert report.prompts == 2
+    assert report.asked > 30
+    assert not report.estimated
 
 
 def test_held_out_prompts_are_a_fifth_and_share_no_text_with_the_others(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_held_out_prompts_are_a_fifth_and_share_no_text_with_the_others(tmp_path
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, twins)), "utf-8")
     practised, kept = parted(corpus(tmp_path / "mine.jsonl"))
     assert (len(practised), len(kept)) == (16, 4)
-    assert not {each.text for each in practised} & {each.text for each in kept}
+    assert not {prompt.text for prompt in practised} & {prompt.text for prompt in kept}
     assert masks_of([kept[0].text]).any()
 
 
@@ -300,7 +300,7 @@ def test_only_greedy_answers_are_cached(tmp_path: Path, server: ModelServer) -> 
         with pytest.raises(HeadwayError, match="greedy"):
             kept.generate([Prompt(turns=(Turn("user", "hello"),), temperature=0.7)])
         twice = [Prompt(turns=(Turn("user", "hello"),), temperature=0.0, max_tokens=4)] * 2
-        assert len({each.text for each in kept.generate(twice)}) == 1
+        assert len({reply.text for reply in kept.generate(twice)}) == 1
     assert len(server.asked) == 1
 
 
@@ -309,12 +309,12 @@ def test_the_embedded_model_is_practised_on(model_cache: Path, tmp_path: Path) -
     assert (model_cache / "models" / "smollm2").is_dir()
     prompts_file(tmp_path / "mine.jsonl", 10)
     words = ("--model", "smollm2", "--prompts", str(tmp_path / "mine.jsonl"), "--set", "max_tokens=16")
-    found = learned(tmp_path, *words)
-    apart = found["kept_apart"]
+    report = learned(tmp_path, *words)
+    apart = report["kept_apart"]
     assert (apart["practised"], apart["prompts"]) == (8, 2)
     assert 40 <= apart["asked"] <= 52
     assert not apart["estimated"]
-    assert -0.1 < found["mean_return"] < 1.0
+    assert -0.1 < report["mean_return"] < 1.0
     again = learned(tmp_path, *words)
     assert again["kept_apart"] == {**apart, "asked": 0, "recalled": apart["asked"]}
-    assert again["policy"] == found["policy"]
+    assert again["policy"] == report["policy"]

@@ -38,10 +38,10 @@ def test_the_five_differ_on_the_whole_corpus_or_report_themselves_as_no_ops() ->
     prompts = corpus()
     distinct = 0
     for prompt in prompts:
-        found = [mutate(prompt.text, kind, Random(7)) for kind in MUTATIONS]
-        real = [each.text for each in found if not each.no_op]
+        mutations = [mutate(prompt.text, kind, Random(7)) for kind in MUTATIONS]
+        real = [mutation.text for mutation in mutations if not mutation.no_op]
         assert prompt.text not in real
-        assert all(each.text == prompt.text for each in found if each.no_op)
+        assert all(mutation.text == prompt.text for mutation in mutations if mutation.no_op)
         distinct += len(set(real)) == len(real)
     assert len(prompts) >= 60
     assert distinct == len(prompts)
@@ -90,14 +90,14 @@ def test_no_content_is_lost() -> None:
 
 def test_reduction_removes_fillers_and_keeps_quotations_and_code() -> None:
     text = "Hello! Could you please write `please(very)` and say 'thank you very much'? Keep it. Thanks in advance!"
-    found = mutate(text, "context-reduction", Random(1))
-    assert found.text == "Write `please(very)` and say 'thank you very much'? Keep it."
-    assert found.change == "took out 3 fillers"
+    mutated = mutate(text, "context-reduction", Random(1))
+    assert mutated.text == "Write `please(very)` and say 'thank you very much'? Keep it."
+    assert mutated.change == "took out 3 fillers"
 
 
 def test_repeated_sentences_are_removed() -> None:
-    found = mutate("Count the red apples. Be quick. Count the red apples.", "context-reduction", Random(1))
-    assert found.text == "Count the red apples. Be quick."
+    mutated = mutate("Count the red apples. Be quick. Count the red apples.", "context-reduction", Random(1))
+    assert mutated.text == "Count the red apples. Be quick."
 
 
 def test_no_programming_language_is_assumed() -> None:
@@ -218,8 +218,8 @@ def test_generated_tasks_are_different_checkable_and_the_same_for_a_seed(need_to
     need_tool("bwrap", package="bubblewrap")
     made = tasks(42, seed=7)
     assert made == tasks(42, seed=7)
-    assert len({each.text for each in made}) == 42
-    assert all(all(allowed(each.text)) for each in made)
+    assert len({text.text for text in made}) == 42
+    assert all(all(allowed(text.text)) for text in made)
     assert validated(made[:14], sandbox("bubblewrap")) == []
 
 
@@ -248,7 +248,7 @@ class Scripted:
     def stream(self, prompt: Asked) -> Iterator[Delta]:
         raise AssertionError(prompt)
 
-    def score(self, prompt: Asked, reply: str | Sequence[int], *, ended: bool = False) -> Scored:
+    def score(self, prompt: Asked, text: str | Sequence[int], *, ended: bool = False) -> Scored:
         raise AssertionError(prompt)
 
 
@@ -288,9 +288,9 @@ def test_an_answer_that_cannot_be_checked_is_an_error_and_not_a_failure() -> Non
 def test_the_same_seed_gives_the_same_prompts_and_parts_share_none() -> None:
     train, test = examples("train", 700, seed=1), examples("test", 210, seed=1)
     assert train == examples("train", 700, seed=1) != examples("train", 700, seed=2)
-    assert not {each.text for each in train} & {each.text for each in test}
-    assert all(all(allowed(each.text)) for each in (*train, *test))
-    assert {each.kind for each in test} == set(CLASSES)
+    assert not {prompt.text for prompt in train} & {prompt.text for prompt in test}
+    assert all(all(allowed(prompt.text)) for prompt in (*train, *test))
+    assert {prompt.kind for prompt in test} == set(CLASSES)
 
 
 def test_the_optimum_is_what_trying_every_order_gives() -> None:
@@ -301,21 +301,21 @@ def test_the_optimum_is_what_trying_every_order_gives() -> None:
         values = []
         for order in permutations(range(5)):
             value, alive = 0.0, 1.0
-            for each in order:
-                value += alive * (CHANCES[place, each] - COST[each])
-                alive *= 1 - CHANCES[place, each]
+            for mutation in order:
+                value += alive * (CHANCES[place, mutation] - COST[mutation])
+                alive *= 1 - CHANCES[place, mutation]
             values.append(value)
         assert truth.optimum(kind) == pytest.approx(max(values))
     value, order = truth.fixed()
     assert value < truth.optimum() - 0.1
     prompts = examples("test", 70, seed=3)
-    chosen = [MUTATIONS.index(each) for each in order]
+    chosen = [MUTATIONS.index(place) for place in order]
 
     def follow(texts: object, masks: np.ndarray) -> np.ndarray:
-        found = np.zeros(masks.shape)
+        values = np.zeros(masks.shape)
         for row, mask in enumerate(masks):
-            found[row, next(each for each in chosen if mask[each])] = 1.0
-        return found
+            values[row, next(mutation for mutation in chosen if mask[mutation])] = 1.0
+        return values
 
     assert truth.value(follow, prompts).mean() == pytest.approx(value)
 

@@ -127,9 +127,9 @@ def ways(
 
 @pytest.fixture(scope="module")
 def running_upstream() -> Iterator[Upstream]:
-    found = Upstream()
-    yield found
-    found.stop()
+    running = Upstream()
+    yield running
+    running.stop()
 
 
 @pytest.fixture
@@ -148,8 +148,8 @@ def proxy(tmp_path: Path, running_upstream: Upstream) -> Iterator[Callable[..., 
         return running[-1]
 
     yield start
-    for each in running:
-        said = each.stop()
+    for server in running:
+        said = server.stop()
         assert "Traceback" not in said, said
 
 

@@ -13,17 +13,17 @@ __all__ = ["Inside"]
 
 
 class _Lines:
-    def __init__(self, found: list[tuple[str, str]]) -> None:
-        self._found = found
+    def __init__(self, headers: list[tuple[str, str]]) -> None:
+        self._headers = headers
 
     def __len__(self) -> int:
-        return len(dict(self._found))
+        return len(dict(self._headers))
 
     def items(self) -> list[tuple[str, str]]:
-        return self._found
+        return self._headers
 
     def keys(self) -> list[str]:
-        return list(dict(self._found))
+        return list(dict(self._headers))
 
 
 class _Scope:

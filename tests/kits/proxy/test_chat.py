@@ -12,7 +12,7 @@ from tests.kits.proxy.upstream import ODD, USAGE, WORDS, Upstream
 
 
 def events(text: str) -> list[str]:
-    return [each.removeprefix("data: ") for each in text.split("\n\n") if each]
+    return [part.removeprefix("data: ") for part in text.split("\n\n") if part]
 
 
 def test_the_completions_id_is_the_decisions_id(served: Proxy, upstream: Upstream) -> None:
@@ -82,8 +82,8 @@ def test_the_state_has_counts_that_are_known_before_the_call(served: Proxy) -> N
         {"role": "user", "content": "again"},
         {"role": "tool", "tool_call_id": "1", "content": "t" * 5},
     ]
-    found = served.chat(messages=messages, tools=[{}, {}], max_completion_tokens=99, response_format={"type": "x"})
-    situation = served.decision(found.json()["id"]).situation
+    reply = served.chat(messages=messages, tools=[{}, {}], max_completion_tokens=99, response_format={"type": "x"})
+    situation = served.decision(reply.json()["id"]).situation
     assert situation.text == "again"
     assert dict(situation.state) == {
         "prompt_tokens_about": 33,
@@ -100,11 +100,11 @@ def test_the_state_has_counts_that_are_known_before_the_call(served: Proxy) -> N
 
 def test_tokens_cost_and_latency_are_signals(served: Proxy) -> None:
     identifier = served.chat().json()["id"]
-    found = served.signals(identifier)
-    assert found.keys() == {"latency_s", "prompt_tokens", "completion_tokens", "cost_usd", "http_status"}
-    assert (found["prompt_tokens"], found["completion_tokens"]) == USAGE
-    assert found["cost_usd"] == pytest.approx((USAGE[0] * 1.0 + USAGE[1] * 2.0) / 1e6)
-    assert 0.0 < found["latency_s"] < 30.0
+    signals = served.signals(identifier)
+    assert signals.keys() == {"latency_s", "prompt_tokens", "completion_tokens", "cost_usd", "http_status"}
+    assert (signals["prompt_tokens"], signals["completion_tokens"]) == USAGE
+    assert signals["cost_usd"] == pytest.approx((USAGE[0] * 1.0 + USAGE[1] * 2.0) / 1e6)
+    assert 0.0 < signals["latency_s"] < 30.0
     assert served.labels(identifier)["http_status"] == "chatcmpl-7"
 
 
@@ -117,9 +117,9 @@ def test_a_stream_is_the_same_decision_in_pieces(served: Proxy, upstream: Upstre
     assert {chunk["id"] for chunk in chunks} == {answer.headers["x-headway-decision"]}
     assert "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks) == "".join(WORDS)
     assert [("headway" in chunk) for chunk in chunks] == [True] + [False] * (len(chunks) - 1)
-    found = served.signals(chunks[0]["id"])
-    assert (found["prompt_tokens"], found["completion_tokens"]) == USAGE
-    assert 0.0 < found["first_token_s"] <= found["latency_s"]
+    signals = served.signals(chunks[0]["id"])
+    assert (signals["prompt_tokens"], signals["completion_tokens"]) == USAGE
+    assert 0.0 < signals["first_token_s"] <= signals["latency_s"]
     assert upstream.received[0].json["stream_options"] == {"include_usage": True}
 
 
@@ -160,18 +160,18 @@ def test_a_stream_that_says_why_it_stopped_needs_no_done(proxy: Callable[..., Pr
 
 def test_an_unknown_cost_is_omitted(proxy: Callable[..., Proxy]) -> None:
     running = proxy({"small": "no-usage"})
-    found = running.signals(running.chat().json()["id"])
-    assert "cost_usd" not in found
-    assert "prompt_tokens" not in found
+    signals = running.signals(running.chat().json()["id"])
+    assert "cost_usd" not in signals
+    assert "prompt_tokens" not in signals
 
 
 def test_the_reward_settles_from_what_the_proxy_measured(proxy: Callable[..., Proxy]) -> None:
     running = proxy({"small": "ok"}, task="reward = { cost_usd = -1000.0 }")
     identifier = running.chat().json()["id"]
     with running.open() as project:
-        found = project.outcome(identifier)
-    assert found.status == "rewarded"
-    assert found.reward == pytest.approx(-0.019)
+        outcome = project.outcome(identifier)
+    assert outcome.status == "rewarded"
+    assert outcome.reward == pytest.approx(-0.019)
 
 
 def test_an_upstreams_own_name_goes_straight(served: Proxy, upstream: Upstream) -> None:
@@ -181,7 +181,7 @@ def test_an_upstreams_own_name_goes_straight(served: Proxy, upstream: Upstream) 
     assert "x-headway-decision" not in answer.headers
     streamed = served.chat(model="large", stream=True)
     assert events(streamed.text)[-1] == "[DONE]"
-    assert [each.json["model"] for each in upstream.received] == ["large-model"] * 2
+    assert [request.json["model"] for request in upstream.received] == ["large-model"] * 2
     assert "stream_options" not in upstream.received[1].json
     assert len(served.decisions()) == before
 
@@ -226,9 +226,9 @@ def test_a_task_without_actions_chooses_among_all_upstreams(proxy: Callable[...,
 
 
 def test_models_are_tasks_and_upstreams(served: Proxy) -> None:
-    found = served.client.get("/v1/models").json()
-    assert found["object"] == "list"
-    assert [each["id"] for each in found["data"]] == ["headway/route", "small", "large"]
+    reply = served.client.get("/v1/models").json()
+    assert reply["object"] == "list"
+    assert [model["id"] for model in reply["data"]] == ["headway/route", "small", "large"]
     assert served.client.get("/v1/models/large").json()["display_name"] == "large-model"
     assert served.client.get("/v1/models/headway%2Froute").json()["owned_by"] == "headway"
     assert served.client.get("/v1/models/none").json()["error"]["code"] == "model_not_found"

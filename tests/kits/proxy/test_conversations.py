@@ -33,10 +33,10 @@ rules = [{ when = "text_length >= 0", use = "bad-status-500" }]
 
 
 def talk(turns: int, first: str = "Hello", system: str = "Be kind") -> list[dict[str, str]]:
-    found = [{"role": "system", "content": system}, {"role": "user", "content": first}]
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": first}]
     for turn in range(turns):
-        found += [{"role": "assistant", "content": f"yes {turn}"}, {"role": "user", "content": f"and {turn}?"}]
-    return found
+        messages += [{"role": "assistant", "content": f"yes {turn}"}, {"role": "user", "content": f"and {turn}?"}]
+    return messages
 
 
 def chat(ways: Proxy, task: str, headers: dict[str, str] | None = None, path: str = "/v1", **more: Any) -> Decision:
@@ -48,21 +48,21 @@ def chat(ways: Proxy, task: str, headers: dict[str, str] | None = None, path: st
 def test_a_conversation_keeps_its_upstream(ways: Proxy) -> None:
     arms = set()
     for name in range(8):
-        found = [chat(ways, "sticky", messages=talk(n, f"Hello {name}")) for n in range(3)]
-        assert len({each.action for each in found}) == 1
-        assert len({each.situation.episode for each in found}) == 1
-        assert [each.situation.step for each in found] == [0, 1, 2]
-        assert [each.draw_id for each in found] == ["", found[0].id, found[0].id]
-        assert {each.propensity for each in found} == {0.5}
-        assert found[2].situation.text == "and 1?"
-        arms.add(found[0].action)
+        answers = [chat(ways, "sticky", messages=talk(n, f"Hello {name}")) for n in range(3)]
+        assert len({answer.action for answer in answers}) == 1
+        assert len({answer.situation.episode for answer in answers}) == 1
+        assert [answer.situation.step for answer in answers] == [0, 1, 2]
+        assert [answer.draw_id for answer in answers] == ["", answers[0].id, answers[0].id]
+        assert {answer.propensity for answer in answers} == {0.5}
+        assert answers[2].situation.text == "and 1?"
+        arms.add(answers[0].action)
     assert arms <= {"good", "bad-ok"}
 
 
 def test_without_sticky_nothing_is_tied_together(ways: Proxy) -> None:
-    found = [chat(ways, "loose", messages=talk(n)) for n in range(2)]
-    assert [each.situation.episode for each in found] == [None, None]
-    assert [each.draw_id for each in found] == ["", ""]
+    answers = [chat(ways, "loose", messages=talk(n)) for n in range(2)]
+    assert [answer.situation.episode for answer in answers] == [None, None]
+    assert [answer.draw_id for answer in answers] == ["", ""]
 
 
 def test_an_episode_comes_from_url_header_or_body_in_this_order(ways: Proxy) -> None:
@@ -88,9 +88,9 @@ def test_a_conversation_stays_with_the_upstream_that_it_failed_over_to(ways: Pro
     chat(ways, "moving", messages=talk(0))
     chat(ways, "moving", messages=talk(1))
     first, second, third = ways.decisions("moving")
-    assert [each.action for each in (first, second, third)] == ["bad-status-500", "good", "good"]
-    assert [each.situation.step for each in (first, second, third)] == [0, 1, 2]
-    assert [each.draw_id for each in (first, second, third)] == ["", "", second.id]
+    assert [answer.action for answer in (first, second, third)] == ["bad-status-500", "good", "good"]
+    assert [answer.situation.step for answer in (first, second, third)] == [0, 1, 2]
+    assert [answer.draw_id for answer in (first, second, third)] == ["", "", second.id]
     assert ways.outcome(first.id) == "failed"
 
 
@@ -132,22 +132,22 @@ def test_tool_results_are_not_user_text() -> None:
         {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "count", "input": {}}]},
         {"role": "user", "content": [result]},
     ]
-    found = read(system=[{"type": "text", "text": "Count"}], messages=messages)
-    assert found.text == "How many?"
-    assert found.state["user_turns"] == 1
-    assert found.state["prompt_tokens_about"] == 4
+    request = read(system=[{"type": "text", "text": "Count"}], messages=messages)
+    assert request.text == "How many?"
+    assert request.state["user_turns"] == 1
+    assert request.state["prompt_tokens_about"] == 4
 
 
 def test_a_very_long_text_keeps_both_ends() -> None:
-    found = read(messages=[{"role": "user", "content": "a" * 50_000 + "b" * 50_000}])
-    assert found.shortened(str) == "a" * 10_000 + "\n…\n" + "b" * 10_000
-    assert found.state["prompt_tokens_about"] == 25_000
+    request = read(messages=[{"role": "user", "content": "a" * 50_000 + "b" * 50_000}])
+    assert request.shortened(str) == "a" * 10_000 + "\n…\n" + "b" * 10_000
+    assert request.state["prompt_tokens_about"] == 25_000
 
 
 def test_a_secret_at_the_cut_is_redacted_completely() -> None:
     secret = "sk-ant-api03-" + "Qw3rT7yU" * 11
-    found = read(messages=[{"role": "user", "content": "a " * 4_990 + secret + " b" * 40_000}])
-    kept = found.shortened(Redactor(("secrets",)))
+    request = read(messages=[{"role": "user", "content": "a " * 4_990 + secret + " b" * 40_000}])
+    kept = request.shortened(Redactor(("secrets",)))
     assert "sk-ant" not in kept
     assert "Qw3rT7yU" not in kept
 
@@ -176,9 +176,9 @@ anything = st.recursive(
 @given(st.dictionaries(st.sampled_from(["messages", "input", "system", "tools", "stream", "max_tokens"]), anything))
 def test_any_body_can_be_read(body: dict[str, Any]) -> None:
     raw = body_of(msgspec.json.encode(body))
-    for found in (of_chat(raw), of_chat(raw, system="system"), of_input(raw)):
-        assert isinstance(found.text, str)
-        assert all(isinstance(each, bool | int) for each in found.state.values())
+    for request in (of_chat(raw), of_chat(raw, system="system"), of_input(raw)):
+        assert isinstance(request.text, str)
+        assert all(isinstance(value, bool | int) for value in request.state.values())
 
 
 @pytest.mark.parametrize("episode", ["a b", "é", "x" * 200])

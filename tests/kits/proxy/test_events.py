@@ -15,14 +15,14 @@ EVENTS = b'event: a\ndata: {"x":1}\n\n: comment\n\ndata: one\ndata: two\n\nid: 7
 @given(st.sampled_from([b"\n", b"\r\n"]), st.lists(st.integers(1, 9), min_size=1))
 def test_how_the_bytes_are_cut_makes_no_difference(line: bytes, sizes: list[int]) -> None:
     raw = EVENTS.replace(b"\n", line)
-    reader, found, start = EventReader("small", 1000), [], 0
+    reader, events, start = EventReader("small", 1000), [], 0
     while start < len(raw):
         size = sizes[start % len(sizes)]
-        found += reader.feed(raw[start : start + size])
+        events += reader.feed(raw[start : start + size])
         start += size
     reader.close()
-    assert b"".join(each.raw for each in found) == raw
-    assert [(each.name, each.data) for each in found] == [
+    assert b"".join(event.raw for event in events) == raw
+    assert [(event.name, event.data) for event in events] == [
         (b"a", b'{"x":1}'),
         (b"", None),
         (b"", b"one\ntwo"),
@@ -33,8 +33,8 @@ def test_how_the_bytes_are_cut_makes_no_difference(line: bytes, sizes: list[int]
 @given(st.lists(st.binary(max_size=40)))
 def test_no_bytes_can_break_it(pieces: list[bytes]) -> None:
     reader = EventReader("small", 10_000)
-    found = [each for piece in pieces for each in reader.feed(piece)]
-    assert b"".join(each.raw for each in found) == b"".join(pieces)[: sum(len(each.raw) for each in found)]
+    events = [event for piece in pieces for event in reader.feed(piece)]
+    assert b"".join(event.raw for event in events) == b"".join(pieces)[: sum(len(event.raw) for event in events)]
 
 
 def test_an_event_has_a_largest_size() -> None:

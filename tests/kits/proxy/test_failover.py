@@ -14,7 +14,7 @@ NOBODY = "http://127.0.0.1:1/v1"
 NOT_STREAMED = ("malformed", "not-an-answer", "deep", "gzip", "small-window", "redirect", NOBODY)
 STREAMED = ("bad-sse-first", "error-first", "empty", "bad-sse", "not-utf8", "error-later", "cut", "unfinished", "huge")
 REFUSED = ("refuse", "refuse-html")
-WAYS = (*(f"status-{each}" for each in (401, 404, 429, 500)), *NOT_STREAMED, *STREAMED, *REFUSED)
+WAYS = (*(f"status-{status}" for status in (401, 404, 429, 500)), *NOT_STREAMED, *STREAMED, *REFUSED)
 MORE = "[tasks.worth]\nactions = ['bad-status-500']\nreward = { solved = 1.0 }\non_failure = -0.25\n"
 
 
@@ -73,9 +73,9 @@ def test_each_attempts_propensity_is_exact_among_those_that_are_left(proxy: Call
     assert [attempt.propensity for attempt in attempts] == pytest.approx([1 / 4, 1 / 3, 1 / 2], abs=1e-12)
     tried = [attempt.action for attempt in attempts]
     assert len(set(tried)) == 3
-    for place, each in enumerate(attempts):
-        assert {one.name for one in each.candidates} == {"a", "b", "c", "d"} - set(tried[:place])
-        assert running.outcome(each.id) == "failed"
+    for place, item in enumerate(attempts):
+        assert {one.name for one in item.candidates} == {"a", "b", "c", "d"} - set(tried[:place])
+        assert running.outcome(item.id) == "failed"
     with running.open() as project:
         assert all(project.replay(attempt.id).exact for attempt in attempts)
 
@@ -164,5 +164,5 @@ def test_on_failure_sets_the_reward_of_a_failed_call(ways: Proxy) -> None:
     ways.chat(model="headway/worth")
     with ways.open() as project:
         (decision,) = project.query.decisions("worth")
-        found = project.outcome(decision.id)
-    assert (found.status, found.reward) == ("failed", -0.25)
+        outcome = project.outcome(decision.id)
+    assert (outcome.status, outcome.reward) == ("failed", -0.25)

@@ -125,7 +125,7 @@ def test_the_upstreams_headers_are_not_forwarded(ways: Proxy, upstream: Upstream
     assert "x-evil" not in answer.headers
     assert "set-cookie" not in answer.headers
     ways.chat(model="headway/only-ok")
-    assert all("cookie" not in each.headers for each in upstream.received)
+    assert all("cookie" not in request.headers for request in upstream.received)
 
 
 def test_an_odd_header_of_the_upstream_is_dropped(ways: Proxy) -> None:
@@ -139,7 +139,7 @@ def test_no_field_of_a_request_is_an_address(ways: Proxy, upstream: Upstream, fi
     ways.chat(model="headway/only-ok", **{field: f"{upstream.url('evil')}/chat/completions"})
     for model in (f"{upstream.url('evil')}", "../evil", "bad-ok/../../evil", "headway/only-ok\r\nx: y"):
         assert ways.chat(model=model).status_code in (404, 422)
-    assert [each.path for each in upstream.received] == ["/ok/v1/chat/completions"]
+    assert [request.path for request in upstream.received] == ["/ok/v1/chat/completions"]
 
 
 def test_a_key_goes_to_its_own_upstream_only(proxy: Callable[..., Proxy], upstream: Upstream) -> None:
@@ -209,15 +209,15 @@ def test_too_many_calls_at_once_are_refused_before_anything_is_decided(monkeypat
     from headway.nouns.errors import Busy
 
     monkeypatch.setattr(upstreams, "MOST_CALLS", 2)
-    found = Upstreams(Settings(directory=Path()), most_bytes=1000)
-    first, second = found.take(), found.take()
+    pool = Upstreams(Settings(directory=Path()), most_bytes=1000)
+    first, second = pool.take(), pool.take()
     with pytest.raises(Busy, match="2 calls"):
-        found.take()
+        pool.take()
     second.free()
     second.free()
-    found.take().free()
+    pool.take().free()
     first.free()
-    assert found.calls == 0
+    assert pool.calls == 0
 
 
 def test_a_body_over_the_limit_never_reaches_an_upstream(ways: Proxy, upstream: Upstream) -> None:

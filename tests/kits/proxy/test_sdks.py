@@ -44,28 +44,28 @@ def server(tmp_path_factory: pytest.TempPathFactory, running_upstream: Upstream)
 
 @pytest.fixture
 def client(server: Proxy) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="-", max_retries=0) as found:
-        yield found
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="-", max_retries=0) as opened:
+        yield opened
 
 
 @pytest.fixture
 def claude(server: Proxy) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=server.url, api_key="-", max_retries=0) as found:
-        yield found
+    with anthropic.Anthropic(base_url=server.url, api_key="-", max_retries=0) as opened:
+        yield opened
 
 
 # -- openai
 
 
 def test_openai_chat(server: Proxy, client: openai.OpenAI) -> None:
-    found = client.chat.completions.create(model="headway/route", messages=ASK)
-    assert found.choices[0].message.content == TEXT
-    assert found.usage is not None
-    assert (found.usage.prompt_tokens, found.usage.completion_tokens) == USAGE
-    assert found.model_extra is not None
-    assert found.model_extra["headway"]["decision"] == found.id
-    assert server.decision(found.id).situation.text == "Good morning"
-    assert found._request_id == "req_17"
+    answer = client.chat.completions.create(model="headway/route", messages=ASK)
+    assert answer.choices[0].message.content == TEXT
+    assert answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == USAGE
+    assert answer.model_extra is not None
+    assert answer.model_extra["headway"]["decision"] == answer.id
+    assert server.decision(answer.id).situation.text == "Good morning"
+    assert answer._request_id == "req_17"
 
 
 def test_openai_chat_streamed(server: Proxy, client: openai.OpenAI) -> None:
@@ -89,33 +89,33 @@ class Answer(BaseModel):
 
 def test_openai_tools_and_structured_output(client: openai.OpenAI, upstream: Upstream) -> None:
     tool: Any = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-    found = client.chat.completions.create(model="headway/route", messages=ASK, tools=[tool])
-    assert found.choices[0].message.tool_calls is not None
-    assert found.choices[0].message.tool_calls[0].id == "call_1"
+    answer = client.chat.completions.create(model="headway/route", messages=ASK, tools=[tool])
+    assert answer.choices[0].message.tool_calls is not None
+    assert answer.choices[0].message.tool_calls[0].id == "call_1"
     assert upstream.received[0].json["tools"] == [tool]
     parsed = client.chat.completions.parse(model="headway/route", messages=ASK, response_format=Answer)
     assert parsed.choices[0].message.parsed == Answer(answer=42)
 
 
 def test_openai_extras_go_in_by_extra_body_and_header(server: Proxy, client: openai.OpenAI) -> None:
-    found = client.chat.completions.create(
+    answer = client.chat.completions.create(
         model="headway/route",
         messages=ASK,
         extra_body={"headway": {"role": "coder", "state": {"task_complexity_score": 0.9}}},
         extra_headers={"x-headway-episode": "run-1"},
     )
-    situation = server.decision(found.id).situation
+    situation = server.decision(answer.id).situation
     assert (situation.role, situation.episode, situation.state["task_complexity_score"]) == ("coder", "run-1", 0.9)
 
 
 def test_openai_responses(server: Proxy, client: openai.OpenAI) -> None:
-    found = client.responses.create(model="headway/route", input="Good morning")
-    assert found.output_text == TEXT
-    again = client.responses.create(model="headway/route", input="Go on", previous_response_id=found.id)
-    assert server.decision(again.id).action == server.decision(found.id).action
-    assert again.previous_response_id == found.id
+    answer = client.responses.create(model="headway/route", input="Good morning")
+    assert answer.output_text == TEXT
+    again = client.responses.create(model="headway/route", input="Go on", previous_response_id=answer.id)
+    assert server.decision(again.id).action == server.decision(answer.id).action
+    assert again.previous_response_id == answer.id
     with client.responses.stream(model="headway/route", input="Good morning") as stream:
-        kinds = [each.type for each in stream]
+        kinds = [event.type for event in stream]
         final = stream.get_final_response()
     assert kinds[-1] == "response.completed"
     assert final.output_text == TEXT
@@ -123,7 +123,7 @@ def test_openai_responses(server: Proxy, client: openai.OpenAI) -> None:
 
 
 def test_openai_models(client: openai.OpenAI) -> None:
-    assert [each.id for each in client.models.list()][:3] == ["headway/route", "headway/broken", "headway/endless"]
+    assert [model.id for model in client.models.list()][:3] == ["headway/route", "headway/broken", "headway/endless"]
     assert client.models.retrieve("headway/route").owned_by == "headway"
 
 
@@ -168,20 +168,20 @@ def test_a_client_that_does_not_wait_for_a_whole_answer_ends_the_call(server: Pr
 
 def test_openai_under_an_episodes_url(server: Proxy) -> None:
     with openai.OpenAI(base_url=f"{server.url}/e/run-9/v1", api_key="-") as client:
-        found = client.chat.completions.create(model="headway/route", messages=ASK)
+        answer = client.chat.completions.create(model="headway/route", messages=ASK)
         assert client.models.list().data
-    assert server.decision(found.id).situation.episode == "run-9"
+    assert server.decision(answer.id).situation.episode == "run-9"
 
 
 # -- anthropic
 
 
 def test_anthropic_messages(server: Proxy, claude: anthropic.Anthropic, upstream: Upstream) -> None:
-    found = claude.messages.create(model="headway/route", max_tokens=50, system="Be kind", messages=ASK)
-    assert found.content[0].type == "text"
-    assert found.content[0].text == TEXT
-    assert server.decision(found.id).situation.text == "Good morning"
-    assert server.signals(found.id)["prompt_tokens"] == USAGE[0]
+    answer = claude.messages.create(model="headway/route", max_tokens=50, system="Be kind", messages=ASK)
+    assert answer.content[0].type == "text"
+    assert answer.content[0].text == TEXT
+    assert server.decision(answer.id).situation.text == "Good morning"
+    assert server.signals(answer.id)["prompt_tokens"] == USAGE[0]
     assert upstream.received[0].headers["anthropic-version"]
     beta = claude.beta.messages.create(model="headway/route", max_tokens=50, messages=ASK, betas=["x-2099"])
     assert server.decision(beta.id).action in ("small", "large")
@@ -198,7 +198,7 @@ def test_anthropic_streamed(server: Proxy, claude: anthropic.Anthropic) -> None:
 
 
 def test_anthropic_models_errors_and_episodes(server: Proxy, claude: anthropic.Anthropic) -> None:
-    assert next(each.id for each in claude.models.list()) == "headway/route"
+    assert next(model.id for model in claude.models.list()) == "headway/route"
     with pytest.raises(anthropic.NotFoundError) as missing:
         claude.messages.create(model="headway/nothing", max_tokens=5, messages=ASK)
     assert "unknown_task" in str(missing.value)
@@ -210,8 +210,8 @@ def test_anthropic_models_errors_and_episodes(server: Proxy, claude: anthropic.A
     ):
         stream.get_final_message()
     with anthropic.Anthropic(base_url=f"{server.url}/e/run-8", api_key="-") as scoped:
-        found = scoped.messages.create(model="headway/route", max_tokens=5, messages=ASK)
-    assert server.decision(found.id).situation.episode == "run-8"
+        answer = scoped.messages.create(model="headway/route", max_tokens=5, messages=ASK)
+    assert server.decision(answer.id).situation.episode == "run-8"
 
 
 # -- openai in Node

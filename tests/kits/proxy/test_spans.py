@@ -39,10 +39,10 @@ def exporter() -> Iterator[InMemorySpanExporter]:
     if not isinstance(provider, TracerProvider):
         provider = TracerProvider()
         trace.set_tracer_provider(provider)
-    found = InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(found))
-    yield found
-    found.shutdown()
+    memory = InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(memory))
+    yield memory
+    memory.shutdown()
 
 
 def run(folder: Path, toml: str, work: Any) -> Any:
@@ -70,19 +70,19 @@ def test_a_call_is_a_gen_ai_span_under_the_clients_trace(
 ) -> None:
     async def work(client: httpx.AsyncClient) -> dict[str, Any]:
         answer = await client.post("/v1/chat/completions", json=ASK, headers={"traceparent": PARENT})
-        found: dict[str, Any] = answer.json()
-        await client.post(f"/v1/decisions/{found['id']}/signals", json={"solved": 1.0})
-        return found
+        reply: dict[str, Any] = answer.json()
+        await client.post(f"/v1/decisions/{reply['id']}/signals", json={"solved": 1.0})
+        return reply
 
     toml = settings(upstream, {"small": "status-500", "large": "ok"}, task=BAD, more="[server]\notel = true")
     body = run(tmp_path, toml, work)
     (failed,) = named(exporter, "chat small-model")
     (span,) = named(exporter, "chat large-model")
-    for each in (failed, span):
-        assert each.parent is not None
-        assert f"{each.parent.trace_id:032x}" == "a" * 32
-        assert f"{each.parent.span_id:016x}" == "b" * 16
-        assert each.kind is trace.SpanKind.CLIENT
+    for entry in (failed, span):
+        assert entry.parent is not None
+        assert f"{entry.parent.trace_id:032x}" == "a" * 32
+        assert f"{entry.parent.span_id:016x}" == "b" * 16
+        assert entry.kind is trace.SpanKind.CLIENT
     assert failed.attributes is not None
     assert failed.attributes["error.type"] == "upstream_status"
     assert failed.attributes["http.response.status_code"] == 500

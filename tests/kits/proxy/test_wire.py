@@ -26,17 +26,17 @@ def post(ways: Proxy, path: str, body: dict[str, Any], task: str = "ok", **more:
 
 
 def events(answer: httpx.Response) -> list[tuple[str, Any]]:
-    rows = [each.split("\n") for each in answer.text.split("\n\n") if each]
+    rows = [part.split("\n") for part in answer.text.split("\n\n") if part]
     return [(row[0].removeprefix("event: "), json.loads(row[1].removeprefix("data: "))) for row in rows]
 
 
 @pytest.mark.parametrize(("path", "body"), FORMATS)
 def test_a_whole_answer_has_the_decisions_id(ways: Proxy, upstream: Upstream, path: str, body: dict[str, Any]) -> None:
     answer = post(ways, path, body, tools=[{"name": "x", "n": 1}])
-    found = answer.json()
-    decision = ways.decision(found["id"])
+    reply = answer.json()
+    decision = ways.decision(reply["id"])
     assert answer.headers["x-headway-decision"] == decision.id
-    assert found["headway"]["upstream"] == "bad-ok"
+    assert reply["headway"]["upstream"] == "bad-ok"
     assert ODD in answer.text
     assert "".join(WORDS) in answer.text
     assert decision.situation.text == "Good morning"
@@ -55,8 +55,8 @@ def test_a_stream_has_the_decisions_id(ways: Proxy, path: str, body: dict[str, A
     identifier = answer.headers["x-headway-decision"]
     assert [name for name, _ in rows] == [row["type"] for _, row in rows]
     holding = [row.get("response") or row.get("message") for _, row in rows if "response" in row or "message" in row]
-    assert {each["id"] for each in holding} == {identifier}
-    assert all(each["headway"]["decision"] == identifier for each in holding)
+    assert {call["id"] for call in holding} == {identifier}
+    assert all(call["headway"]["decision"] == identifier for call in holding)
     deltas = [row["delta"] for _, row in rows if row["type"].endswith("_delta") or row["type"].endswith(".delta")]
     words = [delta if isinstance(delta, str) else delta.get("text", "") for delta in deltas]
     assert "".join(words) == "".join(WORDS)
@@ -113,16 +113,18 @@ def test_a_response_that_continues_another_goes_where_that_one_is(ways: Proxy, u
     assert first["headway"]["upstream"] == "good"
     upstream.forget()
     second = post(ways, "responses", {"input": "Go on"}, "says-failed", previous_response_id=first["id"])
-    found = second.json()
-    decision = ways.decision(found["id"])
+    answer = second.json()
+    decision = ways.decision(answer["id"])
     assert [candidate.name for candidate in decision.candidates] == ["good"]
     assert decision.propensity == 1.0
-    assert found["previous_response_id"] == first["id"]
+    assert answer["previous_response_id"] == first["id"]
     (received,) = upstream.received
     assert received.json["previous_response_id"].startswith("resp_")
-    streamed = post(ways, "responses", {"input": "Go on"}, "says-failed", previous_response_id=found["id"], stream=True)
+    streamed = post(
+        ways, "responses", {"input": "Go on"}, "says-failed", previous_response_id=answer["id"], stream=True
+    )
     assert {row["response"]["previous_response_id"] for _, row in events(streamed) if "response" in row} == {
-        found["id"]
+        answer["id"]
     }
 
 

@@ -251,23 +251,23 @@ def _chat(body: dict[str, Any], model: str, how: str, *, stream: bool = False) -
         choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if tools else "stop"}
         counted = f',"usage":{json.dumps(usage)}' if how != "no-usage" else ""
         return f'{{{head},"object":"chat.completion","choices":[{json.dumps(choice)}]{counted},{ODD}}}'
-    found = []
+    chunks = []
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> None:
         choice = json.dumps({"index": 0, "delta": delta, "finish_reason": finish})
-        found.append(f'data: {{{head},"object":"chat.completion.chunk","choices":[{choice}],{ODD}}}\n\n')
+        chunks.append(f'data: {{{head},"object":"chat.completion.chunk","choices":[{choice}],{ODD}}}\n\n')
 
     chunk({"role": "assistant", "content": ""})
     if tools:
         chunk({"tool_calls": [{"index": 0, **tool}]})
     else:
-        for each in WORDS:
-            chunk({"content": each})
+        for word in WORDS:
+            chunk({"content": word})
     chunk({}, "tool_calls" if tools else "stop")
     if (body.get("stream_options") or {}).get("include_usage") and how != "no-usage":
-        found.append(f'data: {{{head},"object":"chat.completion.chunk","choices":[],"usage":{json.dumps(usage)}}}\n\n')
-    found.append("data: [DONE]\n\n")
-    return found
+        chunks.append(f'data: {{{head},"object":"chat.completion.chunk","choices":[],"usage":{json.dumps(usage)}}}\n\n')
+    chunks.append("data: [DONE]\n\n")
+    return chunks
 
 
 def _response(body: dict[str, Any], model: str, how: str, *, stream: bool = False) -> Any:
@@ -306,7 +306,7 @@ def _response(body: dict[str, Any], model: str, how: str, *, stream: bool = Fals
         {"type": "response.created", "response": response("in_progress")},
         {"type": "response.output_item.added", "output_index": 0, "item": item},
         {"type": "response.content_part.added", "part": part, **place},
-        *({"type": "response.output_text.delta", "delta": each, "logprobs": [], **place} for each in WORDS),
+        *({"type": "response.output_text.delta", "delta": word, "logprobs": [], **place} for word in WORDS),
         {"type": f"response.{last}", "response": response(last)},
     ]
     return [
@@ -333,7 +333,7 @@ def _message(body: dict[str, Any], model: str, how: str, *, stream: bool = False
     rows: list[dict[str, Any]] = [
         {"type": "message_start", "message": start},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        *({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": each}} for each in WORDS),
+        *({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word}} for word in WORDS),
         {"type": "content_block_stop", "index": 0},
         {
             "type": "message_delta",

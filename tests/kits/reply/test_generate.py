@@ -33,14 +33,14 @@ def test_a_text_is_continued_and_a_seed_repeats_it(empty: Path, model: Path) -> 
 
 
 def test_json_has_tokens_and_both_log_probabilities(empty: Path, model: Path) -> None:
-    found = headway(
+    report = headway(
         "-C", empty, "generate", "x", "--model", model, "--max-tokens", 5, "--n", 3, "--seed", 1, "--json"
     ).json
-    assert found["model"] == model.name
-    assert [each["seed"] for each in found["completions"]] == [1, 2, 3]
-    for each in found["completions"]:
-        assert len(each["tokens"]) == len(each["logprob_model"]) == len(each["logprob_acting"]) == 5
-        assert each["finish"] == "length"
+    assert report["model"] == model.name
+    assert [completion["seed"] for completion in report["completions"]] == [1, 2, 3]
+    for item in report["completions"]:
+        assert len(item["tokens"]) == len(item["logprob_model"]) == len(item["logprob_acting"]) == 5
+        assert item["finish"] == "length"
 
 
 def test_streaming_prints_the_same(empty: Path, model: Path) -> None:

@@ -49,14 +49,14 @@ def same(mine: Completion, other: Completion) -> None:
 
 
 def test_logprobs_are_those_of_a_plain_forward_in_a_ragged_batch(model: LanguageModel) -> None:
-    prompts = [Prompt(text=each, max_tokens=20, seed=at) for at, each in enumerate(TEXTS)]
-    for each in model.generate(prompts):
-        assert each.logprob_model == pytest.approx(reference(model, each.prompt_tokens, each.tokens), abs=1e-4)
-        assert each.logprob_acting == pytest.approx(each.logprob_model, abs=1e-4), "temperature 1, top-p 1"
+    prompts = [Prompt(text=text, max_tokens=20, seed=at) for at, text in enumerate(TEXTS)]
+    for reply in model.generate(prompts):
+        assert reply.logprob_model == pytest.approx(reference(model, reply.prompt_tokens, reply.tokens), abs=1e-4)
+        assert reply.logprob_acting == pytest.approx(reply.logprob_model, abs=1e-4), "temperature 1, top-p 1"
 
 
 def test_score_is_a_plain_forward_in_a_ragged_batch_without_cache(model: LanguageModel) -> None:
-    pairs = [(Prompt(text=each), reply) for each, reply in zip(TEXTS, ["one", "2", "three", "IV", "fünf"], strict=True)]
+    pairs = [(Prompt(text=text), reply) for text, reply in zip(TEXTS, ["one", "2", "three", "IV", "fünf"], strict=True)]
     for (prompt, reply), scored in zip(pairs, model.scores(pairs), strict=True):
         before = tuple(model.tokenizer(prompt.text)["input_ids"])
         assert model.tokenizer.decode(scored.tokens) == reply
@@ -77,7 +77,7 @@ def test_a_scored_reply_may_count_its_end(llama: LanguageModel) -> None:
 
 
 def test_many_scores_are_split_so_that_their_logits_fit(llama: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    pairs: list[tuple[Prompt, Any]] = [(Prompt(text=each), each * 2) for each in TEXTS]
+    pairs: list[tuple[Prompt, Any]] = [(Prompt(text=text), text * 2) for text in TEXTS]
     whole = llama.scores(pairs)
     monkeypatch.setattr("headway.kits.reply.model._SCORED_BYTES", 1)
     for one, other in zip(whole, llama.scores(pairs), strict=True):
@@ -87,16 +87,16 @@ def test_many_scores_are_split_so_that_their_logits_fit(llama: LanguageModel, mo
 
 def test_a_row_of_a_batch_is_the_same_prompt_alone(model: LanguageModel) -> None:
     prompts = [
-        Prompt(text=each, max_tokens=5 + 7 * at, temperature=(0, 0.8, 1.3)[at % 3], top_p=(1.0, 0.7)[at % 2], seed=at)
-        for at, each in enumerate([*TEXTS, *TEXTS])
+        Prompt(text=text, max_tokens=5 + 7 * at, temperature=(0, 0.8, 1.3)[at % 3], top_p=(1.0, 0.7)[at % 2], seed=at)
+        for at, text in enumerate([*TEXTS, *TEXTS])
     ]
     together = model.generate(prompts)
-    for prompt, each in zip(prompts, together, strict=True):
-        same(each, model.generate([prompt])[0])
+    for prompt, reply in zip(prompts, together, strict=True):
+        same(reply, model.generate([prompt])[0])
 
 
 def test_rows_may_join_a_batch_that_runs(llama: LanguageModel) -> None:
-    prompts = [Prompt(text=each, max_tokens=25 - 4 * at, seed=at) for at, each in enumerate(TEXTS)]
+    prompts = [Prompt(text=text, max_tokens=25 - 4 * at, seed=at) for at, text in enumerate(TEXTS)]
     batch, requests, done = RunningBatch(llama), [llama.request(prompt) for prompt in prompts], {}
     waiting = list(requests)
     for step in range(200):
@@ -111,39 +111,39 @@ def test_rows_may_join_a_batch_that_runs(llama: LanguageModel) -> None:
 
 
 def test_a_prompt_may_be_read_in_pieces(model: LanguageModel) -> None:
-    prompts = [Prompt(text=each, max_tokens=9, seed=at) for at, each in enumerate(TEXTS)]
+    prompts = [Prompt(text=text, max_tokens=9, seed=at) for at, text in enumerate(TEXTS)]
     whole = model.generate(prompts)
     batch, requests, done = RunningBatch(model, piece=16), [model.request(prompt) for prompt in prompts], {}
-    for each in requests:
-        batch.add(each)
+    for reply in requests:
+        batch.add(reply)
     while batch.busy:
         done.update({id(request): delta.completion for request, delta in batch.step() if delta.completion})
-    for request, each in zip(requests, whole, strict=True):
+    for request, reply in zip(requests, whole, strict=True):
         made = done[id(request)]
         assert made is not None
-        same(made, each)
+        same(made, reply)
 
 
 def test_few_rows_at_a_time_give_the_same(llama: LanguageModel) -> None:
-    prompts = [Prompt(text=each, max_tokens=9, seed=at) for at, each in enumerate(TEXTS)]
+    prompts = [Prompt(text=text, max_tokens=9, seed=at) for at, text in enumerate(TEXTS)]
     batch, requests, done, most = RunningBatch(llama, most_rows=2), [llama.request(prompt) for prompt in prompts], {}, 0
-    for each in requests:
-        batch.add(each)
+    for reply in requests:
+        batch.add(reply)
     while batch.busy:
         done.update({id(request): delta.completion for request, delta in batch.step() if delta.completion})
         most = max(most, batch.running)
     assert most == 2
-    for request, each in zip(requests, llama.generate(prompts), strict=True):
+    for request, reply in zip(requests, llama.generate(prompts), strict=True):
         made = done[id(request)]
         assert made is not None
-        same(made, each)
+        same(made, reply)
 
 
 def test_a_cancelled_row_leaves_and_the_others_are_unchanged(llama: LanguageModel) -> None:
-    prompts = [Prompt(text=each, max_tokens=20, seed=at) for at, each in enumerate(TEXTS)]
+    prompts = [Prompt(text=text, max_tokens=20, seed=at) for at, text in enumerate(TEXTS)]
     batch, requests, done = RunningBatch(llama), [llama.request(prompt) for prompt in prompts], {}
-    for each in requests:
-        batch.add(each)
+    for reply in requests:
+        batch.add(reply)
     for step in range(100):
         if step == 4:
             requests[2].cancelled = True  # the longest: the others' padding goes with it
@@ -159,7 +159,7 @@ def test_a_cancelled_row_leaves_and_the_others_are_unchanged(llama: LanguageMode
 def test_everything_may_be_cancelled_at_any_time(llama: LanguageModel) -> None:
     for moment in range(4):
         batch = RunningBatch(llama, piece=8)
-        requests = [llama.request(Prompt(text=each, max_tokens=5)) for each in TEXTS]
+        requests = [llama.request(Prompt(text=text, max_tokens=5)) for text in TEXTS]
         for request in requests:
             batch.add(request)
         for _ in range(moment):
@@ -184,7 +184,7 @@ def test_greedy_is_what_transformers_generates(model: LanguageModel) -> None:
 
 
 def test_the_lean_pass_gives_what_transformers_own_gives(llama: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    prompts = [Prompt(text=each, max_tokens=20, seed=at, temperature=0.9) for at, each in enumerate(TEXTS)]
+    prompts = [Prompt(text=text, max_tokens=20, seed=at, temperature=0.9) for at, text in enumerate(TEXTS)]
     assert llama._lean is not None, "a Llama has one"
     lean = llama.generate(prompts)
     monkeypatch.setattr(llama, "_lean", None)
@@ -212,7 +212,7 @@ def test_equal_prompts_are_read_once(llama: LanguageModel, monkeypatch: pytest.M
     monkeypatch.setattr(llama, "_lean", counting)
     made = llama.generate([Prompt(text="Once upon a time", max_tokens=3, seed=at) for at in range(6)])
     assert seen[0] == len(made[0].prompt_tokens)
-    assert len({each.tokens for each in made}) == 6
+    assert len({reply.tokens for reply in made}) == 6
 
 
 def test_room_is_kept_within_bounds(llama: LanguageModel) -> None:

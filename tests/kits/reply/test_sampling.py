@@ -17,13 +17,13 @@ LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.06, 0.04]])) + 3.0
 
 def acting(temperature: float, top_p: float) -> list[float]:
     """The distribution drawn from, computed the long way."""
-    powered = [each ** (1 / temperature) for each in (0.5, 0.25, 0.15, 0.06, 0.04)]
-    tempered = [each / sum(powered) for each in powered]
+    powered = [number ** (1 / temperature) for number in (0.5, 0.25, 0.15, 0.06, 0.04)]
+    tempered = [weight / sum(powered) for weight in powered]
     kept, reached = [], 0.0
-    for each in tempered:
-        kept.append(each if reached < top_p else 0.0)
-        reached += each
-    return [each / sum(kept) for each in kept]
+    for probability in tempered:
+        kept.append(probability if reached < top_p else 0.0)
+        reached += probability
+    return [weight / sum(kept) for weight in kept]
 
 
 @pytest.mark.parametrize(("temperature", "top_p"), [(1, 1), (0.5, 1), (2.0, 0.9), (1.0, 0.6), (1.0, 0.01)])
@@ -31,37 +31,37 @@ def test_tokens_come_as_often_as_they_should(temperature: float, top_p: float) -
     expected = acting(temperature, top_p)
     n = 4000
     drawn = pick(LOGITS.expand(n, -1), [TokenDraw(temperature, top_p, at, 0) for at in range(n)])
-    counts = Counter(each.token for each in drawn)
+    counts = Counter(token.token for token in drawn)
     for token, share in enumerate(expected):
         # six standard deviations: a false alarm once in 1e9
         assert abs(counts[token] / n - share) <= 6 * math.sqrt(share * (1 - share) / n)
-    for each in drawn:
-        assert each.logprob_acting == pytest.approx(math.log(expected[each.token]), abs=1e-5)
-        model = (0.5, 0.25, 0.15, 0.06, 0.04)[each.token]
-        assert each.logprob_model == pytest.approx(math.log(model), abs=1e-5)
+    for probability in drawn:
+        assert probability.logprob_acting == pytest.approx(math.log(expected[probability.token]), abs=1e-5)
+        model = (0.5, 0.25, 0.15, 0.06, 0.04)[probability.token]
+        assert probability.logprob_model == pytest.approx(math.log(model), abs=1e-5)
 
 
 def test_greedy_takes_the_best_with_certainty() -> None:
-    (found,) = pick(LOGITS, [TokenDraw(0, 1, 7, 0)])
-    assert (found.token, found.logprob_acting) == (0, 0.0)
-    assert found.logprob_model == pytest.approx(math.log(0.5), abs=1e-6)
+    (result,) = pick(LOGITS, [TokenDraw(0, 1, 7, 0)])
+    assert (result.token, result.logprob_acting) == (0, 0.0)
+    assert result.logprob_model == pytest.approx(math.log(0.5), abs=1e-6)
 
 
 @hypothesis.given(temperature=some.floats(0.001, 100), top_p=some.floats(0.001, 1), seed=some.integers(0, 2**63 - 1))
 def test_a_token_of_no_probability_is_never_drawn(temperature: float, top_p: float, seed: int) -> None:
     logits = torch.randn(1, 600, generator=torch.Generator().manual_seed(seed % 1000)) * 5
     logits[:, ::2] = -torch.inf
-    (found,) = pick(logits, [TokenDraw(temperature, top_p, seed, 3)])
-    assert found.token % 2 == 1
-    assert -1000 < found.logprob_acting <= 0
-    assert math.isfinite(found.logprob_model)
+    (result,) = pick(logits, [TokenDraw(temperature, top_p, seed, 3)])
+    assert result.token % 2 == 1
+    assert -1000 < result.logprob_acting <= 0
+    assert math.isfinite(result.logprob_model)
 
 
 def test_a_flat_distribution_sorts_the_whole_vocabulary() -> None:
     logits = torch.zeros(1, 5000)
     logits[0, 4999] = 0.01
     drawn = pick(logits.expand(500, -1), [TokenDraw(1.0, 0.9, at, 1) for at in range(500)])
-    assert {round(each.logprob_acting, 2) for each in drawn} <= {round(-math.log(4500), 2), -8.4}
+    assert {round(token.logprob_acting, 2) for token in drawn} <= {round(-math.log(4500), 2), -8.4}
 
 
 def test_rows_are_drawn_alone() -> None:
@@ -69,10 +69,10 @@ def test_rows_are_drawn_alone() -> None:
     logits = torch.randn(12, 300, generator=generator)
     draws = [TokenDraw((0, 1, 0.7)[at % 3], (1, 0.8)[at % 2], at, 5) for at in range(12)]
     together = pick(logits, draws)
-    for at, each in enumerate(together):
+    for at, token in enumerate(together):
         (alone,) = pick(logits[at : at + 1], [draws[at]])
-        assert alone.token == each.token
-        assert alone.logprob_acting == pytest.approx(each.logprob_acting, abs=1e-6)
+        assert alone.token == token.token
+        assert alone.logprob_acting == pytest.approx(token.logprob_acting, abs=1e-6)
 
 
 def test_a_rounding_error_hardly_ever_changes_a_draw() -> None:
@@ -85,13 +85,13 @@ def test_a_rounding_error_hardly_ever_changes_a_draw() -> None:
 
 def test_noise_is_gumbels_and_differs_by_seed_step_and_token() -> None:
     ids = torch.arange(2000).expand(40, -1)
-    found = noise([TokenDraw(1, 1, at // 8, at % 8) for at in range(40)], ids).double()
-    assert len(set(found.flatten().tolist())) > 79_000
-    n = found.numel()
+    gumbel = noise([TokenDraw(1, 1, at // 8, at % 8) for at in range(40)], ids).double()
+    assert len(set(gumbel.flatten().tolist())) > 79_000
+    n = gumbel.numel()
     # mean γ, variance π²/6; six standard deviations of each, with the variance's own from the fourth moment
-    assert abs(float(found.mean()) - 0.5772156649) < 6 * math.sqrt(math.pi**2 / 6 / n)
-    assert abs(float(found.var()) - math.pi**2 / 6) < 6 * math.sqrt(4.4 * (math.pi**2 / 6) ** 2 / n)
-    together = torch.corrcoef(found)
+    assert abs(float(gumbel.mean()) - 0.5772156649) < 6 * math.sqrt(math.pi**2 / 6 / n)
+    assert abs(float(gumbel.var()) - math.pi**2 / 6) < 6 * math.sqrt(4.4 * (math.pi**2 / 6) ** 2 / n)
+    together = torch.corrcoef(gumbel)
     off = together[~torch.eye(40, dtype=torch.bool)].abs().max()
     assert float(off) < 6.5 / math.sqrt(2000), "rows are independent"
 

@@ -31,15 +31,15 @@ def test_the_capital_of_france_is_paris_and_transformers_gives_the_same_log_prob
     made = smollm2.generate(prompts)
     assert made[0].text.startswith(" Paris")
     network = AutoModelForCausalLM.from_pretrained(smollm2.folder, dtype=torch.float32)
-    for each in made:
-        before = len(each.prompt_tokens)
+    for reply in made:
+        before = len(reply.prompt_tokens)
         with torch.inference_mode():
-            logits = network(torch.tensor([[*each.prompt_tokens, *each.tokens]])).logits[0, before - 1 : -1]
-        theirs = torch.log_softmax(logits, -1).gather(1, torch.tensor(each.tokens)[:, None])[:, 0]
-        assert each.logprob_model == pytest.approx(theirs.tolist(), abs=1e-4)
-    scored = smollm2.scores([(Prompt(tokens=each.prompt_tokens), each.tokens) for each in made])
-    for each, score in zip(made, scored, strict=True):
-        assert score.logprobs == pytest.approx(each.logprob_model, abs=1e-4)
+            logits = network(torch.tensor([[*reply.prompt_tokens, *reply.tokens]])).logits[0, before - 1 : -1]
+        theirs = torch.log_softmax(logits, -1).gather(1, torch.tensor(reply.tokens)[:, None])[:, 0]
+        assert reply.logprob_model == pytest.approx(theirs.tolist(), abs=1e-4)
+    scored = smollm2.scores([(Prompt(tokens=reply.prompt_tokens), reply.tokens) for reply in made])
+    for reply, score in zip(made, scored, strict=True):
+        assert score.logprobs == pytest.approx(reply.logprob_model, abs=1e-4)
     (theirs,) = network.generate(
         torch.tensor([made[0].prompt_tokens]),
         attention_mask=torch.ones(1, len(made[0].prompt_tokens), dtype=torch.long),

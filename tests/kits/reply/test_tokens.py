@@ -210,5 +210,5 @@ def test_a_template_that_refuses_is_quoted(llama: LanguageModel, monkeypatch: py
 
 def test_the_detokenizer_holds_nothing_back_without_a_reason(llama: LanguageModel) -> None:
     detokenizer = Detokenizer(llama.tokenizer, [1, 2, 3], ())
-    assert [detokenizer.add(each) for each in llama.tokenizer("abc")["input_ids"]] == ["a", "b", "c"]
+    assert [detokenizer.add(token) for token in llama.tokenizer("abc")["input_ids"]] == ["a", "b", "c"]
     assert detokenizer.rest() == ""

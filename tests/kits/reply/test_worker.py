@@ -31,7 +31,7 @@ from tests.kits.reply.tiny import make
 from tests.loop.running import alive, until, up
 
 LONG = 4000  # tokens that take seconds: whoever waits for them does not wait for long
-PROMPTS = [Prompt(text=each, max_tokens=12, seed=at) for at, each in enumerate(["a", "bcd", "Grüße " * 6, "x" * 40])]
+PROMPTS = [Prompt(text=text, max_tokens=12, seed=at) for at, text in enumerate(["a", "bcd", "Grüße " * 6, "x" * 40])]
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +119,9 @@ def test_questions_of_several_threads_are_answered_together(project: Path, model
         list(threads.map(next, streams))
         assert worker.health().running == 5, "one batch"
         short = [Prompt(text=f"{at}", max_tokens=10, seed=at) for at in range(5)]
-        found = list(threads.map(lambda each: worker.generate([each])[0], short))
+        replies = list(threads.map(lambda prompt: worker.generate([prompt])[0], short))
         assert worker.health().running == 5, "whoever asked meanwhile has joined and left"
-    assert [each.tokens for each in found] == [each.tokens for each in here.generate(short)]
+    assert [reply.tokens for reply in replies] == [reply.tokens for reply in here.generate(short)]
     for stream in streams:
         stream.close()
     until(lambda: worker.health().running == 0, "the end of what nobody waits for")
@@ -165,10 +165,10 @@ def test_errors_arrive_as_they_were_raised(project: Path, model: Path, tmp_path:
 def test_tasks_of_an_event_loop_ask_too(project: Path, model: Path, here: LanguageModel) -> None:
     async def everything() -> None:
         worker = AsyncLanguageWorker(project, model)
-        made = await asyncio.gather(*(worker.generate([each]) for each in PROMPTS))
+        made = await asyncio.gather(*(worker.generate([text]) for text in PROMPTS))
         expected = here.generate(PROMPTS)
-        assert [one.tokens for (one,) in made] == [each.tokens for each in expected]
-        assert "".join([each.text async for each in worker.stream(PROMPTS[2])]) == expected[2].text
+        assert [one.tokens for (one,) in made] == [reply.tokens for reply in expected]
+        assert "".join([event.text async for event in worker.stream(PROMPTS[2])]) == expected[2].text
         scored = await worker.score(PROMPTS[0], expected[0].tokens)
         assert scored.logprobs == pytest.approx(expected[0].logprob_model, abs=1e-4)
         before = (await worker.health()).made
@@ -236,7 +236,7 @@ def test_an_idle_model_is_unloaded_and_loaded_again(tmp_path: Path, model: Path)
         first = worker.generate([Prompt(text="x", max_tokens=3)])
         until(lambda: worker.health().models == (), "the model to be let go")
         assert worker.generate([Prompt(text="x", max_tokens=3)]) == first
-    assert sum("is loaded" in each for each in said) == 2
+    assert sum("is loaded" in reply for reply in said) == 2
 
 
 def test_two_models_are_held_and_a_third_replaces_the_oldest(tmp_path: Path, model: Path) -> None:
@@ -245,7 +245,7 @@ def test_two_models_are_held_and_a_third_replaces_the_oldest(tmp_path: Path, mod
             shutil.copytree(model, tmp_path / name)
             LanguageWorker(tmp_path / "project", tmp_path / name).generate([Prompt(text="x", max_tokens=1)])
         held = LanguageWorker(tmp_path / "project", "x").health().models
-    assert [Path(each.folder).name for each in held] == ["two", "three"]
+    assert [Path(reply.folder).name for reply in held] == ["two", "three"]
 
 
 def test_stopping_reports_an_error_to_waiting_clients(tmp_path: Path, model: Path) -> None:

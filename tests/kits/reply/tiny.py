@@ -20,14 +20,14 @@ def tokenizer(*, endless: bool = False) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE(vocab={each: at for at, each in enumerate(alphabet)}, merges=[]))
+    made = Tokenizer(models.BPE(vocab={letter: at for at, letter in enumerate(alphabet)}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     made.decoder = decoders.ByteLevel()
     made.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"])
     ends = {} if endless else {"eos_token": "<|im_end|>"}
-    found = PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<|im_start|>", pad_token="<|pad|>", **ends)
-    found.chat_template = TEMPLATE
-    return found
+    built = PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<|im_start|>", pad_token="<|pad|>", **ends)
+    built.chat_template = TEMPLATE
+    return built
 
 
 def make(folder: Path, family: str, *, window: int = WINDOW, endless: bool = False) -> Path:
