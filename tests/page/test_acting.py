@@ -40,7 +40,7 @@ def signals(server: Served, decision: str) -> dict[str, float | None]:
 def test_a_signal_is_added_by_number_by_stars_by_thumb_and_taken_back(own: Served, tab: Open) -> None:
     decision = own.decide("reply", "Can you say that again?")
     page = tab(own, f"#/decisions/{decision}?task=reply")
-    page.get_by_text("Nobody has said anything about it yet.").wait_for()
+    page.get_by_text("No signals yet.").wait_for()
     page.get_by_role("button", name="4 stars").click()
     page.get_by_text("rating 4 stored").wait_for()
     page.get_by_text("rewarded").first.wait_for()
@@ -53,8 +53,8 @@ def test_a_signal_is_added_by_number_by_stars_by_thumb_and_taken_back(own: Serve
     page.get_by_role("button", name="Add signal").press("Enter")
     page.get_by_text("words 120 stored").wait_for()
     assert signals(own, decision) == {"rating": 2.0, "liked": 1.0, "words": 120.0}
-    page.get_by_role("button", name="Take back liked").click()
-    page.get_by_text("liked taken back").wait_for()
+    page.get_by_role("button", name="Withdraw liked").click()
+    page.get_by_text("liked withdrawn").wait_for()
     assert signals(own, decision)["liked"] is None
 
 

@@ -174,7 +174,7 @@ def test_the_task_page_draws_trend_exploration_and_cost(served: Served, tab: Ope
         row = page.locator("tr", has=page.get_by_role("cell", name=entry["name"], exact=True)).first
         assert f"{entry['share']:.0%}" in row.inner_text()
     page.goto(f"{served.url}/#/tasks/reply")
-    page.get_by_role("heading", name="Policies that decided").wait_for()
+    page.get_by_role("heading", name="Policies", exact=True).wait_for()
     assert page.get_by_role("heading", name="Cost and quality").count() == 0
 
 

@@ -1,4 +1,4 @@
-// The one place that talks to the server. Types come from its OpenAPI document (npm run types).
+// The only module that talks to the server. Types come from its OpenAPI document (npm run types).
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];

@@ -1,4 +1,4 @@
-// The present, for "3 s ago"; one timer for the whole page.
+// The current time, for "3 s ago"; one timer for the whole page.
 class Clock {
   now = $state(Date.now());
 

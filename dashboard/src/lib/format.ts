@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Formats numbers and times for people.
 const MINUS = "−";
 
 export function whole(value: number): string {

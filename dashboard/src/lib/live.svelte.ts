@@ -1,4 +1,4 @@
-// What happens on the server, as it happens: /v1/events, reconnected by the browser or, after an error page, by us.
+// Live events from the server (/v1/events). The browser reconnects; after an error page we do.
 export type Kind = "decisions" | "signals" | "ledger" | "progress";
 export type Listener = (kind: Kind) => void;
 
@@ -20,7 +20,7 @@ class Live {
     this.#source = source;
     source.addEventListener("hello", () => {
       this.connected = true;
-      // Whatever happened while nobody listened: look once at everything.
+      // Events may have been missed while disconnected: reload everything once.
       if (this.#before) for (const kind of KINDS) this.#tell(kind);
       this.#before = true;
     });

@@ -1,4 +1,4 @@
-// What to do next, as the server computes it beside the gate. Here it only gets a link to the evidence that it rests on.
+// The next step, as the server computes it, with a link to the evidence behind it.
 import type { Task } from "./api";
 import { link } from "./route.svelte";
 

@@ -1,4 +1,4 @@
-// Something that is read from the server, and read again when events say that it may have changed.
+// A resource of the server, fetched again when an event reports that it may have changed.
 import { get, Problem } from "./api";
 import { live, type Kind } from "./live.svelte";
 

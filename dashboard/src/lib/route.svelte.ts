@@ -1,4 +1,4 @@
-// Where we are, from the fragment of the address: #/tasks/route, #/decisions/dec_…?task=route.
+// The current page, from the fragment of the URL: #/tasks/route, #/decisions/dec_…?task=route.
 class Route {
   parts = $state.raw<string[]>([]);
   query = $state.raw<URLSearchParams>(new URLSearchParams());

@@ -1,4 +1,4 @@
-// Who is looking, and what they may do. A token is traded for the server's cookie at once and never kept here.
+// The session and its rights. A token is exchanged for the server's cookie at once and never stored here.
 import { get, post, Problem, type Session } from "./api";
 import { live } from "./live.svelte";
 

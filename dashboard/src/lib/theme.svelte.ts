@@ -1,4 +1,4 @@
-// Light or dark: as the system says, until somebody chooses; the choice is kept in this browser.
+// Light or dark: follows the system until the user chooses; the choice is stored in this browser.
 type Choice = "system" | "light" | "dark";
 const KEY = "headway-theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
@@ -20,7 +20,7 @@ class Theme {
     try {
       localStorage.setItem(KEY, this.choice);
     } catch {
-      // a browser that keeps nothing: the choice lasts until the page is closed
+      // without storage the choice lasts until the page is closed
     }
   }
 }
