@@ -45,7 +45,7 @@ def test_a_perfect_router_has_the_area_of_its_triangle() -> None:
     assert abs(most - 20.0) < 0.1
 
 
-def test_the_cost_axis_rewards_saving_on_dear_prompts() -> None:
+def test_the_cost_axis_rewards_saving_on_expensive_prompts() -> None:
     weak, strong, _, _ = world(4000, 2)
     cost = np.random.default_rng(3).choice([1.0, 10.0], size=4000)
     gain = strong - weak + 1e-6 * cost

@@ -99,7 +99,7 @@ def test_a_broken_benchmark_is_named_and_the_others_are_kept(
     assert [path.stem for path in (folder / "results").iterdir()] == ["store"]
 
 
-def test_a_ratio_that_is_a_lower_bound_says_so_and_only_a_ratio_can_be_one(folder: Path) -> None:
+def test_a_lower_bound_is_marked_and_only_a_ratio_can_be_one(folder: Path) -> None:
     results = folder / "results"
     results.mkdir()
     (results / "store.json").write_text(json.dumps({**GOOD, "at_least": ["vs"]}), "utf-8")
@@ -109,7 +109,7 @@ def test_a_ratio_that_is_a_lower_bound_says_so_and_only_a_ratio_can_be_one(folde
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "1", None])
-def test_a_figure_that_is_no_number_is_refused(value: object) -> None:
+def test_a_figure_that_is_not_a_number_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="expected a finite number"):
         check({**GOOD, "figures": {"rows": value}}, "store")
 

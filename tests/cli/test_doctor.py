@@ -26,7 +26,7 @@ def test_a_sound_project_is_sound(played: Path) -> None:
     assert "All checks passed." in headway("-C", played, "doctor").out
 
 
-def test_an_empty_folder_has_nothing_wrong_with_it(empty: Path) -> None:
+def test_an_empty_folder_has_no_problems(empty: Path) -> None:
     assert states(empty)["project"] is None
     assert not list(empty.iterdir())
 
@@ -63,7 +63,7 @@ def cut_a_bundle(project: Path) -> None:
         (cut_a_bundle, {"policies", "current of route"}),
     ],
 )
-def test_what_is_wrong_is_found_with_its_cure(project: Path, damage: Callable[[Path], None], wrong: set[str]) -> None:
+def test_each_problem_is_reported_with_its_cure(project: Path, damage: Callable[[Path], None], wrong: set[str]) -> None:
     damage(project)
     assert {name for name, ok in states(project).items() if ok is False} == wrong
     text = headway("-C", project, "doctor")
@@ -71,7 +71,7 @@ def test_what_is_wrong_is_found_with_its_cure(project: Path, damage: Callable[[P
     assert all(f"{name}: " in text.out for name in wrong)
 
 
-def test_a_missing_extra_is_told_with_the_command_that_brings_it(empty: Path) -> None:
+def test_a_missing_extra_is_reported_with_the_command_that_installs_it(empty: Path) -> None:
     text = headway("-C", empty, "doctor").out
     for line in text.splitlines():
         if "not installed" in line:

@@ -21,7 +21,7 @@ NOT_FOR_HELP = {"numpy", "rich", "httpx", "matplotlib", "pyarrow", "starlette", 
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_help_page_is_the_one_that_was_looked_at(path: str) -> None:
+def test_a_help_page_equals_its_golden_file(path: str) -> None:
     assert page(*PAGES[path]) == file_of(path).read_text("utf-8"), "run python -m tests.cli.help_pages and look"
 
 

@@ -90,7 +90,7 @@ def test_a_signal_is_replaced_withdrawn_and_accepted_early(empty: Path) -> None:
     assert done.json["outcome"] == {"status": "pending", "reward": None}
 
 
-def test_two_raters_are_told_apart(empty: Path) -> None:
+def test_two_raters_are_distinguished(empty: Path) -> None:
     headway("-C", empty, "decide", "route", "x", "--candidates", "a,b", "--id", ANY_ID)
     headway("-C", empty, "signal", ANY_ID, "reward=1", "--rater", "ann")
     done = headway("-C", empty, "signal", ANY_ID, "reward=0", "--rater", "bob", "--json")
@@ -238,7 +238,7 @@ def test_a_log_from_elsewhere_is_proven(tmp_path: Path) -> None:
     assert "PASS" in headway("prove", "--log", path).out
 
 
-def test_every_screen_of_a_synthetic_project_says_so(project: Path) -> None:
+def test_every_screen_of_a_synthetic_project_is_marked(project: Path) -> None:
     identifier = first_id(project)
     for words in (
         ["status"],

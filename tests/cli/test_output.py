@@ -65,7 +65,7 @@ def test_markup_and_emoji_codes_in_data_are_only_words_on_a_terminal(monkeypatch
     assert "\x1b[32m" in shown  # our own colour is there
 
 
-def test_elsewhere_there_is_no_escape_code_at_all() -> None:
+def test_without_a_terminal_there_are_no_escape_codes() -> None:
     page = io.StringIO()
     out = Output(out=page, err=page)
     out.line("words", style="bold red")

@@ -54,7 +54,7 @@ def test_serve_prints_its_address_answers_and_stops(empty: Path) -> None:
     process.stdout.close()
 
 
-def test_serving_where_the_port_is_taken_says_so(empty: Path) -> None:
+def test_serving_on_a_port_in_use_is_an_error(empty: Path) -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as taken:

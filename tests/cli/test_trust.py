@@ -36,7 +36,7 @@ def test_a_verdict_that_one_key_decides_names_it_and_the_way_out(folder: Path) -
     assert "agent" in unknown.json["error"]["hint"]
 
 
-def test_a_key_that_is_trusted_may_decide_it_and_the_ledger_says_so(folder: Path) -> None:
+def test_a_trusted_key_may_decide_and_the_ledger_names_it(folder: Path) -> None:
     proven = headway("-C", folder, "prove", "route", "--trust-key", "agent", "--check")
     assert proven.code == 0
     assert "It depends on the key 'agent', which you trust." in proven.out

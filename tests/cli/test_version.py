@@ -39,7 +39,7 @@ def test_without_either_only_the_version_is_shown(tmp_path: Path) -> None:
     assert version_line(package) == f"headway {headway.__version__}"
 
 
-def test_a_broken_repository_is_no_error(tmp_path: Path) -> None:
+def test_a_broken_repository_is_not_an_error(tmp_path: Path) -> None:
     package = tmp_path / "src" / "headway"
     package.mkdir(parents=True)
     (tmp_path / ".git").write_text("gitdir: /nowhere\n", "utf-8")

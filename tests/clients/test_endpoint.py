@@ -45,7 +45,7 @@ def test_an_answer_comes_with_the_servers_own_count_and_the_key_is_a_bearer_toke
 
 
 @pytest.mark.parametrize("usage", [None, {"prompt_tokens": "many"}, {"prompt_tokens": -1, "completion_tokens": True}])
-def test_without_a_count_the_numbers_are_an_estimate_that_says_so(server: ModelServer, usage: Any) -> None:
+def test_without_a_count_the_numbers_are_marked_as_an_estimate(server: ModelServer, usage: Any) -> None:
     server.usage = usage
     with endpoint(server) as model:
         (reply,) = model.generate([ASK])
@@ -119,7 +119,7 @@ def test_what_cannot_be_used_is_an_error_that_names_the_upstream_and_never_the_k
     assert len(server.asked) == tries
 
 
-def test_nobody_there_and_nobody_answering_are_said_apart(server: ModelServer) -> None:
+def test_a_refused_connection_and_a_timeout_have_different_messages(server: ModelServer) -> None:
     gone = ModelServer()
     gone.stop()
     with endpoint(gone) as model, pytest.raises(Unavailable) as caught:

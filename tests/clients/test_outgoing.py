@@ -185,7 +185,7 @@ def test_a_server_that_never_stops_sending_is_given_up(peer: Peer, post: Post) -
     assert peer.cut.wait(20), "its connection is cut"
 
 
-def test_nobody_at_the_address_is_unreachable(peer: Peer, post: Post) -> None:
+def test_a_refused_connection_is_unreachable(peer: Peer, post: Post) -> None:
     peer.close()
     with pytest.raises(CallFailed) as caught:
         post()

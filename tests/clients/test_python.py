@@ -180,7 +180,7 @@ def test_what_is_not_json_is_refused_before_it_is_sent(server: Running, connect:
     assert "txet" in str(caught.value)
 
 
-def test_nobody_at_the_address_is_said_so(connect: Connect) -> None:
+def test_an_unreachable_address_is_an_error(connect: Connect) -> None:
     with pytest.raises(Unavailable) as caught:
         connect("http://127.0.0.1:9").decide("route", "", ARMS)
     assert caught.value.code == "no_server"

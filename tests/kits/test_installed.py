@@ -74,7 +74,7 @@ def broken(site: Path, name: str) -> None:
         install(site, name, fields=text)
 
 
-def test_an_installed_kit_that_nobody_named_runs_no_code(site: Path, tmp_path: Path) -> None:
+def test_an_installed_kit_that_is_not_named_runs_no_code(site: Path, tmp_path: Path) -> None:
     install(site, "quiet", MARK + "KIT = None")
     project = tmp_path / "project"
     project.mkdir()
@@ -181,7 +181,7 @@ def test_two_packages_that_offer_one_name_are_both_refused(site: Path, tmp_path:
     assert "Two installed packages offer a kit 'twin'" in problem.reason
 
 
-def test_every_string_of_an_installed_passport_is_looked_at(site: Path) -> None:
+def test_every_string_of_an_installed_passport_is_checked(site: Path) -> None:
     family = 'Family(kinds=("k",), policy="bad_kit.p:p", learner="bad_kit.l:l")'
     paths = {"worlds": '{"w": "bad_kit.w:W"}', "families": f'{{"f": {family}}}'}
     install(site, "bad", fields=", ".join(f"{name}={value}" for name, value in paths.items()))

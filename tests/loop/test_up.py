@@ -212,7 +212,7 @@ def test_workers_of_kits_run_beside_the_server_until_they_finish(tmp_path):
     assert "The once ended" not in said, "it has finished"
 
 
-def test_a_kit_that_cannot_say_whether_it_needs_its_worker_stops_nobody(tmp_path):
+def test_a_kit_whose_worker_check_fails_does_not_stop_the_others(tmp_path):
     from headway.cli.up import needed_workers
     from headway.nouns.kit import Catalogue, Kit, Worker
     from headway.settings import load

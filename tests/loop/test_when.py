@@ -77,11 +77,11 @@ def test_quiet_is_counted_from_the_last_decision():
         (Machine(), ""),
     ],
 )
-def test_what_the_machine_has_left_counts(found, said):
+def test_a_loaded_machine_postpones_work(found, said):
     assert not_now(WatchSettings(max_load=2.0), now=at(9), last_decision=None, state=found) == said
 
 
-def test_this_machine_can_be_looked_at(tmp_path):
+def test_the_load_of_this_machine_can_be_read(tmp_path):
     load = machine(tmp_path)
     assert load.free_disk_mb is not None
     assert load.free_disk_mb > 0

@@ -53,7 +53,7 @@ def test_the_page_is_strictly_typed_against_the_servers_document() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_files_are_served_with_their_type_for_good_and_under_the_policy(tmp_path: Path) -> None:
+def test_files_are_served_with_their_type_cached_and_under_the_policy(tmp_path: Path) -> None:
     need(page_files.built(), "the page is not built (make page)")
     with serving(tmp_path) as server:
         home = httpx.get(server.url)

@@ -282,7 +282,7 @@ def test_a_current_policy_that_is_proven_worse_is_rolled_back_by_itself(opened):
 
 
 @pytest.mark.engines(slow="postgresql", why="thousands of decisions; it is about the proof")
-def test_a_plan_fixes_the_horizon_before_the_test_is_looked_at(opened):
+def test_a_plan_fixes_the_horizon_before_the_test_starts(opened):
     project = opened()
     play(project, n=600)
     policy = project.learn("route")

@@ -94,7 +94,7 @@ def test_one_rater_alone_counts_as_they_are(opened: Opened) -> None:
     assert sorted(outcomes(project).values()) == [(-1.0, 1.0), (0.5, 1.0), (1.0, 1.0)]
 
 
-def test_a_measured_signal_beside_a_rated_one_is_left_alone(opened: Opened) -> None:
+def test_a_measured_signal_beside_a_rated_one_is_unchanged(opened: Opened) -> None:
     project = opened(TOML.replace('{ rating = "stars" }', '{ rating = "stars", cost_usd = -1.0 }'))
     ids, _ = rate(project, 20)
     project.signal(ids[0], cost_usd=0.25)
@@ -147,7 +147,7 @@ def test_an_online_state_takes_back_weighted_rows_exactly(opened: Opened) -> Non
     np.testing.assert_allclose(live.mean, frozen.mean, atol=2e-3)  # the live prior is brought up to date now and then
 
 
-def test_questions_go_first_to_what_nobody_rated_and_where_raters_disagree(opened: Opened) -> None:
+def test_unrated_decisions_and_disagreements_are_asked_first(opened: Opened) -> None:
     project = opened(TOML)
     ids, _ = rate(project, 40)
     unrated = [project.decide("reply", "new").id for _ in range(2)]

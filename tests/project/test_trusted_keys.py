@@ -130,7 +130,7 @@ def test_a_panel_is_left_out_one_by_one_through_the_tasks_own_reward(opened: Ope
 
 
 @pytest.mark.engines("sqlite", why="it is about which signals count")
-def test_who_sends_what_does_not_count_is_no_rater(opened: Opened) -> None:
+def test_a_key_whose_signals_do_not_count_is_not_a_rater(opened: Opened) -> None:
     project = opened(TOML + STORE)
     for number, ask in enumerate(headway.sample("route", n=900, seed=7)):
         pick = project.decide("route", ask.text, ARMS)

@@ -118,8 +118,8 @@ def test_the_plot_is_well_formed_and_stays_inside_its_frame() -> None:
     evidence = PAGES["pass"].evidence
     assert evidence is not None
     picture = ElementTree.fromstring(curve_svg(evidence.curve, margin=0.01))
-    line = next(line for line in picture if line.tag == "polyline")
-    points = [tuple(map(float, part.split(","))) for part in line.attrib["points"].split()]
+    line = next(element for element in picture if element.tag == "polyline")
+    points = [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()]
     assert all(0 <= x <= 820 and 0 <= y <= 320 for x, y in points)
     assert curve_svg([]) == ""
     assert curve_svg([(10, 0.0, -1.0, 1.0)]) == ""

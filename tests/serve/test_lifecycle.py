@@ -217,7 +217,7 @@ def events(connection: socket.socket, wanted: str) -> Any:
                 return json.loads(lines["data"])
 
 
-def test_a_promotion_elsewhere_is_served_and_told_while_requests_run(tmp_path: Path) -> None:
+def test_a_promotion_elsewhere_is_served_and_announced_while_requests_run(tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text('[tasks.route]\nactions = ["small", "large"]\ngate = "off"\n')
     with headway.open(tmp_path, environ={}, seed=3) as project:
         play(project, 300)

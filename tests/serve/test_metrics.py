@@ -70,7 +70,7 @@ def test_a_histogram_counts_up_to_each_edge() -> None:
     assert values(text, "headway_request_seconds_sum")["/v1/decisions",] == pytest.approx(9.0048)
 
 
-def test_workers_are_told_apart_and_share_one_heading() -> None:
+def test_workers_have_their_own_label_and_share_one_heading() -> None:
     text = metrics_text([busy(0).families(), busy(1).families()])
     assert values(text, "headway_requests_total") == {
         (route, status, worker): count

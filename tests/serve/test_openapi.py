@@ -15,7 +15,7 @@ from tests.serve.conftest import Running
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "openapi.json"
 
 
-def test_the_document_is_the_one_that_was_looked_at() -> None:
+def test_the_document_equals_the_golden_file() -> None:
     assert document().decode() == GOLDEN.read_text("utf-8"), "run python -m tests.serve.test_openapi and look"
 
 

@@ -220,7 +220,7 @@ def test_the_policy_variable_overrides(value: str) -> None:
     assert parse("", HEADWAY_POLICY=value).policy_override == value
 
 
-def test_other_variables_are_read_and_foreign_ones_left_alone(tmp_path: Path) -> None:
+def test_other_variables_are_read_and_foreign_ones_ignored(tmp_path: Path) -> None:
     loaded = parse("", HEADWAY_CACHE=str(tmp_path), HEADWAY_DATA="x", HEADWAY_POLICY="", PATH="/bin")
     assert (loaded.cache, loaded.policy_override) == (tmp_path, None)
     assert parse("", XDG_CACHE_HOME="/c", HOME="/h").cache == Path("/c/headway")

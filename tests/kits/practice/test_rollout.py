@@ -174,7 +174,7 @@ def test_every_supported_action_space_works(space: Any, expected: Actions) -> No
         spaces.Box(0, 9, (2,), np.int64),
         spaces.Text(4),
     ],
-    ids=lambda tensor: type(tensor).__name__,
+    ids=lambda space: type(space).__name__,
 )
 def test_an_unsupported_space_is_refused(space: Any) -> None:
     with pytest.raises(InvalidInput) as error:

@@ -48,7 +48,7 @@ def test_the_five_differ_on_the_whole_corpus_or_report_themselves_as_no_ops() ->
 
 
 @pytest.mark.parametrize("kind", MUTATIONS)
-def test_a_second_application_changes_nothing_and_says_so(kind: str) -> None:
+def test_a_second_application_is_a_no_op(kind: str) -> None:
     for prompt in corpus():
         once = mutate(prompt.text, kind, Random(1))
         again = mutate(once.text, kind, Random(2))
@@ -218,8 +218,8 @@ def test_generated_tasks_are_different_checkable_and_the_same_for_a_seed(need_to
     need_tool("bwrap", package="bubblewrap")
     made = tasks(42, seed=7)
     assert made == tasks(42, seed=7)
-    assert len({text.text for text in made}) == 42
-    assert all(all(allowed(text.text)) for text in made)
+    assert len({task.text for task in made}) == 42
+    assert all(all(allowed(task.text)) for task in made)
     assert validated(made[:14], sandbox("bubblewrap")) == []
 
 
@@ -248,7 +248,7 @@ class Scripted:
     def stream(self, prompt: Asked) -> Iterator[Delta]:
         raise AssertionError(prompt)
 
-    def score(self, prompt: Asked, text: str | Sequence[int], *, ended: bool = False) -> Scored:
+    def score(self, prompt: Asked, reply: str | Sequence[int], *, ended: bool = False) -> Scored:
         raise AssertionError(prompt)
 
 
@@ -309,13 +309,13 @@ def test_the_optimum_is_what_trying_every_order_gives() -> None:
     value, order = truth.fixed()
     assert value < truth.optimum() - 0.1
     prompts = examples("test", 70, seed=3)
-    chosen = [MUTATIONS.index(place) for place in order]
+    chosen = [MUTATIONS.index(name) for name in order]
 
     def follow(texts: object, masks: np.ndarray) -> np.ndarray:
-        values = np.zeros(masks.shape)
+        probabilities = np.zeros(masks.shape)
         for row, mask in enumerate(masks):
-            values[row, next(mutation for mutation in chosen if mask[mutation])] = 1.0
-        return values
+            probabilities[row, next(mutation for mutation in chosen if mask[mutation])] = 1.0
+        return probabilities
 
     assert truth.value(follow, prompts).mean() == pytest.approx(value)
 

@@ -128,7 +128,7 @@ def test_a_response_that_continues_another_goes_where_that_one_is(ways: Proxy, u
     }
 
 
-def test_a_response_that_nobody_has_cannot_be_continued(ways: Proxy, upstream: Upstream) -> None:
+def test_an_unknown_response_cannot_be_continued(ways: Proxy, upstream: Upstream) -> None:
     answer = post(ways, "responses", RESPONSES, previous_response_id="dec_" + "0" * 32)
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unknown_decision")
     chat = ways.chat(model="headway/only-refuse").headers["x-headway-decision"]

@@ -17,7 +17,7 @@ LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.06, 0.04]])) + 3.0
 
 def acting(temperature: float, top_p: float) -> list[float]:
     """The distribution drawn from, computed the long way."""
-    powered = [number ** (1 / temperature) for number in (0.5, 0.25, 0.15, 0.06, 0.04)]
+    powered = [probability ** (1 / temperature) for probability in (0.5, 0.25, 0.15, 0.06, 0.04)]
     tempered = [weight / sum(powered) for weight in powered]
     kept, reached = [], 0.0
     for probability in tempered:
@@ -27,41 +27,41 @@ def acting(temperature: float, top_p: float) -> list[float]:
 
 
 @pytest.mark.parametrize(("temperature", "top_p"), [(1, 1), (0.5, 1), (2.0, 0.9), (1.0, 0.6), (1.0, 0.01)])
-def test_tokens_come_as_often_as_they_should(temperature: float, top_p: float) -> None:
+def test_token_frequencies_match_their_probabilities(temperature: float, top_p: float) -> None:
     expected = acting(temperature, top_p)
     n = 4000
     drawn = pick(LOGITS.expand(n, -1), [TokenDraw(temperature, top_p, at, 0) for at in range(n)])
-    counts = Counter(token.token for token in drawn)
+    counts = Counter(draw.token for draw in drawn)
     for token, share in enumerate(expected):
         # six standard deviations: a false alarm once in 1e9
         assert abs(counts[token] / n - share) <= 6 * math.sqrt(share * (1 - share) / n)
-    for probability in drawn:
-        assert probability.logprob_acting == pytest.approx(math.log(expected[probability.token]), abs=1e-5)
-        model = (0.5, 0.25, 0.15, 0.06, 0.04)[probability.token]
-        assert probability.logprob_model == pytest.approx(math.log(model), abs=1e-5)
+    for draw in drawn:
+        assert draw.logprob_acting == pytest.approx(math.log(expected[draw.token]), abs=1e-5)
+        model = (0.5, 0.25, 0.15, 0.06, 0.04)[draw.token]
+        assert draw.logprob_model == pytest.approx(math.log(model), abs=1e-5)
 
 
 def test_greedy_takes_the_best_with_certainty() -> None:
-    (result,) = pick(LOGITS, [TokenDraw(0, 1, 7, 0)])
-    assert (result.token, result.logprob_acting) == (0, 0.0)
-    assert result.logprob_model == pytest.approx(math.log(0.5), abs=1e-6)
+    (draw,) = pick(LOGITS, [TokenDraw(0, 1, 7, 0)])
+    assert (draw.token, draw.logprob_acting) == (0, 0.0)
+    assert draw.logprob_model == pytest.approx(math.log(0.5), abs=1e-6)
 
 
 @hypothesis.given(temperature=some.floats(0.001, 100), top_p=some.floats(0.001, 1), seed=some.integers(0, 2**63 - 1))
 def test_a_token_of_no_probability_is_never_drawn(temperature: float, top_p: float, seed: int) -> None:
     logits = torch.randn(1, 600, generator=torch.Generator().manual_seed(seed % 1000)) * 5
     logits[:, ::2] = -torch.inf
-    (result,) = pick(logits, [TokenDraw(temperature, top_p, seed, 3)])
-    assert result.token % 2 == 1
-    assert -1000 < result.logprob_acting <= 0
-    assert math.isfinite(result.logprob_model)
+    (draw,) = pick(logits, [TokenDraw(temperature, top_p, seed, 3)])
+    assert draw.token % 2 == 1
+    assert -1000 < draw.logprob_acting <= 0
+    assert math.isfinite(draw.logprob_model)
 
 
 def test_a_flat_distribution_sorts_the_whole_vocabulary() -> None:
     logits = torch.zeros(1, 5000)
     logits[0, 4999] = 0.01
     drawn = pick(logits.expand(500, -1), [TokenDraw(1.0, 0.9, at, 1) for at in range(500)])
-    assert {round(token.logprob_acting, 2) for token in drawn} <= {round(-math.log(4500), 2), -8.4}
+    assert {round(draw.logprob_acting, 2) for draw in drawn} <= {round(-math.log(4500), 2), -8.4}
 
 
 def test_rows_are_drawn_alone() -> None:
@@ -69,10 +69,10 @@ def test_rows_are_drawn_alone() -> None:
     logits = torch.randn(12, 300, generator=generator)
     draws = [TokenDraw((0, 1, 0.7)[at % 3], (1, 0.8)[at % 2], at, 5) for at in range(12)]
     together = pick(logits, draws)
-    for at, token in enumerate(together):
+    for at, draw in enumerate(together):
         (alone,) = pick(logits[at : at + 1], [draws[at]])
-        assert alone.token == token.token
-        assert alone.logprob_acting == pytest.approx(token.logprob_acting, abs=1e-6)
+        assert alone.token == draw.token
+        assert alone.logprob_acting == pytest.approx(draw.logprob_acting, abs=1e-6)
 
 
 def test_a_rounding_error_hardly_ever_changes_a_draw() -> None:

@@ -194,7 +194,7 @@ def test_foreign_tokens_are_refused(llama: LanguageModel) -> None:
         llama.request(Prompt(tokens=(1, 260), max_tokens=9))
 
 
-def test_a_model_without_a_template_says_so(llama: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_without_a_template_is_an_error(llama: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llama.tokenizer, "chat_template", None)
     with pytest.raises(InvalidInput) as caught:
         llama.request(Prompt(turns=(Turn("user", "x"),), max_tokens=9))

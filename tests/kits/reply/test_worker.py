@@ -120,7 +120,7 @@ def test_questions_of_several_threads_are_answered_together(project: Path, model
         assert worker.health().running == 5, "one batch"
         short = [Prompt(text=f"{at}", max_tokens=10, seed=at) for at in range(5)]
         replies = list(threads.map(lambda prompt: worker.generate([prompt])[0], short))
-        assert worker.health().running == 5, "whoever asked meanwhile has joined and left"
+        assert worker.health().running == 5, "the short requests have joined the batch and left it"
     assert [reply.tokens for reply in replies] == [reply.tokens for reply in here.generate(short)]
     for stream in streams:
         stream.close()

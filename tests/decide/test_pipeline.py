@@ -156,7 +156,7 @@ def test_a_batch_of_draws_equals_acting_one_by_one(explorer_kind: str) -> None:
     assert {draw.assigned for draw in together} == {"current", "canary"}
 
 
-def test_candidates_of_one_name_but_other_features_are_not_thrown_together() -> None:
+def test_candidates_with_equal_names_but_different_features_are_not_batched_together() -> None:
     cheap, dear = (Candidate("a", {"cost": 1.0}), ARMS[1]), (Candidate("a", {"cost": 2.0}), ARMS[1])
 
     @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def test_marks_carriage_returns_and_empty_lines_do_no_harm(project: Project, tmp
     assert project.import_file(path).stored == 1
 
 
-def test_gzip_is_read_and_a_broken_one_says_so(project: Project, tmp_path: Path) -> None:
+def test_gzip_is_read_and_a_broken_file_is_an_error(project: Project, tmp_path: Path) -> None:
     packed = gzip.compress(b"\n".join(GOOD.replace(b"Why", b"%d" % n) for n in range(5000)))
     path = tmp_path / "log.jsonl.gz"
     path.write_bytes(packed)

@@ -78,7 +78,7 @@ def test_a_proof_counts_the_rows_that_it_had_to_leave_out(tmp_path: Path) -> Non
         assert not any(math.isnan(value.value) for value in verdict.evidence.values.values())
 
 
-def test_leaky_fields_are_left_out_of_learning_and_the_bundle_says_so(tmp_path: Path) -> None:
+def test_leaky_fields_are_omitted_from_learning_and_named_in_the_bundle(tmp_path: Path) -> None:
     rng = random.Random(7)
     rows = []
     for n in range(400):

@@ -1,4 +1,4 @@
-"""Decisions that come together are stored together, and each client hears of its own alone."""
+"""Decisions that arrive together are stored together, and each client gets only its own answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(project: Project, work: Callable[[Grouping], list[asyncio.Future[None]]]
     return asyncio.run(main())
 
 
-def test_each_is_answered_once_when_it_is_durable(project: Project) -> None:
+def test_every_request_is_answered_once_when_it_is_durable(project: Project) -> None:
     answers: list[tuple[str, bool]] = []
 
     def work(grouping: Grouping) -> list[asyncio.Future[None]]:
@@ -52,7 +52,7 @@ def test_each_is_answered_once_when_it_is_durable(project: Project) -> None:
     assert project.query.counts("route").decisions == 70
 
 
-def test_one_that_cannot_be_answered_does_not_hold_up_the_others(project: Project) -> None:
+def test_a_request_that_cannot_be_answered_does_not_delay_the_others(project: Project) -> None:
     answers: list[tuple[str, bool]] = []
 
     def broken(_: Decision, __: bool) -> None:
@@ -70,7 +70,7 @@ def test_one_that_cannot_be_answered_does_not_hold_up_the_others(project: Projec
     assert isinstance(second, RuntimeError)
 
 
-def test_one_that_is_wrong_or_in_conflict_fails_alone(project: Project) -> None:
+def test_an_invalid_or_conflicting_request_fails_alone(project: Project) -> None:
     taken = decision_id(1_700_000_000.0)
     project.decide("route", "first", ["small", "large"], id=taken)
     answers: list[tuple[str, bool]] = []
@@ -90,7 +90,7 @@ def test_one_that_is_wrong_or_in_conflict_fails_alone(project: Project) -> None:
     assert sorted(answers) == [("a", True), ("first", False)]
 
 
-def test_who_has_gone_is_not_answered_and_a_full_queue_says_so(project: Project) -> None:
+def test_a_disconnected_client_is_not_answered_and_a_full_queue_refuses(project: Project) -> None:
     answers: list[tuple[str, bool]] = []
 
     def work(grouping: Grouping) -> list[asyncio.Future[None]]:

@@ -60,7 +60,7 @@ def test_two_things_to_delete_by_are_one_too_many(rated: Path) -> None:
     assert "expected one" in done.err
 
 
-def test_nothing_is_retained_away_unless_a_setting_says_so(rated: Path) -> None:
+def test_retention_deletes_nothing_without_a_setting(rated: Path) -> None:
     done = headway("data", "retain", "-C", rated)
     assert (done.code, done.out.splitlines()[0]) == (0, "`keep_days` is not set: everything is kept.")
 
@@ -83,7 +83,7 @@ def test_a_plot_can_be_coloured_by_source(rated: Path, tmp_path: Path) -> None:
     assert picture.stat().st_size > 1000
 
 
-def test_what_nobody_rated_is_asked_about_first(rated: Path) -> None:
+def test_unrated_decisions_are_asked_about_first(rated: Path) -> None:
     done = headway("rewards", "ask", "reply", "-n", 3, "-C", rated)
     assert done.code == 0, done.err
     assert "not rated yet" in done.out
