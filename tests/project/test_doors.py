@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+from pathlib import Path
 
 import pytest
 
+import headway
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput, UnknownName
 from tests.project.conftest import ARMS, play
 
@@ -211,3 +213,14 @@ def test_online_learning_folds_settled_rows_into_snapshots(opened):
     project._folded_at = 0.0
     project.signal(served.id, reward=1.0)
     assert project.decide("route", "x").policy not in (served.policy, first.policy), "a signal folds by itself"
+
+
+def test_decisions_of_one_id_in_the_same_microsecond_are_told_apart(tmp_path: Path) -> None:
+    identifier = "dec_" + "1f" * 16
+    with headway.open(tmp_path, environ={}) as project:
+        project.clock = lambda: 1_700_000_000.0
+        asks = [project.consider("route", "Hello", ["small", "large"], id=identifier) for _ in range(2)]
+        first, second = (project.submit([considered]).result()[0] for considered in asks)
+    assert first == second
+    assert asks[0].is_new(first)
+    assert not asks[1].is_new(second)

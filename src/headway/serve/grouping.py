@@ -110,7 +110,7 @@ class Grouping:
         if waiting.future.done():  # its client has disconnected
             return
         try:
-            waiting.answer(decision, decision.at == considered.decision.at)
+            waiting.answer(decision, considered.is_new(decision))
         except Exception as error:  # noqa: BLE001 — one failing answer must not stop the others
             waiting.future.set_exception(error)
         else:

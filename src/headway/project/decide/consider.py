@@ -48,6 +48,13 @@ class Considered(NamedTuple):
     serving: Serving
     opening: bool  # whether it is the first of a sticky episode
 
+    def is_new(self, stored: Decision) -> bool:
+        """Whether the store kept this decision, not an earlier one of the same id.
+
+        Two processes may decide in the same microsecond; their seeds differ.
+        """
+        return stored.at == self.decision.at and stored.seed == self.decision.seed
+
 
 @dataclass(slots=True)
 class _Group:
@@ -95,7 +102,7 @@ def submit_ask(project: ProjectFolder, ask: Ask, *, opening: bool = True) -> Fut
                     outcome.set_exception(error)
                 else:
                     decision = done.result()[0]
-                    outcome.set_result((decision, decision.at == considered.decision.at))
+                    outcome.set_result((decision, considered.is_new(decision)))
             except BaseException as failed:  # noqa: BLE001 — handed to the caller that waits
                 outcome.set_exception(failed)
 
