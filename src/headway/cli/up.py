@@ -86,24 +86,14 @@ def start(
     from headway.serve.workers import server_settings
 
     server_settings(session.folder, workers=server_workers)
-    as_json = session.out.json
-
-    def say(line: str) -> None:
-        if as_json:
-            return
-        session.out.line(line)
-        sys.stdout.flush()
+    say = _printer(session)
 
     def ready(url: str, link: str) -> None:
-        session.show(RunningProject(url=url, folder=str(session.folder.resolve()), demo=demo))
-        if as_json:  # the caller waits for the address: print it now
-            session.out.finish()
-            session.out.json = False  # that was the one document
+        _announce(session, RunningProject(url=url, folder=str(session.folder.resolve()), demo=demo))
         if link:
             say(f"The page (this link works once): {link}")
-        for note in notes:
-            say(note)
-        say("Try, in another terminal:")
+        for line in (*notes, "Try, in another terminal:"):
+            say(line)
         for command in commands(url) if commands is not None else _commands(session, url):
             say(f"  {command}")
         say("Ctrl-C stops everything.")
@@ -122,6 +112,26 @@ def start(
     status = supervisor.run()
     say("Stopped.")
     return status
+
+
+def _printer(session: Session) -> Callable[[str], None]:
+    """Prints lines as they come; nothing with --json, whose one document is the address."""
+    as_json = session.out.json
+
+    def say(line: str) -> None:
+        if not as_json:
+            session.out.line(line)
+            sys.stdout.flush()
+
+    return say
+
+
+def _announce(session: Session, running: RunningProject) -> None:
+    """Show the address; with --json print the document now, because the caller waits for it."""
+    session.show(running)
+    if session.out.json:
+        session.out.finish()
+        session.out.json = False  # that was the one document
 
 
 def _commands(session: Session, url: str) -> list[str]:
