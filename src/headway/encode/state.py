@@ -115,32 +115,35 @@ class Features:
 
     def vectors(self, situations: Sequence[Situation], encoder: Encoder | None = None) -> Floats:
         """float64 [row, width]. Row i depends on situation i alone, bit for bit."""
-        raw: Floats = np.empty((len(situations), len(self._empty)))
-        raw[:] = self._empty
+        single = len(situations) == 1
+        work: Floats = self._empty.copy() if single else np.repeat(self._empty[None, :], len(situations), axis=0)
+        raw: Floats = work[None, :] if single else work  # of a single row, numpy is quicker in one dimension
         if self.text_width:
             raw[:, 1 : 1 + self.text_width] = self._encode(situations, encoder)
-        if self.means:
+        if self.means and single:
+            work[self._start : self._start + self.plain_width] = self._plain(situations[0])
+        elif self.means:
             self._fill(raw[:, self._start : self._start + self.plain_width], situations)
         if self.categories:
             for row, situation in enumerate(situations):
                 self._mark(raw[row], situation)
-        raw *= self._gain
+        work *= self._gain
         if self._shifted:
-            raw += self._offset
-        np.rint(raw, out=raw)
+            work += self._offset
+        np.rint(work, out=work)
         # If the sum of squares is within the limit, no entry needs clipping and none is NaN.
-        squares = raw[0].dot(raw[0]) if len(raw) == 1 else np.einsum("ij,ij->i", raw, raw).max(initial=0.0)
+        squares = work.dot(work) if single else np.einsum("ij,ij->i", raw, raw).max(initial=0.0)
         if not squares <= (LIMIT / GRID) ** 2:
             if not np.isfinite(raw).all():
                 self._refuse(situations)
             np.minimum(raw, LIMIT / GRID, out=raw)
             np.maximum(raw, -LIMIT / GRID, out=raw)
-        raw *= GRID
+        work *= GRID
         return raw
 
     def _fill(self, plain: Floats, situations: Sequence[Situation]) -> None:
-        """Write the raw numbers of all rows: at once if every row is complete, else one by one."""
-        if self._pick is not None and len(situations) > 1:
+        """Write the raw numbers of several rows: at once if every row is complete, else one by one."""
+        if self._pick is not None:
             try:
                 block = np.array([self._pick(situation.state) for situation in situations])
                 if block.shape == plain.shape and block.dtype.kind in "fiub":
