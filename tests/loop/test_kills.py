@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -83,8 +84,10 @@ def storm(folder: Path, kills: list[str], seed: int) -> None:
                 continue
             victim = running.server["pid"] if target == "server" else running.loop_pid()
             if victim:
-                os.kill(victim, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+                    os.kill(victim, signal.SIGKILL)
         users.more(30)
+        until(lambda: promotions(folder), "a promotion by a loop that is left in peace")
         seen.update(running.children())
         users.stop()
         assert running.stop() == 0
@@ -94,6 +97,11 @@ def storm(folder: Path, kills: list[str], seed: int) -> None:
     assert not [pid for pid in seen if alive(pid)]
     assert can_bind(port)
     check(folder, users.acknowledged)
+
+
+def promotions(folder: Path) -> int:
+    with headway.open(folder, environ={}) as project:
+        return len(project.ledger.entries("route", "promote"))
 
 
 def check(folder: Path, acknowledged: list[str]) -> None:
