@@ -10,7 +10,6 @@ from msgspec import Meta
 from headway.serve.endpoint import strict
 
 __all__ = [
-    "ApiKey",
     "CandidateBody",
     "DecisionAnswer",
     "DecisionBatch",
@@ -105,16 +104,6 @@ class SignalBatch(strict):
 
 class SignalsAnswer(msgspec.Struct, frozen=True):
     new: int
-
-
-class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key without its secret."""
-
-    name: str
-    scopes: list[str]
-    created: str
-    expires: str | None
-    revoked: str | None
 
 
 def described(offers: list[Any] | None) -> list[Any] | None:

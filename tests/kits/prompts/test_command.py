@@ -42,6 +42,11 @@ def test_the_mutation_demo_compares_with_the_optimum_plots_and_publishes_a_candi
     done = headway("demo", "mutate", "--out", empty, "--steps", "4096", "--json")
     report = done.json
     run = report["runs"][0]
+    assert set(report) == {"world", "source", "folder", "policy", "within_5_percent", "runs", "plot", "next"}
+    assert set(run) == {
+        *("seed", "steps", "seconds", "value", "sampled", "optimum", "share", "fixed", "fixed_order", "fixed_action"),
+        *("uniform", "over_fixed", "shares"),
+    }
     assert done.code == (0 if report["within_5_percent"] else 1)
     assert run["uniform"] < run["fixed"] < run["optimum"]
     assert set(run["shares"]) >= {"marketing", "code review"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -36,6 +37,7 @@ def test_json_has_tokens_and_both_log_probabilities(empty: Path, model: Path) ->
     report = headway(
         "-C", empty, "generate", "x", "--model", model, "--max-tokens", 5, "--n", 3, "--seed", 1, "--json"
     ).json
+    assert set(report) == {"model", "completions"}
     assert report["model"] == model.name
     assert [completion["seed"] for completion in report["completions"]] == [1, 2, 3]
     for item in report["completions"]:
@@ -77,7 +79,22 @@ def test_contradictory_options_are_usage_errors(empty: Path, words: tuple[object
     assert headway("-C", empty, "generate", "x", *words).code == 2
 
 
-def test_a_running_worker_is_asked(empty: Path, model: Path) -> None:
+def test_a_worker_prints_its_socket_and_process_as_json(empty: Path) -> None:
+    command = [sys.executable, "-c", OFFERED, "-C", empty, "worker", "--device", "cpu", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+        try:
+            assert worker.stdout is not None
+            document = json.loads("".join(iter(worker.stdout.readline, "}\n")) + "}")
+            assert set(document) == {"socket", "pid", "stop", "next"}
+            assert document["pid"] == worker.pid
+            assert Path(document["socket"]).is_socket()
+            worker.send_signal(signal.SIGINT)
+            assert worker.wait(timeout=60) == 0
+        finally:
+            worker.kill()
+
+
+def test_the_command_uses_a_running_worker(empty: Path, model: Path) -> None:
     line = ("-C", empty, "generate", "Once upon", "--model", model, "--max-tokens", 12, "--seed", 5)
     alone = headway(*line)
     command = [sys.executable, "-c", OFFERED, "-C", empty, "worker", "--device", "cpu", "--threads", "1"]

@@ -73,7 +73,6 @@ class WorkerServer:
     ) -> None:
         self.folder = folder
         cache = load(folder, environ).cache
-        self._say = say
         self._announce = announce  # called with the socket once it listens
         self._engine = LanguageEngine(
             lambda name: models.folder(name, cache),
@@ -105,20 +104,19 @@ class WorkerServer:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 loop.add_signal_handler(number, self._stop.set)
         listening = _listen(socket_of(self.folder))
-        open_generator: set[asyncio.Task[None]] = set()
+        open_connections: set[asyncio.Task[None]] = set()
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
             assert task is not None
-            open_generator.add(task)
+            open_connections.add(task)
             try:
                 await self._connection(reader, writer)
             finally:
-                open_generator.discard(task)
+                open_connections.discard(task)
 
         server = await asyncio.start_unix_server(answer, sock=listening)
         self._engine.start()
-        self._say(f"The worker listens at {socket_of(self.folder)}.")
         self._announce(socket_of(self.folder))
         self.ready.set()
         try:
@@ -127,8 +125,8 @@ class WorkerServer:
             server.close()
             socket_of(self.folder).unlink(missing_ok=True)
             await loop.run_in_executor(None, self._engine.stop, self._grace_s)
-            if open_generator:
-                await asyncio.wait(open_generator, timeout=1.0)
+            if open_connections:
+                await asyncio.wait(open_connections, timeout=1.0)
 
     # -- one question
 
@@ -255,7 +253,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
-        return WorkerServer(options.folder, say=_say, idle_s=options.idle).run()
+        return WorkerServer(options.folder, say=_say, announce=_announce, idle_s=options.idle).run()
     except HeadwayError as error:
         sys.stderr.write(f"{error.code}: {error}\n")
         return 1
@@ -264,6 +262,10 @@ def main(arguments: list[str] | None = None) -> int:
 def _say(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
+
+
+def _announce(socket: Path) -> None:
+    _say(f"The worker listens at {socket}.")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,9 @@ import click
 
 from headway.cli.demo import empty_folder
 from headway.cli.format import signed
+from headway.cli.output import Output
 from headway.cli.picture import BLUE, GREEN, GREY, INK, ORANGE, figure_class
+from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 from headway.nouns.errors import InvalidInput, MissingExtra
 
@@ -64,31 +67,49 @@ def mutate(session: Session, out: Path | None, steps: int | None, seeds: int, se
     session.folder = folder
     with Project(folder, seed=seed, source="synthetic") as project:
         policy = store(project, best)
-    _show(session, runs, best)
     plot, missing = _draw(folder / "mutate.png", runs, best)
-    say.line(f"Plot: {plot}" if plot else f"No plot: {missing}")
-    close = all(run.share >= CLOSE and run.gain[1] > 0 for run in runs)
-    say.line(f"{policy} is a candidate of the task 'mutate'; it decides after a proof on your own outcomes.")
-    say.document(
-        {
+    demo = MutationDemo(
+        folder=str(folder.resolve()), policy=policy, runs=tuple(runs), best=best, plot=plot, why_no_plot=missing
+    )
+    session.show(demo)
+    session.next('headway mutate "Please could you write a slogan for a bakery?"')
+    return 0 if demo.close else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutationDemo:
+    """The runs of the demo, and the policy of the best one."""
+
+    folder: str
+    policy: str
+    runs: Sequence[MutationRun]
+    best: MutationRun
+    plot: str | None
+    why_no_plot: str
+
+    @property
+    def close(self) -> bool:
+        """Whether every run is within 5% of the optimum and better than the best fixed order."""
+        return all(run.share >= CLOSE and run.gain[1] > 0 for run in self.runs)
+
+    def document(self) -> dict[str, Any]:
+        return {
             "world": "prompts",
             "source": "synthetic",
-            "folder": str(folder.resolve()),
-            "policy": policy,
-            "within_5_percent": close,
-            "runs": [_document(run) for run in runs],
-            "plot": plot,
+            "folder": self.folder,
+            "policy": self.policy,
+            "within_5_percent": self.close,
+            "runs": [_run_document(run) for run in self.runs],
+            "plot": self.plot,
         }
-    )
-    session.next('headway mutate "Please could you write a slogan for a bakery?"')
-    return 0 if close else 1
 
 
-def _show(session: Session, runs: Sequence[MutationRun], best: MutationRun) -> None:
-    say = session.out
-    say.line()
-    say.line("Reward per held-out prompt (exact expectation):", style="bold")
-    say.table(
+@renders(MutationDemo)
+def _demo(out: Output, demo: MutationDemo) -> None:
+    best = demo.best
+    out.line()
+    out.line("Reward per held-out prompt (exact expectation):", style="bold")
+    out.table(
         ("policy", "value", "of the optimum"),
         [
             (name, f"{value:.3f}", f"{value / best.optimum:.0%}")
@@ -103,12 +124,12 @@ def _show(session: Session, runs: Sequence[MutationRun], best: MutationRun) -> N
         ],
         right=("value", "of the optimum"),
     )
-    for run in runs:
+    for run in demo.runs:
         mean, low, high = run.gain
-        say.line(f"seed {run.seed}: over the best fixed order {signed(mean)} [{signed(low)}, {signed(high)}]")
-    say.line()
-    say.line("First choice by class (the class is hidden from the policy):", style="bold")
-    say.table(
+        out.line(f"seed {run.seed}: over the best fixed order {signed(mean)} [{signed(low)}, {signed(high)}]")
+    out.line()
+    out.line("First choice by class (the class is hidden from the policy):", style="bold")
+    out.table(
         ("class", "tried first", "how often", "uniform"),
         [
             (kind, max(shares, key=lambda name: shares[name]), f"{max(shares.values()):.0%}", "20%")
@@ -116,9 +137,11 @@ def _show(session: Session, runs: Sequence[MutationRun], best: MutationRun) -> N
         ],
         right=("how often", "uniform"),
     )
+    out.line(f"Plot: {demo.plot}" if demo.plot else f"No plot: {demo.why_no_plot}")
+    out.line(f"{demo.policy} is a candidate of the task 'mutate'; it decides after a proof on your own outcomes.")
 
 
-def _document(run: MutationRun) -> dict[str, Any]:
+def _run_document(run: MutationRun) -> dict[str, Any]:
     return {
         "seed": run.seed,
         "steps": run.steps,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 
 if TYPE_CHECKING:
@@ -75,12 +77,11 @@ def generate(
     )
     generator = _generator(session, model, device)
     if stream and not session.out.json:
-        made = [_streamed(session, generator, first)]
+        completions = [_streamed(session, generator, first)]
     else:
-        made = generator.generate([replace(first, seed=first.seed + at) for at in range(n)])
-        _print(session, made)
-    session.out.document({"model": generator.model, "completions": [_body(completion) for completion in made]})
-    dropped = max(completion.dropped_turns for completion in made)
+        completions = generator.generate([replace(first, seed=first.seed + offset) for offset in range(n)])
+        session.show(GeneratedTexts(model=generator.model, completions=completions))
+    dropped = max(completion.dropped_turns for completion in completions)
     if dropped:
         session.out.aside(f"{dropped} older turns were dropped to fit the model's window.")
     if temperature > 0 and seed is None:
@@ -88,11 +89,20 @@ def generate(
     return 0
 
 
-def _print(session: Session, made: Sequence[Completion]) -> None:
-    for completion in made:
-        if len(made) > 1:
-            session.out.line(f"--- seed {completion.seed}", style="dim")
-        session.out.line(completion.text)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratedTexts:
+    """The completions of one prompt, and the model that made them."""
+
+    model: str
+    completions: Sequence[Completion]
+
+
+@renders(GeneratedTexts)
+def _texts(out: Output, generated: GeneratedTexts) -> None:
+    for completion in generated.completions:
+        if len(generated.completions) > 1:
+            out.line(f"--- seed {completion.seed}", style="dim")
+        out.line(completion.text)
 
 
 def _generator(session: Session, model: str, device: str) -> Generator:
@@ -124,10 +134,6 @@ def _streamed(session: Session, generator: Generator, prompt: Prompt) -> Complet
     session.out.line()
     completion: Completion = last
     return completion
-
-
-def _body(made: Completion) -> dict[str, Any]:
-    return asdict(made)
 
 
 def _random() -> int:

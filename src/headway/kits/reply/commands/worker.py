@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from headway.cli.output import Output
+from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 
 __all__ = ["worker"]
@@ -35,7 +38,7 @@ def worker(session: Session, device: str, dtype: str, threads: int, idle: float)
         sys.stdout.flush()
 
     def announce(socket: Path) -> None:
-        session.out.document({"socket": str(socket), "pid": os.getpid(), "stop": "Ctrl-C"})
+        session.show(RunningWorker(socket=str(socket), pid=os.getpid()))
         session.next('headway generate "The capital of France is"')
         session.out.finish()
         session.out.json = False  # the document is complete
@@ -46,3 +49,17 @@ def worker(session: Session, device: str, dtype: str, threads: int, idle: float)
         session.folder, say=say, announce=announce, device=device, dtype=dtype, threads=threads, idle_s=idle
     )
     return work.run()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningWorker:
+    """A worker that listens, and how to stop it."""
+
+    socket: str
+    pid: int
+    stop: str = "Ctrl-C"
+
+
+@renders(RunningWorker)
+def _running(out: Output, worker: RunningWorker) -> None:
+    out.line(f"The worker listens at {worker.socket}.")
