@@ -11,7 +11,7 @@ import pytest
 from headway.nouns.kit import catalogue
 from headway.observe.ingest import Format, Options, Problem
 from headway.testing import format_contract
-from tests.kits.formats.test_ingest_formats import CHAT, REVIEW, ROUND, event, routed, routing, step
+from tests.kits.formats.rows import CHAT, REVIEW, ROUND, event, routed, routing, step
 
 STEP = {"reward": 0.1, "done": False, "log_prob": math.log(0.4), "value": 0.2}
 ROWS: dict[str, list[dict[str, Any]]] = {
