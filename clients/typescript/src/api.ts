@@ -192,6 +192,12 @@ export interface Evidence {
   notes?: string[];
   raters?: RaterShare[];
   trusted?: string[];
+  config_hash?: string;
+  behaviour?: string;
+  declared?: Record<string, string>;
+  threshold_worse?: number | null;
+  unchecked?: string[];
+  test?: string;
 }
 
 export interface EvidenceRow {

@@ -134,6 +134,12 @@ class Evidence:
     notes: Sequence[str] = ()
     raters: Sequence[RaterShare] = ()  # who gave the rewards, most first
     trusted: Sequence[str] = ()  # keys that may decide it, named by the user at proof time
+    config_hash: str = ""  # of the configuration that would serve it; empty in evidence from before this was kept
+    behaviour: str = ""  # digest of what both policies do: rules, fallback, explorer, floor, encoder, arm of a built-in
+    declared: Mapping[str, str] = field(default_factory=dict)  # what the task declares: {"missing": "at random"}
+    threshold_worse: float | None = None  # of `statistic_worse`; None: the same as `threshold`
+    unchecked: Sequence[str] = ()  # checks that could not be made, in words
+    test: str = ""  # id of the ledger row that charged this test to the error budget; empty: not charged
 
     def deciding(self) -> tuple[str, ...]:
         """Keys without which the candidate would not pass: too few decisions remain, or the result changes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NotRequired, TypedDict, Unpack
 
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan, RaterShare
@@ -33,6 +33,9 @@ class About:
     seed: int = 0
     command: str = ""
     trusted: Sequence[str] = ()  # keys that may decide the verdict
+    config_hash: str = ""  # of the configuration that would serve the candidate
+    behaviour: str = ""  # digest of what both policies do
+    declared: Mapping[str, str] = field(default_factory=dict)  # what the task declares about missing outcomes
 
     @property
     def share(self) -> float:
@@ -74,6 +77,8 @@ class Measured(TypedDict):
     bounds: NotRequired[tuple[float, float] | None]
     ended: NotRequired[bool]
     raters: NotRequired[Sequence[RaterShare]]
+    threshold_worse: NotRequired[float | None]
+    unchecked: NotRequired[Sequence[str]]
 
 
 def compose(about: About, **measured: Unpack[Measured]) -> Evidence:
@@ -92,6 +97,9 @@ def compose(about: About, **measured: Unpack[Measured]) -> Evidence:
         margin=about.margin,
         command=about.command,
         trusted=tuple(about.trusted),
+        config_hash=about.config_hash,
+        behaviour=about.behaviour,
+        declared=dict(about.declared),
         **measured,
     )
     what = [
@@ -109,5 +117,8 @@ def compose(about: About, **measured: Unpack[Measured]) -> Evidence:
         evidence.challenger,
         evidence.seed,
         *evidence.trusted,
+        evidence.config_hash,
+        evidence.behaviour,
+        dict(evidence.declared),
     ]
     return replace(evidence, id="evi_" + hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32])
