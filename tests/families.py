@@ -1,4 +1,4 @@
-"""Policies and learners by the name of their family, for tests: what the catalogue finds."""
+"""Policies and learners by the name of their family, for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One opinion at a time, for tests."""
+"""The opinion of a policy on one situation, for tests."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from headway.nouns.records import Candidate, Situation
 
 
 def opinion_on(policy: Policy, situation: Situation, candidates: Sequence[Candidate], *, seed: int = 0) -> Opinion:
-    """What the policy thinks of one situation."""
+    """The policy's opinion on one situation."""
     return policy.opinions((situation,), candidates, (seed,)).row(0)

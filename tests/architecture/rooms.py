@@ -1,4 +1,4 @@
-"""What the source tree says about itself: rooms, layers, passports and imports, read without importing anything."""
+"""The source tree's rooms, layers, passports and imports, read without importing anything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def layers() -> list[set[str]]:
 
 
 def below(room: str) -> set[str]:
-    """The rooms that a room may import at all."""
+    """The rooms that a room may import."""
     lower: set[str] = set()
     for layer in reversed(layers()):
         if room in layer:
@@ -33,7 +33,7 @@ def below(room: str) -> set[str]:
 
 
 def rooms() -> list[str]:
-    """The rooms that are there: folders of src/headway."""
+    """All rooms: the folders of src/headway."""
     return sorted(path.name for path in SOURCE.iterdir() if path.is_dir() and any(path.glob("*.py")))
 
 
@@ -46,7 +46,7 @@ def tree(path: Path) -> ast.Module:
 
 
 def imported(module: ast.Module) -> Iterator[str]:
-    """Dotted names that a file imports anywhere in it, those for types only included."""
+    """Dotted names that a file imports, including imports for types only."""
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -57,7 +57,7 @@ def imported(module: ast.Module) -> Iterator[str]:
 
 
 def kits() -> list[str]:
-    """The kits that are there: folders of src/headway/kits."""
+    """All kits: the folders of src/headway/kits."""
     return sorted(path.name for path in (SOURCE / "kits").iterdir() if (path / "__init__.py").is_file())
 
 
@@ -72,7 +72,7 @@ def may_import(room: str) -> set[str]:
 
 
 def kits_imported(kit: str) -> dict[str, str]:
-    """The kits that a kit imports, with one place each."""
+    """The kits that a kit imports, each with one location."""
     places: dict[str, str] = {}
     for path in files(SOURCE / "kits" / kit):
         for module in imported(tree(path)):

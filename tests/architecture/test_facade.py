@@ -40,7 +40,7 @@ def test_the_facade_has_one_file_or_folder_per_verb() -> None:
     assert {path.stem for path in (SOURCE / "project").glob("[a-z]*") if path.suffix in ("", ".py")} == VERBS
 
 
-def test_the_facade_offers_what_it_says() -> None:
+def test_the_facade_exports_its_public_names() -> None:
     for name in headway.project.__all__:
         assert getattr(headway.project, name) is not None
     assert set(headway.project.__all__) <= set(dir(headway.project))

@@ -1,4 +1,4 @@
-"""tests/conftest.py catches what it promises to catch."""
+"""tests/conftest.py catches leaked processes, ports and threads, and hanging tests."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_hangs():
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What pytest says about TESTS on our ground, with CI set."""
+    """The output of pytest for TESTS with our conftest.py and CI set."""
     folder = tmp_path_factory.mktemp("ground")
     conftest = (ROOT / "tests" / "conftest.py").read_text("utf-8")
     assert "GRACE_S = 2.0" in conftest
@@ -89,7 +89,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
         "FAILED test_inside.py::test_hangs - Failed: Timeout",
     ],
 )
-def test_a_test_that_misbehaves_fails_by_name_and_no_other(report: str, line: str) -> None:
+def test_only_the_misbehaving_test_fails(report: str, line: str) -> None:
     assert line in report
     assert "2 failed" in report
     assert "3 errors" in report
@@ -99,5 +99,5 @@ def test_a_test_that_hangs_shows_where(report: str) -> None:
     assert "threading.Event().wait()" in report
 
 
-def test_no_file_of_the_run_is_left(report: str) -> None:
+def test_a_test_run_leaves_no_files(report: str) -> None:
     assert not list(Path(os.environ["TMPDIR"]).glob("headway-test-*"))

@@ -1,4 +1,4 @@
-"""What is loaded when: start-up time is a feature, and a heavy package is loaded only by those who use it."""
+"""Imports at start-up: heavy packages are loaded only when they are used."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_importing_headway_loads_no_heavy_package() -> None:
     assert not loaded("import headway") & (HEAVY | NUMBERS | WEB | TERMINAL)
 
 
-def test_the_server_and_what_asks_a_worker_load_no_language_model() -> None:
+def test_the_server_and_worker_clients_load_no_language_model() -> None:
     assert not loaded("import headway.serve.run, headway.kits.reply.client, headway.kits.reply.generators") & HEAVY
 
 
-def test_asking_for_help_loads_no_heavy_package() -> None:
+def test_help_loads_no_heavy_package() -> None:
     code = (
         "import sys; from headway.cli.main import main\n"
         "sys.argv = ['headway', '--help']\n"

@@ -1,4 +1,4 @@
-"""A class name means one thing in the whole package."""
+"""A class name has one meaning in the whole package."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import defaultdict
 from tests.architecture.rooms import SOURCE, files, tree
 
 
-def test_a_class_name_stands_for_one_class() -> None:
+def test_a_class_name_is_used_once() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for path in files():
         for node in ast.walk(tree(path)):

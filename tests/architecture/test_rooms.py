@@ -1,4 +1,4 @@
-"""Each room is where ARCHITECTURE.md puts it, says what it may import, and keeps to it."""
+"""Each room is in its layer of ARCHITECTURE.md and imports only what its passport allows."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_nouns_import_the_standard_library_only() -> None:
         module = tree(path)
         for node in ast.walk(module):
             if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-                node.body = []  # what only a type checker reads is never loaded
+                node.body = []  # imports for the type checker are never executed
         foreign = {
             name
             for name in imported(module)
@@ -72,7 +72,7 @@ def test_nouns_import_the_standard_library_only() -> None:
         assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
 
 
-def test_settings_alone_reads_the_environment() -> None:
+def test_only_settings_reads_the_environment() -> None:
     for path in files():
         if path.is_relative_to(SOURCE / "settings") or path == SOURCE / "settings.py":
             continue
@@ -126,7 +126,7 @@ def test_the_import_contracts_are_kept() -> None:
         ("prove/stray.py", "import headway.testing", "Each room imports only rooms below it"),
     ],
 )
-def test_the_import_contracts_can_be_broken(tmp_path: Path, path: str, line: str, broken: str) -> None:
+def test_a_forbidden_import_breaks_the_contracts(tmp_path: Path, path: str, line: str, broken: str) -> None:
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     package = tmp_path / "src" / "headway"
     for folder in (package, *(package / name for name in rooms())):

@@ -1,4 +1,4 @@
-"""What is written in the files: their size, left-overs, and names of machines they must not know."""
+"""The text of the files: their size, unfinished work, and names of machines."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 from tests.architecture.rooms import PYPROJECT, ROOT, SOURCE, files
 
 LINES_AT_MOST = 400
-# Written in pieces, so that this file does not find itself.
+# Written in pieces, so that the search does not match this file.
 LEFT_OVERS = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK|NotImplemented" + r"Error)\b")
 FOREIGN = re.compile(r"(?<![\w.-])/wor" + r"k/|\.\./shar" + r"ed|/op" + r"t/|file" + r"://|/ro" + r"ot/")
-CONFTEST = ROOT / "tests" / "conftest.py"  # the one place that says where real data may lie
+CONFTEST = ROOT / "tests" / "conftest.py"  # the only file that may name the folder of real data
 _PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;@]+)")
 
 
 def tracked() -> list[Path]:
-    """Text files of the repository: what git tracks or would, or, without git, what lies in its folders."""
+    """Text files of the repository: tracked or not ignored by git; without git, all files in its folders."""
     done = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -42,7 +42,7 @@ def test_a_source_file_can_be_read_in_one_sitting(path: Path) -> None:
     assert lines <= LINES_AT_MOST, f"{path.relative_to(ROOT)} has {lines} lines; split it by noun"
 
 
-def test_nothing_is_left_for_later() -> None:
+def test_no_file_has_a_todo() -> None:
     places = [
         f"{path.relative_to(ROOT)}:{at}: {line.strip()}"
         for path in tracked()
@@ -53,7 +53,7 @@ def test_nothing_is_left_for_later() -> None:
     assert not places, "\n".join(places)
 
 
-def test_no_file_knows_the_machine_it_was_written_on() -> None:
+def test_no_file_names_the_machine_it_was_written_on() -> None:
     places = [
         f"{path.relative_to(ROOT)}:{at}: {line.strip()}"
         for path in tracked()
@@ -67,7 +67,7 @@ def test_no_file_knows_the_machine_it_was_written_on() -> None:
 def pins() -> dict[str, str]:
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     matched = [_PIN.fullmatch(line) for line in lines if line and not line.startswith("#")]
-    assert all(matched), "constraints.txt holds name==version lines only: no path, no address"
+    assert all(matched), "constraints.txt contains only name==version lines, no paths or addresses"
     return {normal(match["name"]): match["version"] for match in matched if match}
 
 
@@ -75,7 +75,7 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def test_everything_that_ci_installs_is_pinned() -> None:
+def test_ci_installs_only_pinned_packages() -> None:
     project = PYPROJECT["project"]
     asked = [*project["dependencies"], *PYPROJECT["build-system"]["requires"]]
     for extra in ("text", "parquet", "plot", "dev"):
@@ -94,7 +94,7 @@ def test_every_extra_is_part_of_all_except_dev() -> None:
     assert named == extras.keys() - {"all", "dev"}
 
 
-def test_every_extra_brings_only_what_the_source_imports() -> None:
+def test_every_extra_contains_only_imported_packages() -> None:
     source = "\n".join(path.read_text("utf-8") for path in files())
     loaded_by_gymnasium = {"box2d", "pygame"}
     for extra, requirements in PYPROJECT["project"]["optional-dependencies"].items():

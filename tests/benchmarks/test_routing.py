@@ -1,4 +1,4 @@
-"""The metrics of the routing benchmark against closed forms, and its splits against leaks."""
+"""The metrics of the routing benchmark, compared with closed forms, and its splits, checked for leaks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_random_router_recovers_half_the_gap_and_the_strong_model_all_of_it() 
     weak, strong, score, cost = world(40_000)
     calls, costs = apgr(score, weak, strong, cost)
     assert abs(calls - 0.5) < 0.03
-    assert abs(calls - costs) < 1e-12  # equal prices: both axes are one
+    assert abs(calls - costs) < 1e-12  # equal prices: both axes are the same
     points = curve(score, weak, strong, cost)
     assert points[0].tolist() == [0.0, weak.mean(), 0.0]
     assert points[-1].tolist() == [1.0, strong.mean(), 1.0]
@@ -53,7 +53,7 @@ def test_the_cost_axis_rewards_saving_on_expensive_prompts() -> None:
     assert dear[1] > plain[1]
 
 
-def test_the_paired_interval_holds_the_difference() -> None:
+def test_the_paired_interval_contains_the_difference() -> None:
     weak, strong, score, cost = world(3000, 4)
     rows = np.arange(3000)
     better = score + 0.5 * (strong - weak)
@@ -64,7 +64,7 @@ def test_the_paired_interval_holds_the_difference() -> None:
     assert (low, high) == (0.0, 0.0)
 
 
-def test_equal_prompts_are_one_group_and_one_side_of_the_tune_cut() -> None:
+def test_equal_prompts_are_in_one_group_and_on_one_side_of_the_tuning_split() -> None:
     prompts = [f"question {number % 40}" for number in range(80)]
     seen: dict[str, int] = {}
     groups = np.array([seen.setdefault(prompt, len(seen)) for prompt in prompts])

@@ -1,4 +1,4 @@
-"""`make bench` keeps to the benchmark contract and tells when a benchmark does not."""
+"""`make bench` checks the benchmark contract and reports a benchmark that breaks it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_rendering_twice_changes_nothing(folder: Path) -> None:
         ('print(\'{"benchmark": "broken"}\')', "'host' is None"),
     ],
 )
-def test_a_broken_benchmark_is_named_and_the_others_are_kept(
+def test_a_broken_benchmark_is_named_and_the_other_results_are_kept(
     folder: Path, capsys: pytest.CaptureFixture[str], code: str, report: str
 ) -> None:
     (folder / "broken.py").write_text(code, "utf-8")
@@ -120,15 +120,15 @@ def test_an_unknown_name_is_refused_before_anything_runs(folder: Path, capsys: p
     assert "Known: store" in capsys.readouterr().err
 
 
-def test_a_table_that_lost_its_marks_is_not_overwritten(folder: Path) -> None:
+def test_a_table_without_marks_is_not_overwritten(folder: Path) -> None:
     (folder / "README.md").write_text("mine\n", "utf-8")
     with pytest.raises(ValueError, match="lacks its marks"):
         render(folder)
     assert (folder / "README.md").read_text("utf-8") == "mine\n"
 
 
-def test_recorded_results_keep_to_the_contract_and_the_table_is_theirs(root: Path) -> None:
-    """The committed table is what the committed results give: nobody edited a figure by hand."""
+def test_recorded_results_satisfy_the_contract_and_give_the_table(root: Path) -> None:
+    """The committed table is generated from the committed results; no figure was edited by hand."""
     results = root / "benchmarks" / "results"
     for path in results.glob("*.json"):
         check(json.loads(path.read_text("utf-8")), path.stem)
@@ -138,7 +138,7 @@ def test_recorded_results_keep_to_the_contract_and_the_table_is_theirs(root: Pat
     assert table(results, declared, least) in (root / "benchmarks" / "README.md").read_text("utf-8")
 
 
-def test_a_ratio_that_is_not_recorded_is_ours_over_theirs(folder: Path) -> None:
+def test_an_unrecorded_ratio_is_computed_from_both_figures(folder: Path) -> None:
     results = folder / "results"
     results.mkdir()
     (results / "store.json").write_text(json.dumps({**GOOD, "figures": {"a": 3, "b": 2}}), "utf-8")
@@ -153,7 +153,7 @@ def test_a_figure_without_a_headline_stays_in_the_results(folder: Path) -> None:
     assert json.loads((folder / "results" / "store.json").read_text("utf-8"))["figures"] == GOOD["figures"]
 
 
-def test_more_rows_than_a_reader_can_take_in_are_refused(folder: Path) -> None:
+def test_too_many_rows_are_refused(folder: Path) -> None:
     (folder / "headlines.toml").write_text(DECLARED * (ROWS_AT_MOST + 1), "utf-8")
     with pytest.raises(ValueError, match="26 rows, at most 25"):
         headlines(folder / "headlines.toml")

@@ -1,4 +1,4 @@
-"""The real command line as a parser: does a command that we show exist, with these options?"""
+"""Parses command lines with the real parser, to check that a command exists with these options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["parse"]
 
 
 def parse(text: str) -> click.Context:
-    """The context that a command line parses into; nothing is run. A usage error says what is wrong with it."""
+    """The context of a parsed command line; nothing is run. Raises a usage error if it is invalid."""
     program, *words = shlex.split(text)
     assert program == "headway", f"{text!r} is not a command of ours"
     command: click.Command = headway

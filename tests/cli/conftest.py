@@ -1,4 +1,4 @@
-"""A project that has been through the whole loop once, and copies of it to play with."""
+"""A project that has been through the whole loop once, and copies of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.cli.terminal import headway
 
 @pytest.fixture(scope="session")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo's project; read-only by agreement."""
+    """The demo's project; tests must not change it."""
     folder = tmp_path_factory.mktemp("played") / "demo"
     done = headway("demo", "route", "--out", folder, "--n", 1500)
     assert done.code == 0, done.err
@@ -21,7 +21,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(played: Path, tmp_path: Path) -> Path:
-    """A copy of it: bandit@… is current, uniform@0 was before."""
+    """A copy of the demo's project: bandit@… is current, uniform@0 was current before."""
     return Path(shutil.copytree(played, tmp_path / "project"))
 
 

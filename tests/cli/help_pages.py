@@ -1,6 +1,6 @@
 """The help page of every command, as a terminal of 100 columns shows it.
 
-python -m tests.cli.help_pages        writes tests/golden/help/*.txt anew; look at the difference before you commit
+python -m tests.cli.help_pages        rewrites tests/golden/help/*.txt; review the difference
 """
 
 from __future__ import annotations

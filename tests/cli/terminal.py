@@ -1,4 +1,4 @@
-"""Runs command lines as a user does, in this process or in one of their own."""
+"""Runs command lines as a user does, in this process or in a new one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Result:
 
 
 def headway(*words: object, stdin: str = "") -> Result:
-    """One command line in this process; its output goes to no terminal."""
+    """Run a command line in this process, without a terminal."""
     out, err, before = io.StringIO(), io.StringIO(), sys.stdin
     sys.stdin = io.StringIO(stdin)
     try:
@@ -48,12 +48,12 @@ def headway(*words: object, stdin: str = "") -> Result:
 
 
 def process(*words: object, cwd: Path, **environ: str) -> Result:
-    """One command line in a new process, through the installed entry point."""
+    """Run a command line in a new process, through the installed entry point."""
     return ran([Path(sys.executable).with_name("headway"), *words], cwd=cwd, **environ)
 
 
 def ran(program: Sequence[object], *, cwd: Path, **environ: str) -> Result:
-    """A program in a new process."""
+    """Run a program in a new process."""
     done = subprocess.run(
         [str(word) for word in program],
         cwd=cwd,
@@ -68,7 +68,7 @@ def ran(program: Sequence[object], *, cwd: Path, **environ: str) -> Result:
 
 
 def contents(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of the store that says what happened or who is live."""
+    """Every row of the store about decisions, signals and current policies."""
     with contextlib.closing(sqlite3.connect(folder / ".headway" / "headway.db")) as connection:
         tables = ("decisions", "signals", "settled", "episodes", "ledger", "evidence", "candidate_sets", "policies")
         return {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in tables}

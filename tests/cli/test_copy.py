@@ -27,7 +27,7 @@ def test_a_project_moves_to_postgresql_and_back(
     assert done.code == 0, done.err
     assert done.json["rows"]["decisions"] == len(before["decisions"]) > 0
     assert set(done.json["sha256"]) == set(done.json["rows"])
-    assert headway("data", "copy", here, url, "--json").json["written"] == 0, "a second time there is nothing to do"
+    assert headway("data", "copy", here, url, "--json").json["written"] == 0, "the second copy has nothing to do"
     known = headway("-C", here, "status", "--json").json
     monkeypatch.setenv("HEADWAY_STORE_URL", url)
     moved = headway("-C", here, "status", "--json").json
@@ -43,10 +43,10 @@ def test_a_project_moves_to_postgresql_and_back(
     after = contents(tmp_path / "back")
     assert [row for row in after["decisions"] if row in before["decisions"]] == before["decisions"]
     assert len(after["decisions"]) == len(before["decisions"]) + 1
-    assert contents(here) == before, "the file itself was not touched"
+    assert contents(here) == before, "the file is unchanged"
 
 
-def test_a_store_that_is_not_there_is_named(tmp_path: Path, url: str) -> None:
+def test_a_missing_store_is_named(tmp_path: Path, url: str) -> None:
     done = headway("data", "copy", tmp_path / "nothing.db", url, "--json")
     assert (done.code, done.error["code"]) == (1, "no_store")
     away = headway("data", "copy", "postgresql://ann:pa55@127.0.0.1:9/x", tmp_path / "new.db")
@@ -55,7 +55,7 @@ def test_a_store_that_is_not_there_is_named(tmp_path: Path, url: str) -> None:
     assert "pa55" not in away.out + away.err
 
 
-def test_the_doctor_says_that_the_server_does_not_answer(played: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_reports_an_unreachable_database(played: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_STORE_URL", "postgresql://ann:pa55@127.0.0.1:9/x")
     report = headway("-C", played, "doctor", "--json")
     assert report.code == 1

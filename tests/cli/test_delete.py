@@ -1,4 +1,4 @@
-"""Deleting, rating and asking from the command line."""
+"""Deletion, ratings and questions from the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rated(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_rehearsal_says_what_would_go_and_the_command_that_does_it(rated: Path) -> None:
+def test_a_dry_run_prints_the_rows_to_delete_and_the_command(rated: Path) -> None:
     done = headway("data", "delete", "--rater", "eve", "--dry-run", "-C", rated)
     assert done.code == 0, done.err
     assert "Would delete 24 signals" in done.out
@@ -38,7 +38,7 @@ def test_a_rehearsal_says_what_would_go_and_the_command_that_does_it(rated: Path
         assert project.query.counts("reply").signals == 72
 
 
-def test_without_yes_a_script_is_refused(rated: Path) -> None:
+def test_without_yes_a_script_deletes_nothing(rated: Path) -> None:
     done = headway("data", "delete", "--rater", "eve", "-C", rated)
     assert done.code != 0
     assert "--yes" in done.err
@@ -46,7 +46,7 @@ def test_without_yes_a_script_is_refused(rated: Path) -> None:
         assert project.query.counts("reply").signals == 72
 
 
-def test_with_yes_it_is_gone(rated: Path) -> None:
+def test_with_yes_the_rows_are_deleted(rated: Path) -> None:
     done = headway("data", "delete", "--rater", "eve", "--yes", "--json", "-C", rated)
     assert done.code == 0, done.err
     told = json.loads(done.out)
@@ -54,7 +54,7 @@ def test_with_yes_it_is_gone(rated: Path) -> None:
     assert b"eve" not in (rated / ".headway" / "headway.db").read_bytes()
 
 
-def test_two_things_to_delete_by_are_one_too_many(rated: Path) -> None:
+def test_two_deletion_conditions_are_refused(rated: Path) -> None:
     done = headway("data", "delete", "--rater", "eve", "--before", "2026-01-01", "--yes", "-C", rated)
     assert done.code != 0
     assert "expected one" in done.err
@@ -83,7 +83,7 @@ def test_a_plot_can_be_coloured_by_source(rated: Path, tmp_path: Path) -> None:
     assert picture.stat().st_size > 1000
 
 
-def test_unrated_decisions_are_asked_about_first(rated: Path) -> None:
+def test_questions_start_with_unrated_decisions(rated: Path) -> None:
     done = headway("rewards", "ask", "reply", "-n", 3, "-C", rated)
     assert done.code == 0, done.err
     assert "not rated yet" in done.out

@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong, says how to cure it, and exits 1."""
+"""The doctor reports every problem with its fix, and exits 1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def states(folder: Path) -> dict[str, bool | None]:
     return checks
 
 
-def test_a_sound_project_is_sound(played: Path) -> None:
+def test_a_sound_project_passes_every_check(played: Path) -> None:
     checks = states(played)
     assert {"python", "sqlite", "settings", "disk", "permissions", "store", "policies", "current of route"} <= set(
         checks
@@ -63,7 +63,7 @@ def cut_a_bundle(project: Path) -> None:
         (cut_a_bundle, {"policies", "current of route"}),
     ],
 )
-def test_each_problem_is_reported_with_its_cure(project: Path, damage: Callable[[Path], None], wrong: set[str]) -> None:
+def test_each_problem_is_reported_with_its_fix(project: Path, damage: Callable[[Path], None], wrong: set[str]) -> None:
     damage(project)
     assert {name for name, ok in states(project).items() if ok is False} == wrong
     text = headway("-C", project, "doctor")

@@ -1,4 +1,4 @@
-"""Bad input: a code, a message, a cure, an exit status; and the store as it was."""
+"""Bad input gives a code, a message, a hint and an exit status, and leaves the store unchanged."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NOBODY = "dec_0197c1f2a3b47000a1b2c3d4e5f60718"
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else str(value),
 )
-def test_bad_input_is_answered_and_nothing_is_stored(
+def test_bad_input_is_an_error_and_nothing_is_stored(
     project: Path, words: list[str], code: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project)
@@ -95,7 +95,7 @@ def test_bad_input_is_answered_and_nothing_is_stored(
     ],
     ids=" ".join,
 )
-def test_a_command_line_that_is_not_understood_is_exit_status_two(empty: Path, words: list[str]) -> None:
+def test_an_invalid_command_line_exits_with_status_two(empty: Path, words: list[str]) -> None:
     done = headway("-C", empty, *words)
     assert (done.code, done.out) == (2, "")
     assert "--help" in done.err
@@ -104,7 +104,7 @@ def test_a_command_line_that_is_not_understood_is_exit_status_two(empty: Path, w
 
 
 @pytest.mark.parametrize("words", [["status"], ["learn", "route"], ["explain", NOBODY], ["data", "stats"]])
-def test_commands_that_only_look_make_no_project(empty: Path, words: list[str]) -> None:
+def test_read_only_commands_create_no_project(empty: Path, words: list[str]) -> None:
     assert headway("-C", empty, *words, "--json").error["code"] == "no_project"
     assert headway("-C", empty / "gone", *words, "--json").error["code"] == "no_folder"
     assert not list(empty.iterdir())
@@ -119,7 +119,7 @@ def damage(project: Path) -> None:
 
 
 @pytest.mark.parametrize("to", [[], ["--to", "uniform@0"]])
-def test_a_damaged_bundle_decides_nothing_and_can_be_rolled_back_from(project: Path, to: list[str]) -> None:
+def test_a_damaged_bundle_makes_no_decisions_and_can_be_rolled_back(project: Path, to: list[str]) -> None:
     damage(project)
     before = contents(project)
     done = headway("-C", project, "decide", "route", "x", "--json")
@@ -159,7 +159,7 @@ def test_promotion_without_evidence_is_refused_with_reasons(project: Path) -> No
     assert contents(project)["ledger"] == before
 
 
-def test_broken_settings_are_an_error_with_the_file_in_it(project: Path) -> None:
+def test_broken_settings_are_an_error_that_names_the_file(project: Path) -> None:
     (project / "headway.toml").write_text("[tasks.route]\nactoins = []\n", "utf-8")
     done = headway("-C", project, "status", "--json")
     assert done.code == 1
@@ -167,7 +167,7 @@ def test_broken_settings_are_an_error_with_the_file_in_it(project: Path) -> None
     assert "actions" in done.error["hint"]
 
 
-def test_a_reader_that_goes_away_leaves_no_traceback(project: Path) -> None:
+def test_a_closed_pipe_leaves_no_traceback(project: Path) -> None:
     program = Path(sys.executable).with_name("headway")
     done = subprocess.run(
         ["bash", "-c", f"{program} data log -n 1500 | head -n 1"],

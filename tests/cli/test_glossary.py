@@ -1,4 +1,4 @@
-"""`headway explain --term` and the page in the reference come from one glossary."""
+"""`headway explain --term` and the reference page use the same glossary."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headway.nouns.errors import UnknownName
 from tests.cli.terminal import headway
 
 
-def test_the_page_in_the_reference_is_the_same_file(root: Path) -> None:
+def test_the_reference_page_is_the_glossary_file(root: Path) -> None:
     page = root / "docs" / "reference" / "glossary.md"
     assert page.read_text("utf-8") == GLOSSARY.read_text("utf-8"), f"copy {GLOSSARY} to {page}"
 
 
-def test_every_term_stands_once_in_alphabetical_order() -> None:
+def test_every_term_appears_once_in_alphabetical_order() -> None:
     names = [term.name for term in terms()]
     assert names == sorted(names, key=str.casefold)
     assert len({name.casefold() for name in names}) == len(names)
@@ -73,7 +73,7 @@ def test_a_term_is_found_by_name_or_abbreviation(name: str) -> None:
     assert find_term(name).text
 
 
-def test_a_mistyped_term_gets_the_nearest_one() -> None:
+def test_a_mistyped_term_suggests_the_nearest_one() -> None:
     with pytest.raises(UnknownName, match="no term 'propensty'") as caught:
         find_term("propensty")
     assert caught.value.hint == "Did you mean 'propensity'?"

@@ -1,4 +1,4 @@
-"""Every help page: as it was last looked at, opening with two examples that are understood."""
+"""Every help page equals its golden file and starts with two examples that parse."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ NOT_FOR_HELP = {"numpy", "rich", "httpx", "matplotlib", "pyarrow", "starlette", 
 
 @pytest.mark.parametrize("path", PAGES)
 def test_a_help_page_equals_its_golden_file(path: str) -> None:
-    assert page(*PAGES[path]) == file_of(path).read_text("utf-8"), "run python -m tests.cli.help_pages and look"
+    assert page(*PAGES[path]) == file_of(path).read_text("utf-8"), "run python -m tests.cli.help_pages"
 
 
-def test_no_golden_page_is_left_of_a_command_that_is_gone() -> None:
+def test_every_golden_page_belongs_to_a_command() -> None:
     assert {path.name for path in GOLDEN.iterdir()} == {file_of(path).name for path in PAGES}
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_help_page_opens_with_two_examples_that_are_understood(path: str) -> None:
+def test_a_help_page_starts_with_two_examples_that_parse(path: str) -> None:
     head, *rest = page(*PAGES[path]).splitlines()
     assert head == "Examples:"
     assert rest[2] == ""
@@ -43,7 +43,7 @@ def test_a_help_page_opens_with_two_examples_that_are_understood(path: str) -> N
 
 
 def parse(command: click.Command, words: list[str]) -> None:
-    """Parses the words without running anything; a word that is not understood raises a UsageError."""
+    """Parses the words without running anything; an unknown word raises a UsageError."""
     context = command.make_context(command.name, list(words))
     if isinstance(command, click.Group) and words:
         rest = [*context._protected_args, *context.args]
@@ -91,7 +91,7 @@ def test_help_loads_nothing_heavy(words: list[str]) -> None:
         (["rewards", "x"], "rescore"),
     ],
 )
-def test_an_unknown_command_is_answered_with_the_nearest(words: list[str], nearest: str) -> None:
+def test_an_unknown_command_suggests_the_nearest_one(words: list[str], nearest: str) -> None:
     done = headway(*words)
     assert done.code == 2
     assert nearest in done.err

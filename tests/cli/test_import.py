@@ -1,4 +1,4 @@
-"""`headway data import`, `mine`, `transform`, `leaks` as a user meets them."""
+"""`headway data import`, `mine`, `transform` and `leaks`, as typed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def folder(empty: Path) -> Path:
     return empty
 
 
-def test_an_import_is_reported_and_repeated_without_effect(folder: Path, tmp_path: Path) -> None:
+def test_an_import_is_reported_and_a_second_one_changes_nothing(folder: Path, tmp_path: Path) -> None:
     path = lines(tmp_path / "buffer.jsonl", buffer())
     done = headway("-C", folder, "data", "import", path)
     assert done.code == 0, done.err
@@ -71,7 +71,7 @@ def test_leaks_are_shown_by_stats_leaks_learn_and_doctor(folder: Path, tmp_path:
     assert [check["ok"] for check in checks if check["name"] == "leaks of next-action"] == [None]
 
 
-def test_a_bad_line_is_an_error_with_its_place_and_its_cure(folder: Path, tmp_path: Path) -> None:
+def test_a_bad_line_is_an_error_with_its_location_and_a_hint(folder: Path, tmp_path: Path) -> None:
     rows = buffer(5)
     rows[3]["reward"]["composite_delta"] = {"oops": ["x"]}
     rows[4]["ts"] = "yesterday"
@@ -87,7 +87,7 @@ def test_a_bad_line_is_an_error_with_its_place_and_its_cure(folder: Path, tmp_pa
     assert (dry.code, dry.json["files"][0]["already"], dry.json["files"][0]["rejected"]) == (1, 4, 1)
 
 
-def test_a_table_needs_its_columns_explained(folder: Path, tmp_path: Path) -> None:
+def test_a_table_needs_a_column_mapping(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("q,model,score\nWhy?,small,0.5\n", "utf-8")
     (folder / "headway.toml").unlink()
@@ -102,12 +102,12 @@ def test_a_table_needs_its_columns_explained(folder: Path, tmp_path: Path) -> No
     assert headway("-C", folder, "explain", explained["id"], "--replay").code == 3
 
 
-def test_a_reward_that_counts_something_else_is_said(empty: Path, tmp_path: Path) -> None:
+def test_an_imported_signal_that_the_reward_ignores_is_reported(empty: Path, tmp_path: Path) -> None:
     done = headway("-C", empty, "data", "import", lines(tmp_path / "buffer.jsonl", buffer(5)))
     assert "declare reward = { composite_delta = 1.0 } in headway.toml" in done.out
 
 
-def test_mining_searches_a_folder_and_marks_what_it_finds(folder: Path, tmp_path: Path) -> None:
+def test_mining_searches_a_folder_and_marks_the_results(folder: Path, tmp_path: Path) -> None:
     journals = tmp_path / "work" / ".jfl" / "journal"
     journals.mkdir(parents=True)
     entry = {"session": "s", "type": "fix", "title": "Mend it", "status": "complete"}
@@ -122,20 +122,20 @@ def test_mining_searches_a_folder_and_marks_what_it_finds(folder: Path, tmp_path
     assert headway("-C", folder, "learn", "next-action", "--json").error["code"] == "nothing_to_learn"
 
 
-def test_transform_writes_what_a_learner_reads(folder: Path, tmp_path: Path) -> None:
+def test_transform_writes_the_learners_input(folder: Path, tmp_path: Path) -> None:
     headway("-C", folder, "data", "import", lines(tmp_path / "buffer.jsonl", buffer()))
     out = tmp_path / "training.jsonl"
     done = headway("-C", folder, "data", "transform", "next-action", "--out", out, "--json").json
     rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     assert done["rows"] == len(rows) == done["parts"]["train"] + done["parts"]["tune"]
-    assert 20 < len(rows) < 60, "the part that is kept for proving is never read"
+    assert 20 < len(rows) < 60, "the part that is held out for proof is not read"
     assert all("recent_deltas" not in row["state"] and "(#)" in row["action"]["description"] for row in rows)
     assert (
         headway("-C", folder, "data", "transform", "next-action", "--out", out, "--json").error["code"] == "file_exists"
     )
 
 
-def test_routing_rows_go_in_and_come_out_by_command(empty: Path, tmp_path: Path) -> None:
+def test_routing_rows_are_imported_and_exported(empty: Path, tmp_path: Path) -> None:
     row = {
         "schema_version": "1", "session_id": "s", "task_id": "t", "agent_role": "coder",
         "timestamp": "2025-01-01T00:00:00+00:00", "task_complexity_score": 0.3, "primary_failure_count": 0,

@@ -1,4 +1,4 @@
-"""What the terminal says where the kit of the current policy is gone."""
+"""The terminal's output if the kit of the current policy is missing."""
 
 from __future__ import annotations
 

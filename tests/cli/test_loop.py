@@ -41,7 +41,7 @@ def test_a_project_starts_decides_and_is_rewarded(empty: Path) -> None:
     assert "rewarded, reward 1.000" in explained
 
 
-def test_init_writes_an_example_once_and_keeps_what_is_there(empty: Path) -> None:
+def test_init_writes_an_example_once_and_keeps_existing_files(empty: Path) -> None:
     folder = empty / "new" / "project"
     assert headway("-C", folder, "init", "--json").json["written"] is True
     text = (folder / "headway.toml").read_text("utf-8")
@@ -54,7 +54,7 @@ def test_init_writes_an_example_once_and_keeps_what_is_there(empty: Path) -> Non
     assert headway("-C", folder, "doctor").code == 0
 
 
-def test_init_writes_nothing_that_cannot_be_read_back(empty: Path) -> None:
+def test_init_writes_only_settings_that_load(empty: Path) -> None:
     done = headway("-C", empty / "x", "init", "--task", "Not A Name", "--json")
     assert (done.code, "code" in done.error) == (1, True)
     assert not (empty / "x").exists()
@@ -151,7 +151,7 @@ def test_a_canary_begins_and_ends(project: Path) -> None:
     assert headway("-C", project, "status", "--json").json["tasks"][0]["canary"] is None
 
 
-def test_prove_against_another_policy_leaves_the_gate_alone(project: Path) -> None:
+def test_prove_against_another_policy_does_not_affect_the_gate(project: Path) -> None:
     current = candidate(project)
     report = headway("-C", project, "prove", "--policy", current, "--against", "uniform@0", "--json").json
     assert report["passed"] is True
@@ -190,7 +190,7 @@ def test_a_described_candidate_can_be_scored(project: Path) -> None:
     assert (report["name"], report["type"], report["scope"]) == ("Add error handling", "fix", "small")
 
 
-def test_explain_replays_exactly_or_says_what_is_gone(project: Path) -> None:
+def test_explain_replays_exactly_or_names_what_is_missing(project: Path) -> None:
     made = headway("-C", project, "decide", "route", "Prove the bound", "--json").json
     done = headway("-C", project, "explain", made["id"], "--replay", "--json")
     assert (done.code, done.json["exact"]) == (0, True)
@@ -201,7 +201,7 @@ def test_explain_replays_exactly_or_says_what_is_gone(project: Path) -> None:
     assert (done.code, done.json["exact"]) == (3, None)
 
 
-def test_rescore_follows_the_settings_and_back(project: Path) -> None:
+def test_rescore_follows_the_settings_in_both_directions(project: Path) -> None:
     toml = project / "headway.toml"
     text = toml.read_text("utf-8")
     toml.write_text(text.replace("reward = { reward = 1.0 }", "reward = { reward = 0.5 }"), "utf-8")
@@ -223,10 +223,10 @@ def test_rewards_are_drawn(project: Path) -> None:
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_log_from_elsewhere_is_proven(tmp_path: Path) -> None:
+def test_an_external_log_is_proven(tmp_path: Path) -> None:
     rows = []
     for at in range(1200):
-        good = at % 2  # logged by a fair coin; the candidate always does the good thing
+        good = at % 2  # logged by a fair coin; the candidate always takes the good action
         rows.append(
             {"reward": 0.9 if good else 0.1, "propensity": 0.5, "target_probability": good, "baseline_probability": 0.5}
         )
@@ -296,7 +296,7 @@ def test_json_is_one_document_for_every_command(project: Path) -> None:
         assert done.json
 
 
-def test_it_runs_as_a_program_without_escape_codes(project: Path) -> None:
+def test_the_installed_program_prints_no_escape_codes(project: Path) -> None:
     done = process("status", cwd=project, FORCE_COLOR="1", TERM="xterm-256color")
     assert (done.code, done.err) == (0, "")
     assert "\x1b" not in done.out

@@ -1,4 +1,4 @@
-"""What is printed: plain lines where nobody looks, one document where a program reads, and no tricks of the data's."""
+"""Output: plain lines without a terminal, one document with --json, and no escape sequences from data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVIL = "\x1b]0;owned\x07\x1b[31mred\x1b[0m \x9b2J [bold]not bold[/bold] :smile: 
 
 
 @given(st.text())
-def test_nothing_is_left_that_a_terminal_would_obey(text: str) -> None:
+def test_control_characters_are_removed(text: str) -> None:
     for one_line in (True, False):
         left = clean(text, one_line=one_line)
         allowed = set() if one_line else {"\n", "\t"}
@@ -44,11 +44,11 @@ def test_nothing_is_left_that_a_terminal_would_obey(text: str) -> None:
         ("käse → 日本", "käse → 日本"),
     ],
 )
-def test_escape_sequences_go_and_words_stay(text: str, left: str) -> None:
+def test_escape_sequences_are_removed_and_words_stay(text: str, left: str) -> None:
     assert clean(text) == left
 
 
-def test_markup_and_emoji_codes_in_data_are_only_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markup_and_emoji_codes_in_data_are_plain_text_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     screen = Terminal()
@@ -62,7 +62,7 @@ def test_markup_and_emoji_codes_in_data_are_only_words_on_a_terminal(monkeypatch
     assert "owned" not in shown
     assert "\x1b[31m" not in shown
     assert "\x9b" not in shown
-    assert "\x1b[32m" in shown  # our own colour is there
+    assert "\x1b[32m" in shown  # our own colour is kept
 
 
 def test_without_a_terminal_there_are_no_escape_codes() -> None:
@@ -111,5 +111,5 @@ def test_an_error_has_code_message_and_hint_in_both_forms() -> None:
     ("value", "shown"),
     [(None, "–"), (math.nan, "–"), (1234567, "1,234,567"), (0.12345, "0.123"), (True, "True"), ("[red]", "[red]")],
 )
-def test_numbers_are_shown_as_people_read_them(value: object, shown: str) -> None:
+def test_numbers_are_formatted_for_people(value: object, shown: str) -> None:
     assert number(value) == shown

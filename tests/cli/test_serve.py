@@ -29,7 +29,7 @@ def test_a_key_is_shown_once(empty: Path) -> None:
     assert headway("-C", empty, "keys", "rotate", "agent", "--json").error["code"] == "key_revoked"
 
 
-def test_a_key_with_an_impossible_end_is_refused(empty: Path) -> None:
+def test_a_key_with_an_invalid_expiry_is_refused(empty: Path) -> None:
     for text in ("0d", "-1d", "soon", "5", "d", "99999w"):
         done = headway("-C", empty, "keys", "add", "agent", "--scope", "decide", f"--expires={text}", "--json")
         assert done.error["code"] == "bad_time"

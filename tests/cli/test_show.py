@@ -70,7 +70,7 @@ def test_a_record_may_write_its_own_document() -> None:
     assert document_of(Silent("north")) == {"named": "north"}
 
 
-def test_a_record_without_a_renderer_is_a_mistake_of_ours() -> None:
+def test_a_record_without_a_renderer_is_an_assertion_error() -> None:
     with pytest.raises(AssertionError, match="Silent has no renderer"):
         _shown(Silent("north"), as_json=False)
 

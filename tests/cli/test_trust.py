@@ -1,4 +1,4 @@
-"""`--trust-key`: who may decide a verdict, from the terminal."""
+"""`--trust-key`: which keys may decide a verdict, from the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_a_verdict_that_one_key_decides_names_it_and_the_way_out(folder: Path) -> None:
+def test_a_verdict_that_one_key_decides_names_the_key_and_the_option(folder: Path) -> None:
     said = headway("-C", folder, "prove", "route", "--check")
     assert said.code == 3
     assert "REFUSED" in said.out
@@ -45,6 +45,6 @@ def test_a_trusted_key_may_decide_and_the_ledger_names_it(folder: Path) -> None:
     assert done.json["why"].endswith("(trusting agent)")
 
 
-def test_trust_goes_with_a_proof_of_ours_only(folder: Path) -> None:
+def test_trust_key_needs_a_proof_of_this_project(folder: Path) -> None:
     assert headway("-C", folder, "prove", "--log", "x.csv", "--trust-key", "agent").code == 2
     assert headway("-C", folder, "promote", "route", "--canary", "0.1", "--trust-key", "agent").code == 2

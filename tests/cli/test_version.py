@@ -1,4 +1,4 @@
-"""`headway --version` names the commit where it is known."""
+"""`headway --version` names the commit if it is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import headway
 from headway.cli.version import commit, version_line
 
 
-def test_a_checkout_asks_git(tmp_path: Path) -> None:
+def test_a_checkout_gets_the_commit_from_git(tmp_path: Path) -> None:
     package = tmp_path / "src" / "headway"
     package.mkdir(parents=True)
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "start"]):
@@ -26,7 +26,7 @@ def test_a_checkout_asks_git(tmp_path: Path) -> None:
     assert version_line(package) == f"headway {headway.__version__} (commit {commit(package)})"
 
 
-def test_an_installed_package_reads_the_file_of_its_build(tmp_path: Path) -> None:
+def test_an_installed_package_reads_the_commit_from_its_build_file(tmp_path: Path) -> None:
     package = tmp_path / "site-packages" / "headway"
     package.mkdir(parents=True)
     (package / "commit.txt").write_text("0123abc\n", "utf-8")
@@ -47,7 +47,7 @@ def test_a_broken_repository_is_not_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["wheel", "sdist"])
-def test_a_build_carries_the_commit(root: Path, tmp_path: Path, target: str) -> None:
+def test_a_build_contains_the_commit(root: Path, tmp_path: Path, target: str) -> None:
     source = tmp_path / "source"
     (source / "src" / "headway").mkdir(parents=True)
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "src/headway/__init__.py"):

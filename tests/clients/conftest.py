@@ -1,4 +1,4 @@
-"""A real server, both Python clients behind one face, and a lossy network between them."""
+"""A real server, both Python clients behind one interface, and a lossy network between them."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
 
 
 class Network:
-    """Stands between client and server. `next` holds what becomes of the next requests; then all go through.
+    """A proxy between client and server. `next` holds the fate of the next requests; all later ones go through.
 
-    "lose answer": the server gets it, the client hears nothing.   "lose": nobody gets it.
-    (429, {"retry-after": "7"}, b"…"): somebody answers this instead.
+    "lose answer": the server gets the request, the answer is lost.   "lose": the request is lost.
+    (429, {"retry-after": "7"}, b"…"): this is the answer instead.
     """
 
     def __init__(self, target: str) -> None:

@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible address: what is sent, what is tried again, what is refused."""
+"""A model behind an OpenAI-compatible address: requests, retries and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def endpoint(server: ModelServer, **more: Any) -> ChatEndpoint:
     return ChatEndpoint("small", server.url, "tiny", key=KEY, **{"first_pause_s": 0.001, "timeout_s": 20.0, **more})
 
 
-def test_an_answer_comes_with_the_servers_own_count_and_the_key_is_a_bearer_token(server: ModelServer) -> None:
+def test_an_answer_has_the_servers_token_count_and_the_key_is_a_bearer_token(server: ModelServer) -> None:
     with endpoint(server, max_tokens=12) as model:
         (reply,) = model.generate([ASK])
         assert next(iter(model.stream(ASK))).text == "It is 5."
@@ -54,11 +54,11 @@ def test_without_a_count_the_numbers_are_marked_as_an_estimate(server: ModelServ
     assert (reply.read, reply.written) == (7, 2)
 
 
-def test_four_are_asked_at_once_and_come_back_in_order(server: ModelServer) -> None:
+def test_four_prompts_are_sent_at_once_and_answered_in_order(server: ModelServer) -> None:
     together = threading.Barrier(4)
 
     def wait(*_: object) -> None:
-        together.wait(timeout=20)  # breaks, and answers 500, unless four are there at once
+        together.wait(timeout=20)  # breaks, and answers 500, unless four requests arrive together
 
     server.behave = wait
     prompts = [
@@ -71,14 +71,14 @@ def test_four_are_asked_at_once_and_come_back_in_order(server: ModelServer) -> N
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_what_may_pass_is_tried_again(server: ModelServer, status: int) -> None:
+def test_temporary_failures_are_retried(server: ModelServer, status: int) -> None:
     server.behave = lambda number, _: (status, {"retry-after": "0"}, b"{}") if number < 3 else None
     with endpoint(server) as model:
         assert model.generate([ASK])[0].text == "It is 5."
     assert len(server.asked) == 3
 
 
-def test_one_try_is_one_try_and_says_nothing_that_was_not_given(server: ModelServer) -> None:
+def test_a_single_attempt_sends_only_the_given_fields(server: ModelServer) -> None:
     text = ASK.turns[0].content
     with endpoint(server, most_bytes=10_000) as model:
         assert (model.once(text).text, model.once(text, max_tokens=3, temperature=0.5).temperature) == ("It is 5.", 0.5)
@@ -107,7 +107,7 @@ def test_one_try_is_one_try_and_says_nothing_that_was_not_given(server: ModelSer
         ((200, {}, b"x" * 20_000), "upstream_too_large", Unavailable, 1),
     ],
 )
-def test_what_cannot_be_used_is_an_error_that_names_the_upstream_and_never_the_key(
+def test_an_unusable_answer_is_an_error_that_names_the_upstream_but_not_the_key(
     server: ModelServer, said: tuple[int, dict[str, str], bytes], code: str, kind: type[HeadwayError], tries: int
 ) -> None:
     server.behave = lambda *_: said
@@ -137,7 +137,7 @@ def test_a_refused_connection_and_a_timeout_have_different_messages(server: Mode
     assert caught.value.code == "upstream_timeout"
 
 
-def test_where_one_fails_no_more_is_sent_and_what_was_answered_still_comes(server: ModelServer) -> None:
+def test_after_a_failure_no_more_is_sent_and_earlier_answers_arrive(server: ModelServer) -> None:
     server.behave = lambda _, body: (404, {}, b"{}") if "bad" in body["messages"][0]["content"] else None
     prompts = [Prompt(turns=(Turn("user", text),)) for text in ("fine", "bad", *("later",) * 20)]
     came: list[int] = []
@@ -149,7 +149,7 @@ def test_where_one_fails_no_more_is_sent_and_what_was_answered_still_comes(serve
     assert len(came) == len(server.asked) - 1
 
 
-def test_what_such_an_endpoint_cannot_do_is_refused(server: ModelServer) -> None:
+def test_unsupported_requests_are_refused(server: ModelServer) -> None:
     with endpoint(server) as model:
         with pytest.raises(Unavailable, match="how probable") as caught:
             model.score(ASK, "5")

@@ -1,4 +1,4 @@
-"""The one client for calls to other servers: caps, time limits, retries, and keys that never show."""
+"""The client for calls to other servers: caps, time limits, retries, and hidden keys."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ RETRY_LATER = {"retry-after": "7"}
 
 
 class Peer:
-    """A server that answers with what it is given: (status, headers, body), "hang up", "stall" or "endless"."""
+    """A server with scripted answers: (status, headers, body), "hang up", "stall" or "endless"."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
-        self.cut = threading.Event()  # a client went away in the middle of an answer
+        self.cut = threading.Event()  # a client disconnected in the middle of an answer
         self._released = threading.Event()
         peer = self
 
@@ -117,13 +117,13 @@ def post(request: pytest.FixtureRequest, peer: Peer) -> Post:
 
 
 def shown(error: BaseException) -> str:
-    """Everything that a log could hold of an error."""
+    """Everything about an error that a log could contain."""
     return f"{error!r} {error} {vars(error)} {''.join(traceback.format_exception(error))}"
 
 
-def test_a_call_sends_json_with_the_key_and_no_more(peer: Peer, post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_sends_only_json_and_the_key(peer: Peer, post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # no server listens there
     assert post() == b'"fine"'
     ((path, headers, body),) = peer.requests
     assert (path, body) == ("/v1/embeddings", b"{}")
@@ -152,7 +152,7 @@ def test_a_call_sends_json_with_the_key_and_no_more(peer: Peer, post: Post, monk
         ("hang up", "broken", 0, True),
     ],
 )
-def test_what_is_not_a_usable_answer_says_why_and_never_shows_the_key(
+def test_an_unusable_answer_is_explained_without_the_key(
     peer: Peer, post: Post, answer: Answer, kind: str, status: int, temporary: bool
 ) -> None:
     peer.answers = [answer]
@@ -162,7 +162,7 @@ def test_what_is_not_a_usable_answer_says_why_and_never_shows_the_key(
     assert (failure.kind, failure.status, failure.temporary) == (kind, status, temporary)
     assert failure.retry_after_s == (7.0 if status == 429 else None)
     assert KEY not in shown(failure)
-    assert len(peer.requests) == 1, "a redirect is not followed, nothing is tried again unasked"
+    assert len(peer.requests) == 1, "redirects are not followed, and there are no retries by default"
 
 
 def test_an_answer_of_exactly_the_cap_is_read(peer: Peer, post: Post) -> None:
@@ -170,19 +170,19 @@ def test_an_answer_of_exactly_the_cap_is_read(peer: Peer, post: Post) -> None:
     assert post() == b"x" * 10_000
 
 
-def test_a_server_that_does_not_answer_is_given_up(peer: Peer, post: Post) -> None:
+def test_a_server_that_does_not_answer_times_out(peer: Peer, post: Post) -> None:
     peer.answers = ["stall"]
     with pytest.raises(CallFailed, match=r"did not answer within 0\.05 s") as caught:
         post(timeout_s=0.05)
     assert (caught.value.kind, caught.value.temporary) == ("timeout", True)
 
 
-def test_a_server_that_never_stops_sending_is_given_up(peer: Peer, post: Post) -> None:
+def test_an_endless_answer_is_cut_off(peer: Peer, post: Post) -> None:
     peer.answers = ["endless"]
     with pytest.raises(CallFailed) as caught:
         post(timeout_s=0.2, most_bytes=10**12)
     assert caught.value.kind == "timeout"
-    assert peer.cut.wait(20), "its connection is cut"
+    assert peer.cut.wait(20), "its connection is closed"
 
 
 def test_a_refused_connection_is_unreachable(peer: Peer, post: Post) -> None:
@@ -192,7 +192,7 @@ def test_a_refused_connection_is_unreachable(peer: Peer, post: Post) -> None:
     assert (caught.value.kind, caught.value.cause, caught.value.temporary) == ("unreachable", "ConnectError", True)
 
 
-def test_a_temporary_failure_is_tried_again_with_growing_pauses_or_as_the_server_asks(peer: Peer) -> None:
+def test_a_temporary_failure_is_retried_with_growing_pauses_or_after_retry_after(peer: Peer) -> None:
     pauses: list[tuple[float, str]] = []
 
     def wait(pause_s: float, failure: CallFailed) -> bool:
@@ -205,7 +205,7 @@ def test_a_temporary_failure_is_tried_again_with_growing_pauses_or_as_the_server
     assert pauses == [(7.0, "busy"), (1.0, "status"), (4.0, "broken"), (20.0, "status")]
 
 
-def test_tries_end_by_their_number_by_the_caller_and_by_a_failure_that_stays(peer: Peer) -> None:
+def test_attempts_end_by_number_by_the_caller_or_by_a_permanent_failure(peer: Peer) -> None:
     with Outgoing(peer.url, key=KEY) as server:
         peer.answers = [(500, {}, b"")] * 3
         with pytest.raises(CallFailed) as caught:
@@ -242,7 +242,7 @@ def test_the_reason_of_a_refusal_is_one_short_line_without_the_key(peer: Peer, b
     assert KEY not in f"{server!r} {shown(caught.value)}"
 
 
-def test_a_closed_client_opens_again(peer: Peer) -> None:
+def test_a_closed_client_can_be_used_again(peer: Peer) -> None:
     server = Outgoing(peer.url)
     for _ in range(2):
         assert server.post("/x", b"{}") == b'"fine"'
@@ -250,7 +250,7 @@ def test_a_closed_client_opens_again(peer: Peer) -> None:
     assert "authorization" not in peer.requests[0][1]
 
 
-def test_pieces_of_an_answer_count_towards_its_cap_and_an_open_one_can_be_cut(peer: Peer) -> None:
+def test_chunks_of_an_answer_count_towards_its_cap_and_an_open_answer_can_be_cut(peer: Peer) -> None:
     async def main() -> None:
         pool = AsyncOutgoing(connections=1)
         limits = {"timeout_s": 20.0, "until": time.monotonic() + 20.0}

@@ -1,4 +1,4 @@
-"""Processes that we start and end: alone, several together, and in the hands of a parent that dies."""
+"""Child processes: one, several, and those whose parent dies."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pipe() -> Iterator[int]:
 # -- one child
 
 
-def test_a_child_that_dies_early_is_started_later_and_later(tmp_path: Path, pipe: int) -> None:
+def test_a_child_that_dies_early_is_restarted_with_growing_pauses(tmp_path: Path, pipe: int) -> None:
     child = Child("broken", ["headway.no_such_module"], pipe=pipe, log=tmp_path / "run" / "broken.log")
     now, waits = 100.0, []
     for _ in range(3):
@@ -59,7 +59,7 @@ def test_a_child_that_dies_early_is_started_later_and_later(tmp_path: Path, pipe
     child.start(now)
     until(lambda: child.ended, "its end")
     child.bury(now + 61)
-    assert child.start_after == pytest.approx(now + 61.2), "it had lived for a minute"
+    assert child.start_after == pytest.approx(now + 61.2), "it had run for a minute"
 
 
 def test_the_wait_before_a_restart_doubles_up_to_a_limit() -> None:
@@ -69,19 +69,19 @@ def test_the_wait_before_a_restart_doubles_up_to_a_limit() -> None:
     assert backoff.wait_s(1000) == 30.0
 
 
-def test_the_first_line_is_the_report_and_the_others_are_lines(modules: Path, pipe: int) -> None:
+def test_the_first_line_is_the_report_and_the_others_are_output(modules: Path, pipe: int) -> None:
     name = module(modules, "reporting", """print('{"url": "x"}'); print("one"); print("two")""")
     child = Child("reporter", [name], pipe=pipe, reports=True)
     child.start(0.0)
     until(lambda: child.ended, "its end")
     assert child.lines() == ["one", "two"]
     assert child.report == {"url": "x"}
-    assert child.output is None, "nothing more can come"
+    assert child.output is None, "the output has ended"
     assert child.bury(1.0) == 0
     assert not child.ready
 
 
-def test_why_a_child_cannot_start_comes_from_its_report_its_log_or_its_status(modules: Path, pipe: int) -> None:
+def test_the_reason_of_a_failed_start_comes_from_the_report_the_log_or_the_status(modules: Path, pipe: int) -> None:
     source = """import json, sys; print(json.dumps({"code": "port_in_use", "message": "Taken.", "hint": "Wait."}))"""
     reporting = Child("reporter", [module(modules, "reporting", source)], pipe=pipe, reports=True)
     logging = Child(
@@ -107,7 +107,7 @@ def test_why_a_child_cannot_start_comes_from_its_report_its_log_or_its_status(mo
 
 @needs_proc
 @pytest.mark.parametrize("ending", ["kill", "bury"])
-def test_what_a_child_started_ends_with_it(modules: Path, pipe: int, ending: str) -> None:
+def test_processes_of_a_child_end_with_it(modules: Path, pipe: int, ending: str) -> None:
     source = f"""
         import json, subprocess, sys, threading
         inner = subprocess.Popen([sys.executable, "-c", "{FOREVER}"])
@@ -216,7 +216,7 @@ ASKING = """
 """
 
 
-def test_stopping_is_clean_if_all_end_by_themselves(modules: Path) -> None:
+def test_a_stop_is_clean_if_all_children_end_by_themselves(modules: Path) -> None:
     with Children(stop_timeout_s=60.0) as children:
         polite = children.add("polite", [module(modules, "polite", POLITE)], reports=True)
         children.start(polite)
@@ -234,14 +234,14 @@ def test_a_child_that_does_not_stop_is_killed(modules: Path) -> None:
     assert stubborn.status == -signal.SIGKILL
 
 
-def test_asked_twice_an_impatient_parent_does_not_wait(modules: Path) -> None:
+def test_a_second_stop_does_not_wait(modules: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     with Children(stop_timeout_s=1e6, impatient=True) as children:
         asking = children.add("asking", [module(modules, "asking", ASKING)], reports=True)
         children.start(asking)
         children.wait_until_ready(asking, timeout_s=60.0)
         until(lambda: children.wait() or children.stop_requests, "its request to stop")
-        assert not children.stop(), "the child asks again when it is asked to stop"
+        assert not children.stop(), "the child requests a second stop when it is stopped"
     assert asking.status == -signal.SIGKILL
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -281,7 +281,7 @@ def python(source: str) -> list[str]:
     return [sys.executable, "-S", "-c", textwrap.dedent(source)]
 
 
-def test_a_program_gets_its_data_and_gives_its_output() -> None:
+def test_a_program_receives_its_input_and_returns_its_output() -> None:
     data = os.urandom(1_000_000)
     source = "import sys; d = sys.stdin.buffer.read(); sys.stdout.buffer.write(d); sys.stderr.write('x'); sys.exit(7)"
     output = run(python(source), data, timeout_s=60.0)
@@ -289,7 +289,7 @@ def test_a_program_gets_its_data_and_gives_its_output() -> None:
     assert output.stdout == data
 
 
-def test_a_program_that_reads_nothing_does_not_block_us() -> None:
+def test_a_program_that_does_not_read_its_input_does_not_block() -> None:
     output = run(python("print(1)"), b"x" * 1_000_000, timeout_s=60.0)
     assert (output.status, output.stdout) == (0, b"1\n")
 
@@ -299,7 +299,7 @@ def test_output_beyond_the_limit_is_dropped() -> None:
     assert (output.status, output.stdout) == (0, b"x" * 1000)
 
 
-def test_a_program_that_takes_too_long_is_asked_first_and_killed_then(tmp_path: Path) -> None:
+def test_a_program_that_takes_too_long_is_terminated_then_killed(tmp_path: Path) -> None:
     def wait_for_mark() -> None:
         until(lambda: (tmp_path / "mark").exists(), "the program")
 
@@ -320,7 +320,7 @@ def test_a_program_that_takes_too_long_is_asked_first_and_killed_then(tmp_path: 
 
 
 @needs_proc
-def test_a_program_ends_when_we_are_interrupted(tmp_path: Path) -> None:
+def test_a_program_ends_on_an_interrupt(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
     inner = f"import os, pathlib, signal; pathlib.Path({str(mark)!r}).write_text(f'{{os.getpid()}}.'); signal.pause()"
     outer = f"import sys\nfrom headway.client.process import run\nrun([sys.executable, '-c', {inner!r}], timeout_s=600)"

@@ -51,7 +51,7 @@ def test_a_decision_is_made_signalled_and_explained(server: Running, connect: Co
     assert task["current"] == pick.policy
 
 
-def test_a_batch_takes_what_decide_takes(server: Running, connect: Connect) -> None:
+def test_a_batch_accepts_the_same_arguments_as_decide(server: Running, connect: Connect) -> None:
     client = connect(server.url)
     described = [{"name": "a", "size": 3, "kind": "fix"}, headway.Candidate("b", {"size": 1}), "c"]
     run = uuid.uuid4().hex
@@ -87,7 +87,7 @@ def test_a_block_records_latency_and_failure(server: Running, connect: Connect) 
 
 def test_an_episode_ends(server: Running, connect: Connect) -> None:
     client = connect(server.url)
-    name = f"½ a? #{uuid.uuid4()}"  # a name that a path must quote
+    name = f"½ a? #{uuid.uuid4()}"  # a name that must be quoted in a path
     client.decide("walk", "", ARMS, episode=name)
     client.end_episode("walk", name, "truncated")
     with pytest.raises(headway.Conflict) as caught:
@@ -95,7 +95,7 @@ def test_an_episode_ends(server: Running, connect: Connect) -> None:
     assert caught.value.code == "episode_ended"
 
 
-def test_events_tell_what_happens(server: Running, connect: Connect) -> None:
+def test_events_report_new_decisions(server: Running, connect: Connect) -> None:
     client = connect(server.url)
     events = client.events()
     first = next(events)
@@ -106,7 +106,7 @@ def test_events_tell_what_happens(server: Running, connect: Connect) -> None:
     events.close()
 
 
-# -- what goes wrong
+# -- errors
 
 
 WRONG: dict[str, Callable[[Any], Any]] = {
@@ -121,7 +121,7 @@ WRONG: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("code", sorted(WRONG))
-def test_an_error_is_the_one_that_the_project_itself_raises(server: Running, connect: Connect, code: str) -> None:
+def test_an_error_is_the_same_as_in_the_project(server: Running, connect: Connect, code: str) -> None:
     raised = []
     with server.open() as project:
         for door in (project, connect(server.url)):
@@ -134,7 +134,7 @@ def test_an_error_is_the_one_that_the_project_itself_raises(server: Running, con
     assert there.status == here.status
 
 
-def test_changing_who_decides_needs_a_key_and_evidence(served_loop: Running, connect: Connect) -> None:
+def test_promotion_needs_a_key_and_evidence(served_loop: Running, connect: Connect) -> None:
     client = connect(served_loop.url)
     (candidate,) = [policy["policy"] for policy in client.policies("route") if policy["state"] == "candidate"]
     assert client.policy(candidate)["family"] == "bandit"
@@ -158,7 +158,7 @@ def test_changing_who_decides_needs_a_key_and_evidence(served_loop: Running, con
 
 @pytest.fixture
 def served_loop(tmp_path: Any) -> Any:
-    """A server over a project with a candidate that nothing speaks for."""
+    """A server over a project with an unproven candidate."""
     with headway.open(tmp_path, environ={}, seed=1) as project:
         for n in range(60):
             pick = project.decide("route", f"ask {n}", ARMS)
@@ -169,7 +169,7 @@ def served_loop(tmp_path: Any) -> Any:
     running.stop()
 
 
-def test_what_is_not_json_is_refused_before_it_is_sent(server: Running, connect: Connect) -> None:
+def test_values_that_json_cannot_hold_are_refused_before_sending(server: Running, connect: Connect) -> None:
     client = connect(server.url)
     for bad in (float("nan"), float("inf"), object()):
         with pytest.raises(InvalidInput) as caught:
@@ -226,7 +226,7 @@ def test_a_batch_whose_answer_is_lost_is_stored_once(server: Running, network: N
     assert server.stored() == before + 7
 
 
-def test_signals_are_counted_once_and_taken_back_once(server: Running, network: Network, connect: Connect) -> None:
+def test_signals_are_counted_once_and_withdrawn_once(server: Running, network: Network, connect: Connect) -> None:
     client = connect(network.url)
     pick = client.decide("lossy", "signal", ARMS)
     network.next = ["lose answer"]
@@ -265,7 +265,7 @@ def test_retry_after_is_honoured_up_to_a_limit(network: Network, connect: Connec
     assert (caught.value.code, caught.value.retry_after_s) == ("queue_full", 11.0)
 
 
-def test_attempts_end(network: Network, connect: Connect) -> None:
+def test_attempts_are_limited(network: Network, connect: Connect) -> None:
     waited: list[float] = []
     network.next = ["lose"] * 3
     with pytest.raises(Unavailable):
@@ -274,7 +274,7 @@ def test_attempts_end(network: Network, connect: Connect) -> None:
     assert 0.05 <= waited[0] <= 0.1 <= waited[1] <= 0.2
 
 
-def test_a_missing_worker_is_not_waited_for(network: Network, connect: Connect) -> None:
+def test_a_missing_worker_is_an_error_at_once(network: Network, connect: Connect) -> None:
     network.next = [(503, {}, b'{"error": {"code": "worker_missing", "message": "None.", "hint": ""}}')]
     with pytest.raises(Unavailable) as caught:
         connect(network.url).status()
@@ -282,7 +282,7 @@ def test_a_missing_worker_is_not_waited_for(network: Network, connect: Connect) 
     assert len(network.seen) == 1
 
 
-def test_an_answer_that_is_not_headways_is_said_so(network: Network, connect: Connect) -> None:
+def test_an_answer_of_another_server_is_an_error(network: Network, connect: Connect) -> None:
     for answer in ((502, {}, b"<html>"), (200, {}, b"hello"), (302, {"location": "http://elsewhere/"}, b"")):
         network.next = [answer]
         with pytest.raises(HeadwayError) as caught:
@@ -313,7 +313,7 @@ def test_a_retry_after_may_be_a_date() -> None:
         (503, "disk_full", Unavailable),
     ],
 )
-def test_every_status_has_its_class(status: int, code: str, kind: type[HeadwayError]) -> None:
+def test_every_status_has_an_error_class(status: int, code: str, kind: type[HeadwayError]) -> None:
     error = error_of(status, json.dumps({"error": {"code": code, "message": "M.", "hint": "H."}}).encode(), {})
     assert type(error) is kind
     assert (error.code, error.message, error.hint, error.status) == (code, "M.", "H.", status)
@@ -331,7 +331,7 @@ def test_both_clients_have_the_same_verbs() -> None:
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_help_shows_what_a_caller_gives_and_gets(kind: type) -> None:
+def test_help_shows_arguments_and_results(kind: type) -> None:
     verbs = {name: verb for name, verb in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
     for name, verb in verbs.items():
         assert verb.__doc__, name

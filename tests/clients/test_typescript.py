@@ -1,4 +1,4 @@
-"""clients/typescript: its own tests, with the machine's Node, against a real server."""
+"""The tests of clients/typescript, with the installed Node, against a real server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(*command: str | Path, folder: Path) -> str:
 
 
 def installed(folder: Path) -> bool:
-    """Whether node_modules is what the lock file says: a second run then needs no network."""
+    """Whether node_modules matches the lock file: a second run then needs no network."""
     try:
         there = json.loads((folder / "node_modules" / ".package-lock.json").read_text("utf-8"))["packages"]
     except (OSError, ValueError, KeyError):
@@ -42,7 +42,7 @@ def installed(folder: Path) -> bool:
     return all(there.get(name, {}).get("version") == request["version"] for name, request in asked.items() if name)
 
 
-def test_the_generated_types_are_those_of_the_document(client: Path, need_tool: Callable[..., str]) -> None:
+def test_the_generated_types_match_the_openapi_document(client: Path, need_tool: Callable[..., str]) -> None:
     run(need_tool("node"), client / "scripts" / "generate.mjs", "--check", folder=client)
 
 

@@ -1,6 +1,6 @@
-"""What a strict type checker knows about the verbs of both clients. `make lint` checks this file; nothing runs it.
+"""The types of both clients, for a strict type checker. `make lint` checks this file; nothing runs it.
 
-A line with `type: ignore` is a mistake that the checker has to find: an ignore that is not needed is an error.
+A line with `type: ignore` is an error that the checker must find: an unused ignore fails the check.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads what an older version has stored, through the public API only.
+"""Reads a project of an older version through the public API only.
 
     with headway.open(unpacked("project", tmp_path)) as project:
         replays(project, ids)
@@ -33,7 +33,7 @@ def dump(name: str) -> str:
 
 
 def expected(name: str) -> dict[str, Any]:
-    """What the old code answered."""
+    """The results of the old code."""
     answers: dict[str, Any] = json.loads(gzip.decompress((FIXTURES / f"{name}.json.gz").read_bytes()))
     return answers
 
@@ -47,7 +47,7 @@ def fields(record: Any, *names: str) -> dict[str, Any]:
 
 
 def close(actual: Any, wanted: Any) -> bool:
-    """Equal, but for the last digits of numbers that a BLAS library may add up in another order."""
+    """Equal up to the last digits, because a BLAS library may sum in another order."""
     if isinstance(wanted, float) and isinstance(actual, float):
         return math.isclose(actual, wanted, rel_tol=1e-9, abs_tol=1e-12) or (math.isnan(actual) and math.isnan(wanted))
     if isinstance(wanted, dict) and isinstance(actual, dict):
@@ -58,7 +58,7 @@ def close(actual: Any, wanted: Any) -> bool:
 
 
 def replays(project: Any, ids: Sequence[str]) -> dict[str, Any]:
-    """Each decision, made again."""
+    """Each decision, replayed."""
     answers = {}
     for identifier in ids:
         replay = project.replay(identifier)
@@ -91,7 +91,7 @@ def explanations(project: Any, ids: Sequence[str]) -> dict[str, Any]:
 
 
 def ledger(project: Any, task: str) -> dict[str, Any]:
-    """Every row, and where they leave each policy."""
+    """Every row of the ledger, and the resulting state of each policy."""
     names = ("n", "kind", "policy", "policy_hash", "expects", "who", "why", "evidence_id", "at")
     current, canary = project.ledger.current(task), project.ledger.canary(task)
     return {
@@ -103,7 +103,7 @@ def ledger(project: Any, task: str) -> dict[str, Any]:
 
 
 def standing(project: Any) -> dict[str, Any]:
-    """Each task of `status`: who decides, and how many decisions and outcomes there are."""
+    """Each task of `status`: its current policy and its numbers of decisions and outcomes."""
     return {
         field(row, "task"): {
             **fields(row, "current", "current_hash", "canary", "decisions", "signals", "evidence"),
@@ -116,13 +116,13 @@ def standing(project: Any) -> dict[str, Any]:
 
 
 def proof(project: Any, task: str, policy: str, against: str) -> dict[str, Any]:
-    """The verdict on a pair of policies, and every number it rests on."""
+    """The verdict on a pair of policies, and every number in it."""
     verdict = project.prove(policy, against=against, task=task)
     return {"state": verdict.state, **numbers(verdict.evidence)}
 
 
 def numbers(evidence: Any) -> dict[str, Any]:
-    """The numbers of an evidence, without its sentences; of a record, or of its stored form."""
+    """The numbers of an evidence record or of its stored form, without the sentences."""
     names = ("candidate", "candidate_hash", "against", "against_hash", "n", "statistic", "statistic_worse")
     names += ("threshold", "alpha", "challenger", "needed", "reward_version", "data_hash", "seed", "margin", "ended")
     estimate = ("value", "low", "high", "n", "ess", "method", "level")
@@ -150,7 +150,7 @@ def numbers(evidence: Any) -> dict[str, Any]:
 
 
 def choices(project: Any, asks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """New decisions, one per ask, in order: the seeds of a project opened with `seed` follow one another."""
+    """New decisions, one per prompt, in order: a project opened with `seed` uses consecutive seeds."""
     answers = []
     for ask in asks:
         pick = project.decide(

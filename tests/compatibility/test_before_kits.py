@@ -1,6 +1,6 @@
-"""What version 0.1.0 stored before there were kits opens, replays bit for bit, and proves the same numbers.
+"""A project of version 0.1.0, before kits, opens, replays bit for bit, and proves the same numbers.
 
-before_kits/README.md says what the fixtures hold and how they were made.
+before_kits/README.md describes the fixtures and how they were made.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def opened(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Opened]:
 
 
 def restored(server: Server) -> str:
-    """The URL of a schema with the dump in it."""
+    """The URL of a schema with the restored dump."""
     url = server.store()
     schema = unquote(url).rpartition("search_path=")[2]
     server.execute(stored.dump("postgresql").replace("before_kits.", f"{schema}."))
     return url
 
 
-def test_the_fixtures_are_of_the_old_schema(tmp_path: Path, postgres: Server) -> None:
+def test_the_fixtures_have_the_old_schema(tmp_path: Path, postgres: Server) -> None:
     query = "SELECT name FROM migrations ORDER BY name"
     for name in ("project", "bundles"):
         path = stored.unpacked(name, tmp_path) / ".headway" / "headway.db"
@@ -71,7 +71,7 @@ def test_the_fixtures_are_of_the_old_schema(tmp_path: Path, postgres: Server) ->
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_status_and_ledger_are_as_they_were(opened: Opened, name: str) -> None:
+def test_status_and_ledger_are_unchanged(opened: Opened, name: str) -> None:
     project, wanted = opened(name), stored.expected(name)
     assert stored.standing(project) == wanted["standing"]
     assert {task: stored.ledger(project, task) for task in project.tasks()} == wanted["ledger"]
@@ -88,7 +88,7 @@ def test_decisions_replay_bit_for_bit(opened: Opened, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_explanations_are_as_they_were(opened: Opened, name: str) -> None:
+def test_explanations_are_unchanged(opened: Opened, name: str) -> None:
     project, wanted = opened(name), stored.expected(name)["explanations"]
     explanations = stored.explanations(project, list(wanted))
     for identifier, explanation in wanted.items():
@@ -96,7 +96,7 @@ def test_explanations_are_as_they_were(opened: Opened, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_stored_evidence_is_as_it_was(opened: Opened, name: str) -> None:
+def test_stored_evidence_is_unchanged(opened: Opened, name: str) -> None:
     project, wanted = opened(name), stored.expected(name)["evidence"]
     assert wanted
     assert {identifier: stored.numbers(project.ledger.evidence(identifier)) for identifier in wanted} == wanted
@@ -112,7 +112,7 @@ def test_proofs_give_the_same_numbers(opened: Opened, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_the_loop_goes_on_in_an_old_store(opened: Opened, name: str) -> None:
+def test_the_loop_continues_in_an_old_store(opened: Opened, name: str) -> None:
     project = opened(name)
     for task in project.tasks():
         pick = project.decide(task, "Go on from here", None if project.settings.task(task).actions else ["grep", "web"])
@@ -143,7 +143,7 @@ def test_decisions_of_every_family_replay_bit_for_bit(opened: Opened) -> None:
     assert stored.close(explanations, wanted["explanations"])
 
 
-def test_families_that_predict_rewards_rank_as_they_did(opened: Opened) -> None:
+def test_families_that_predict_rewards_give_the_same_ranking(opened: Opened) -> None:
     project, wanted = opened("bundles"), stored.expected("bundles")["rankings"]
     for task, row in wanted.items():
         ranking = stored.ranking(project, task, row["ask"])

@@ -1,4 +1,4 @@
-"""Every family keeps the policy contract, and learns the identity world."""
+"""Every family satisfies the policy contract and learns the identity world."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TEXT = encoder()
 
 @dataclass(frozen=True)
 class LearnedAs:
-    """One line per family and per way of building it that acts differently."""
+    """One line per family and per variant that acts differently."""
 
     name: str
     knobs: dict[str, Any]
-    least: float  # share of the identity world that it must get right, greedily
+    least: float  # required share of correct greedy actions in the identity world
 
     def __str__(self) -> str:
         return "-".join([self.name, *(str(value) for value in self.knobs.values())])
@@ -38,20 +38,20 @@ FAMILIES = [
     LearnedAs("outcome", {"ridge": 1.0, "share": 1.0, "explore": "thompson"}, 0.99),
     LearnedAs("cql", {"steps": 600}, 0.99),
     LearnedAs("cql", {"steps": 400, "members": 3, "pessimism": 1.0, "alpha": 0.1, "explore": "softmax"}, 0.9),
-    LearnedAs("clone", {"steps": 100}, 0.0),  # this log was made at random: there is nothing to copy
+    LearnedAs("clone", {"steps": 100}, 0.0),  # the log is random: there is nothing to copy
     LearnedAs("clone", {"steps": 100, "explore": "policy", "hidden": (16,)}, 0.0),
     LearnedAs("actor_critic", {"explore": "greedy", "epochs": 8}, 0.99),
     LearnedAs("actor_critic", {"hidden": (32,), "activation": "tanh", "norm": False, "rate": 3e-3}, 0.9),
 ]
 
 
-def test_every_registered_family_is_under_contract() -> None:
+def test_every_registered_family_is_tested_by_the_contract() -> None:
     assert {family.name for family in FAMILIES} == set(catalogue().families())
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=str)
 @pytest.mark.parametrize("world", list(WORLDS))
-def test_a_family_keeps_the_contract_and_learns_the_identity_world(family: LearnedAs, world: str) -> None:
+def test_a_family_satisfies_the_contract_and_learns_the_identity_world(family: LearnedAs, world: str) -> None:
     twice, least = world == "text", family.least
     learner_contract(catalogue(), family.name, family.knobs, world=world, encoder=TEXT, least=least, twice=twice)
 
@@ -68,6 +68,6 @@ RULES = [{"when": "x0 > 0.5", "use": "blue"}, {"when": "x1 > 0.5", "use": "green
     ],
     ids=lambda policy: policy.family,
 )
-def test_a_built_in_policy_keeps_the_contract(policy: Policy) -> None:
+def test_a_built_in_policy_satisfies_the_contract(policy: Policy) -> None:
     situations = [settled.decision.situation for settled in identity("numbers", 40)]
     policy_contract(policy, policy, situations, CANDIDATES)

@@ -1,4 +1,4 @@
-"""Every format of the built-in kits keeps the format contract; the contract notices what breaks it."""
+"""Every format of the built-in kits satisfies the format contract, which detects violations."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ ROWS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", catalogue().formats())
-def test_a_format_keeps_the_contract(name: str) -> None:
+def test_a_format_satisfies_the_contract(name: str) -> None:
     format_contract(catalogue().format(name), ROWS[name], among=catalogue().all_formats())
 
 
-def test_a_format_that_breaks_the_contract_is_noticed() -> None:
+def test_a_format_that_breaks_the_contract_is_detected() -> None:
     own = catalogue().format("jfl-buffer")
 
     def silent(rows: Any, options: Options) -> Any:

@@ -1,4 +1,4 @@
-"""Every world of the built-in kits keeps the world contract; the contract notices what breaks it."""
+"""Every world of the built-in kits satisfies the world contract, which detects violations."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NEEDS = {"cartpole": "gymnasium", "acrobot": "gymnasium", "lunarlander": "Box2D"
 
 
 @pytest.mark.parametrize("name", catalogue().worlds())
-def test_a_world_keeps_the_contract(name: str) -> None:
+def test_a_world_satisfies_the_contract(name: str) -> None:
     if name in NEEDS:
         pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is in the extra 'worlds'")
     world_contract(load(catalogue().all("worlds")[name]))
 
 
 class Broken:
-    """The prompts world with one method that lies."""
+    """The prompts world with one incorrect method."""
 
     def __init__(self, **lies: Any) -> None:
         self._envs, self._lies = synthetic(count=4), lies
@@ -50,6 +50,6 @@ class Broken:
     ],
     ids=["copies", "reward", "seed", "masks"],
 )
-def test_a_world_that_breaks_the_contract_is_noticed(lies: dict[str, Any], message: str) -> None:
+def test_a_world_that_breaks_the_contract_is_detected(lies: dict[str, Any], message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         world_contract(lambda *, count: Broken(**lies) if count == 4 else synthetic(count=count))

@@ -1,4 +1,4 @@
-"""The bandit policy: exact sums, confidence, costs, arms that come and go, damaged bundles."""
+"""The bandit policy: exact sums, confidence, costs, new and withdrawn arms, damaged bundles."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_scores_do_not_depend_on_the_order_of_addition_or_on_the_batch(rows: int
     assert np.array_equal(back, mean)
 
 
-def test_rounding_moves_a_weight_by_less_than_a_thirty_millionth_of_the_greatest() -> None:
+def test_rounding_moves_a_weight_by_less_than_a_thirty_millionth_of_the_largest() -> None:
     values = np.random.default_rng(1).normal(size=(10, 200)) * 1e3
     assert float(np.abs(rounded(values) - values).max()) < float(np.abs(values).max()) * 2**-25
     assert np.array_equal(rounded(rounded(values)), rounded(values))
@@ -62,7 +62,7 @@ def test_confidence_is_the_normal_probability_that_the_best_beats_the_second() -
     mean[:10] = mean[:10].round()  # ties
     together = confidences(mean, std).tolist()
     assert together == [confidence(one, other) for one, other in zip(mean.tolist(), std.tolist(), strict=True)]
-    for row, scores in enumerate(mean.tolist()):  # the two best alone say the same
+    for row, scores in enumerate(mean.tolist()):  # the same for the two best alone
         pair = list(two_best(scores))
         assert together[row] == confidence([scores[place] for place in pair], std[row, pair].tolist())
 
@@ -80,7 +80,7 @@ def _built(learned: Learned, **knobs: Any) -> Bandit:
 RED = Situation(task="identity", state={"x0": 0.0, "x1": 0.0, "x2": 1.0})
 
 
-def test_an_unknown_arm_starts_at_the_pooled_mean_with_the_priors_doubt() -> None:
+def test_an_unknown_arm_starts_at_the_pooled_mean_with_the_prior_deviation() -> None:
     learned = _learned()
     policy = _built(learned, explore="thompson")
     opinion = opinion_on(policy, RED, (*CANDIDATES, Candidate("violet")))

@@ -1,4 +1,4 @@
-"""Exploration: closed forms, sums, masks, the draw."""
+"""Exploration: closed forms, sums, masks, draws."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headway.nouns.protocols import Floats
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[Floats, Floats, NDArray[np.bool_], list[int]]:
-    """Scores, deviations, a mask that leaves something, and seeds, for the same rows."""
+    """Scores, deviations, a mask with at least one candidate, and seeds, for the same rows."""
     rows, count = draw(st.integers(1, 5)), draw(st.integers(1, 12))
     value = st.floats(-5, 5).map(lambda x: round(x, 3))
     scores = draw(st.lists(st.lists(value, min_size=count, max_size=count), min_size=rows, max_size=rows))
@@ -43,7 +43,7 @@ def _all_ways(scores: Floats, std: Floats, seeds: list[int], mask: NDArray[np.bo
 
 
 @given(tables())
-def test_rows_sum_to_one_masked_candidates_get_nothing_and_rows_do_not_touch_one_another(
+def test_rows_sum_to_one_masked_candidates_get_zero_and_rows_are_independent(
     table: tuple[Floats, Floats, NDArray[np.bool_], list[int]],
 ) -> None:
     scores, std, mask, seeds = table
@@ -62,7 +62,7 @@ def test_rows_sum_to_one_masked_candidates_get_nothing_and_rows_do_not_touch_one
 
 
 @given(tables())
-def test_a_mask_is_the_same_as_leaving_candidates_out(
+def test_a_mask_equals_omitting_the_candidates(
     table: tuple[Floats, Floats, NDArray[np.bool_], list[int]],
 ) -> None:
     scores, _, mask, _ = table
@@ -81,12 +81,12 @@ def test_closed_forms() -> None:
     assert explore.softmax(scores, 0.5)[0] == pytest.approx([weight / sum(weights) for weight in weights], abs=1e-15)
     assert explore.greedy(np.array([[2.0, 1.0, 2.0]]))[0].tolist() == [0.5, 0.0, 0.5]
     assert explore.epsilon(np.array([[1.0, 0.0]]), 0.1)[0] == pytest.approx([0.95, 0.05])
-    # The floor is a total: each of the k allowed keeps floor/k at least.
+    # The floor is a total: each of the k allowed candidates gets at least floor/k.
     assert explore.with_floor(np.array([[1.0, 0.0, 0.0, 0.0]]), 0.02)[0] == pytest.approx([0.985, 0.005, 0.005, 0.005])
     assert explore.mixture(np.array([1.0, 0.0]), np.array([0.0, 1.0]), 0.2).tolist() == [0.8, 0.2]
 
 
-def test_how_scores_lie_in_memory_does_not_change_a_bit() -> None:
+def test_the_memory_layout_of_scores_does_not_change_a_bit() -> None:
     scores, seeds = np.random.default_rng(3).normal(size=(20, 11)), list(range(20))
     turned = np.asfortranarray(scores)
     rows = [explore.softmax(scores[row : row + 1], 0.3)[0] for row in range(20)]
@@ -110,7 +110,7 @@ def test_thompson_frequencies_come_close_to_the_true_probability_of_winning() ->
     assert ((draws * explore.DRAWS) % 1 == 0).all()
 
 
-def test_thompson_without_doubt_is_greedy() -> None:
+def test_thompson_with_zero_deviations_is_greedy() -> None:
     assert explore.thompson(np.array([[0.1, 0.2]]), np.zeros((1, 2)), [5])[0].tolist() == [0.0, 1.0]
 
 
@@ -155,7 +155,7 @@ def test_draws_follow_the_distribution() -> None:
     ).all()
 
 
-def test_a_mask_that_leaves_nothing_is_refused() -> None:
+def test_an_empty_mask_is_refused() -> None:
     mask = np.zeros((1, 2), dtype=bool)
     scores = np.zeros((1, 2))
     for ask in (

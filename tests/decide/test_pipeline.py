@@ -20,7 +20,7 @@ HERE = Situation(task="t", state={"sure": 0.9})
 
 @dataclass(frozen=True)
 class Table:
-    """A policy that predicts the same for every situation, as sure as the situation says."""
+    """A policy with the same prediction for every situation, and the confidence in its state."""
 
     mean: tuple[float, ...] = (0.1, 0.4, 0.2, 0.3)
     std: tuple[float, ...] | None = (0.1, 0.1, 0.1, 0.1)
@@ -65,7 +65,7 @@ def test_the_order_is_policy_then_explorer_then_floor_then_canary() -> None:
 
 
 @pytest.mark.parametrize("kind", ["greedy", "softmax", "squarecb", "thompson"])
-def test_an_explorer_that_needs_predictions_changes_nothing_where_there_are_none(kind: str) -> None:
+def test_an_explorer_that_needs_predictions_changes_nothing_without_them(kind: str) -> None:
     rules = baseline("fixed@0", arm="c")
     plain = Pipeline(rules, floor=0.0, explore=kind).act(HERE, ARMS, 1)
     assert plain.probabilities.tolist() == [0.0, 0.0, 1.0, 0.0]
@@ -76,7 +76,7 @@ def test_an_explorer_that_needs_predictions_changes_nothing_where_there_are_none
 
 
 @pytest.mark.parametrize(("sure", "branch", "chosen"), [(0.7, "policy", 1), (0.6999, "fallback", 0)])
-def test_the_confidence_floor_fires_below_it_and_not_at_it(sure: float, branch: str, chosen: int) -> None:
+def test_the_confidence_floor_applies_below_its_value_and_not_at_it(sure: float, branch: str, chosen: int) -> None:
     situation = Situation(task="t", state={"sure": sure})
     rules = baseline("rules@0", rules=[{"when": "sure < 0.7", "use": "a"}], default="d")
     pipeline = Pipeline(Table(), fallback=rules, confidence_floor=0.7, floor=0.0)
@@ -88,11 +88,11 @@ def test_the_confidence_floor_fires_below_it_and_not_at_it(sure: float, branch: 
     assert np.array_equal(pipeline.distributions([situation], ARMS, [3])[0], acted.probabilities)
 
 
-def test_without_a_fallback_the_policy_decides_however_unsure() -> None:
+def test_without_a_fallback_the_policy_decides_at_any_confidence() -> None:
     assert Pipeline(Table(), confidence_floor=1.0).act(HERE, ARMS, 1).branch == "policy"
 
 
-def test_propensities_and_assignments_are_what_happens() -> None:
+def test_propensities_and_assignments_match_the_frequencies() -> None:
     pipeline = Pipeline(Table(), floor=0.2, canary=baseline("fixed@0", arm="d"), canary_share=0.3)
     draws = [pipeline.act(HERE, ARMS, seed) for seed in range(8000)]
     counts = np.bincount([draw.index for draw in draws], minlength=4) / len(draws)
@@ -107,7 +107,7 @@ def test_propensities_and_assignments_are_what_happens() -> None:
     assert Pipeline(Table()).act(HERE, ARMS, 1).assigned == ""
 
 
-def test_a_canary_without_a_share_is_not_asked() -> None:
+def test_a_canary_without_a_share_is_not_evaluated() -> None:
     quiet = Pipeline(Table(), canary=baseline("fixed@0", arm="d"), canary_share=0.0)
     assert np.array_equal(quiet.act(HERE, ARMS, 5).probabilities, Pipeline(Table()).act(HERE, ARMS, 5).probabilities)
 
@@ -123,7 +123,7 @@ def test_a_canary_without_a_share_is_not_asked() -> None:
         Pipeline(Table(), canary=Pipeline(Table(), floor=0.5), canary_share=0.4),
     ],
 )
-def test_many_rows_at_once_equal_one_by_one(pipeline: Pipeline) -> None:
+def test_a_batch_of_rows_equals_row_by_row(pipeline: Pipeline) -> None:
     situations = [Situation(task="t", state={"sure": (i % 10) / 10}) for i in range(30)]
     sets = [ARMS, ARMS[:2], (ARMS[3], ARMS[0]), ARMS[1:2]]
     asked = [sets[i % 4] for i in range(30)]
@@ -233,7 +233,7 @@ def test_a_policy_that_gives_no_distribution_does_not_act(bad: tuple[float, ...]
             Pipeline(policy).distributions([HERE] * rows, ARMS, range(rows))
 
 
-def test_impossible_settings_and_shapes_are_refused() -> None:
+def test_invalid_settings_and_shapes_are_refused() -> None:
     for wrong in ({"floor": 1.5}, {"canary_share": -0.1}, {"confidence_floor": float("nan")}):
         with pytest.raises(InvalidSettings) as error:
             Pipeline(Table(), **wrong)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Rules: the tiny language, the table, the other built-in policies."""
+"""Rules: the condition language, the table, the other built-in policies."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_conditions_hold_fail_or_are_unknown(condition: str, situation: Situatio
         "premium\0",
     ],
 )
-def test_anything_but_the_tiny_language_is_refused(condition: str) -> None:
+def test_anything_outside_the_condition_language_is_refused(condition: str) -> None:
     with pytest.raises(InvalidSettings) as error:
         parse(condition, KNOWN)
     assert error.value.code in ("bad_rule", "unknown_variable")
@@ -89,7 +89,7 @@ def test_an_unknown_variable_is_an_error_when_the_rule_is_read() -> None:
 
 
 @given(st.text(max_size=40))
-def test_no_text_makes_the_reader_do_anything_but_parse_or_refuse(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         condition = parse(text, KNOWN)
     except HeadwayError:
@@ -124,7 +124,7 @@ def test_the_first_matching_rule_decides(situation: Situation, arm: str, why: st
     assert why in _table().choose(situation, ARMS)[1]
 
 
-def test_a_rule_whose_arm_is_not_on_offer_is_passed_over() -> None:
+def test_a_rule_whose_arm_is_not_a_candidate_is_skipped() -> None:
     only = (Candidate("small"), Candidate("medium"))
     assert opinion_on(_table(), _of(primary_failure_count=5), only).probabilities.tolist() == [1.0, 0.0]
     assert opinion_on(_table(), _of(), (Candidate("x"), Candidate("y"))).probabilities.tolist() == [0.5, 0.5]
@@ -147,14 +147,14 @@ def test_defaults_may_differ_by_role() -> None:
         ({"when": "premium", "use": "large", "role": "codr"}, "unknown_role"),
     ],
 )
-def test_a_wrong_rule_is_refused_with_its_cure(rule: dict[str, Any], code: str) -> None:
+def test_an_invalid_rule_is_refused_with_a_hint(rule: dict[str, Any], code: str) -> None:
     with pytest.raises(InvalidSettings) as error:
         Rules.from_settings([rule], actions=["small", "large"], known=KNOWN, roles=["coder"])
     assert error.value.code == code
     assert error.value.hint
 
 
-def test_built_in_policies_go_by_reference() -> None:
+def test_built_in_policies_have_references() -> None:
     assert isinstance(baseline("uniform@0"), Uniform)
     assert opinion_on(baseline("fixed@0", arm="large"), _of(), ARMS).probabilities.tolist() == [0.0, 1.0]
     assert baseline("rules@0", rules=RULES, default="small", known=KNOWN).family == "rules"

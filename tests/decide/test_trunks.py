@@ -1,4 +1,4 @@
-"""The small network that policies see with: exact sums, and a reader that trusts nothing."""
+"""The small network that turns features into policy inputs: exact sums, and a strict reader."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_row_alone_equals_its_row_in_a_batch_and_in_any_order_of_inputs(activa
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_it_computes_the_network_up_to_the_rounding(activation: Activation) -> None:
+def test_the_output_equals_the_network_up_to_rounding(activation: Activation) -> None:
     weights, biases = network(4)
     x = activations = inputs(5, 20)
     for depth, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
@@ -48,7 +48,7 @@ def test_it_computes_the_network_up_to_the_rounding(activation: Activation) -> N
     assert np.abs(Trunk(weights, biases, activation)(x) - activations).max() < 1e-3
 
 
-def test_what_was_written_is_read_bit_for_bit() -> None:
+def test_a_written_network_is_read_bit_for_bit() -> None:
     trunk = Trunk(*network(6))
     again = Trunk.read(trunk.tensors("q0"), "q0", inputs=37, outputs=5)
     x = inputs(7, 9)

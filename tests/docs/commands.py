@@ -74,7 +74,7 @@ def in_shell(text: str) -> Iterator[list[str]]:
 
 
 def in_words(words: list[str]) -> Iterator[list[str]]:
-    """What a synopsis stands for: `[--again]` is given, `add|list` is each of them, `…` and `N` are some value."""
+    """The command lines of a synopsis: `[--again]` is set, `add|list` gives both, `…` and `N` become a value."""
     plain = [re.sub(r"^\[|\]$", "", word) for word in words]
     plain = [HOLE if word in ("…", "...", "N") else re.sub(f"{HOLE}+", HOLE, word) for word in plain]
     alternatives = [re.sub(r"^\{|\}$", "", word).split("," if word.startswith("{") else "¦") for word in plain]
@@ -89,7 +89,7 @@ def in_markdown(text: str) -> Iterator[tuple[str, bool]]:
             joined = re.sub(r"\s*\\\n(?:> )?\s*", " ", block.text)
             yield from ((match[1], False) for match in _STEP.finditer(joined))
             for line in joined.splitlines():
-                if _SHELL.search(line) and "─" not in line:  # a line of a diagram is not one of a shell
+                if _SHELL.search(line) and "─" not in line:  # a line of a diagram, not of a shell
                     yield re.sub(r"^\s*(?:\$ |> )", "", line), False
     prose = re.sub(r"^\s*```.*?^\s*```", "", text, flags=re.DOTALL | re.MULTILINE)
     yield from ((span, True) for span in in_spans(prose))
@@ -112,7 +112,7 @@ def in_text(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def texts(node: ast.AST) -> list[str]:
-    """Every text that an expression can come to; what only a run knows is a hole."""
+    """Every possible text of an expression; values known only at run time become a placeholder."""
     match node:
         case ast.Constant(value=str(value)):
             return [value]
@@ -165,7 +165,7 @@ def offered(path: Path) -> bool:
 
 
 def example_commands(*texts: str) -> set[str]:
-    """The commands that the passports of example kits bring: `"tally": Command(…)`."""
+    """The commands in the passports of example kits: `"tally": Command(…)`."""
     return {name for text in texts for name in re.findall(r'"([\w-]+)": Command\(', text)}
 
 

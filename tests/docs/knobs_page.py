@@ -1,6 +1,6 @@
 """docs/reference/knobs.md, made from the families' knobs.
 
-python -m tests.docs.knobs_page        writes the page anew
+python -m tests.docs.knobs_page        rewrites the page
 """
 
 from __future__ import annotations

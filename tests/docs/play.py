@@ -7,10 +7,10 @@
   exported variables carry over to the next command.
 - ```` ```bash ````: the whole block is one script, run with `set -euo pipefail`.
 - Comments on the lines before a block change this: `<!-- exit: 2 -->` expects that status from its last command;
-  `<!-- no-run: reason -->` leaves it out (counted and limited); `<!-- check -->` compares the output that follows each
+  `<!-- no-run: reason -->` skips it (counted and limited); `<!-- check -->` compares the output that follows each
   command, where `…` matches anything. A `text` block with `<!-- check -->` is compared with what the Python block
   before it printed.
-- `sh`, `shell` and `pycon` are refused, so that no snippet escapes by its name. Other languages are not run.
+- `sh`, `shell` and `pycon` are refused, so that every snippet is run. Other languages are not run.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _MARK = re.compile(r"<!--\s*(?P<name>exit|no-run|check)\s*(?::\s*(?P<value>.*?))
 
 
 class Failed(Exception):
-    """A snippet does not do what the page says."""
+    """A snippet does not do what the page shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One fenced block: where it stands, its language, its text and the marks before it."""
+    """One fenced block: its line, its language, its text and the comments before it."""
 
     line: int  # of the first line inside the fence, from 1
     language: str
@@ -110,9 +110,9 @@ def commands(text: str) -> list[tuple[str, str]]:
 
 
 def matches(shown: str, real: str) -> bool:
-    """Whether the page tells the truth, up to white space and `…`."""
+    """Whether the output matches the page, up to white space and `…`."""
     pattern = ".*".join(re.escape(" ".join(part.split())).replace(r"\ ", r"\s+") for part in shown.split("…"))
-    # A space beside "…" may fall together with what "…" stands for.
+    # A space next to "…" may be part of the text that "…" matches.
     return re.fullmatch(rf"\s*{pattern}\s*", " ".join(real.split()), re.DOTALL) is not None
 
 

@@ -1,4 +1,4 @@
-"""Every command that a page, a hint or a "Next:" can show is understood by the real command line."""
+"""The real command line parses every command in a page, a hint or a "Next:"."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.docs.commands import (
 )
 
 
-def test_every_command_that_is_shown_somewhere_is_understood() -> None:
+def test_every_command_in_docs_and_messages_parses() -> None:
     problems = [f"{shown.place}: {message}" for shown in collect() if (message := problem(shown))]
     assert not problems, "\n".join(problems)
 
@@ -56,7 +56,7 @@ def test_commands_are_collected_from_every_kind_of_place() -> None:
         ("it isn't a command", []),
     ],
 )
-def test_shell_is_taken_apart(text: str, commands: list[list[str]]) -> None:
+def test_shell_syntax_is_split(text: str, commands: list[list[str]]) -> None:
     assert list(in_shell(text)) == commands
 
 
@@ -72,7 +72,7 @@ def test_a_page_shows_blocks_steps_and_spans() -> None:
     ]
 
 
-def test_both_sides_of_a_conditional_and_every_placeholder_are_seen() -> None:
+def test_both_sides_of_a_conditional_and_every_placeholder_are_checked() -> None:
     source = 'hint = f"Prove it: headway prove {task}{\' --all\' if late else \'\'}"\ncall = ["headway", "serve"]\n'
     assert list(in_python(source)) == [
         (1, f"headway prove {HOLE} --all", False),

@@ -1,4 +1,4 @@
-"""The player of snippets fails when a page is wrong, and only then."""
+"""The snippet runner fails if a page is wrong, and only then."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_python_blocks_share_a_namespace_and_an_empty_folder(tmp_path: Path, mon
         ("```console\nheadway\n```\n", "starts with a command"),
     ],
 )
-def test_a_wrong_page_fails_and_the_report_says_where(
+def test_a_wrong_page_fails_and_the_report_names_the_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, report: str
 ) -> None:
     assert page(tmp_path, monkeypatch, text) == 1
@@ -60,11 +60,11 @@ def test_a_wrong_page_fails_and_the_report_says_where(
         "- in a list:\n\n  ```console\n  $ true\n  ```\n",
     ],
 )
-def test_a_true_page_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_a_correct_page_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     assert page(tmp_path, monkeypatch, text) == 0
 
 
-def test_marks_hold_for_the_next_block_only() -> None:
+def test_comments_apply_to_the_next_block_only() -> None:
     text = (
         "<!-- check -->\n<!-- exit: 2 -->\n```console\n$ a\n```\n```console\n$ b\n```\n"
         "<!-- check -->\nwords\n```text\n```\n"

@@ -1,4 +1,4 @@
-"""The reference leaves nothing out: every command, every error code, every public name has its place."""
+"""The reference is complete: every command, error code and public name is documented."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def headings(page: str) -> list[str]:
 
 
 def strings(node: ast.expr | None) -> Iterator[str]:
-    """The texts that an expression can come to, where it says so itself."""
+    """The possible texts of an expression, if they are literals."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.IfExp):
@@ -67,7 +67,7 @@ def raised() -> dict[str, str]:
     return places
 
 
-def test_the_page_of_commands_is_written_from_the_commands() -> None:
+def test_the_page_of_commands_is_generated_from_the_commands() -> None:
     assert REFERENCE.read_text("utf-8") == reference(), "run python -m tests.cli.help_pages"
 
 
@@ -77,7 +77,7 @@ def test_every_error_code_has_a_heading() -> None:
     assert not missing, f"docs/reference/errors.md has no heading for {missing}"
 
 
-def test_every_heading_of_the_errors_is_a_code_or_a_group() -> None:
+def test_every_heading_of_the_errors_page_is_a_code_or_a_group() -> None:
     names = headings("errors.md")
     assert len(names) == len(set(names))
     gone = [name for name in names if re.fullmatch(r"[a-z_]+", name) and name not in raised()]
@@ -102,7 +102,7 @@ def test_every_public_name_is_on_the_page_about_python() -> None:
     assert not [name for name in names if not re.search(rf"\b{name}\b", text)]
 
 
-def test_the_index_leads_to_every_page() -> None:
+def test_the_index_links_to_every_page() -> None:
     index = (DOCS / "index.md").read_text("utf-8")
     pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if path != DOCS / "index.md"]
     assert not [page for page in pages if f"]({page})" not in index]

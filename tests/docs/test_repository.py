@@ -1,4 +1,4 @@
-"""The files that a repository is known by agree with the code."""
+"""The repository's own files agree with the code."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import yaml
 import headway
 
 
-def test_the_changelog_has_this_version_with_a_date_below_what_is_unreleased(root: Path) -> None:
+def test_the_changelog_has_this_version_with_a_date_below_unreleased(root: Path) -> None:
     headings = re.findall(r"^## (.+)$", (root / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     assert headings[0] == "[Unreleased]"
     assert re.fullmatch(rf"\[{re.escape(headway.__version__)}\] - \d{{4}}-\d\d-\d\d", headings[1])
 
 
-def test_the_workflow_runs_make_test_on_every_python_that_is_promised(root: Path) -> None:
+def test_the_workflow_runs_make_test_on_every_supported_python(root: Path) -> None:
     workflow = yaml.safe_load((root / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
     matrix = workflow["jobs"]["test"]["strategy"]["matrix"]
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
@@ -43,7 +43,7 @@ def test_every_make_target_that_a_page_or_a_workflow_names_exists(root: Path) ->
     assert {"test", "docs"} <= named <= known
 
 
-def test_hooks_before_a_commit_are_the_tools_of_make_lint(root: Path) -> None:
+def test_pre_commit_hooks_are_the_tools_of_make_lint(root: Path) -> None:
     repositories = yaml.safe_load((root / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
     assert [repository["repo"] for repository in repositories] == ["local"]
     tools = {Path(shlex.split(hook["entry"])[0]).name for hook in repositories[0]["hooks"]}
@@ -52,7 +52,7 @@ def test_hooks_before_a_commit_are_the_tools_of_make_lint(root: Path) -> None:
     assert all(f"$(BIN)/{tool}" in makefile for tool in tools)
 
 
-def test_issue_templates_ask_for_something(root: Path) -> None:
+def test_issue_templates_have_questions(root: Path) -> None:
     for name in ("bug", "feature"):
         form = yaml.safe_load((root / ".github" / "ISSUE_TEMPLATE" / f"{name}.yml").read_text("utf-8"))
         assert form["name"]

@@ -1,4 +1,4 @@
-"""The documentation site builds without a warning, every link in it leads somewhere, and it asks no other host."""
+"""The documentation site builds without warnings, has no broken links, and loads nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-pytestmark = pytest.mark.timeout(400)  # the build takes 5 s of CPU, and longer beside other work
+pytestmark = pytest.mark.timeout(400)  # the build takes 5 s of CPU, and longer on a busy machine
 STRICT = ("--quiet", "--fail-on-warning", "--keep-going")  # as `make docs`
 LOADS = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src"}
 
 
 class Page(HTMLParser):
-    """The ids of a page, where it links to, and what it loads."""
+    """The ids of a page, its links, and the resources that it loads."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ def test_every_page_is_built(site: Path, root: Path) -> None:
     assert not missing
 
 
-def test_every_link_and_anchor_leads_somewhere(site: Path, pages: dict[Path, Page]) -> None:
+def test_every_link_and_anchor_has_a_target(site: Path, pages: dict[Path, Page]) -> None:
     broken = []
     for path, page in pages.items():
         for link in page.links:
@@ -81,7 +81,7 @@ def test_every_link_and_anchor_leads_somewhere(site: Path, pages: dict[Path, Pag
     assert not broken
 
 
-def test_every_page_is_reached_from_the_home_page(site: Path, pages: dict[Path, Page]) -> None:
+def test_every_page_can_be_reached_from_the_home_page(site: Path, pages: dict[Path, Page]) -> None:
     seen: set[Path] = set()
     waiting = [site / "docs" / "index.html"]
     while waiting:
@@ -104,7 +104,7 @@ def test_the_site_loads_nothing_from_another_host(site: Path, pages: dict[Path, 
     assert not foreign
 
 
-def test_a_broken_link_a_missing_anchor_and_a_lost_page_fail_the_build(root: Path, tmp_path: Path) -> None:
+def test_a_broken_link_a_missing_anchor_and_an_orphan_page_fail_the_build(root: Path, tmp_path: Path) -> None:
     source = tmp_path / "repository"
     (source / "docs" / "_templates").mkdir(parents=True)
     for name in ("docs/conf.py", "docs/_templates/redirect.html", "pyproject.toml"):

@@ -1,4 +1,4 @@
-"""Every snippet of README.md and docs/ does what the page says."""
+"""Every snippet of README.md and docs/ does what the page shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def named(page: Path) -> str:
 
 
 def runs(page: Path) -> bool:
-    # A page that cannot be parsed is kept: its test then says what is wrong with it.
+    # A page that cannot be parsed stays in the list: its test reports the error.
     return any(f"```{language}" in page.read_text("utf-8") for language in (*RUN, "sh", "pycon", "py"))
 
 
@@ -33,7 +33,7 @@ def test_the_snippets_of_a_page_run_from_an_empty_folder(
     page: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if re.search(r"headway models|minilm|smollm2", page.read_text("utf-8")):
-        request.getfixturevalue("model_cache")  # fetched once, not by every page in a home of its own
+        request.getfixturevalue("model_cache")  # downloaded once, not again for the home of every page
     scratch, keep = tmp_path / "scratch", tmp_path / "keep"
     scratch.mkdir()
     keep.mkdir()
@@ -53,7 +53,7 @@ def test_the_snippets_of_a_page_run_from_an_empty_folder(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_few_snippets_are_left_out_and_each_says_why() -> None:
+def test_few_snippets_are_skipped_and_each_has_a_reason() -> None:
     out = [
         f"{named(page)}:{block.line}: {block.marks['no-run']}"
         for page in PAGES
@@ -67,7 +67,7 @@ def test_few_snippets_are_left_out_and_each_says_why() -> None:
 @pytest.mark.parametrize(
     "page", [*PAGES, *sorted(set(ROOT.glob("[A-Z]*.md")) - set(PAGES)), ROOT / "benchmarks" / "README.md"], ids=named
 )
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
+def test_links_between_pages_have_a_target(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
     targets = [match["target"].partition("#")[0] for match in _LINK.finditer(text)]
     gone = [target for target in targets if target and "://" not in target and not (page.parent / target).exists()]

@@ -34,7 +34,7 @@ def test_a_stored_vector_is_read_back_unchanged(tmp_path: Path) -> None:
     again = CachedEncoder(counting, DiskCache(file))
     assert np.array_equal(again.encode([f"{n:04}" for n in range(1200)]), fresh)
     assert len(counting.asked) == 1200
-    assert file.stat().st_mode & 0o077 == 0, "nobody else reads it"
+    assert file.stat().st_mode & 0o077 == 0, "only its owner can read it"
     again.close()
 
 

@@ -1,4 +1,4 @@
-"""Installed packages for tests: a module and the metadata that an installer would leave beside it."""
+"""Installed packages for tests: a module and its installer metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package of examples/kit: installed, held to the contracts, used, and gone again when it is uninstalled."""
+"""The package of examples/kit: installed, tested by the contracts, used, and uninstalled."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ with headway.open() as project:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pip put the built package."""
+    """The folder where pip installed the built package."""
     folder = tmp_path_factory.mktemp("site")
     source = tmp_path_factory.mktemp("source") / "kit"
     shutil.copytree(KIT, source)  # a build leaves files behind
@@ -67,7 +67,7 @@ def test_the_example_is_small() -> None:
     assert lines < 200
 
 
-def test_the_example_keeps_the_contracts(site: Path) -> None:
+def test_the_example_satisfies_the_contracts(site: Path) -> None:
     done = ran([sys.executable, "-c", CONTRACTS], cwd=site, PYTHONPATH=str(site))
     assert done.code == 0, done.err
 

@@ -1,4 +1,4 @@
-"""Installed kits: no code runs unless a kit is named, and one that is wrong is named and affects no other."""
+"""Installed kits: only kits in use run code, and a broken kit is reported and affects no other."""
 
 from __future__ import annotations
 
@@ -110,14 +110,14 @@ def test_a_kit_is_named_by_the_folder_or_the_environment(site: Path, tmp_path: P
     assert "--loud" not in process("learn", "--help", cwd=site).out
 
 
-def test_settings_that_cannot_be_read_leave_the_help_as_it_is(site: Path, tmp_path: Path) -> None:
+def test_unreadable_settings_do_not_change_the_help(site: Path, tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text('[kits\nuse = ["good"]\n', "utf-8")
     assert process("--help", cwd=tmp_path).code == 0
     assert process("status", "--json", cwd=tmp_path).code == 1
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_kit_that_cannot_be_used_says_why(site: Path, name: str) -> None:
+def test_a_kit_that_cannot_be_used_is_reported_with_the_reason(site: Path, name: str) -> None:
     broken(site, name)
     install(site, "good")
     known = catalogue((name, "good"))

@@ -1,4 +1,4 @@
-"""Knobs are declared once: help, checks and the reference page read the same dataclass."""
+"""Knobs are declared once: help, checks and the reference page use the same dataclass."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.learn.logs import MemoryLog, identity
 FAMILIES = catalogue().families()
 
 
-def test_the_reference_page_is_the_one_that_the_families_make() -> None:
+def test_the_reference_page_is_generated_from_the_families() -> None:
     assert PAGE.read_text("utf-8") == page(), "run python -m tests.docs.knobs_page"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_knob_says_what_it_does(family: str) -> None:
+def test_every_knob_has_a_description(family: str) -> None:
     for knob in knobs_of(load(catalogue().family(family).knobs)):
         assert knob.about.endswith("."), f"{family}: {knob.name}"
 

@@ -1,4 +1,4 @@
-"""A server that decides has loaded the passports and routes of kits, and of policies only what its tasks use."""
+"""A deciding server loads the passports and routes of kits, and only the policies that its tasks use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def modules(call):
 """
 
 
-def test_a_server_that_decides_loads_no_policy_learner_or_world_that_it_does_not_use(
+def test_a_deciding_server_loads_no_unused_policy_learner_or_world(
     tmp_path: Path, served: Callable[..., Running]
 ) -> None:
     site = tmp_path / "site"

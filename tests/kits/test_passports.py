@@ -1,4 +1,4 @@
-"""Every string of every passport leads to an object that fits its protocol."""
+"""Every string of every passport names an object that fits its protocol."""
 
 from __future__ import annotations
 
@@ -100,13 +100,13 @@ def test_every_field_of_a_passport_is_checked() -> None:
 
 @pytest.mark.parametrize("kit", KITS, ids=lambda kit: kit.name)
 @pytest.mark.parametrize("what", CHECKS)
-def test_what_a_passport_names_fits_its_protocol(kit: Kit, what: str) -> None:
+def test_the_objects_of_a_passport_fit_their_protocols(kit: Kit, what: str) -> None:
     for name, value in getattr(kit, what).items():
         CHECKS[what](name, value)
 
 
 @pytest.mark.parametrize("kit", KITS, ids=lambda kit: kit.name)
-def test_routes_and_checks_of_a_passport_are_there(kit: Kit) -> None:
+def test_routes_and_checks_of_a_passport_exist(kit: Kit) -> None:
     for module in kit.routes:
         assert endpoints_of((load(module),)), f"{module} declares no endpoint"
     for path in kit.checks:

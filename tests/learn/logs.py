@@ -1,4 +1,4 @@
-"""Logged decisions of small worlds whose best arm is known: those that the contracts use."""
+"""Logged decisions of the contracts' small worlds, whose best arm is known."""
 
 from headway.testing.identity import (
     ARMS,

@@ -142,7 +142,7 @@ def test_progress_is_reported() -> None:
 
 
 class _Counted(dict[str, Any]):
-    """A state that knows how many of its kind are alive, and how many ever were at once."""
+    """A state that counts its live instances and their maximum."""
 
     alive = most = 0
 
@@ -156,7 +156,7 @@ class _Counted(dict[str, Any]):
 
 
 class _Stream:
-    """Rows made as they are read."""
+    """Rows generated while they are read."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -176,7 +176,7 @@ class _Stream:
 def test_rows_are_streamed_and_never_kept() -> None:
     learned = learner("bandit", encoder=TEXT).learn(_Stream(20_000), {"model": "linear", "ridge": 1.0}, 1)
     assert learned.metrics["rows"] == 25_000
-    # A sample of 4,096 to cluster, and two batches of 2,048 while one takes the other's place.
+    # A sample of 4,096 to cluster, and two batches of 2,048 while one replaces the other.
     assert _Counted.most <= 4096 + 2 * 2048 + 10
 
 

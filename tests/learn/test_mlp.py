@@ -1,4 +1,4 @@
-"""Networks in numpy: every gradient against finite differences, Adam against its formula, and back to acting."""
+"""Networks in numpy: gradients against finite differences, Adam against its formula, and saved tensors."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing() -> None:
 
 @pytest.mark.parametrize("norm", [False, True])
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
-def test_tensors_rebuild_the_network_and_act_alike(norm: bool, activation: Any) -> None:
+def test_a_network_rebuilt_from_tensors_acts_the_same(norm: bool, activation: Any) -> None:
     network = network_for(HEADS["one head"], norm=norm, activation=activation, dtype=np.float32)
     again = from_tensors(network.tensors(), network.shape)
     x = np.random.default_rng(2).standard_normal((11, 5)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Learning row by row: it equals learning at once, and what is taken back leaves no trace."""
+"""Online learning equals batch learning, and a removed row leaves no trace."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_live_view_follows_the_snapshot(prior: str) -> None:
         if number in (0, 5, 60, 699):
             live = opinion_on(state.policy, rows[0].decision.situation, CANDIDATES, seed=1)
             exact = opinion_on(LEARNER.snapshot(state), rows[0].decision.situation, CANDIDATES, seed=1)
-            # How texts differ is looked at again after 1, 2, 4, … rows only.
+            # The spread of texts is recomputed only after 1, 2, 4, … rows.
             assert live.mean == pytest.approx(exact.mean, abs=0.1 if prior == "shared" and number < 100 else 0.02)
             assert live.std == pytest.approx(exact.std, rel=0.15)
 
@@ -181,7 +181,7 @@ def test_a_state_continues_from_its_bundle(knobs: dict[str, Any]) -> None:
         LEARNER.update(state, example, sign=-1)
     for name, tensor in tensors_of(state).items():
         assert np.allclose(tensor, learned.tensors[name], rtol=0.0, atol=1e-9), name
-    # The policy that the state came from was not touched.
+    # The policy that the state was made from is unchanged.
     again = build("bandit", learned.knobs, learned.tensors, learned.extra, TEXT)
     situation = rows[0].decision.situation
     assert np.array_equal(

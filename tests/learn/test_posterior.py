@@ -1,4 +1,4 @@
-"""What arms are expected to differ by, before they have been tried."""
+"""The prior on the differences between arms."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_biases_lengths_and_numbers_have_their_own_regularisation() -> None:
 
 
 def test_the_shared_part_is_learned_from_all_arms() -> None:
-    """Ten arms with 30 rows each, alike but for their level: each of them alone could not know the 12 weights."""
+    """Ten arms with 30 rows each that differ only by their level: one arm alone could not learn the 12 weights."""
     rng = np.random.default_rng(8)
     weights = rng.normal(size=TEXT)
     arms, rows = 10, 30
@@ -77,6 +77,6 @@ def test_the_shared_part_is_learned_from_all_arms() -> None:
         guess = new @ posterior["weights"].T
         errors[prior] = float(((guess - guess.mean(axis=0)) - (truth - truth.mean())[:, None]).std())
     assert errors["shared"] < 0.5 * errors["mean"]
-    # The noise is 1: the weights in common are not mistaken for a part of it, nor it for a part of them.
+    # The noise is 1: it is not confused with the shared weights.
     noise = float(linear_posterior(moments, targets, totals, 100.0, "shared", TEXT)["noise"][0])
     assert noise == pytest.approx(1.0, abs=0.35)

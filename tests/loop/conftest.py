@@ -1,4 +1,4 @@
-"""Projects with traffic, and a watch over them whose clock and machine the test holds."""
+"""Projects with traffic, and a watch whose clock and machine load the test controls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def play(folder: Path, n: int, seed: int = 7, task: str = "route") -> list[str]:
 
 
 def lying(folder: Path, first: int, last: int, *, bad: float, good: float, task: str = "route") -> None:
-    """Traffic on "good" and "bad" with these rewards, whatever they are called."""
+    """Traffic on two arms with these rewards."""
     with headway.open(folder, environ={}, seed=first + 1) as project:
         earned = {"bad": bad, "good": good}
         rewarded(project, task, [(f"question {number}", earned.__getitem__) for number in range(first, last)])

@@ -1,4 +1,4 @@
-"""`headway up` as a process of its own, as a person would start it, and its parts by their ids."""
+"""`headway up` in a separate process, as a user starts it, and the ids of its child processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def until(probe: Callable[[], Any], what: str) -> Any:
 
 
 def alive(pid: int) -> bool:
-    """Whether any thread of it still runs: the first may be gone while others hold its files and sockets."""
+    """Whether any thread of the process still runs: the first may have ended while others hold files and sockets."""
     try:
         tasks = [task.name for task in Path(f"/proc/{pid}/task").iterdir()]
     except (FileNotFoundError, ProcessLookupError):
@@ -62,7 +62,7 @@ class Up:
             stderr=subprocess.STDOUT,
         )
 
-    # -- its parts
+    # -- child processes
 
     @property
     def url(self) -> str:
@@ -83,7 +83,7 @@ class Up:
         task = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(pid) for pid in task.read_text("ascii").split()]
 
-    # -- what it says
+    # -- output
 
     def said(self) -> str:
         assert self.process.stdout is not None
@@ -107,7 +107,7 @@ class Up:
         self.wait_for("Ctrl-C stops everything.")
         return self
 
-    # -- what it is asked
+    # -- requests
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
         parts = urlsplit(self.url)
@@ -133,7 +133,7 @@ class Up:
             return None
         return str(answer["id"])
 
-    # -- its end
+    # -- stopping
 
     def stop(self, number: int = signal.SIGINT) -> int:
         self.process.send_signal(number)
@@ -157,7 +157,7 @@ def up(folder: Path, *arguments: str, program: Sequence[str] = ()) -> Iterator[U
 
 
 def can_bind(port: int) -> bool:
-    """Whether nobody listens there: bound as strictly as a server binds, which old connections do not hinder."""
+    """Whether the port is free: bound with a server's options, so that old connections do not matter."""
     with socket.socket() as mine:
         mine.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -168,7 +168,7 @@ def can_bind(port: int) -> bool:
 
 
 def sockets(port: int) -> list[str]:
-    """Who uses the port, for the message of a test that fails: address, state (0A listens) and owner."""
+    """The users of the port, for the message of a failed test: address, state (0A listens) and owner."""
     owners = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended

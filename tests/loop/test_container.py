@@ -1,4 +1,4 @@
-"""The Dockerfile as text, since it cannot be built here, and its health check for real."""
+"""The Dockerfile, checked as text because it cannot be built here, and its real health check."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INSTRUCTIONS = {
 
 
 def stages(text: str) -> list[list[tuple[str, str]]]:
-    """The instructions of each stage, continued lines joined, comments left out."""
+    """The instructions of each stage, with continued lines joined and without comments."""
     stages_read: list[list[tuple[str, str]]] = []
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     for line in "\n".join(lines).replace("\\\n", " ").splitlines():
@@ -47,11 +47,11 @@ def docker(root: Path) -> list[list[tuple[str, str]]]:
     return stages((root / "Dockerfile").read_text("utf-8"))
 
 
-def test_every_instruction_is_one(docker):
+def test_every_instruction_is_valid(docker):
     assert {name for stage in docker for name, _ in stage} <= INSTRUCTIONS
 
 
-def test_what_is_copied_is_there_or_comes_from_an_earlier_stage(docker, root):
+def test_copied_files_exist_or_come_from_an_earlier_stage(docker, root):
     names: list[str] = []
     ignored = (root / ".dockerignore").read_text("utf-8").splitlines()
     for stage in docker:
@@ -70,7 +70,7 @@ def test_what_is_copied_is_there_or_comes_from_an_earlier_stage(docker, root):
     assert names == ["page", "package", ""]
 
 
-def test_the_last_stage_runs_without_rights_and_is_checked(docker):
+def test_the_last_stage_runs_unprivileged_with_a_health_check(docker):
     last = docker[-1]
     order = [name for name, _ in last]
     assert ("USER", "headway") in last
@@ -80,7 +80,7 @@ def test_the_last_stage_runs_without_rights_and_is_checked(docker):
     assert "npm" not in " ".join(rest for _, rest in last), "tools stay in their stages"
 
 
-def test_its_commands_are_commands_of_ours(docker):
+def test_the_commands_of_the_dockerfile_parse(docker):
     last = dict(docker[-1])
     command = json.loads(last["CMD"])
     assert command[:4] == ["headway", "-C", "/project", "up"]
@@ -92,13 +92,13 @@ def test_its_commands_are_commands_of_ours(docker):
     assert check[:4] == ["python", "-P", "-m", "headway.loop.health"]
 
 
-def test_the_health_check_knows_a_server_that_listens_everywhere(tmp_path):
+def test_the_health_check_works_with_a_server_on_all_addresses(tmp_path):
     assert not healthy(tmp_path)
     with up(tmp_path, "--host", "0.0.0.0", "--port", "0", "--no-watch") as running:
         running.ready()
         assert healthy(tmp_path)
         body = {"task": "route", "text": "x", "candidates": ["a", "b"]}
         status = running.ask("POST", "/v1/decisions", body)[0]
-        assert status == 401, "any address but loopback asks for a key"
+        assert status == 401, "every address except loopback needs a key"
         assert running.stop() == 0
     assert not healthy(tmp_path)

@@ -1,4 +1,4 @@
-"""Cycles on real projects: learned, proven, promoted or waiting, guarded, written down."""
+"""Cycles on real projects: learning, proof, promotion or waiting, guards, records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cycles(project):
     return [job for job in reversed(Jobs(project.database).latest()) if job.kind == "cycle"]
 
 
-def test_nothing_is_done_before_enough_has_settled(tmp_path, watching):
+def test_nothing_is_learned_before_enough_outcomes_have_settled(tmp_path, watching):
     watch = watching(AUTO)
     assert only(watch.check()).skipped == "nothing is due"
     play(tmp_path, 49)
@@ -29,7 +29,7 @@ def test_nothing_is_done_before_enough_has_settled(tmp_path, watching):
     assert only(watch.check()).done.learned
 
 
-def test_a_proven_candidate_is_promoted_where_the_task_says_auto(tmp_path, watching):
+def test_with_auto_a_proven_candidate_is_promoted(tmp_path, watching):
     watch = watching(AUTO)
     play(tmp_path, 1200)
     done = only(watch.check()).done
@@ -37,10 +37,10 @@ def test_a_proven_candidate_is_promoted_where_the_task_says_auto(tmp_path, watch
     entry = watch.project.ledger.entries("route")[-1]
     assert (entry.kind, entry.policy, entry.who) == ("promote", done.promoted, "watch")
     assert entry.evidence_id == done.verdict.evidence.id
-    assert watch.project.decide("route", "x").policy_hash == entry.policy_hash, "served is what was promoted"
+    assert watch.project.decide("route", "x").policy_hash == entry.policy_hash, "the promoted policy is served"
 
 
-def test_a_proven_candidate_waits_where_the_task_says_ask(tmp_path, watching):
+def test_with_ask_a_proven_candidate_waits(tmp_path, watching):
     watch = watching(ASK)
     play(tmp_path, 1200)
     done = only(watch.check()).done
@@ -50,14 +50,14 @@ def test_a_proven_candidate_waits_where_the_task_says_ask(tmp_path, watching):
     play(tmp_path, 900, seed=9)
     again = only(watch.check())
     assert again.skipped.endswith(f"headway promote route --policy {done.proved}"), (
-        "nothing replaces it under the user's hands"
+        "nothing replaces it while the user decides"
     )
     assert kinds(watch.project) == ["candidate"]
     entry = watch.project.promote(task="route")
-    assert entry.policy == done.learned, "the command that was named promotes what was shown"
+    assert entry.policy == done.learned, "the suggested command promotes that candidate"
 
 
-def test_a_tested_candidate_keeps_its_turn_until_half_as_much_data_again(tmp_path, watching):
+def test_a_tested_candidate_is_not_replaced_until_there_is_half_as_much_data_again(tmp_path, watching):
     watch = watching(ASK)
     play(tmp_path, 150)
     first = only(watch.check()).done
@@ -100,7 +100,7 @@ def test_a_page_shows_what_people_wrote_as_text(tmp_path, watching):
     assert r"\*\*bold\*\* \[x\](y)" in markdown
 
 
-def test_old_pages_make_way(tmp_path, monkeypatch):
+def test_old_pages_are_deleted(tmp_path, monkeypatch):
     from headway.loop import pages
     from headway.loop.cycle import CycleResult
 
@@ -126,7 +126,7 @@ def test_one_task_that_fails_does_not_stop_the_others(tmp_path, watching):
     assert failed[0].result["error"]["code"] == "model_missing"
 
 
-def test_a_failing_task_is_tried_again_later_and_later(tmp_path, watching):
+def test_a_failing_task_is_retried_with_growing_pauses(tmp_path, watching):
     moment = [1_900_000_000.0]
     watch = watching('[tasks.route]\nactions = ["small", "large"]\nencoder = "minilm"\n', clock=lambda: moment[0])
     play(tmp_path, 60)
@@ -178,7 +178,7 @@ def test_a_promoted_policy_that_turns_out_worse_is_rolled_back(tmp_path, watchin
     assert only(watch.check()).skipped == "nothing is due"
 
 
-def test_a_second_watch_says_who_holds_the_project(tmp_path, watching):
+def test_a_second_watch_names_the_holder_of_the_project(tmp_path, watching):
     watching(ASK)
     with pytest.raises(Conflict) as error:
         watching()
@@ -199,7 +199,7 @@ def test_a_watch_is_the_worker_that_the_server_looks_for(tmp_path, watching):
     assert not _worked_on(tmp_path)
 
 
-def test_learning_that_the_server_was_asked_for_is_done(tmp_path, watching):
+def test_learning_requested_from_the_server_is_done(tmp_path, watching):
     watch = watching(ASK)
     play(tmp_path, 60)
     jobs = Jobs(watch.project.database)
@@ -210,7 +210,7 @@ def test_learning_that_the_server_was_asked_for_is_done(tmp_path, watching):
     assert (jobs.get(bad.seq).state, jobs.get(bad.seq).result["error"]["code"]) == ("failed", "family_missing")
 
 
-def test_work_that_a_killed_watch_left_is_ended_or_queued_again(tmp_path, watching):
+def test_the_work_of_a_killed_watch_is_ended_or_queued_again(tmp_path, watching):
     watch = watching(AUTO)
     jobs = Jobs(watch.project.database)
     cycle = jobs.begin("cycle", {"task": "route"}, worker="watch", now=1.0, lease_s=1e9)
@@ -222,7 +222,7 @@ def test_work_that_a_killed_watch_left_is_ended_or_queued_again(tmp_path, watchi
     assert again.get(asked.seq).state == "queued"
 
 
-def test_a_task_that_ends_the_process_again_and_again_has_to_wait(tmp_path, watching):
+def test_a_task_that_repeatedly_ends_the_process_has_to_wait(tmp_path, watching):
     (tmp_path / "headway.toml").write_text(ASK, "utf-8")
     play(tmp_path, 60)
     moment = [1_900_000_000.0]
@@ -236,7 +236,7 @@ def test_a_task_that_ends_the_process_again_and_again_has_to_wait(tmp_path, watc
     assert only(watch.check()).done.learned
 
 
-def test_a_cycle_that_stopped_after_learning_goes_on_with_the_proof(tmp_path, watching):
+def test_a_cycle_that_stopped_after_learning_continues_with_the_proof(tmp_path, watching):
     (tmp_path / "headway.toml").write_text(AUTO, "utf-8")
     play(tmp_path, 1200)
     with headway.open(tmp_path, environ={}) as project:
@@ -245,7 +245,7 @@ def test_a_cycle_that_stopped_after_learning_goes_on_with_the_proof(tmp_path, wa
     assert (done.learned, done.proved, done.promoted) == ("", candidate, candidate)
 
 
-def test_a_cycle_that_stopped_after_the_proof_goes_on_with_the_promotion(tmp_path, watching):
+def test_a_cycle_that_stopped_after_the_proof_continues_with_the_promotion(tmp_path, watching):
     (tmp_path / "headway.toml").write_text(AUTO, "utf-8")
     play(tmp_path, 1200)
     with headway.open(tmp_path, environ={}) as project:
@@ -264,11 +264,11 @@ def test_evidence_against_an_earlier_current_policy_does_not_promote(tmp_path, w
     candidate = only(watch.check()).done.promoted
     watch.project.rollback("route")
     standing = watch.project.standing("route")
-    assert standing.candidate is None, "what was taken back is not promoted again"
+    assert standing.candidate is None, "a rolled-back policy is not promoted again"
     assert candidate not in [entry.policy for entry in watch.project.ledger.entries("route")[3:]]
 
 
-def test_settings_that_change_are_used_and_bad_ones_are_not(tmp_path, watching):
+def test_changed_settings_are_used_unless_they_are_invalid(tmp_path, watching):
     said: list[str] = []
     watch = watching(ASK, say=said.append)
     (tmp_path / "headway.toml").write_text(ASK + "retrain_after = 7\n", "utf-8")
@@ -280,7 +280,7 @@ def test_settings_that_change_are_used_and_bad_ones_are_not(tmp_path, watching):
     assert any("the old settings stay in use" in line for line in said)
 
 
-def test_an_online_policy_takes_in_what_settles(tmp_path, watching):
+def test_an_online_policy_folds_settled_rows(tmp_path, watching):
     toml = AUTO + 'gate = "off"\nonline = "live"\nretrain_after = 100000\n'
     watch = watching(toml)
     play(tmp_path, 100)
@@ -294,10 +294,10 @@ def test_an_online_policy_takes_in_what_settles(tmp_path, watching):
     count = len(kinds(watch.project))
     watch._version = -1
     watch._between()
-    assert len(kinds(watch.project)) == count, "at most one snapshot a second, and none without news"
+    assert len(kinds(watch.project)) == count, "at most one snapshot per second, and none without new rows"
 
 
-def test_the_same_reason_is_said_once(tmp_path, watching):
+def test_the_same_reason_is_printed_once(tmp_path, watching):
     said: list[str] = []
     watch = watching(ASK + "[watch]\nidle_s = 1e9\n", say=said.append, clock=lambda: 1_900_000_000.0)
     play(tmp_path, 60)
@@ -307,7 +307,7 @@ def test_the_same_reason_is_said_once(tmp_path, watching):
     assert "not now: the last decision is" in said[0]
 
 
-def test_what_is_older_than_keep_days_goes(tmp_path, watching):
+def test_rows_older_than_keep_days_are_deleted(tmp_path, watching):
     watch = watching(f"{AUTO}[store]\nkeep_days = 30\n")
     play(tmp_path, 20)
     watch.check()

@@ -31,7 +31,7 @@ interval_s = 0.1
 
 
 class Users:
-    """Ask and rate without end; remember what was acknowledged."""
+    """Ask and rate continuously; remember what was acknowledged."""
 
     def __init__(self, running: Up) -> None:
         self.running = running
@@ -60,7 +60,7 @@ class Users:
 
 
 def storm(folder: Path, kills: list[str], seed: int) -> None:
-    """Traffic, these kills in this order, then: is everything there, once, and nothing else alive?"""
+    """Traffic and these kills in this order, then check: everything is stored once, and no process is left."""
     (folder / "headway.toml").write_text(SETTINGS, "utf-8")
     rng = Random(seed)
     seen: set[int] = set()
@@ -72,9 +72,9 @@ def storm(folder: Path, kills: list[str], seed: int) -> None:
             users.more(rng.randint(1, 30))
             until(running.loop_pid, "the loop")
             seen.update(running.children())
-            time.sleep(rng.random() * 0.3)  # a moment nobody chose
+            time.sleep(rng.random() * 0.3)  # a random moment
             if target == "up":
-                running.process.send_signal(signal.SIGSTOP)  # so that it starts nobody while we count
+                running.process.send_signal(signal.SIGSTOP)  # so that it starts no process while we count
                 parts = running.children()
                 running.process.kill()
                 running.close()
@@ -117,7 +117,7 @@ def check(folder: Path, acknowledged: list[str]) -> None:
                 assert entry.policy_hash != current, "promoted twice"
                 current = entry.policy_hash
                 promoted.append(current)
-        assert promoted, "the loop worked all the while"
+        assert promoted, "the loop worked throughout"
         by_loop = [entry.policy_hash for entry in project.ledger.entries("route") if entry.kind == "promote"]
         assert len(by_loop) == len(set(by_loop)), "promoted twice"
         serving = project.servings.of(project.settings.task("route"))
@@ -126,13 +126,13 @@ def check(folder: Path, acknowledged: list[str]) -> None:
         assert len(left) <= 1, "only what the last kill interrupted, which the next start ends"
 
 
-def test_a_few_kills_at_random_lose_nothing(tmp_path):
+def test_a_few_random_kills_lose_nothing(tmp_path):
     storm(tmp_path, ["loop", "server", "up", "loop"], seed=5)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_twenty_kills_of_each_at_random_lose_nothing(tmp_path):
+def test_twenty_random_kills_of_each_process_lose_nothing(tmp_path):
     kills = ["loop", "server", "up"] * 20
     Random(20).shuffle(kills)
     storm(tmp_path, kills, seed=21)

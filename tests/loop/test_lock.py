@@ -1,4 +1,4 @@
-"""The lock of a project: one holder, named to others."""
+"""The lock of a project: one holder, whom others can name."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ def test_the_second_holder_is_refused_and_the_first_is_named(tmp_path: Path) -> 
         pass
 
 
-def test_looking_at_a_lock_does_not_keep_anybody_from_taking_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_a_lock_does_not_block_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "up.lock"
     path.touch()
     looking = os.open(path, os.O_RDONLY)

@@ -45,7 +45,7 @@ def test_one_watch_learns_for_all_machines_and_another_is_refused(tmp_path: Path
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes through /proc")
-def test_up_with_workers_comes_up_answers_and_goes_with_all_of_them(
+def test_up_starts_several_workers_and_stops_all_of_them(
     tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADWAY_STORE_URL", environ["HEADWAY_STORE_URL"])

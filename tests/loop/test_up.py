@@ -1,4 +1,4 @@
-"""`headway up` as real processes: started, asked, killed in parts, stopped."""
+"""`headway up` as real processes: started, used, partly killed, stopped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def decisions(folder: Path, task: str = "route") -> set[str]:
         return {decision.id for decision in project.query.decisions(task)}
 
 
-def test_everything_comes_up_in_an_empty_folder_and_goes_with_ctrl_c(tmp_path):
+def test_up_starts_everything_in_an_empty_folder_and_stops_with_ctrl_c(tmp_path):
     with up(tmp_path / "new", "--port", "0") as running:
         said = running.ready().said()
         assert f"Headway is up at {running.url}" in said
@@ -82,7 +82,7 @@ def test_bad_settings_are_reported_before_anything_starts(tmp_path):
         assert "servr" in running.said()
 
 
-def test_a_killed_server_comes_back_where_it_was_and_has_lost_nothing(tmp_path):
+def test_a_killed_server_restarts_on_its_port_and_has_lost_nothing(tmp_path):
     with up(tmp_path, "--port", "0") as running:
         running.ready()
         loop = until(running.loop_pid, "the loop")
@@ -90,14 +90,14 @@ def test_a_killed_server_comes_back_where_it_was_and_has_lost_nothing(tmp_path):
         os.kill(before, signal.SIGKILL)
         until(lambda: running.server["pid"] != before and running.ask("GET", "/health")[0] == 200, "the server")
         assert running.url == url
-        assert running.loop_pid() == loop, "the loop did not notice"
+        assert running.loop_pid() == loop, "the loop is unaffected"
         after = running.decide()
         assert "The server ended (SIGKILL)" in running.wait_for("A new link for the page")
         assert running.stop() == 0
     assert {made, after} <= decisions(tmp_path)
 
 
-def test_a_killed_loop_comes_back_and_the_server_does_not_notice(tmp_path):
+def test_a_killed_loop_restarts_and_the_server_is_unaffected(tmp_path):
     with up(tmp_path, "--port", "0") as running:
         running.ready()
         server, loop = running.server["pid"], until(running.loop_pid, "the loop")
@@ -133,7 +133,7 @@ ELSEWHERE = (
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-def test_children_end_by_the_pipe_where_the_kernel_does_not_help(blocking):
+def test_without_help_of_the_kernel_children_end_by_the_pipe(blocking):
     read, write = os.pipe()
     os.set_blocking(read, blocking)  # the description is shared: what one child sets, all have
     child = subprocess.Popen([sys.executable, "-c", ELSEWHERE, str(read)], pass_fds=(read,), stdout=subprocess.PIPE)
@@ -150,7 +150,7 @@ def test_children_end_by_the_pipe_where_the_kernel_does_not_help(blocking):
             child.wait()
 
 
-def test_a_child_whose_parent_is_gone_already_never_begins_to_listen(tmp_path):
+def test_a_child_whose_parent_has_ended_never_listens(tmp_path):
     read, write = os.pipe()
     os.close(write)
     command = ["-m", "headway.client.parent", str(read), "headway.serve", str(tmp_path), "--port", "0"]
@@ -193,7 +193,7 @@ threading.Event().wait()
 """
 
 
-def test_workers_of_kits_run_beside_the_server_until_they_finish(tmp_path):
+def test_workers_of_kits_run_with_the_server_until_they_finish(tmp_path):
     (tmp_path / "once.py").write_text("import sys; print(*sys.argv[1:], flush=True)", "utf-8")
     (tmp_path / "again.py").write_text(AGAIN, "utf-8")
     command, environ = [sys.executable, "-c", SUPERVISE, str(tmp_path)], {**os.environ, "PYTHONPATH": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""`headway watch` as a process: once, stopped, killed within its work, and as a service."""
+"""`headway watch` as a process: once, stopped, killed during its work, and as a service."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-def test_once_does_what_is_due_and_says_it(tmp_path):
+def test_once_does_the_due_work_and_prints_it(tmp_path):
     (tmp_path / "headway.toml").write_text(AUTO, "utf-8")
     play(tmp_path, 900)
     done = run(tmp_path, "--once", "--json")
@@ -48,7 +48,7 @@ def test_once_in_an_empty_folder_has_nothing_to_do(tmp_path):
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "Nothing is due.")
 
 
-def test_a_window_that_is_closed_holds_and_now_opens_it(tmp_path):
+def test_a_closed_window_postpones_work_unless_now_is_set(tmp_path):
     from datetime import UTC, datetime
 
     hour = datetime.now(UTC).astimezone().hour
@@ -76,7 +76,7 @@ def test_a_second_watch_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_within_the_work_stops_it_and_the_next_start_goes_on(tmp_path, number):
+def test_a_signal_during_the_work_stops_the_watch_and_the_next_start_continues(tmp_path, number):
     (tmp_path / "headway.toml").write_text(AUTO, "utf-8")
     play(tmp_path, 3000)
     watch = start(tmp_path)
@@ -96,7 +96,7 @@ def test_a_signal_within_the_work_stops_it_and_the_next_start_goes_on(tmp_path, 
 
 
 def kill_at_random(folder: Path, times: int, seed: int) -> None:
-    """A cycle that is killed again and again still comes to exactly one promotion."""
+    """A cycle that is killed repeatedly still ends with exactly one promotion."""
     (folder / "headway.toml").write_text(AUTO, "utf-8")
     play(folder, 1500)
     rng = Random(seed)

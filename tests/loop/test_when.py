@@ -1,4 +1,4 @@
-"""When the loop may train: by the clock, by quiet, by what the machine has left."""
+"""When the loop may train: time windows, quiet time, free machine resources."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_window_may_pass_midnight(window, hour, inside):
 
 
 @given(st.integers(0, 1439), st.integers(0, 1439), st.integers(0, 1439))
-def test_a_window_and_the_one_between_its_ends_share_the_day(first, last, minute):
+def test_a_window_and_its_complement_cover_the_day(first, last, minute):
     now = at(minute // 60, minute % 60)
     if first != last:
         assert in_window((first, last), now) is not in_window((last, first), now)
@@ -89,7 +89,7 @@ def test_the_load_of_this_machine_can_be_read(tmp_path):
     assert (load.free_memory_mb or 0) > 0 or not Path("/proc/meminfo").exists()
 
 
-def test_outside_the_window_nothing_is_learned_but_what_acts_is_guarded(tmp_path, watching):
+def test_outside_the_window_nothing_is_learned_but_the_current_policy_is_guarded(tmp_path, watching):
     moment = [at(9).timestamp()]
     local = datetime.fromtimestamp(moment[0], UTC).astimezone()
     closed = f"{(local.hour + 1) % 24:02}:{local.minute:02}-{(local.hour + 2) % 24:02}:{local.minute:02}"

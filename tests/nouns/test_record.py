@@ -1,4 +1,4 @@
-"""A record is a frozen dataclass in everything but the price of making one."""
+"""A record behaves like a frozen dataclass and is cheaper to create."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def fill(ground: Ground, n: int = 60) -> None:
     ledger = Ledger(ground.database, Query(ground.database))
     ledger.append(Entry(task="route", kind="promote", policy="bandit@aaaa", policy_hash="aaaa", at=1.0))
     ledger.keep_evidence("ev_1", "route", "aaaa", {"difference": 0.25}, 3.0)
-    with ground.database.transaction() as connection:  # the last numbers were given out and are gone
+    with ground.database.transaction() as connection:  # the last numbers were used and their rows deleted
         connection.execute("DELETE FROM jobs")
         connection.execute("DELETE FROM decisions WHERE seq = (SELECT MAX(seq) FROM decisions)")
 
@@ -95,7 +95,7 @@ def test_writes_after_a_copy_continue_the_numbering(embedded, shared):
     with embedded.database.transaction() as here, shared.transaction() as there:
         for table in ("decisions", "jobs", "signals"):
             assert embedded.database.counter(here, table) == shared.counter(there, table) > 0
-    assert Jobs(shared).add("learn", {}, now=1.0).seq == 2, "number 1 was given out before it was copied"
+    assert Jobs(shared).add("learn", {}, now=1.0).seq == 2, "number 1 was used before the copy"
 
 
 def test_an_interrupted_copy_resumes_and_a_second_copy_writes_only_changes(embedded, shared):

@@ -25,7 +25,7 @@ from headway.observe.migrations import MIGRATIONS
 from headway.observe.writer import Writer
 from tests.observe.conftest import lay
 
-# Writes a decision and its signal, then says so; the parent believes only what was said.
+# Writes a decision and its signal, then prints the id; the parent trusts only printed ids.
 WRITER = """
 import sys
 from pathlib import Path
@@ -159,7 +159,7 @@ def shares_of_four(place: Path | str, seconds: float) -> list[int]:
     return counts
 
 
-def test_none_of_four_writers_starves(place):
+def test_four_writers_share_the_store_fairly(place):
     counts = shares_of_four(place, 2.0)
     assert min(counts) >= 0.10 * sum(counts), counts  # a tenth here, where the runs are short; see the slow test
 
@@ -230,7 +230,7 @@ def test_a_full_disk_is_reported_and_nothing_is_partly_written(ground, decision)
     assert ground.query.counts("route").decisions == 1
     connection.execute("PRAGMA max_page_count=1000000")
     ground.add(decision())
-    assert ground.query.counts("route").decisions == 2, "once there is space again, it goes on"
+    assert ground.query.counts("route").decisions == 2, "writes continue once there is space again"
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="mounting a small file system needs root")
@@ -277,7 +277,7 @@ def test_opening_twice_migrates_once(ground, place):
     assert names == [name for name, _ in MIGRATIONS]
 
 
-def test_a_full_queue_asks_the_caller_to_try_again(ground):
+def test_a_full_queue_refuses_with_a_retry_hint(ground):
     writer = Writer(ground.database, limit=5)
     release = threading.Event()
     futures = [writer.submit(lambda _: release.wait(10))]

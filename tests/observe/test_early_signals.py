@@ -30,7 +30,7 @@ def scene(place: Path | str) -> Iterator[SimpleNamespace]:
 
 
 def give(scene: SimpleNamespace, subject: str, rater: str = "agent") -> int:
-    # Its own time says nothing about when it came: a log from last week may be replayed.
+    # Its own time is not its arrival time: a log from last week may be replayed.
     rows = [Signal(subject=subject, name="reward", value=1.0, rater=rater, at=5.0)]
     return int(scene.store.signal(rows, early=True))
 
@@ -58,7 +58,7 @@ def test_early_signals_are_deleted_after_24_hours(scene: SimpleNamespace) -> Non
     assert [bytes(row[0]).hex() for row in rows] == [followed.id[4:], episode_id("route", "chat-7")[4:]]
     assert [row[1] for row in rows] == [None, None]
     record(scene, alone)
-    assert give(scene, alone.id) == 1, "it may be said again"
+    assert give(scene, alone.id) == 1, "it can be sent again"
 
 
 def test_the_number_of_early_signals_per_rater_is_limited(
@@ -72,12 +72,12 @@ def test_the_number_of_early_signals_per_rater_is_limited(
         give(scene, make().id)
     assert error.value.code == "too_many_early"
     assert kept(scene) == 3
-    assert give(scene, make().id, rater="judge") == 1, "others are not held up"
+    assert give(scene, make().id, rater="judge") == 1, "others are not limited"
     record(scene, waiting[0])
-    assert give(scene, make().id) == 1, "one has arrived, so there is room"
+    assert give(scene, make().id) == 1, "one decision has arrived, so there is room"
     with pytest.raises(Busy):
         give(scene, make().id)
-    assert give(scene, waiting[0].id, rater="agent") == 0, "what is known already takes no room"
+    assert give(scene, waiting[0].id, rater="agent") == 0, "known signals take no room"
     scene.now += DAY
     assert give(scene, make().id) == 1
-    assert kept(scene) == 2, "those that waited for a day have gone; one had arrived"
+    assert kept(scene) == 2, "signals older than a day are deleted; one decision had arrived"

@@ -132,5 +132,5 @@ def test_a_killed_worker_no_longer_counts_as_running(database: Database, place: 
         worker.wait()
     until = time.monotonic() + 10.0
     while worker_there(database) and time.monotonic() < until:
-        pass  # a server notices that a client is gone when it reads from it next: at once, but not in this instant
+        pass  # the server detects a closed connection at its next read, shortly after
     assert not worker_there(database)

@@ -46,7 +46,7 @@ def test_without_the_lock_a_row_falls_below_the_mark_and_is_lost(ground, place):
         slow.commit()
     assert low < high
     settled(ground)
-    assert ground.query.outcome(second).status == "pending", "its signal is stored, and will never be looked at"
+    assert ground.query.outcome(second).status == "pending", "its signal is stored, and is never read"
 
 
 def test_with_the_lock_the_second_writer_waits_and_no_row_is_lost(ground, place):
@@ -131,7 +131,7 @@ def test_a_restart_of_the_server_is_reported_and_loses_nothing(tmp_path):
         )
         server.start()
         until = time.monotonic() + 20
-        while True:  # for a second after a failure nobody tries to connect again
+        while True:  # there is no new attempt to connect for a second after a failure
             try:
                 (third,) = ground.add(make())
                 break
@@ -140,7 +140,7 @@ def test_a_restart_of_the_server_is_reported_and_loses_nothing(tmp_path):
         assert ground.query.decision(third.id) == third
         server.stop(mode="fast")
         server.start()
-        ground.add(make())  # a connection that was idle when the server restarted is replaced without a word
+        ground.add(make())  # a connection that was idle during the restart is replaced silently
         assert ground.query.counts("route").decisions == 24
         assert [ground.query.decision(decision.id).id for decision in (first, second)] == [first.id, second.id]
         ground.writer.close()
@@ -215,7 +215,7 @@ def test_a_role_without_rights_is_refused_with_the_grant(postgres, guarded):
     schema = guarded.rpartition("%3D")[2]
     open_database(guarded).close()
     postgres.execute(f"REVOKE CREATE ON SCHEMA {schema} FROM guarded")
-    open_database(guarded).close()  # what is complete can be opened without the right to create
+    open_database(guarded).close()  # a complete store can be opened without the right to create
     postgres.execute(f"ALTER TABLE {schema}.keys OWNER TO postgres")
     database = open_database(guarded)
     with pytest.raises(Unavailable) as error:

@@ -18,7 +18,7 @@ def test_a_store_with_one_rater_is_not_queried(ground, decision):
     first, second = ground.add(decision(), decision())
     give(ground, first.id)
     run(ground, wait_s=1.0)
-    assert said(ground) == [(("",), {"": ()}), ((), {})], "what was never rated has no rater"
+    assert said(ground) == [(("",), {"": ()}), ((), {})], "an unrated decision has no rater"
     assert second.id
 
 
@@ -38,8 +38,8 @@ def test_each_row_has_the_raters_of_the_signals_that_count(ground, decision):
         (("ann", "bob"), both),
         (("agent",), {"agent": ()}),
     ]
-    assert said(ground, raters=True)[0][0] == ("agent", "ann"), "where everything counts, so does a measurement"
-    assert said(ground, raters=False) == [((), {})] * 4, "unless asked, nobody is looked up"
+    assert said(ground, raters=True)[0][0] == ("agent", "ann"), "if every signal counts, measurements do too"
+    assert said(ground, raters=False) == [((), {})] * 4, "raters are read only on request"
 
 
 def test_withdrawn_and_replaced_signals_have_no_rater(ground, decision):

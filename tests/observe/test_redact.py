@@ -144,7 +144,7 @@ def test_the_standard_library_and_our_sources_contain_no_secret() -> None:
     alarms = []
     for name in names:
         for line in name.read_text("utf-8").splitlines():
-            if redact(line) != line and "://" not in line:  # examples of URLs with a password are what they look like
+            if redact(line) != line and "://" not in line:  # examples of URLs with a password look like secrets
                 alarms.append(f"{name.name}: {line.strip()[:100]}")
     assert alarms == []
 

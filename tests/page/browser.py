@@ -1,6 +1,6 @@
-"""Debian's Chromium through Playwright, and a server over a project: for the browser tests and the pictures.
+"""Chromium through Playwright, and a server over a project, for the browser tests and the screenshots.
 
-Playwright's own browser download is not relied on: whatever `chromium` is on PATH is driven.
+Uses the `chromium` on PATH, not Playwright's own download.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chro
 
 
 def chromium() -> str | None:
-    """Where the browser is, if there is one."""
+    """The path of the browser, if there is one."""
     return next((result for name in PROGRAMS if (result := shutil.which(name))), None)
 
 
@@ -38,7 +38,7 @@ def launch(playwright: Playwright, program: str) -> Browser:
 
 
 class Served:
-    """A server over a folder, as a child process on a port of its own."""
+    """A server over a folder, as a child process on a free port."""
 
     def __init__(self, folder: Path, *more: str) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class Served:
         return (self.folder / ".headway" / "token").read_text("ascii").strip()
 
     def link(self) -> str:
-        """A path that opens the page once, with everything allowed."""
+        """A path that opens the page once, with all scopes."""
         answer = httpx.post(f"{self.url}/v1/links", headers={"authorization": f"Bearer {self.token}"})
         return self.url + str(answer.raise_for_status().json()["path"])
 

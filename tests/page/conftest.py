@@ -1,7 +1,7 @@
-"""A real browser, a real server, a project with a past.
+"""A real browser, a real server, a project with history.
 
-tab(server, "#/ledger")     a new tab, with the page's cookie or without; fails on what the page complains about
-served                      a server over one shared past, for tests that change nothing that another one looks at
+tab(server, "#/ledger")     a new tab, with or without the page's cookie; fails on errors in the console
+served                      a server over one shared history, for tests that change nothing for others
 own                         a server over a copy of it, for this test alone
 """
 
@@ -26,7 +26,7 @@ TIMEOUT_MS = 15_000
 
 
 def need(there: bool, reason: str) -> None:
-    """Skip with the reason, except under CI, where a test that silently stopped running would be a lie."""
+    """Skip with the reason; under CI fail, because a skip could go unnoticed."""
     if there:
         return
     if os.environ.get("CI"):
@@ -49,7 +49,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve days, written once."""
+    """Twelve days of history, written once."""
     folder = tmp_path_factory.mktemp("page") / "past"
     write_history(folder, now=time.time(), per_day=220)
     return folder
@@ -76,7 +76,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def tab(browser: Any) -> Iterator[Open]:
-    """Opens `tab(server, "#/ledger", cookie=True, scheme="dark")`; at the end no page may have complained."""
+    """Opens `tab(server, "#/ledger", cookie=True, scheme="dark")`; fails if a page reported an error."""
     contexts: list[Any] = []
     complaints: list[str] = []
 
@@ -104,7 +104,7 @@ def tab(browser: Any) -> Iterator[Open]:
 
 
 def _serious(said: Any) -> bool:
-    """A refused script, style or image, or a warning of our own; not that a request was answered with an error."""
+    """A refused script, style or image, or a warning of our own; error answers to requests do not count."""
     return said.type in ("error", "warning") and not said.text.startswith("Failed to load resource")
 
 

@@ -1,4 +1,4 @@
-"""A project with a past, for the browser tests and the pictures of the docs: twelve days of synthetic traffic.
+"""A project with twelve days of synthetic traffic, for the browser tests and the screenshots of the docs.
 
 `route` was decided at random, then by a policy that was proven and promoted; a second candidate waits for its proof.
 `reply` is rated with stars and thumbs. Times are relative to `now`, seeds are fixed.
@@ -30,7 +30,7 @@ actions = ["brief", "detailed"]
 reward = { rating = "stars", liked = "thumbs" }
 required = ["rating"]
 """
-_DOLLARS = 0.05  # what a cost of 1 in the sample world is here: 20 times that is 1 again
+_DOLLARS = 0.05  # a cost of 1 in the sample world is 1/20 here
 
 
 class _Clock:

@@ -1,4 +1,4 @@
-"""What one can do on the page: rate, promote, roll back, start a canary; and what happens without a key."""
+"""Actions on the page: rate, promote, roll back, start a canary; with and without a key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def current(server: Served) -> dict[str, Any]:
 
 
 def roll_back(server: Served) -> str:
-    """Make the baseline current again, so that the candidate that passed can be promoted anew; who passed."""
+    """Make the baseline current again, so that the proven candidate can be promoted again; returns the candidate."""
     answer = httpx.post(
         f"{server.url}/v1/tasks/route/rollback",
         json={},
@@ -37,7 +37,7 @@ def signals(server: Served, decision: str) -> dict[str, float | None]:
     return {signal["name"]: signal["value"] for signal in signals_of}
 
 
-def test_a_signal_is_added_by_number_by_stars_by_thumb_and_taken_back(own: Served, tab: Open) -> None:
+def test_a_signal_is_added_by_number_stars_or_thumb_and_withdrawn(own: Served, tab: Open) -> None:
     decision = own.decide("reply", "Can you say that again?")
     page = tab(own, f"#/decisions/{decision}?task=reply")
     page.get_by_text("No signals yet.").wait_for()
@@ -58,7 +58,7 @@ def test_a_signal_is_added_by_number_by_stars_by_thumb_and_taken_back(own: Serve
     assert signals(own, decision)["liked"] is None
 
 
-def test_a_signal_that_cannot_be_is_refused_in_words(own: Served, tab: Open) -> None:
+def test_an_invalid_signal_is_refused_with_a_message(own: Served, tab: Open) -> None:
     decision = own.decide("reply", "And this?")
     page = tab(own, f"#/decisions/{decision}")
     page.get_by_label("Signal", exact=True).fill("rating")
@@ -100,14 +100,14 @@ def test_promoting_and_rolling_back_need_a_confirmation_and_write_the_ledger(own
     assert current(own)["current"] == "uniform@0"
 
 
-def test_a_change_that_somebody_else_makes_shows_by_itself(own: Served, tab: Open) -> None:
+def test_a_change_made_elsewhere_appears_without_a_reload(own: Served, tab: Open) -> None:
     page = tab(own, "#/ledger?task=route")
     page.get_by_text("Every change").wait_for()
     roll_back(own)
     page.get_by_role("cell", name="uniform@0").first.wait_for()
 
 
-def test_the_gate_refuses_in_the_dialog_what_is_not_proven(own: Served, tab: Open) -> None:
+def test_the_dialog_shows_that_the_gate_refuses_an_unproven_candidate(own: Served, tab: Open) -> None:
     before = ledger(own)
     waiting = next(row["policy"] for row in reversed(before) if row["kind"] == "candidate")
     page = tab(own, "#/ledger", cookie=True)
@@ -139,7 +139,7 @@ def test_a_canary_is_started_with_its_share_and_ended(own: Served, tab: Open) ->
     assert current(own)["canary"] is None
 
 
-def test_without_a_key_a_change_is_refused_politely_and_the_token_unlocks_it(own: Served, tab: Open) -> None:
+def test_without_a_key_a_change_is_refused_and_the_token_unlocks_it(own: Served, tab: Open) -> None:
     before = ledger(own)
     page = tab(own, "#/ledger?task=route")
     page.get_by_role("button", name="Roll back…").click()
@@ -166,9 +166,7 @@ def test_without_a_key_a_change_is_refused_politely_and_the_token_unlocks_it(own
     assert len(ledger(own)) == len(before) + 1
 
 
-def test_a_server_that_asks_everybody_for_a_key_shows_nothing_until_it_has_one(
-    past: Path, tmp_path: Path, tab: Open
-) -> None:
+def test_a_server_that_requires_a_key_shows_nothing_without_one(past: Path, tmp_path: Path, tab: Open) -> None:
     folder = tmp_path / "desk"
     shutil.copytree(past, folder)
     with serving(folder, "--host", "0.0.0.0") as server:
@@ -190,7 +188,7 @@ def test_a_link_opens_the_page_once(own: Served, tab: Open) -> None:
     assert httpx.get(link).status_code == 401
 
 
-def test_an_empty_project_says_the_next_command_on_every_page(tmp_path: Path, tab: Open) -> None:
+def test_an_empty_project_shows_the_next_command_on_every_page(tmp_path: Path, tab: Open) -> None:
     headway.open(tmp_path / "empty", environ={}).close()
     with serving(tmp_path / "empty") as server:
         for place, command in (

@@ -1,4 +1,4 @@
-"""The page's files: how they are served, and what must not be in their source."""
+"""The page's files: how they are served, and what their source must not contain."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_the_lock_file_names_no_registry() -> None:
     lock = (SOURCE / "package-lock.json").read_text("utf-8")
     assert '"resolved"' not in lock
     assert '"integrity"' in lock
-    # npm leaves out, silently, what the registry at hand did not have; `npm ci` then fails on every other machine.
+    # npm silently omits packages that its registry did not have; `npm ci` then fails on other machines.
     for platform in ("darwin-arm64", "linux-x64-gnu", "linux-arm64-gnu", "linux-x64-musl", "win32-x64-msvc"):
         assert f'"node_modules/@rolldown/binding-{platform}"' in lock
 
 
 @pytest.mark.timeout(240)
-def test_the_page_is_strictly_typed_against_the_servers_document() -> None:
+def test_the_page_is_strictly_typed_against_the_openapi_document() -> None:
     npm = shutil.which("npm")
     need(npm is not None, "npm is not on PATH")
     need((SOURCE / "node_modules" / "svelte-check").exists(), "svelte-check is not installed (make setup-all)")
@@ -77,7 +77,7 @@ def test_files_are_served_with_their_type_cached_and_under_the_policy(tmp_path: 
             assert httpx.get(server.url + path).status_code == 404
 
 
-def test_without_a_build_the_front_page_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_build_the_front_page_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_files, "STATIC", tmp_path)
     said = page_files.home(Call(None, "", frozenset(), {}, None, {}, lambda *_: None)).body.decode()  # type: ignore[arg-type]
     assert "make page" in said

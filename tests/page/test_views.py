@@ -46,7 +46,7 @@ def ready(page: Any) -> None:
 
 @pytest.mark.parametrize(("scheme", "cookie"), [("light", False), ("dark", True)], ids=["light", "dark, unlocked"])
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_loads_says_that_data_is_synthetic_and_has_no_serious_violation(
+def test_a_page_loads_marks_synthetic_data_and_has_no_serious_violation(
     served: Served, tab: Open, name: str, scheme: str, cookie: bool
 ) -> None:
     page = tab(served, place(name, served), scheme=scheme, cookie=cookie)
@@ -95,7 +95,7 @@ def test_the_whole_page_weighs_less_than_300_kb_compressed(served: Served, tab: 
     assert weight < 300_000
 
 
-def test_a_decision_that_arrives_shows_without_a_reload(served: Served, tab: Open) -> None:
+def test_a_new_decision_appears_without_a_reload(served: Served, tab: Open) -> None:
     overview, decisions = tab(served), tab(served, "#/decisions?task=reply")
     for page in (overview, decisions):
         ready(page)
@@ -106,7 +106,7 @@ def test_a_decision_that_arrives_shows_without_a_reload(served: Served, tab: Ope
     card.get_by_text(f"{before + 1}", exact=True).first.wait_for()
 
 
-def test_the_page_says_when_the_server_is_gone_and_comes_back_with_it(tmp_path: Path, tab: Open) -> None:
+def test_the_page_reports_a_stopped_server_and_reconnects(tmp_path: Path, tab: Open) -> None:
     with serving(tmp_path) as server:
         page = tab(server)
         ready(page)
@@ -117,7 +117,7 @@ def test_the_page_says_when_the_server_is_gone_and_comes_back_with_it(tmp_path: 
         page.get_by_role("heading", name="route").wait_for()
 
 
-def test_colours_follow_the_system_until_somebody_chooses(served: Served, tab: Open) -> None:
+def test_colours_follow_the_system_until_the_user_chooses(served: Served, tab: Open) -> None:
     page = tab(served, scheme="dark")
     theme = "document.documentElement.dataset.theme"
     assert page.evaluate(theme) == "dark"
@@ -128,7 +128,7 @@ def test_colours_follow_the_system_until_somebody_chooses(served: Served, tab: O
     assert page.evaluate(theme) == "light"
 
 
-def test_the_keyboard_alone_reaches_and_walks_everything(served: Served, tab: Open) -> None:
+def test_everything_can_be_reached_by_keyboard(served: Served, tab: Open) -> None:
     page = tab(served, "#/decisions?task=route")
     ready(page)
     page.keyboard.press("Tab")
@@ -144,7 +144,7 @@ def test_the_keyboard_alone_reaches_and_walks_everything(served: Served, tab: Op
     page.wait_for_url(first)
 
 
-def test_the_evidence_page_gives_the_verdict_its_bounds_its_hashes_and_the_command(served: Served, tab: Open) -> None:
+def test_the_evidence_page_shows_the_verdict_its_bounds_its_hashes_and_the_command(served: Served, tab: Open) -> None:
     identifier = httpx.get(f"{served.url}/v1/evidence?task=route").json()["evidence"][-1]["id"]
     stored = httpx.get(f"{served.url}/v1/evidence/{identifier}").json()
     page = tab(served, f"#/evidence/{identifier}")
@@ -186,7 +186,7 @@ def test_the_task_page_draws_trend_exploration_and_cost(served: Served, tab: Ope
         ("#/decisions/dec_none", "dec_none"),
     ],
 )
-def test_what_is_not_there_is_said_with_a_hint(served: Served, tab: Open, where: str, said: str) -> None:
+def test_missing_pages_are_reported_with_a_hint(served: Served, tab: Open, where: str, said: str) -> None:
     page = tab(served, where)
     page.get_by_role("alert").get_by_text(said).first.wait_for()
     assert page.get_by_role("button", name="Try again").first.is_visible()

@@ -1,4 +1,4 @@
-"""What tests of imports share."""
+"""Log rows and helpers for the tests of imports."""
 
 from __future__ import annotations
 

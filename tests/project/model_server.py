@@ -82,7 +82,7 @@ class ModelServer:
             daemon_threads = True
 
             def handle_error(self, *_: object) -> None:
-                """A client that went away is no news."""
+                """A disconnected client is not an error."""
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)

@@ -1,4 +1,4 @@
-"""Bad input: an error with a code and a cure, and nothing stored."""
+"""Bad input gives an error with a code and a hint, and stores nothing."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ GONE = "dec_" + "0" * 12 + "7" + "a" * 19
         (lambda p: p.explain(GONE), "unknown_decision"),
     ],
 )
-def test_bad_input_is_named_and_nothing_is_stored(opened, call, code):
+def test_bad_input_is_reported_and_nothing_is_stored(opened, call, code):
     project = opened(TOML)
     with pytest.raises(HeadwayError) as error:
         call(project)
@@ -64,7 +64,7 @@ def test_bad_input_is_named_and_nothing_is_stored(opened, call, code):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 0, 6, "five", None, 10**400])
-def test_a_bad_signal_value_is_refused_at_the_door(opened, value):
+def test_an_invalid_signal_value_is_refused(opened, value):
     project = opened(TOML)
     pick = project.decide("route", "x")
     with pytest.raises(InvalidInput):
@@ -85,7 +85,7 @@ def test_a_damaged_settings_file_is_named_with_its_line(opened):
     assert "line 1" in str(error.value)
 
 
-def test_no_signal_at_all_is_refused(project):
+def test_an_empty_signal_is_refused(project):
     with pytest.raises(InvalidInput) as error:
         project.signal(project.decide("route", "x", ARMS).id)
     assert error.value.code == "no_signal"
@@ -206,7 +206,7 @@ def test_online_learning_folds_settled_rows_into_snapshots(opened):
     assert project.replay(served.id).exact
     assert project.ledger.current("route").kind == "snapshot"
     assert project.fold("route") is None, "nothing new settled"
-    # A changed signal takes its old contribution back: the state equals one that never saw it.
+    # A changed signal removes its old contribution: the state equals one without it.
     project.signal(ids[0], reward=-1.0)
     project.signal(ids[0], reward=0.5)
     assert project.fold("route") is not None
@@ -215,7 +215,7 @@ def test_online_learning_folds_settled_rows_into_snapshots(opened):
     assert project.decide("route", "x").policy not in (served.policy, first.policy), "a signal folds by itself"
 
 
-def test_decisions_of_one_id_in_the_same_microsecond_are_told_apart(tmp_path: Path) -> None:
+def test_requests_with_one_id_in_the_same_microsecond_are_distinguished(tmp_path: Path) -> None:
     identifier = "dec_" + "1f" * 16
     with headway.open(tmp_path, environ={}) as project:
         project.clock = lambda: 1_700_000_000.0

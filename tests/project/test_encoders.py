@@ -21,7 +21,7 @@ ARMS = ["small", "large"]
 
 
 def play(project: headway.Project, n: int) -> None:
-    """Mathematics is for the large one, small talk for the small one."""
+    """Mathematics is for the large model, small talk for the small one."""
     rng = np.random.default_rng(7)
     for _ in range(n):
         hard = bool(rng.integers(2))
@@ -38,11 +38,11 @@ def test_a_policy_learns_and_acts_with_an_endpoint(tmp_path: Path) -> None:
         environ = {"EMBED_KEY": KEY}
         with headway.open(tmp_path, environ=environ, seed=3) as project:
             play(project, 400)
-            assert server.asked == [], "nothing is encoded before there is a policy that reads it"
+            assert server.asked == [], "nothing is encoded before a policy uses it"
             policy = project.learn("route")
             sent = [text for request in server.asked for text in request["input"]]
-            assert len(sent) == len(set(sent)), "learning reads every row several times, and asks once per text"
-            assert 10 < len(sent) < 32, "what is kept for the proof is not read"
+            assert len(sent) == len(set(sent)), "learning reads every row several times and encodes each text once"
+            assert 10 < len(sent) < 32, "the held-out part is not read"
             calls = len(server.asked)
             assert set(server.keys) == {f"Bearer {KEY}"}
             header = project.registry.header(project.registry.find(policy))
@@ -84,9 +84,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory, model_cache: Path) -> tupl
     return folder, policy
 
 
-def test_a_policy_learned_with_minilm_understands_what_it_has_not_seen(
-    learned: tuple[Path, str], model_cache: Path
-) -> None:
+def test_a_policy_learned_with_minilm_generalises_to_unseen_texts(learned: tuple[Path, str], model_cache: Path) -> None:
     folder, policy = learned
     environ = {"HEADWAY_CACHE": str(model_cache), "HEADWAY_POLICY": policy}
     with headway.open(folder, environ=environ) as project:
@@ -113,7 +111,7 @@ def test_the_server_decides_with_minilm_and_without_torch(learned: tuple[Path, s
         running.stop()
 
 
-def test_a_server_without_the_model_says_which_command_adds_it(learned: tuple[Path, str], tmp_path: Path) -> None:
+def test_a_server_without_the_model_names_the_command_that_adds_it(learned: tuple[Path, str], tmp_path: Path) -> None:
     folder, policy = learned
     running = Running(folder, env={**os.environ, "HEADWAY_CACHE": str(tmp_path), "HEADWAY_POLICY": policy})
     try:

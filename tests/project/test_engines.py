@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order: both engines tell the same story."""
+"""Both engines give the same rewards for any history."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ FIRST = [("decide", task, episode, "x") for task, episode in [("one", None), ("o
 
 
 class Side:
-    """One engine's project, and the time it lives in."""
+    """The project of one engine, and its clock."""
 
     def __init__(self, opening: Callable[..., Project]) -> None:
         self.now = 1_700_000_000.0
@@ -129,7 +129,7 @@ class Side:
         return self.project.rescore(task)
 
     def table(self) -> Any:
-        """Every reward as it stands, and the whole log of how it came about."""
+        """Every current reward, and the log of its changes."""
         collected = []
         for task in ("one", "two"):
             self.project.settle(task)
@@ -163,7 +163,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory, postgres: Any) -> Iterator[t
 _examples = itertools.count()
 
 
-@pytest.mark.timeout(400)  # forty histories on two engines: a busy disk takes its time
+@pytest.mark.timeout(400)  # forty histories on two engines take long on a busy disk
 @settings(max_examples=40)
 @given(OPERATIONS)
 def test_any_history_gives_the_same_reward_table_on_both_engines(sides, operations):

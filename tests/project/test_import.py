@@ -1,4 +1,4 @@
-"""History from elsewhere: the report adds up, nothing is invented, nothing is half-written, nothing is there twice."""
+"""Imported history: a consistent report, no invented values, no partial or duplicate rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.project.imports import INTERACTION, adds_up, lines, sage_row, stored
 JFL = '[tasks.next-action]\nkind = "ranking"\nfamily = "bandit"\nreward = { composite_delta = 1.0 }\n'
 
 
-def test_the_real_buffer_both_shapes_ten_labels_nine_of_them_leaking(shared_data: Path, tmp_path: Path) -> None:
+def test_the_real_buffer_has_both_shapes_and_ten_labels_of_which_nine_leak(shared_data: Path, tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text(JFL, "utf-8")
     with Project(tmp_path) as project:
         report = project.import_file(shared_data / "jfl" / "training-buffer.jsonl")
@@ -33,7 +33,7 @@ def test_the_real_buffer_both_shapes_ten_labels_nine_of_them_leaking(shared_data
         assert [leak.message for leak in report.leaks.found] == [
             "recent_deltas[-1] is the label (composite_delta) in 9 of 9 rows"
         ]
-        assert (report.stored, report.conflicts) == (30, 1), "one review id stands there twice, with different scores"
+        assert (report.stored, report.conflicts) == (30, 1), "one review id occurs twice, with different scores"
         assert report.clashes[0].line == 28
         assert adds_up(report)
         again = project.import_file(shared_data / "jfl" / "training-buffer.jsonl")
@@ -61,7 +61,7 @@ def test_history_without_propensities_is_learned_from_and_proves_nothing(tmp_pat
         assert error.value.code == "propensity_unknown"
 
 
-def test_a_proof_counts_the_rows_that_it_had_to_leave_out(tmp_path: Path) -> None:
+def test_a_proof_counts_the_rows_that_it_omits(tmp_path: Path) -> None:
     rng = random.Random(5)
     rows = []
     for n in range(600):
@@ -74,7 +74,7 @@ def test_a_proof_counts_the_rows_that_it_had_to_leave_out(tmp_path: Path) -> Non
         project.import_file(path, task="route", columns=columns, candidates=("small", "large"))
         verdict = project.prove(project.learn("route"))
         left = verdict.evidence.counts["with unknown propensity"]
-        assert 30 < left < 140, "a third of the part that is kept for proving"
+        assert 30 < left < 140, "a third of the held-out part"
         assert not any(math.isnan(value.value) for value in verdict.evidence.values.values())
 
 
@@ -118,7 +118,7 @@ def test_mined_labels_are_read_only_when_asked_for(tmp_path: Path) -> None:
         assert project.due("next-action") == 50
 
 
-def test_a_live_policy_folds_no_mined_label_in(tmp_path: Path) -> None:
+def test_a_live_policy_does_not_fold_mined_labels(tmp_path: Path) -> None:
     toml = (
         '[tasks.route]\nactions = ["a", "b"]\nonline = "live"\ngate = "off"\n' + "reward = { composite_delta = 1.0 }\n"
     )
@@ -147,7 +147,7 @@ def test_a_live_policy_folds_no_mined_label_in(tmp_path: Path) -> None:
         assert rows() == before + 1
 
 
-def test_mined_labels_are_reported_by_themselves(tmp_path: Path) -> None:
+def test_mined_labels_are_reported_separately(tmp_path: Path) -> None:
     from headway.observe.distribution import distribution
 
     (tmp_path / "headway.toml").write_text(JFL, "utf-8")
@@ -187,7 +187,7 @@ def test_a_dry_run_reports_and_stores_nothing(project: Project, tmp_path: Path) 
     assert adds_up(report)
 
 
-def test_a_log_that_grows_adds_what_is_new_and_rates_what_was_unrated(project: Project, tmp_path: Path) -> None:
+def test_importing_a_longer_log_adds_new_rows_and_late_rewards(project: Project, tmp_path: Path) -> None:
     path = lines(tmp_path / "log.jsonl", [{**INTERACTION, "reward": None}])
     first = project.import_file(path)
     assert (first.stored, first.labelled) == (1, 0)
@@ -197,7 +197,7 @@ def test_a_log_that_grows_adds_what_is_new_and_rates_what_was_unrated(project: P
     assert project.query.counts("reply").by_status["rewarded"] == 2
 
 
-def test_a_signal_that_the_task_cannot_take_is_a_problem_of_its_line(tmp_path: Path) -> None:
+def test_an_invalid_signal_is_reported_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text('[tasks.reply]\nreward = { rating = "stars" }\n', "utf-8")
     with Project(tmp_path) as project:
         path = lines(tmp_path / "log.jsonl", [{**INTERACTION, "rating": 4}, {**INTERACTION, "rating": 9}])
@@ -208,7 +208,7 @@ def test_a_signal_that_the_task_cannot_take_is_a_problem_of_its_line(tmp_path: P
         assert error.value.code == "unknown_task"
 
 
-def test_nothing_in_a_synthetic_store_can_say_that_it_is_real(tmp_path: Path) -> None:
+def test_nothing_in_a_synthetic_store_can_be_marked_as_real(tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text("[store]\nsynthetic = true\n", "utf-8")
     with Project(tmp_path) as project:
         report = project.import_file(lines(tmp_path / "log.jsonl", [INTERACTION]))
@@ -216,7 +216,7 @@ def test_nothing_in_a_synthetic_store_can_say_that_it_is_real(tmp_path: Path) ->
 
 
 @pytest.mark.engines("sqlite", why="it reads the bytes of the file")
-def test_secrets_are_taken_out_on_the_way_in(project: Project, tmp_path: Path) -> None:
+def test_secrets_are_redacted_on_import(project: Project, tmp_path: Path) -> None:
     secret = "sk-proj-abcdefghijklmnop1234567890ABCD"
     project.import_file(lines(tmp_path / "log.jsonl", [{**INTERACTION, "prompt": f"use {secret}", "response": secret}]))
     project.import_file(lines(tmp_path / "rows.jsonl", [{**sage_row(1), "state": {"note": f"key {secret}"}}]))
@@ -227,10 +227,10 @@ def test_secrets_are_taken_out_on_the_way_in(project: Project, tmp_path: Path) -
     assert project.import_file(tmp_path / "log.jsonl").already == 1
 
 
-# -- there and back
+# -- round trips
 
 
-def test_routing_rows_come_back_byte_for_byte(project: Project, tmp_path: Path) -> None:
+def test_routing_rows_are_exported_byte_for_byte(project: Project, tmp_path: Path) -> None:
     from headway.observe.export import ExportFilter, export
 
     path = tmp_path / "routing_v1.jsonl"
@@ -245,7 +245,7 @@ def test_routing_rows_come_back_byte_for_byte(project: Project, tmp_path: Path) 
     assert (manifest["decisions"], manifest["left_out"]) == (120, {})
 
 
-def test_a_replaced_reward_comes_back_replaced_and_a_withdrawn_one_not_at_all(project: Project, tmp_path: Path) -> None:
+def test_a_replaced_reward_is_exported_and_a_withdrawn_one_is_not(project: Project, tmp_path: Path) -> None:
     from headway.observe.export import ExportFilter, export
 
     project.import_file(lines(tmp_path / "rows.jsonl", [sage_row(1), sage_row(2), sage_row(3)]))
@@ -308,14 +308,14 @@ def test_our_own_export_is_imported_with_ids_probabilities_and_signals(
             return [[(one.name, one.value, one.rater, one.key, one.at) for one in row] for row in signals]
 
         assert told(project) == told(other)
-    assert project.import_file(path).already == 30, "its own decisions are known to the project that made them"
+    assert project.import_file(path).already == 30, "the project recognises its own decisions"
 
 
 # -- killed
 
 
 def killed_import(folder: Path, path: Path, ready: Callable[[], bool]) -> bool:
-    """Starts an import in a process of its own and kills it once `ready`; whether it was still running then."""
+    """Starts an import in a separate process and kills it once `ready`; returns whether it was still running."""
     code = "import sys; from pathlib import Path; from headway.project import Project\n"
     code += "with Project(Path(sys.argv[1])) as p: p.import_file(sys.argv[2])\n"
     process = subprocess.Popen([sys.executable, "-c", code, folder, path])
@@ -346,10 +346,10 @@ def kill_and_resume(folder: Path, path: Path, count: int, after: list[int]) -> N
             connection.close()
 
     for limit in after:
-        assert killed_import(folder, path, lambda limit=limit: decisions() >= limit), "it had ended already"
+        assert killed_import(folder, path, lambda limit=limit: decisions() >= limit), "it had already ended"
         left = decisions()
         assert limit <= left < count
-        assert left % 1000 == 0, "a batch is there whole or not at all"
+        assert left % 1000 == 0, "a batch is stored completely or not at all"
     with Project(folder) as project:
         before = stored(project)
         report = project.import_file(path)

@@ -1,4 +1,4 @@
-"""Files as they are found: broken, huge, compressed, hostile. Each is read, or refused with its line."""
+"""Broken, huge, compressed and hostile files are read, or refused with the line."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_broken_file_is_a_clear_error_with_its_line(
     assert stored(project) == 0
 
 
-def test_a_line_of_forty_megabytes_is_refused_and_the_next_one_read(project: Project, tmp_path: Path) -> None:
+def test_a_line_of_forty_megabytes_is_refused_and_the_next_one_is_read(project: Project, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_bytes(GOOD + b'\n{"prompt": "' + b"x" * (40 << 20) + b'"}\n' + GOOD.replace(b"Why", b"How") + b"\n")
     report = project.import_file(path, on_error="skip")
@@ -65,7 +65,9 @@ def test_a_line_of_forty_megabytes_is_refused_and_the_next_one_read(project: Pro
 @pytest.mark.parametrize(
     "content", [b"\xef\xbb\xbf" + GOOD, GOOD.replace(b", ", b",\t") + b"\r\n\r\n", b"\n\n  \n" + GOOD]
 )
-def test_marks_carriage_returns_and_empty_lines_do_no_harm(project: Project, tmp_path: Path, content: bytes) -> None:
+def test_byte_order_marks_carriage_returns_and_empty_lines_are_accepted(
+    project: Project, tmp_path: Path, content: bytes
+) -> None:
     path = tmp_path / "log.jsonl"
     path.write_bytes(content)
     assert project.import_file(path).stored == 1
@@ -124,7 +126,7 @@ def test_any_change_of_any_field_is_read_or_refused_with_its_line(
 
 
 @pytest.mark.parametrize("signals", [5, True, "5", {"name": "reward"}, [5]])
-def test_signals_that_are_no_list_of_objects_are_refused_with_their_line(
+def test_signals_that_are_not_a_list_of_objects_are_refused_with_their_line(
     project: Project, tmp_path: Path, signals: object
 ) -> None:
     path = tmp_path / "log.jsonl"

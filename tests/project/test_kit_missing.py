@@ -1,4 +1,4 @@
-"""A current policy whose kit was uninstalled: the rules decide, and everybody is told."""
+"""If the kit of the current policy is missing, the rules decide, and status and doctor report it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Opened = Callable[..., Project]
 
 
 def publish_vanished(project: Project) -> str:
-    """A bundle of a family that no kit brings, current by the ledger; its reference."""
+    """Make a bundle of an unknown family current in the ledger; returns its reference."""
     learned = Learned(family="vanished", tensors={}, knobs={}, metrics={}, baselines={}, trained_on={}, extra={})
     made = add_bundle(project, learned, task="route", kind="choice", encoder="", seed=0)
     add_candidate(project, made, why="learned elsewhere", detail={"upto": 0})
@@ -29,7 +29,7 @@ def publish_vanished(project: Project) -> str:
     return made.ref
 
 
-def test_the_rules_decide_and_status_says_why(opened: Opened) -> None:
+def test_the_rules_decide_and_status_gives_the_reason(opened: Opened) -> None:
     project = opened(TOML)
     ref = publish_vanished(project)
     pick = project.decide("route", "hello", state={"task_complexity_score": 0.9})
@@ -37,11 +37,11 @@ def test_the_rules_decide_and_status_says_why(opened: Opened) -> None:
     assert project.replay(pick.id).exact
     (task,) = project.status().tasks
     assert (task.current, task.kit_missing, task.next.verb) == ("rules@0", "vanished", "doctor")
-    assert project.current("route").ref == ref, "the ledger still says who was promoted"
+    assert project.current("route").ref == ref, "the ledger still names the promoted policy"
     assert "'vanished'" in task.next.why
 
 
-def test_a_kit_that_comes_back_decides_again(opened: Opened) -> None:
+def test_a_reinstalled_kit_decides_again(opened: Opened) -> None:
     project = opened(TOML)
     project.decide("route", "hello")
     ref = publish_vanished(project)
@@ -53,7 +53,7 @@ def test_a_kit_that_comes_back_decides_again(opened: Opened) -> None:
         project.promote(ref, task="route")
 
 
-def test_the_loop_leaves_such_a_task_alone(opened: Opened) -> None:
+def test_the_loop_skips_a_task_whose_kit_is_missing(opened: Opened) -> None:
     project = opened(TOML)
     publish_vanished(project)
     standing = replace(project.standing("route"), since=1000, settled=1000)

@@ -27,14 +27,14 @@ def learned(tmp_path_factory):
     project.close()
 
 
-def test_the_loop_closes_and_opens_again(learned):
+def test_a_policy_is_promoted_and_rolled_back(learned):
     policy = learned.learn("route")
     proof = learned.prove(policy)
     assert proof.passed, proof.reasons
     entry = learned.promote(policy, because=proof)
     assert (entry.kind, entry.policy, entry.evidence_id) == ("promote", policy, proof.evidence.id)
     pick = learned.decide("route", "Prove that the square root of two is irrational.", ARMS)
-    assert (pick.policy, pick.policy_hash) == (policy, entry.policy_hash), "served is what was promoted"
+    assert (pick.policy, pick.policy_hash) == (policy, entry.policy_hash), "the promoted policy is served"
     back = learned.rollback("route")
     assert (back.kind, back.policy) == ("rollback", "uniform@0")
     assert learned.decide("route", "x", ARMS).policy == "uniform@0"
@@ -127,7 +127,7 @@ def test_another_process_sees_a_promotion(opened):
     assert other.decide("route", "x").policy == "uniform@0"
     policy = project.learn("route")
     project.promote(policy)
-    other.servings.forget("route")  # it would look by itself within 0.2 s
+    other.servings.forget("route")  # it would check by itself within 0.2 s
     assert other.decide("route", "x").policy == policy
 
 
@@ -140,7 +140,7 @@ def test_every_decision_replays_exactly(opened):
 
 
 @pytest.mark.parametrize(("value", "least", "most"), [(1e-6, 0.97, 1.0), (1e6, 0.3, 0.7)])
-def test_thompsons_value_says_how_much_of_the_doubt_is_acted_on(opened, value, least, most):
+def test_thompsons_value_scales_the_deviations(opened, value, least, most):
     project = opened(
         '[tasks.route]\nactions = ["small", "large"]\ngate = "off"\n'
         f'explore = {{ kind = "thompson", value = {value} }}\n'
@@ -152,7 +152,7 @@ def test_thompsons_value_says_how_much_of_the_doubt_is_acted_on(opened, value, l
     assert project.replay(pick.id).exact
 
 
-def test_replay_says_what_is_gone(opened):
+def test_replay_names_what_is_missing(opened):
     project = opened('[tasks.route]\nactions = ["small", "large"]\ngate = "off"\n')
     play(project, n=60)
     project.promote(project.learn("route"))
@@ -164,7 +164,7 @@ def test_replay_says_what_is_gone(opened):
     assert pick.policy_hash[:12] in replayed.gone
 
 
-def test_a_damaged_bundle_is_refused_and_the_current_policy_goes_on(opened):
+def test_a_damaged_bundle_is_refused_and_the_current_policy_stays(opened):
     project = opened('[tasks.route]\nactions = ["small", "large"]\ngate = "off"\n')
     play(project, n=60)
     policy = project.learn("route")
@@ -187,7 +187,7 @@ def test_a_bundle_of_another_task_is_refused(opened):
     assert error.value.code == "wrong_task"
 
 
-def test_rules_decide_until_something_better_is_proven(opened):
+def test_rules_decide_until_a_better_policy_is_proven(opened):
     project = opened(
         '[tasks.route]\nactions = ["small", "large"]\nexplore = { kind = "none" }\nfloor = 0.0\n'
         'rules = [{ when = "task_complexity_score > 0.8", use = "large" }]\n'
@@ -209,7 +209,7 @@ def test_headway_policy_off_returns_to_the_baseline_at_once(opened):
     assert opened(environ={"HEADWAY_POLICY": policy}).decide("route", "x").policy == policy
 
 
-def test_the_ledger_tells_the_whole_story(learned):
+def test_the_ledger_records_every_change(learned):
     learned.learn("route", seed=31)
     entries = learned.ledger.entries("route")
     assert [entry.n for entry in entries] == list(range(1, len(entries) + 1))
@@ -217,7 +217,7 @@ def test_the_ledger_tells_the_whole_story(learned):
     assert json.dumps([entry.detail for entry in entries])
 
 
-def test_status_counts_what_is_there(project):
+def test_status_counts_decisions_and_outcomes(project):
     play(project, n=30)
     project.decide("route", "not rated", ARMS)
     (task,) = project.status().tasks
@@ -242,7 +242,7 @@ def test_a_canary_shares_the_traffic_with_exact_propensities(learned):
 
 
 @pytest.mark.engines(slow="postgresql", why="thousands of decisions; it is about the proof")
-def test_a_canary_that_is_proven_worse_is_retired_by_itself(opened):
+def test_a_canary_that_is_proven_worse_is_retired_automatically(opened):
     project = opened(
         '[tasks.route]\nactions = ["good", "bad"]\ngate = "off"\n'
         'rules = [{ when = "text_length >= 0", use = "good" }]\n'
@@ -264,7 +264,7 @@ def test_a_canary_that_is_proven_worse_is_retired_by_itself(opened):
 
 
 @pytest.mark.engines(slow="postgresql", why="thousands of decisions; it is about the proof")
-def test_a_current_policy_that_is_proven_worse_is_rolled_back_by_itself(opened):
+def test_a_current_policy_that_is_proven_worse_is_rolled_back_automatically(opened):
     project = opened(
         '[tasks.route]\nactions = ["good", "bad"]\ngate = "off"\nexplore = { kind = "epsilon", value = 0.3 }\n'
     )
@@ -296,7 +296,7 @@ def test_a_plan_fixes_the_horizon_before_the_test_starts(opened):
 
 
 @pytest.mark.engines(slow="postgresql", why="it is about learning")
-def test_folding_equals_learning_the_statistics_again(opened):
+def test_folding_equals_recomputing_the_statistics(opened):
     toml = '[tasks.route]\nactions = ["small", "large"]\ngate = "off"\nonline = "live"\n'
     project = opened(toml)
     ids = play(project, n=150)

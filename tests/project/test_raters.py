@@ -22,7 +22,7 @@ consensus = true
 
 
 def rate(project: Project, n: int = 60, seed: int = 1) -> tuple[list[str], np.ndarray]:
-    """Decisions rated by three of four raters; the first rater is the wrong way round."""
+    """Decisions rated by three of four raters; the first rater is reversed."""
     rng = np.random.default_rng(seed)
     quality = rng.normal(3.0, 0.9, n)
     ids = []
@@ -67,7 +67,7 @@ def test_without_the_setting_the_mean_counts_fully(opened: Opened) -> None:
         assert rows[identifier].weight == 1.0
 
 
-def test_a_withdrawn_rating_is_as_if_it_had_never_been(opened: Opened) -> None:
+def test_a_withdrawn_rating_leaves_no_trace_in_the_rewards(opened: Opened) -> None:
     project = opened(TOML)
     ids, _ = rate(project)
     before = outcomes(project)
@@ -87,14 +87,14 @@ def test_settling_again_writes_nothing_new(opened: Opened) -> None:
     assert project.rescore("reply") == 0
 
 
-def test_one_rater_alone_counts_as_they_are(opened: Opened) -> None:
+def test_the_ratings_of_one_rater_are_unchanged(opened: Opened) -> None:
     project = opened(TOML)
     for stars in (1.0, 4.0, 5.0):
         project.signal(project.decide("reply", f"{stars}").id, rating=stars)
     assert sorted(outcomes(project).values()) == [(-1.0, 1.0), (0.5, 1.0), (1.0, 1.0)]
 
 
-def test_a_measured_signal_beside_a_rated_one_is_unchanged(opened: Opened) -> None:
+def test_a_measured_signal_is_unchanged_by_the_consensus_on_a_rated_one(opened: Opened) -> None:
     project = opened(TOML.replace('{ rating = "stars" }', '{ rating = "stars", cost_usd = -1.0 }'))
     ids, _ = rate(project, 20)
     project.signal(ids[0], cost_usd=0.25)
@@ -120,7 +120,7 @@ def test_the_weights_reach_the_learner_and_the_online_state(opened: Opened) -> N
 
 
 @pytest.mark.engines(slow="postgresql", why="it is about learning")
-def test_an_online_state_takes_back_weighted_rows_exactly(opened: Opened) -> None:
+def test_an_online_state_removes_weighted_rows_exactly(opened: Opened) -> None:
     from headway.encode.fit import fit
     from headway.learn import online
     from tests.families import encoder
@@ -144,10 +144,10 @@ def test_an_online_state_takes_back_weighted_rows_exactly(opened: Opened) -> Non
     np.testing.assert_allclose(one["weights"], two["weights"], atol=1e-9)
     live = opinion_on(state.policy, rows[0].decision.situation, rows[0].decision.candidates)
     frozen = opinion_on(online.snapshot(state), rows[0].decision.situation, rows[0].decision.candidates)
-    np.testing.assert_allclose(live.mean, frozen.mean, atol=2e-3)  # the live prior is brought up to date now and then
+    np.testing.assert_allclose(live.mean, frozen.mean, atol=2e-3)  # the live prior is updated only occasionally
 
 
-def test_unrated_decisions_and_disagreements_are_asked_first(opened: Opened) -> None:
+def test_questions_start_with_unrated_decisions_and_disagreements(opened: Opened) -> None:
     project = opened(TOML)
     ids, _ = rate(project, 40)
     unrated = [project.decide("reply", "new").id for _ in range(2)]
@@ -166,11 +166,11 @@ def test_a_question_about_a_signal_that_does_not_count_is_refused(opened: Opened
         opened(TOML).questions("reply", count=5, signal="ratings")
 
 
-def test_the_consensus_is_another_reward_version(opened: Opened) -> None:
+def test_consensus_changes_the_reward_version(opened: Opened) -> None:
     assert opened(TOML).rewards("reply").version != opened(TOML.replace("true", "false")).rewards("reply").version
 
 
-def test_when_one_rater_is_left_their_ratings_count_as_they_are_again(opened: Opened) -> None:
+def test_the_ratings_of_the_last_remaining_rater_are_unchanged(opened: Opened) -> None:
     project = opened(TOML)
     ids = [project.decide("reply", f"question {n}").id for n in range(12)]
     for n, identifier in enumerate(ids):
@@ -178,7 +178,7 @@ def test_when_one_rater_is_left_their_ratings_count_as_they_are_again(opened: Op
     before = outcomes(project)
     for identifier in ids[:4]:
         project.signal(identifier, {"rating": 2.0}, rater="bob")
-    assert outcomes(project)[ids[9]] != before[ids[9]], "a second rater tells something about the first"
+    assert outcomes(project)[ids[9]] != before[ids[9]], "a second rater is evidence about the first"
     for identifier in ids[:4]:
         project.withdraw(identifier, "rating", rater="bob")
     assert outcomes(project) == before

@@ -1,4 +1,4 @@
-"""A planted secret, through every door: no byte of it is stored, cached, learned from or given back."""
+"""A planted secret, sent through every interface, is not stored, cached, learned from or returned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECRETS = [KEYS["openai project"], KEYS["aws"], KEYS["headway"], TOKENS["json we
 
 
 def tables(project: Project) -> str:
-    """Everything that the store holds, as one text, whichever database it is."""
+    """Everything in the store as one text, for both databases."""
     collected = []
     for name, columns in {
         "decisions": "text, state",
@@ -34,7 +34,7 @@ def tables(project: Project) -> str:
 
 
 def plant(project: Project, secret: str) -> list[str]:
-    """Through every door that texts come in by; the decisions' ids."""
+    """Sends the text through every interface; returns the ids of the decisions."""
     first = project.decide("route", f"use {secret} please", ["small", "large"], state={"note": secret, "n": 1})
     described = [{"name": "small", "why": secret}, {"name": f"with {secret}", "cost": 2.0}]
     second = project.decide("route", "which?", described)
@@ -61,7 +61,7 @@ def test_no_byte_of_a_planted_secret_is_stored(opened: Opened, tmp_path: Path, s
         assert secret not in repr(project.explain(identifier))
 
 
-def test_replay_is_exact_on_what_was_redacted(opened: Opened) -> None:
+def test_decisions_with_redacted_text_replay_exactly(opened: Opened) -> None:
     project = opened()
     for identifier in plant(project, SECRETS[0]):
         replayed = project.replay(identifier)
@@ -75,14 +75,14 @@ def test_the_same_request_again_is_the_same_decision(opened: Opened) -> None:
     assert project.decide("route", f"use {SECRETS[0]}", **asked) == first
 
 
-def test_it_can_be_turned_off_and_asked_to_take_out_more(opened: Opened) -> None:
+def test_redaction_can_be_disabled_and_extended(opened: Opened) -> None:
     project = opened("[store]\nredact = []\n")
     assert SECRETS[0] in project.decide("route", SECRETS[0], ["a", "b"]).situation.text
     project = opened('[store]\nredact = ["secrets", "email"]\n')
     assert project.decide("route", "write to ann@example.com", ["a", "b"]).situation.text == "write to [redacted:email]"
 
 
-def test_an_unknown_kind_is_an_error_with_the_nearest_one(opened: Opened) -> None:
+def test_an_unknown_kind_of_secret_suggests_the_nearest_one(opened: Opened) -> None:
     with pytest.raises(InvalidSettings, match="redact") as caught:
         opened('[store]\nredact = ["emails"]\n')
     assert "email" in caught.value.hint

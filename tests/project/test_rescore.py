@@ -1,4 +1,4 @@
-"""Rewards are derived: redefining and rescoring changes them and no stored signal."""
+"""Rewards are derived: a new definition and a rescore change them, and no stored signal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rewards(project: Project) -> list[float | None]:
     return [row.reward for row in project.query.settled("route")]
 
 
-def test_rescoring_changes_no_stored_signal_and_the_old_definition_brings_the_old_rewards_back(opened: Opened) -> None:
+def test_rescoring_changes_no_stored_signal_and_the_old_definition_restores_the_old_rewards(opened: Opened) -> None:
     first = opened(TOML.replace("{}", '"reward_v1"'))
     for n in range(30):
         pick = first.decide("route", f"ask {n}")

@@ -1,4 +1,4 @@
-"""Reward tampering through the whole loop: one key may not decide who is promoted, unless somebody says so."""
+"""Reward tampering through the whole loop: a single key cannot decide a promotion unless it is trusted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HONEST = ("ann", "bob", "cid")
 
 
 def tampered(project: Project, n: int = 900) -> str:
-    """It makes no difference what is chosen; "agent" rates whatever "large" does as perfect. The candidate."""
+    """All arms are equally good; "agent" rates "large" as perfect. Returns the candidate."""
     rng = np.random.default_rng(5)
     for number in range(n):
         pick = project.decide("route", f"question {number}", ARMS)
@@ -40,7 +40,7 @@ def tampered(project: Project, n: int = 900) -> str:
 
 
 def rated_by(project: Project, raters: tuple[str, ...], n: int = 1_200) -> str:
-    """Sample traffic in which the choice does make a difference; raters take turns."""
+    """Sample traffic in which the choice matters; raters take turns."""
     for number, ask in enumerate(headway.sample("route", n=n, seed=7)):
         pick = project.decide("route", ask.text, ARMS)
         project.signal(pick.id, reward=ask.outcome(pick.action), rater=raters[number % len(raters)])
@@ -66,11 +66,11 @@ def test_a_key_that_rates_its_own_favourite_is_refused_by_name(opened: Opened) -
     entry = project.promote(policy, trust_keys=["agent"])
     assert entry.detail == {"trusted_keys": ["agent"]}
     assert entry.why.endswith("(trusting agent)")
-    assert project.ledger.entries("route")[-1].detail == {"trusted_keys": ["agent"]}, "and so it is stored"
+    assert project.ledger.entries("route")[-1].detail == {"trusted_keys": ["agent"]}, "and it is stored that way"
 
 
 @pytest.mark.engines(slow="postgresql", why="it is about the proof")
-def test_trust_that_was_given_to_a_proof_is_kept_with_it(opened: Opened) -> None:
+def test_the_trusted_keys_of_a_proof_are_stored_with_it(opened: Opened) -> None:
     project = opened(TOML + STORE)
     policy = tampered(project)
     with pytest.raises(UnknownName, match="Nobody called 'judge'"):
@@ -88,7 +88,7 @@ def test_trust_that_was_given_to_a_proof_is_kept_with_it(opened: Opened) -> None
 
 @pytest.mark.engines(slow="postgresql", why="it is about the proof")
 @pytest.mark.parametrize("raters", [("",), HONEST])
-def test_honest_raters_are_not_in_the_way(opened: Opened, raters: tuple[str, ...]) -> None:
+def test_honest_raters_do_not_block_a_promotion(opened: Opened, raters: tuple[str, ...]) -> None:
     project = opened(TOML + STORE)
     policy = rated_by(project, raters, n=600 * (len(raters) + 1))
     proof = project.prove(policy)
@@ -97,7 +97,7 @@ def test_honest_raters_are_not_in_the_way(opened: Opened, raters: tuple[str, ...
 
 
 @pytest.mark.engines(slow="postgresql", why="it is about the proof")
-def test_the_loop_promotes_by_itself_only_what_trusted_keys_decide(opened: Opened) -> None:
+def test_the_loop_promotes_only_what_trusted_keys_decide(opened: Opened) -> None:
     toml = TOML + 'promote = "auto"\n'
     project = opened(toml + STORE)
     policy = rated_by(project, ("judge",))
@@ -111,8 +111,8 @@ def test_the_loop_promotes_by_itself_only_what_trusted_keys_decide(opened: Opene
     assert project.ledger.entries("route")[-1].detail == {"trusted_keys": ["judge"]}
 
 
-def test_a_panel_is_left_out_one_by_one_through_the_tasks_own_reward(opened: Opened) -> None:
-    """Two honest raters and one who lies about everything: what remains is what the other two say."""
+def test_each_rater_of_a_panel_is_left_out_once_with_the_tasks_own_reward(opened: Opened) -> None:
+    """Two honest raters and one liar: without the liar the result is that of the other two."""
     project = opened(TOML.replace("reward = 1.0", "rating = 'stars'") + STORE)
     rng = np.random.default_rng(6)
     for number in range(700):
@@ -126,7 +126,9 @@ def test_a_panel_is_left_out_one_by_one_through_the_tasks_own_reward(opened: Ope
     assert proof.evidence.deciding() == ("liar",)
     raters = {rater.name: rater for rater in proof.evidence.raters}
     assert [raters[name].share for name in ("ann", "bob", "liar")] == [1.0] * 3
-    assert {rater.others for rater in proof.evidence.raters} == {proof.evidence.n}, "everything was rated by others too"
+    assert {rater.others for rater in proof.evidence.raters} == {proof.evidence.n}, (
+        "every decision has other raters too"
+    )
 
 
 @pytest.mark.engines("sqlite", why="it is about which signals count")
@@ -143,7 +145,7 @@ def test_a_key_whose_signals_do_not_count_is_not_a_rater(opened: Opened) -> None
 
 
 @pytest.mark.engines("sqlite", why="it is about names")
-def test_sample_data_is_signed_by_its_world_a_name_that_no_key_can_have(opened: Opened) -> None:
+def test_sample_data_has_its_world_as_rater_a_name_that_no_key_can_have(opened: Opened) -> None:
     from headway.nouns.errors import InvalidInput
     from headway.nouns.records import OWN_RATERS, is_own
     from headway.observe.keys import Keys

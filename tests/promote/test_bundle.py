@@ -1,4 +1,4 @@
-"""Bundles are untrusted input: whole and verified, or refused."""
+"""Bundles are untrusted input: complete and verified, or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real servers, each a child process on a port of its own.
+"""Real servers, each a child process on a free port.
 
 served()                     a server over this test's folder: .url, .client (httpx), .process, .folder, .token
 served("[server]\\n…")        with a headway.toml
@@ -59,7 +59,7 @@ class Running:
         return self.client.post("/v1/decisions", json={**ASK, **more})
 
     def raw(self) -> socket.socket:
-        """A connection of which every byte is ours."""
+        """A raw connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
     def open(self) -> Project:
@@ -71,7 +71,7 @@ class Running:
             return sum(project.query.counts(task).decisions for task in project.tasks())
 
     def stop(self, number: int = signal.SIGTERM) -> str:
-        """End it; what it wrote to stderr."""
+        """Stop the server; returns its stderr."""
         if hasattr(self, "client"):
             self.client.close()
         if self.process.poll() is None:
@@ -98,7 +98,7 @@ def served(tmp_path: Path) -> Iterator[Callable[..., Running]]:
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """One server for the tests of a module; nothing is declared, so tasks are made on first use."""
+    """One server for the tests of a module, without declared tasks: they are created on first use."""
     more = {}
     if request.param == "postgresql":
         more = {"env": {**os.environ, "HEADWAY_STORE_URL": request.getfixturevalue("postgres").store()}}

@@ -1,4 +1,4 @@
-"""A client that asks as fast as it can over many connections, and remembers what it was answered."""
+"""A client that sends requests as fast as it can over many connections, and keeps the answers."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ async def _all(port: int, connections: int, bodies: list[bytes], enough: int) ->
 
 
 def hammer(port: int, connections: int, asks: list[dict[str, Any]], enough: int) -> list[tuple[int, dict[str, Any]]]:
-    """(status, body) of every answer that came whole: until there are enough, or the server is gone."""
+    """(status, body) of every complete answer, until there are enough or the server has ended."""
     return asyncio.run(_all(port, connections, [json.dumps(ask).encode() for ask in asks], enough))

@@ -1,4 +1,4 @@
-"""Deciding and signalling over HTTP, as a client does it."""
+"""Decisions and signals over HTTP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway.nouns.ids import decision_id
 from tests.serve.conftest import ASK, Running
 
 
-def test_a_decision_is_answered_and_stored_with_its_propensity(server: Running) -> None:
+def test_a_decision_is_returned_and_stored_with_its_propensity(server: Running) -> None:
     answer = server.decide()
     assert answer.status_code == 201
     body = answer.json()
@@ -42,13 +42,13 @@ def test_the_same_id_with_another_request_is_a_conflict_that_reveals_nothing(ser
 
 
 @pytest.mark.parametrize("field", ["propensity", "policy", "probabilities", "source", "action", "key", "at"])
-def test_what_is_not_up_to_a_client_is_refused(server: Running, field: str) -> None:
+def test_fields_that_a_client_may_not_set_are_refused(server: Running, field: str) -> None:
     answer = server.client.post("/v1/decisions", json={**ASK, field: 0.5})
     assert answer.status_code == 422
     assert field in answer.json()["error"]["message"]
 
 
-def test_a_batch_is_stored_whole_or_not_at_all(server: Running) -> None:
+def test_a_batch_is_stored_completely_or_not_at_all(server: Running) -> None:
     good = {"decisions": [{**ASK, "text": str(n)} for n in range(50)]}
     answer = server.client.post("/v1/decisions/batch", json=good)
     assert answer.status_code == 201
@@ -83,7 +83,7 @@ def test_signals_are_stored_under_the_callers_name(server: Running) -> None:
     assert values == {("reward", ""): 1.0, ("cost", ""): 0.25, ("reward", "owner"): 0.5}
 
 
-def test_null_takes_a_signal_back(server: Running) -> None:
+def test_null_withdraws_a_signal(server: Running) -> None:
     mine = server.decide().json()["id"]
     path = f"/v1/decisions/{mine}/signals"
     assert server.client.post(path, json={"reward": 1.0}).status_code == 204
@@ -100,7 +100,7 @@ def test_an_idempotency_key_counts_once(server: Running) -> None:
     assert server.client.post(path, json={"reward": 0.0}, headers=key).status_code == 409
 
 
-def test_a_batch_of_signals_says_how_many_were_new(server: Running) -> None:
+def test_a_batch_of_signals_returns_the_number_of_new_ones(server: Running) -> None:
     ids = [server.decide(text=str(n)).json()["id"] for n in range(3)]
     body = {"signals": [{"subject": identifier, "signals": {"reward": 1.0, "solved": True}} for identifier in ids]}
     assert server.client.post("/v1/signals", json=body).json() == {"new": 6}
@@ -123,7 +123,7 @@ def test_an_early_signal_waits_for_its_decision(server: Running) -> None:
     assert server.client.get(f"/v1/decisions/{mine}").json()["outcome"]["reward"] == 1.0
 
 
-def test_an_episode_takes_signals_and_ends(server: Running) -> None:
+def test_an_episode_accepts_signals_and_ends(server: Running) -> None:
     server.decide(task="walk", episode="one")
     path = "/v1/tasks/walk/episodes/one"
     assert server.client.post(f"{path}/signals", json={"reward": 1.0}).status_code == 204
@@ -156,7 +156,7 @@ def test_an_unknown_task_is_named_with_the_nearest_one(served: Callable[..., Run
     assert "Did you mean 'route'?" in answer.json()["error"]["hint"]
 
 
-def test_a_secret_that_a_client_sends_is_stored_nowhere(server: Running) -> None:
+def test_a_secret_in_a_request_is_not_stored(server: Running) -> None:
     from tests.observe.test_redact import KEYS
 
     secret = KEYS["openai"]

@@ -1,6 +1,6 @@
 """schemathesis over the whole OpenAPI document: no server error, no hang, no undocumented status, answers as declared.
 
-Work that needs a worker answers 503 `worker_missing` by design, and so do upstreams that are not there: for these the
+Work that needs a worker answers 503 `worker_missing` by design, and so do missing upstreams: for these the
 status is checked against the document, and that it is never a 500 is checked for all of them.
 """
 
@@ -50,7 +50,7 @@ def fuzz(running: Running, *more: str, timeout_s: float) -> None:
     assert "Traceback" not in running.stop()
 
 
-def test_no_request_within_or_without_the_document_breaks_the_server(served: Callable[..., Running]) -> None:
+def test_no_valid_or_invalid_request_breaks_the_server(served: Callable[..., Running]) -> None:
     fuzz(served(), "--max-examples", "4", timeout_s=110)
 
 

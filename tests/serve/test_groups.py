@@ -103,4 +103,4 @@ def test_a_disconnected_client_is_not_answered_and_a_full_queue_refuses(project:
 
     assert run(project, work, limit=2) == [None]
     assert answers == [("stays", True)]
-    assert project.query.counts("route").decisions == 2, "it was decided and logged all the same"
+    assert project.query.counts("route").decisions == 2, "it was decided and logged anyway"

@@ -1,4 +1,4 @@
-"""Every threat that can arrive as a request, on a hot route and on a cold one."""
+"""Every threat that can arrive in a request, on a fast route and on an ordinary one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def code(answer: httpx.Response) -> str:
 
 @pytest.fixture(scope="module")
 def counted(server: Running) -> Iterator[Running]:
-    """The module's server; nothing of what the refused requests asked for was stored."""
+    """The module's server; refused requests stored nothing."""
     server.decide(text="the one")
     yield server
     assert server.stored() == 1
@@ -103,7 +103,7 @@ def test_json_that_is_nested_too_deeply_is_refused(counted: Running, path: str) 
         b"{}{}",
     ],
 )
-def test_a_body_that_is_not_what_the_route_takes_is_refused(counted: Running, path: str, body: bytes) -> None:
+def test_a_body_that_does_not_fit_the_route_is_refused(counted: Running, path: str, body: bytes) -> None:
     if path == COLD and body == b"":
         return  # its body is optional
     answer = counted.client.post(path, content=body, headers=JSON)
@@ -175,7 +175,7 @@ def test_a_path_like_policy_or_id_is_refused(counted: Running, name: str) -> Non
 
 
 @pytest.mark.parametrize("field", ["text", "role", "episode"])
-def test_a_nul_is_refused_wherever_it_stands(counted: Running, field: str) -> None:
+def test_a_nul_is_refused_at_any_position(counted: Running, field: str) -> None:
     answer = counted.client.post(HOT, json={**ASK, field: "a\0b"})
     assert answer.status_code == 422
     answer = counted.client.post(HOT, json={**ASK, "state": {"x\0": 1}})
@@ -184,13 +184,13 @@ def test_a_nul_is_refused_wherever_it_stands(counted: Running, field: str) -> No
     assert answer.status_code == 422
 
 
-def test_a_backslash_that_only_looks_like_a_nul_is_text(served: Callable[..., Running]) -> None:
+def test_an_escaped_backslash_before_u0000_is_text(served: Callable[..., Running]) -> None:
     running = served()
     assert running.decide(text="a literal \\u0000").status_code == 201
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Origin", "Authorization", "Cookie", "Sec-Fetch-Site"])
-def test_a_header_that_says_who_calls_and_cannot_be_read_is_refused(counted: Running, header: str) -> None:
+def test_an_unreadable_authentication_header_is_refused(counted: Running, header: str) -> None:
     head = f"POST {HOT} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
     answer = exchange(counted.raw(), head.encode(), header.encode() + b": caf\xe9\r\n\r\n{}")
     assert answer.startswith(b"HTTP/1.1 400"), answer[:200]
@@ -210,7 +210,7 @@ def test_another_header_may_have_any_value(counted: Running) -> None:
 
 
 def exchange(connection: socket.socket, *parts: bytes) -> bytes:
-    """Sends the parts; everything that comes back. A server may close before it has read all."""
+    """Sends the parts and returns the whole answer. A server may close before it has read everything."""
     try:
         for item in parts:
             connection.sendall(item)
@@ -260,7 +260,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("path", [HOT, COLD])
-def test_a_body_that_does_not_come_is_given_up(impatient: Running, path: str) -> None:
+def test_a_missing_body_times_out(impatient: Running, path: str) -> None:
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
     answer = exchange(impatient.raw(), head.encode(), b'{"task"')
     assert answer.startswith(b"HTTP/1.1 408"), answer[:200]
@@ -268,7 +268,7 @@ def test_a_body_that_does_not_come_is_given_up(impatient: Running, path: str) ->
     assert impatient.client.get("/health").status_code == 200
 
 
-def test_headers_that_do_not_come_are_given_up(impatient: Running) -> None:
+def test_incomplete_headers_time_out(impatient: Running) -> None:
     with impatient.raw() as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: loc")
         assert connection.recv(1000)[:12] in (b"", b"HTTP/1.1 408")
@@ -310,7 +310,7 @@ def test_every_error_has_one_shape(counted: Running, method: str, path: str, sta
         assert answer.headers["allow"]
 
 
-def test_every_answer_carries_the_security_headers(counted: Running) -> None:
+def test_every_answer_has_the_security_headers(counted: Running) -> None:
     for path in ("/health", "/nope", "/v1/tasks", "/metrics", "/openapi.json"):
         headers = counted.client.get(path).headers
         assert headers["content-security-policy"].startswith("default-src 'self'; frame-ancestors 'none'")
@@ -318,13 +318,13 @@ def test_every_answer_carries_the_security_headers(counted: Running) -> None:
         assert headers["referrer-policy"] == "no-referrer"
 
 
-def test_a_header_that_may_come_once_may_not_come_twice(counted: Running) -> None:
+def test_a_single_header_may_not_be_repeated(counted: Running) -> None:
     request = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n"
     answer = exchange(counted.raw(), request)
     assert answer.startswith(b"HTTP/1.1 4"), answer[:100]
 
 
-def test_an_unforeseen_error_says_nothing_about_the_inside(served: Callable[..., Running], tmp_path: Path) -> None:
+def test_an_unexpected_error_reveals_no_internals(served: Callable[..., Running], tmp_path: Path) -> None:
     running = served()
     running.decide()
     (tmp_path / ".headway" / "policies").mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What the server tells about itself: jobs, events, metrics, its request log."""
+"""Jobs, events, metrics and the request log of the server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.serve.conftest import ASK, Running
 from tests.serve.test_lifecycle import events, stream
 
 
-def test_learning_is_a_job_for_a_worker_and_without_one_unavailable(served: Callable[..., Running]) -> None:
+def test_learning_is_a_job_for_a_worker_and_unavailable_without_one(served: Callable[..., Running]) -> None:
     running = served()
     running.decide()
     answer = running.client.post("/v1/tasks/route/learn", json={"family": "bandit"})
@@ -37,7 +37,7 @@ def test_generate_is_not_offered(server: Running) -> None:
     assert server.client.post("/generate", json={"prompt": "Hi"}).json()["error"]["code"] == "not_found"
 
 
-def test_metrics_count_what_was_stored(served: Callable[..., Running]) -> None:
+def test_metrics_count_stored_decisions_and_signals(served: Callable[..., Running]) -> None:
     running = served()
     ids = [running.decide(text=str(n)).json()["id"] for n in range(5)]
     running.client.post(f"/v1/decisions/{ids[0]}/signals", json={"reward": 1.0, "cost": 2.0})
@@ -52,7 +52,7 @@ def test_metrics_count_what_was_stored(served: Callable[..., Running]) -> None:
         assert re.fullmatch(r"# (HELP|TYPE) .+|[a-z_]+(\{([a-z]+=\"[^\"]*\",?)+\})? \S+", line), line
 
 
-def test_the_request_log_has_routes_and_names_and_nothing_else(served: Callable[..., Running]) -> None:
+def test_the_request_log_has_only_routes_and_names(served: Callable[..., Running]) -> None:
     running = served()
     mine = running.decide(text="a private text").json()["id"]
     running.client.get(f"/v1/decisions/{mine}", headers=running.token)
@@ -73,7 +73,7 @@ def test_the_request_log_has_routes_and_names_and_nothing_else(served: Callable[
         assert secret not in text
 
 
-def test_tasks_that_are_made_on_first_use_are_limited(served: Callable[..., Running]) -> None:
+def test_the_number_of_tasks_created_on_first_use_is_limited(served: Callable[..., Running]) -> None:
     running = served()
     for start in range(0, 1000, 500):
         asks = [{**ASK, "task": f"task-{n}"} for n in range(start, start + 500)]

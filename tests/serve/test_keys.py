@@ -28,7 +28,7 @@ def make(project: Project, name: str, *scopes: str, lasts_s: float | None = None
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server that listens everywhere, and so asks everybody for a key."""
+    """A server on all addresses, which requires a key."""
     folder = tmp_path_factory.mktemp("elsewhere")
     running = Running(folder, "--host", "0.0.0.0")
     yield running
@@ -45,7 +45,7 @@ def secrets(elsewhere: Running) -> dict[str, str]:
 
 
 def heeded(running: Running, secret: str) -> None:
-    """Waits until the running server knows of a key that was made beside it: it looks five times a second."""
+    """Waits for the running server to accept a new key: it reads the keys five times a second."""
     until = time.monotonic() + 20
     while time.monotonic() < until:
         if url(running).get("/health", headers=bearer(secret)).status_code == 200:
@@ -59,7 +59,7 @@ def url(running: Running) -> httpx.Client:
 
 
 @pytest.mark.parametrize("path", OPEN)
-def test_without_a_key_a_reachable_server_says_nothing(elsewhere: Running, path: str) -> None:
+def test_without_a_key_a_reachable_server_reveals_nothing(elsewhere: Running, path: str) -> None:
     for headers in ({}, bearer("hw_" + "0" * 64), {"authorization": "Basic eDp5"}, {"x-api-key": "sk-1"}):
         answer = url(elsewhere).get(path, headers=headers)
         assert answer.status_code == 401
@@ -83,7 +83,7 @@ def test_without_a_key_a_reachable_server_says_nothing(elsewhere: Running, path:
         ("POST", "/v1/links", "admin"),
     ],
 )
-def test_a_key_may_do_what_its_scope_says_and_no_more(
+def test_a_key_may_do_only_what_its_scope_allows(
     elsewhere: Running, secrets: dict[str, str], method: str, path: str, scope: str
 ) -> None:
     for name in ("decide", "signal", "train", "admin"):
@@ -102,7 +102,7 @@ def test_a_key_is_accepted_in_either_header(elsewhere: Running, secrets: dict[st
     assert client.get("/health", params={"key": secrets["decide"]}).status_code == 401
 
 
-def test_a_decision_is_its_own_keys_to_look_at(elsewhere: Running, secrets: dict[str, str]) -> None:
+def test_a_decision_can_be_read_only_by_its_own_key(elsewhere: Running, secrets: dict[str, str]) -> None:
     client = url(elsewhere)
     mine = client.post("/v1/decisions", json=ASK, headers=bearer(secrets["decide"])).json()["id"]
     with elsewhere.open() as project:
@@ -195,7 +195,7 @@ def test_on_this_machine_admin_verbs_need_the_project_token(server: Running, pat
     assert server.client.post(path, json={}, headers=server.token).status_code not in (401, 403)
 
 
-def test_the_token_is_readable_by_its_owner_alone(server: Running) -> None:
+def test_only_its_owner_can_read_the_token(server: Running) -> None:
     token = server.folder / ".headway" / "token"
     assert stat.S_IMODE(token.stat().st_mode) == 0o600
 
@@ -206,12 +206,12 @@ def test_on_this_machine_the_key_of_another_service_is_ignored(server: Running) 
 
 
 @pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "x-real-ip", "x-forwarded-host"])
-def test_what_a_proxy_forwarded_is_not_from_this_machine(server: Running, header: str) -> None:
+def test_a_forwarded_request_does_not_count_as_local(server: Running, header: str) -> None:
     answer = server.client.post("/v1/decisions", json=ASK, headers={header: "203.0.113.9"})
     assert answer.status_code == 401
 
 
-def test_a_name_of_the_hosts_list_is_answered_with_a_key_only(served: Callable[..., Running]) -> None:
+def test_a_request_to_a_listed_host_name_needs_a_key(served: Callable[..., Running]) -> None:
     running = served('[server]\nhosts = ["decide.example"]\n')
     host = {"host": "decide.example"}
     assert running.client.post("/v1/decisions", json=ASK, headers=host).status_code == 401

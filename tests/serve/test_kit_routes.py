@@ -1,4 +1,4 @@
-"""Routes of an installed kit: under its own name, and harmless where they are wrong."""
+"""Routes of an installed kit: under its own name, and harmless if they are invalid."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def paint(call: Call) -> None:
 
 @pytest.fixture
 def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
-    """The built-in kits and one that somebody installed; its routes are in the module `paint_routes`."""
+    """The built-in kits and an installed one, whose routes are in the module `paint_routes`."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "paint_routes", raising=False)
     kit = Kit(name="paint", summary="Paints.", routes=("paint_routes",))
@@ -50,7 +50,7 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
     return Catalogue(kits=(*known.kits, kit), broken=known.broken)
 
 
-def test_a_kit_adds_to_the_document_and_changes_nothing_in_it(guest: Catalogue, tmp_path: Path) -> None:
+def test_a_kit_only_adds_to_the_document(guest: Catalogue, tmp_path: Path) -> None:
     (tmp_path / "paint_routes.py").write_text(GOOD, "utf-8")
     before, after = json.loads(document()), json.loads(document(guest))
     operation = after["paths"].pop("/v1/kits/paint/{wall}")["post"]
@@ -81,7 +81,7 @@ def test_a_kit_adds_to_the_document_and_changes_nothing_in_it(guest: Catalogue, 
         (ROUTE.format(arguments='"POST", "/v1/kits/paint/x", scope="decide", takes=complex'), "left out"),
     ],
 )
-def test_a_wrong_route_is_left_out_and_harms_no_other(
+def test_an_invalid_route_is_omitted_and_affects_no_other(
     guest: Catalogue, tmp_path: Path, caplog: pytest.LogCaptureFixture, source: str, says: str
 ) -> None:
     (tmp_path / "paint_routes.py").write_text(source, "utf-8")

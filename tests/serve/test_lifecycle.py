@@ -1,4 +1,4 @@
-"""A server from start to end: its port, its signals, its parent, and what it has loaded."""
+"""The life of a server: its port, its signals, its parent, and its loaded modules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.serve.conftest import ASK, Running
 
 
 def closed(port: int, within_s: float) -> bool:
-    """Whether nobody listens there any more, at the latest after so long."""
+    """Wait until the port is free; returns whether it is."""
     until = time.monotonic() + within_s
     while time.monotonic() < until:
         try:
@@ -35,7 +35,7 @@ def closed(port: int, within_s: float) -> bool:
     return False
 
 
-def test_port_0_takes_a_free_one_and_says_which(served: Callable[..., Running], tmp_path: Path) -> None:
+def test_port_0_takes_a_free_port_and_reports_it(served: Callable[..., Running], tmp_path: Path) -> None:
     running = served()
     report = json.loads((tmp_path / ".headway" / "run" / "server.json").read_text())
     assert report == {"url": running.url, "host": "127.0.0.1", "port": running.port, "pid": running.process.pid}
@@ -45,7 +45,7 @@ def test_port_0_takes_a_free_one_and_says_which(served: Callable[..., Running], 
     assert not (tmp_path / ".headway" / "run" / "server.json").exists()
 
 
-def test_a_port_that_is_taken_is_an_error_not_a_second_server(served: Callable[..., Running], tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error_and_not_a_second_server(served: Callable[..., Running], tmp_path: Path) -> None:
     running = served()
     other = tmp_path / "other"
     other.mkdir()
@@ -72,7 +72,7 @@ def test_an_address_that_is_not_ours_is_an_error(tmp_path: Path) -> None:
 
 
 def stream(running: Running) -> socket.socket:
-    """An open event stream that has said hello."""
+    """An open event stream, after its first event."""
     connection = running.raw()
     connection.sendall(b"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     data = b""
@@ -109,7 +109,7 @@ def test_sigterm_with_open_streams_and_work_in_flight_drains_and_ends(served: Ca
 
 
 def test_a_stopping_server_refuses_new_work_on_open_connections(served: Callable[..., Running]) -> None:
-    """A request that was begun before the signal is finished; the next one on the same connection is not."""
+    """A request that started before the signal is finished; the next one on the same connection is refused."""
     running = served()
     body = json.dumps(ASK).encode()
     head = b"POST /v1/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -119,7 +119,7 @@ def test_a_stopping_server_refuses_new_work_on_open_connections(served: Callable
     assert other.recv(4096).startswith(b"HTTP/1.1 200")
     running.process.send_signal(signal.SIGTERM)
     status = b"HTTP/1.1 200"
-    while status == b"HTTP/1.1 200":  # until the signal is seen
+    while status == b"HTTP/1.1 200":  # until the signal is handled
         other.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         status = other.recv(4096)[:12]
     assert status == b"HTTP/1.1 503"
@@ -155,8 +155,8 @@ def test_a_server_ends_with_its_parent(tmp_path: Path, number: signal.Signals) -
     assert closed(report["port"], 1.0)
 
 
-def test_the_pipe_alone_is_enough(tmp_path: Path) -> None:
-    """Where the kernel does not tell: the server ends when its end of the pipe reads as closed."""
+def test_a_closed_pipe_alone_ends_a_server(tmp_path: Path) -> None:
+    """Without a signal from the kernel the server ends when its pipe is closed."""
     read, write = os.pipe()
     running = Running(tmp_path, launcher=("headway.client.parent", str(read)), pass_fds=[read])
     os.close(read)
@@ -189,7 +189,7 @@ serve(Path(sys.argv[1]), port=0, announce=ask)
 """
 
 
-def test_a_server_that_has_decided_with_a_learned_policy_has_loaded_no_training_code(tmp_path: Path) -> None:
+def test_deciding_with_a_learned_policy_loads_no_training_code(tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text('[tasks.route]\nactions = ["small", "large"]\ngate = "off"\n')
     with headway.open(tmp_path, environ={}, seed=3) as project:
         play(project, 300)

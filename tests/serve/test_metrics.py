@@ -1,4 +1,4 @@
-"""What /metrics says, as Prometheus reads it."""
+"""/metrics, as Prometheus reads it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def busy(worker: int | None = None) -> Metrics:
     return metrics
 
 
-def test_names_types_and_labels_are_those_that_dashboards_were_made_for(served: Callable[..., Running]) -> None:
+def test_names_types_and_labels_of_metrics_do_not_change(served: Callable[..., Running]) -> None:
     expected = GOLDEN.read_text("utf-8").splitlines()
     running = served()
     made = running.decide().json()["id"]
@@ -98,7 +98,7 @@ def test_the_number_of_counted_tasks_is_bounded() -> None:
     assert sum(counted.values()) == 1500
 
 
-def test_workers_read_what_the_others_wrote(tmp_path: Path) -> None:
+def test_workers_read_the_metrics_of_the_others(tmp_path: Path) -> None:
     zero, one = (WorkerMetrics(tmp_path, 8765, number, 2) for number in range(2))
     assert zero.others() == []
     written = busy(1).families()
@@ -109,6 +109,6 @@ def test_workers_read_what_the_others_wrote(tmp_path: Path) -> None:
     assert zero.others() == []
     one.write(written)
     os.utime(tmp_path / "metrics.8765.1.json", (0, 0))
-    assert zero.others() == [], "a worker that stopped writing is gone"
+    assert zero.others() == [], "a worker that stopped writing is omitted"
     WorkerMetrics.remove(tmp_path, 8765)
     assert not list(tmp_path.iterdir())

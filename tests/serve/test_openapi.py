@@ -1,6 +1,6 @@
-"""/openapi.json: as it was last looked at, and true of the server.
+"""/openapi.json equals its golden file and describes the server.
 
-python -m tests.serve.test_openapi        writes tests/golden/openapi.json anew; look at the difference first
+python -m tests.serve.test_openapi        rewrites tests/golden/openapi.json; review the difference
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "openapi.json"
 
 
 def test_the_document_equals_the_golden_file() -> None:
-    assert document().decode() == GOLDEN.read_text("utf-8"), "run python -m tests.serve.test_openapi and look"
+    assert document().decode() == GOLDEN.read_text("utf-8"), "run python -m tests.serve.test_openapi"
 
 
 def test_the_document_is_served(server: Running) -> None:
@@ -36,11 +36,11 @@ def test_every_body_refuses_unknown_fields() -> None:
     for path, operations in api["paths"].items():
         for operation in operations.values():
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-            if body:  # empty: passed on unread
+            if body:  # empty: passed on without reading
                 assert closed(body), path
 
 
-def test_every_operation_says_what_it_does_and_under_which_name() -> None:
+def test_every_operation_has_a_description_and_a_name() -> None:
     names = [endpoint.name for endpoint in endpoints()]
     assert all(endpoint.summary.endswith((".", "`", "it.")) or endpoint.summary for endpoint in endpoints())
     doubled = {name for name in names if names.count(name) > 1}

@@ -1,4 +1,4 @@
-"""The pages about the server say what is so."""
+"""The pages about the server match the code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_every_threat_names_tests_that_exist() -> None:
 
 
 def refused() -> set[str]:
-    """Codes that the door itself answers with: Refused(status, code, …) and ErrorDetail(code, …)."""
+    """Codes of the server's own answers: Refused(status, code, …) and ErrorDetail(code, …)."""
     names: set[str] = set()
     for path in (ROOT / "src" / "headway" / "serve").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -29,7 +29,7 @@ def refused() -> set[str]:
     return names
 
 
-def test_every_code_of_the_door_is_on_the_page() -> None:
+def test_every_code_of_the_server_is_on_the_page() -> None:
     text = (ROOT / "docs" / "reference" / "http.md").read_text("utf-8")
     assert len(refused()) > 8
     assert not [code for code in refused() if f"| `{code}` |" not in text]

@@ -1,4 +1,4 @@
-"""What was answered with 201 is in the store, exactly once, whatever happened to the server meanwhile."""
+"""Every decision answered with 201 is stored exactly once, even if the server was killed."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ def killed(served: Callable[..., Running], times: int, seed: int) -> None:
         assert row.probabilities[row.index] == row.propensity
 
 
-def test_what_was_answered_is_stored_once_though_the_server_was_killed(served: Callable[..., Running]) -> None:
+def test_answered_decisions_are_stored_once_although_the_server_was_killed(served: Callable[..., Running]) -> None:
     killed(served, times=2, seed=1)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_what_was_answered_is_stored_once_though_the_server_was_killed_ten_times(
+def test_answered_decisions_are_stored_once_although_the_server_was_killed_ten_times(
     served: Callable[..., Running],
 ) -> None:
     killed(served, times=10, seed=2)
 
 
 def test_grouped_decisions_replay_exactly(served: Callable[..., Running]) -> None:
-    """Decisions that were considered together are bit for bit what each would have been alone."""
+    """Grouped decisions equal single ones bit for bit."""
     running = served()
     answers = hammer(running.port, 16, ASKS, 300)
     assert {status for status, _ in answers} == {201}
@@ -74,7 +74,7 @@ def test_grouped_decisions_replay_exactly(served: Callable[..., Running]) -> Non
             assert project.replay(body["id"]).exact is True
 
 
-def test_a_conflict_in_a_group_is_heard_by_its_own_client_alone(served: Callable[..., Running]) -> None:
+def test_a_conflict_in_a_group_is_reported_only_to_its_own_client(served: Callable[..., Running]) -> None:
     running = served()
     mine = "0197c1f2-a3b4-7000-a1b2-c3d4e5f60718"
     assert running.decide(id=mine, text="first").status_code == 201

@@ -45,7 +45,7 @@ ROUTES = Routes(ENDPOINTS)
         ("GET", "/assets/a.b+c", "/assets/a.b+c", {}),
     ],
 )
-def test_a_path_leads_to_its_endpoint(method: str, path: str, declared: str, parameters: dict[str, str]) -> None:
+def test_a_path_is_routed_to_its_endpoint(method: str, path: str, declared: str, parameters: dict[str, str]) -> None:
     result, given_parameters = ROUTES.find(method, path)
     assert (result.method, result.path, dict(given_parameters)) == (method, declared, parameters)
 
@@ -97,7 +97,7 @@ def test_a_parameter_with_a_control_character_is_refused(name: str) -> None:
         ("GET", "/v1/tasks/a/episodes/b/end", "POST"),
     ],
 )
-def test_another_method_is_answered_with_those_that_are_allowed(method: str, path: str, allowed: str) -> None:
+def test_another_method_is_answered_with_the_allowed_ones(method: str, path: str, allowed: str) -> None:
     with pytest.raises(Refused) as caught:
         ROUTES.find(method, path)
     assert caught.value.status == 405
@@ -115,7 +115,7 @@ def test_a_parameter_is_exactly_one_segment(segment: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/{a", "/a}", "/x{a}", "/{}", "/{a-b}", "/{a:int}", "/{a}{b}"])
-def test_a_path_that_cannot_be_declared_is_refused(path: str) -> None:
+def test_an_invalid_path_is_refused_at_its_declaration(path: str) -> None:
     with pytest.raises(ValueError, match=r"expected plain text or \{name\}"):
         path_pattern(path)
     with pytest.raises(ValueError, match="has the segment"):

@@ -1,4 +1,4 @@
-"""The agent that is being optimised holds a key that may rate: over real HTTP, it cannot promote itself by it."""
+"""An agent with a key that may rate cannot promote itself over real HTTP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.serve.test_keys import heeded
 TOML = '[tasks.route]\nactions = ["small", "large"]\n[store]\ndurability = "process"\n'
 
 
-def test_an_agent_that_rates_itself_is_not_promoted_for_it(served: Callable[..., Running]) -> None:
+def test_an_agent_that_rates_itself_is_not_promoted(served: Callable[..., Running]) -> None:
     running = served(TOML)
     with running.open() as project:
         agent = Keys(project.database).add("agent", ("decide", "signal"), now=project.clock())

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.engines("postgresql", why="SQLite serves one server")
 DECLARED = '[tasks.route]\nactions = ["small", "large"]\ngate = "off"\n'
 
 
-def test_two_servers_share_decisions_signals_and_who_is_current(
+def test_two_servers_share_decisions_signals_and_the_current_policy(
     tmp_path: Path, environ: dict[str, str], served: Callable[..., Running]
 ) -> None:
     (tmp_path / "headway.toml").write_text(DECLARED)
@@ -49,7 +49,7 @@ def test_two_servers_share_decisions_signals_and_who_is_current(
         assert project.query.counts("route").signals == 500
 
 
-def test_a_server_answers_503_while_the_database_is_away_and_goes_on_afterwards(
+def test_a_server_answers_503_while_the_database_is_down_and_then_continues(
     tmp_path: Path, served: Callable[..., Running]
 ) -> None:
     with Server.started() as database:

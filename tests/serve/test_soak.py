@@ -1,4 +1,4 @@
-"""A server that has answered for a long time is as large as it was."""
+"""The memory of a server does not grow over time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def resident_mb(pid: int) -> float:
 @pytest.mark.timeout(1800)
 def test_memory_is_flat_over_200_000_decisions(served: Callable[..., Running]) -> None:
     running = served()
-    # Every text is another one, and the sets of candidates are many: what is remembered must be forgotten again.
+    # Every text is different and there are many candidate sets: caches must evict.
     asks = [{**ASK, "text": f"ask {n}", "candidates": [f"arm {n % 97}", "other"]} for n in range(5000)]
     sizes: list[float] = []
     answered = 0

@@ -53,7 +53,7 @@ def processes(parent: int) -> dict[int, int]:
 
 
 def halt(pid: int) -> None:
-    """Stop a process and wait until all its threads stand still: a running one may still take a connection."""
+    """Stop a process and wait until all its threads are stopped: a running thread could accept a connection."""
 
     def stands(task: Path) -> bool:
         return (task / "stat").read_text().rpartition(")")[2].split()[0] == "T"
@@ -64,7 +64,7 @@ def halt(pid: int) -> None:
 
 @contextmanager
 def at(running: Running, worker: int) -> Iterator[httpx.Client]:
-    """A client whose one connection is this worker's: the others were stopped while it was taken."""
+    """A client with one connection to this worker: the others were stopped while it connected."""
     others = [pid for number, pid in processes(running.process.pid).items() if number != worker]
     one = httpx.Limits(max_connections=1, keepalive_expiry=None)
     with httpx.Client(base_url=running.url, timeout=30, limits=one) as client:
@@ -87,7 +87,7 @@ def start(folder: Path, postgres: Server, toml: str = SETTINGS, *more: str, **en
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> Iterator[Running]:
-    """One server of two workers for the tests that kill nobody."""
+    """One server of two workers for the tests that kill no process."""
     running = start(tmp_path_factory.mktemp("pair"), postgres)
     yield running
     assert running.stop() == ""
@@ -162,7 +162,7 @@ def test_metrics_of_all_workers_are_one_valid_document(pair: Running) -> None:
         assert re.fullmatch(r"# (HELP|TYPE) .+|[a-z_]+(\{([a-z]+=\"[^\"]*\",?)+\})? \S+", line), line
 
 
-def test_an_episode_keeps_its_action_whichever_worker_is_asked(pair: Running) -> None:
+def test_an_episode_keeps_its_action_on_every_worker(pair: Running) -> None:
     def ask(client: httpx.Client, name: str) -> str:
         body = {"task": "talk", "text": "x", "episode": name}
         return str(client.post("/v1/decisions", json=body).json()["action"])
@@ -173,7 +173,7 @@ def test_an_episode_keeps_its_action_whichever_worker_is_asked(pair: Running) ->
             assert len(both) == 1
 
 
-def test_an_id_is_decided_on_once_over_workers(pair: Running) -> None:
+def test_an_id_is_decided_once_across_workers(pair: Running) -> None:
     body = {**ASK, "id": "0197c1f2-a3b4-7000-a1b2-c3d4e5f60718"}
     with at(pair, 0) as zero, at(pair, 1) as one, ThreadPoolExecutor(2) as pool:
         both = list(pool.map(lambda client: client.post("/v1/decisions", json=body), (zero, one)))
@@ -200,7 +200,7 @@ def test_a_link_of_one_worker_opens_the_page_once_at_another(pair: Running) -> N
     assert sorted(statuses) == [303] + [401] * 7
 
 
-def test_what_one_worker_promotes_all_serve(pair: Running) -> None:
+def test_a_promotion_by_one_worker_is_served_by_all(pair: Running) -> None:
     with pair.open() as project:
         play(project, 300)
         ref = project.learn("route")
@@ -213,7 +213,7 @@ def test_what_one_worker_promotes_all_serve(pair: Running) -> None:
         zero.post("/v1/tasks/route/rollback", json={}, headers=pair.token)
 
 
-def test_the_request_log_has_whole_lines_of_both(pair: Running) -> None:
+def test_the_request_log_has_complete_lines_of_both_workers(pair: Running) -> None:
     log = pair.folder / ".headway" / "run" / "requests.log"
     for worker in (0, 1):
         with at(pair, worker) as client:
@@ -226,9 +226,7 @@ def test_the_request_log_has_whole_lines_of_both(pair: Running) -> None:
     assert all(line["route"] for line in until(rows, "both workers have written"))
 
 
-def test_a_log_that_several_write_is_put_aside_once_and_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shared_log_is_rotated_once_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.serve.request_log._LARGEST", 120_000)
     path = tmp_path / "requests.log"
 
@@ -255,7 +253,7 @@ def test_the_parent_loads_neither_numpy_nor_the_web_server_and_reports_its_own_a
     assert (address["pid"], address["url"]) == (parent, pair.url)
 
 
-def test_a_port_that_is_taken_is_an_error_for_several_workers_too(pair: Running, tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error_for_several_workers_too(pair: Running, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "headway.serve", str(tmp_path), "--port", str(pair.port), "--workers", "2"],
         capture_output=True, text=True, check=False, env={**os.environ, "HEADWAY_STORE_URL": "postgresql://x/y"},
@@ -285,7 +283,7 @@ def test_workers_that_start_together_agree_on_the_projects_token(tmp_path: Path)
         assert [(file.name, stat.S_IMODE(file.stat().st_mode)) for file in home.iterdir()] == [("token", 0o600)]
 
 
-def test_why_no_worker_can_start_is_reported(tmp_path: Path) -> None:
+def test_the_reason_why_no_worker_can_start_is_reported(tmp_path: Path) -> None:
     store = f"postgresql://nobody@/none?host={tmp_path}"
     with pytest.raises(AssertionError, match="store_unreachable: "):
         Running(tmp_path, "--workers", "2", env={**os.environ, "HEADWAY_STORE_URL": store})
@@ -347,10 +345,10 @@ def test_a_worker_that_is_killed_is_replaced_while_the_port_answers(own: Callabl
     assert running.process.returncode == 0
 
 
-def test_a_rate_limit_is_each_workers_own(own: Callable[..., Running]) -> None:
+def test_each_worker_has_its_own_rate_limit(own: Callable[..., Running]) -> None:
     running = own(f"{SETTINGS}\n[server]\nrate_per_s = 0.001\n")
     for worker in (0, 1):
-        with at(running, worker) as client:  # which takes the one that is allowed
+        with at(running, worker) as client:  # which uses up the allowed request
             answer = client.get("/health")
             assert (answer.status_code, answer.json()["error"]["code"]) == (429, "rate_limited")
 

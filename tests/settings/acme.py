@@ -1,4 +1,4 @@
-"""The settings table of a kit, as a package outside would write it."""
+"""The settings table of a kit, as an external package would write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way in which headway.toml can be wrong, and the sentence that says so."""
+"""Every kind of error in headway.toml, and its message."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_a_syntax_error_gives_line_and_column(text: str, line: int, column: int,
     assert error.code == "settings_bad_toml"
     assert error.message.startswith(f"headway.toml:{line}:")
     assert says in error.message
-    # Python's reader counts the column from the start or the end of what it read; either is where to look.
+    # Python's reader counts the column from the start or the end of the token; both are accepted.
     number = int(error.message.split(":")[2])
     assert abs(number - column) <= 1
     assert f"(line {line}, column {number})" in error.message
 
 
-def test_a_file_nested_out_of_all_proportion_is_refused() -> None:
+def test_a_file_that_is_nested_too_deeply_is_refused() -> None:
     assert refused("a = " + "[" * 5000).code == "settings_bad_toml"
 
 
@@ -178,7 +178,7 @@ def test_a_wrong_value_is_named_with_what_was_expected(line: str, says: str) -> 
         ('kind = "ranking"\nsticky = true', 'sticky is for tasks with kind = "choice"'),
     ],
 )
-def test_actions_and_keys_must_suit_the_kind(line: str, says: str) -> None:
+def test_actions_and_keys_must_fit_the_kind(line: str, says: str) -> None:
     assert says in str(refused(f"[tasks.a]\n{line}\n"))
 
 

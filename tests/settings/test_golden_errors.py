@@ -1,4 +1,4 @@
-"""Every message about a wrong setting, word for word: what it says and where it points.
+"""Every message about a wrong setting, word for word.
 
 python -m tests.settings.test_golden_errors    rewrites tests/golden/settings_errors.jsonl; review the difference
 
@@ -23,7 +23,7 @@ INPUT = ("toml", "environ", "ask")
 
 
 def refusal(case: dict[str, Any]) -> dict[str, str]:
-    """The error that a case leads to; empty where the settings can be used."""
+    """The error of a case; empty if the settings are valid."""
     try:
         read = settings.parse(case["toml"], directory=Path(), environ=case.get("environ", {}))
         if "ask" in case:

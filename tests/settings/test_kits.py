@@ -77,7 +77,7 @@ def test_the_variable_of_the_process_is_read_by_default(tmp_path: Path, monkeypa
     assert settings.load(tmp_path).kits == ("acme",)
 
 
-def test_a_kit_brings_kinds_families_encoders_and_action_sets() -> None:
+def test_a_kit_adds_kinds_families_encoders_and_action_sets() -> None:
     loaded = parse('[tasks.a]\nkind = "spin"\n[tasks.b]\nfamily = "spinner"\nencoder = "morse"\nactions = "moves"\n')
     assert (loaded.task("a").kind, loaded.task("a").family) == ("spin", "spinner")
     assert loaded.task("b").actions == ("left", "right")
@@ -86,7 +86,7 @@ def test_a_kit_brings_kinds_families_encoders_and_action_sets() -> None:
     assert 'or "moves"' in refused('[tasks.a]\nactions = "mutations"\n').message
 
 
-def test_built_in_kits_are_there_without_being_named() -> None:
+def test_built_in_kits_are_available_without_being_named() -> None:
     loaded = parse('[tasks.a]\nfamily = "cql"\nencoder = "minilm+structure"\nactions = "mutations"\n', None)
     assert loaded.task("a").actions[0] == "try-catch-style"
 
@@ -104,7 +104,7 @@ def test_the_default_family_of_a_ranking_is_one_that_exists() -> None:
     assert refused('[tasks.a]\nkind = "ranking"\nfamily = "ranker"\n', None).code == "settings_bad_value"
 
 
-def test_the_encoder_behind_an_address_is_not_a_name_to_write() -> None:
+def test_the_endpoint_encoder_cannot_be_set_by_name() -> None:
     assert 'is "endpoint", expected one of' in refused('[tasks.a]\nencoder = "endpoint"\n', None).message
     loaded = parse('[tasks.a]\nencoder = { url = "http://x/v1", model = "m" }\n', None)
     assert loaded.task("a").encoder == settings.EncoderEndpoint(url="http://x/v1", model="m")
@@ -116,14 +116,14 @@ def test_an_installed_kit_that_is_not_in_use_is_named_and_not_imported(offered: 
     for wrong in (text, '[tasks.a]\nkind = "zigzag"\n', '[tasks.a]\nencoder = "zigzag"\n', "[zigzag]\n"):
         hint = refused(wrong, None).hint
         assert "Installed kits that are not in use: 'acme'. Name them in use = [] of [kits]." in hint
-    assert "acme" not in refused(text.replace("zigzag", "bandits"), None).hint, "a near name says enough"
+    assert "acme" not in refused(text.replace("zigzag", "bandits"), None).hint, "a similar name is enough"
 
 
-def test_a_kit_in_use_that_is_broken_says_why() -> None:
+def test_a_broken_kit_in_use_is_reported_with_the_reason() -> None:
     broken = Catalogue((CORE,), (BrokenKit("acme", "it cannot be imported: ImportError: no gears."),))
     hint = refused('[tasks.a]\nfamily = "zigzag"\n', broken).hint
     assert hint.startswith("The kit 'acme' cannot be used: it cannot be imported: ImportError: no gears.")
-    assert parse('[kits]\nuse = ["nowhere"]\n', None).kits == ("nowhere",), "a missing kit stops nothing"
+    assert parse('[kits]\nuse = ["nowhere"]\n', None).kits == ("nowhere",), "a missing kit does not stop the others"
 
 
 def test_a_table_that_a_kit_declares_is_read_with_its_struct() -> None:
@@ -159,7 +159,7 @@ def test_a_table_of_a_kit_that_is_not_in_use_is_an_unknown_key() -> None:
     assert refused('[acme]\naddress = "x"\n', None).code == "settings_unknown_key"
 
 
-def test_a_kit_whose_settings_cannot_be_imported_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_kit_whose_settings_cannot_be_imported_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     loaded = parse("[acme_broken]\nx = 1\n[tasks.a]\n")
     assert loaded.declared
     assert "acme_broken" not in loaded.kit_tables

@@ -1,4 +1,4 @@
-"""From a directory and an environment to settings: what is read, what is made up, what is remembered."""
+"""Settings from a directory and an environment: values, defaults and the config hash."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def parse(text: str, **environ: str) -> settings.Settings:
     return settings.parse(text, directory=Path(), environ=environ)
 
 
-def test_without_a_file_a_task_is_made_on_first_use(tmp_path: Path) -> None:
+def test_without_a_file_a_task_is_created_on_first_use(tmp_path: Path) -> None:
     loaded = settings.load(tmp_path, {})
     assert (loaded.file, loaded.declared, dict(loaded.tasks)) == (None, False, {})
     task = loaded.task("anything.at-all_9")
@@ -75,7 +75,7 @@ def test_the_environment_is_that_of_the_process_unless_another_is_given(
     assert settings.project_directory(None, {}) == Path()
 
 
-def test_a_directory_that_is_not_there_has_no_file(tmp_path: Path) -> None:
+def test_a_missing_directory_has_no_settings_file(tmp_path: Path) -> None:
     assert settings.load(tmp_path / "nowhere", {}).file is None
     (tmp_path / "plain").write_text("")
     assert settings.load(tmp_path / "plain", {}).file is None
@@ -113,7 +113,7 @@ def test_a_file_with_a_byte_order_mark_and_windows_lines_loads(tmp_path: Path) -
     assert loaded.file == tmp_path / "headway.toml"
 
 
-def test_what_is_read_cannot_be_changed() -> None:
+def test_loaded_settings_cannot_be_changed() -> None:
     loaded = parse(COMPLETE)
     with pytest.raises(AttributeError):
         loaded.task("route").floor = 0.5  # type: ignore[misc]
@@ -197,7 +197,7 @@ def test_guards_costs_and_an_encoder_endpoint_are_read() -> None:
     assert loaded.key("EMBED_KEY") == "secret"
 
 
-def test_only_named_keys_are_kept_and_none_is_shown() -> None:
+def test_only_named_keys_are_kept_and_no_key_is_shown() -> None:
     loaded = parse(COMPLETE, LARGE_API_KEY="sk-very-secret", OTHER="x")
     assert dict(loaded.keys) == {"LARGE_API_KEY": "sk-very-secret"}
     assert "sk-very-secret" not in repr(loaded)
@@ -258,7 +258,7 @@ def test_several_servers_may_share_a_postgresql_store() -> None:
     assert not parse('[server]\nhost = "0.0.0.0"\n').server.loopback
 
 
-def test_the_config_hash_changes_with_acting_and_with_nothing_else() -> None:
+def test_the_config_hash_changes_only_with_settings_that_affect_acting() -> None:
     base = parse('[tasks.a]\nactions = ["x", "y"]\n').task("a")
     other = ["reward = { z = 2.0 }", 'promote = "auto"', 'gate = "off"', "margin = 0.1", "retrain_after = 9"]
     for line in other:

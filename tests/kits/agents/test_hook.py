@@ -1,4 +1,4 @@
-"""`headway hook`: what coding agents say, as signals; and never a word that disturbs them."""
+"""`headway hook`: events of coding agents as signals, without any output that disturbs the agent."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SHAPES: list[tuple[dict[str, Any], dict[str, float]]] = [
     (ran("git reset --hard HEAD~1"), {"change_kept": 0.0}),
     (ran("git revert --no-edit HEAD"), {"change_kept": 0.0}),
     ({"event": "x", "command": ["go", "test", "./..."], "exit_code": 0}, {"tests_passed": 1.0}),
-    # what says nothing
+    # events without a signal
     (ran("ls -la"), {}),
     (ran("pytest | tail -3"), {}),
     (ran("pytest || true"), {}),
@@ -72,7 +72,7 @@ def test_a_hook_becomes_signals(body: dict[str, Any], signals: dict[str, float])
     assert read(body).signals == pytest.approx(signals)
 
 
-def test_another_command_can_be_the_one_that_tests() -> None:
+def test_another_test_command_can_be_set() -> None:
     assert read(ran("just check --all")).signals == {}
     assert read(ran("just check --all"), ["just check"]).signals == {"tests_passed": 1.0}
 
@@ -103,7 +103,7 @@ class Hook(NamedTuple):
 
 @pytest.fixture
 def hook(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Hook]:
-    """Runs `headway hook` in this process: it starts in no time, as often as an agent calls it."""
+    """Runs `headway hook` in this process, which is faster than a new one per event."""
 
     def call(folder: Path, said: object, *options: str) -> Hook:
         text = said if isinstance(said, str) else json.dumps(said)
@@ -120,7 +120,7 @@ def decided(tmp_path: Path) -> tuple[Path, str]:
         return tmp_path, project.decide("route", "Fix it", ["small", "large"], episode="abc").id
 
 
-def test_it_is_a_command(decided: tuple[Path, str]) -> None:
+def test_hook_is_a_command(decided: tuple[Path, str]) -> None:
     folder, pick = decided
     done = subprocess.run(
         [sys.executable, "-m", "headway", "-C", str(folder), "hook", "--strict"],

@@ -70,7 +70,7 @@ def test_an_agent_decides_signals_and_explains(tmp_path: Path) -> None:
         assert {(signal.name, signal.rater) for signal in project.query.signals(stored.id)} == {("reward", "mcp")}
 
 
-def test_an_agent_ranks_and_scores_with_what_was_learned(tmp_path: Path) -> None:
+def test_an_agent_ranks_and_scores_with_the_learned_policy(tmp_path: Path) -> None:
     with headway.open(tmp_path, environ={}, seed=3) as project:
         for n in range(120):
             pick = project.decide("route", f"ask {n}", ["good", "bad"])
@@ -103,7 +103,7 @@ def test_errors_reach_the_agent_and_the_signal_tool_can_be_omitted(tmp_path: Pat
 
 def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
     code = (
-        "import sys; sys.modules['mcp'] = None\n"  # what Python sees where it is not installed
+        "import sys; sys.modules['mcp'] = None\n"  # as if the package were not installed
         "from headway.cli.main import run; sys.exit(run(['mcp']))"
     )
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The demo: the whole loop from an empty folder, and the truth beside the claim."""
+"""The demo: the whole loop from an empty folder, compared with the true values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_demo_learns_proves_promotes_and_draws_from_an_empty_folder(empty: P
     assert "bandit@" in process("status", cwd=empty).out
 
 
-def test_the_true_values_are_those_of_the_world(empty: Path) -> None:
+def test_the_printed_true_values_are_those_of_the_world(empty: Path) -> None:
     report = headway("demo", "--out", empty, "--n", "1000", "--seed", "3", "--json").json
     world = two_arms()
     assert report["truth"]["always small"] == world.constant("small")
@@ -52,7 +52,7 @@ def test_the_demo_does_not_mix_with_a_project(project: Path) -> None:
     assert contents(project) == before
 
 
-def test_without_matplotlib_the_demo_says_how_to_get_it(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_demo_names_the_extra(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     done = headway("demo", "--out", empty, "--n", "500")
     assert done.code == 0

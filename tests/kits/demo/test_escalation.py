@@ -44,7 +44,7 @@ def test_weighting_by_the_logged_propensity_recovers_a_value_and_a_matched_mean_
     assert rows.reward[primary].mean() > truth + 0.1
 
 
-def test_a_log_is_what_the_generator_states() -> None:
+def test_a_log_matches_the_description_of_the_generator() -> None:
     world = Escalation()
     rows = world.log(50_000, np.random.default_rng(7))
     assert set(rows.role.tolist()) == set(range(len(ROLES)))
@@ -74,7 +74,7 @@ def test_the_same_seed_gives_the_same_log_and_another_policy_may_log() -> None:
     assert np.all(even.propensity == 0.5)
 
 
-def test_without_a_price_one_constant_action_is_best_and_with_it_none_is() -> None:
+def test_without_a_price_a_constant_action_is_best_and_with_a_price_none_is() -> None:
     free, priced = Escalation(), Escalation(PRICE)
     assert free.optimum() == pytest.approx(free.value(free.always_fallback))
     constants = [priced.value(priced.always_primary), priced.value(priced.always_fallback)]
@@ -83,7 +83,7 @@ def test_without_a_price_one_constant_action_is_best_and_with_it_none_is() -> No
     assert round(priced.optimum(), 3) == 0.744
 
 
-def test_an_impossible_price_is_refused() -> None:
+def test_an_invalid_price_is_refused() -> None:
     for price in (-0.1, 1.1, float("nan")):
         with pytest.raises(InvalidInput, match="price"):
             Escalation(price)

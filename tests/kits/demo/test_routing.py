@@ -1,4 +1,4 @@
-"""The sample world: what it says of itself is so."""
+"""The sample world has its documented properties."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_exact_values_are_the_documented_ones() -> None:
 
 
 @pytest.mark.parametrize("world", [two_arms(), wide()], ids=["two", "wide"])
-def test_the_best_constant_arm_lies_at_least_eight_points_below_the_optimum(world: RoutingWorld) -> None:
+def test_the_best_constant_arm_is_at_least_eight_points_below_the_optimum(world: RoutingWorld) -> None:
     assert world.optimum() - max(world.constant(name) for name in world.names) >= 0.08
 
 
@@ -174,7 +174,7 @@ def test_unknown_names_and_counts_are_errors() -> None:
     assert list(headway.sample("route", n=0)) == []
 
 
-def test_a_world_needs_different_arms_with_possible_costs() -> None:
+def test_a_world_needs_different_arms_with_valid_costs() -> None:
     with pytest.raises(InvalidInput, match="different names"):
         RoutingWorld((SMALL, SMALL))
     with pytest.raises(InvalidInput, match="different names"):

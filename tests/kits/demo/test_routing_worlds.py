@@ -16,7 +16,7 @@ from tests.families import build, learner
 from tests.learn.logs import MemoryLog
 
 pytestmark = pytest.mark.engines("sqlite", why="it is about learning, not about the store")
-# The static table by role: planner and architect at c > .8 or f ≥ 2, the debugger at f ≥ 1, everybody else at f ≥ 2.
+# The static table by role: planner and architect at c > .8 or f ≥ 2, the debugger at f ≥ 1, all others at f ≥ 2.
 TABLE = """
 [tasks.route]
 actions = ["primary", "fallback"]
@@ -96,11 +96,11 @@ def finds_the_optimum(seed: int, knobs: dict[str, Any]) -> None:
     assert exact(PRICED, policy) >= 0.97 * PRICED.optimum()
 
 
-def test_a_learned_policy_is_worth_more_than_the_table_and_the_gate_sees_it(opened: Callable[..., Project]) -> None:
+def test_a_learned_policy_is_better_than_the_table_and_passes_the_gate(opened: Callable[..., Project]) -> None:
     beats_the_table(opened, 42)
 
 
-def test_where_the_best_choice_depends_on_the_context_it_is_found() -> None:
+def test_a_context_dependent_best_choice_is_learned() -> None:
     constant = max(PRICED.value(PRICED.always_primary), PRICED.value(PRICED.always_fallback))
     assert constant <= 0.9 * PRICED.optimum()
     finds_the_optimum(0, {"steps": 1500})
@@ -108,11 +108,11 @@ def test_where_the_best_choice_depends_on_the_context_it_is_found() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_it_beats_the_table_on_every_seed(opened: Callable[..., Project], seed: int) -> None:
+def test_a_learned_policy_beats_the_table_on_every_seed(opened: Callable[..., Project], seed: int) -> None:
     beats_the_table(opened, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_it_finds_the_optimum_on_every_seed(seed: int) -> None:
+def test_learning_finds_the_optimum_on_every_seed(seed: int) -> None:
     finds_the_optimum(seed, {"steps": 1500})

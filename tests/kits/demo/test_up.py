@@ -1,4 +1,4 @@
-"""The demo: marked synthetic whoever asks, kept apart from real projects, and its story as it is told."""
+"""The demo of `headway up`: always marked synthetic, separate from real projects, and complete in ten minutes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.loop.conftest import AUTO, play
 from tests.loop.running import up
 
 
-def test_the_demos_settings_are_good_and_mark_everything(tmp_path):
+def test_the_demos_settings_load_and_mark_everything(tmp_path):
     prepare(tmp_path)
     loaded = load(tmp_path, {})
     assert loaded.store.synthetic
     assert set(loaded.tasks) == {"route", "draft"}
-    prepare(tmp_path)  # a second time in its own folder is fine
+    prepare(tmp_path)  # a second run in the same folder works
     assert (tmp_path / "headway.toml").read_text("utf-8") == SETTINGS
 
 
@@ -66,11 +66,11 @@ def test_the_planted_candidate_is_harmful_and_the_gate_refuses_it(tmp_path, watc
     assert check.done.proved == planted
     assert check.done.verdict.state in ("worse", "refused")
     assert check.done.verdict.reasons
-    assert check.done.verdict.evidence.difference.high < 0, "it really is harmful"
+    assert check.done.verdict.evidence.difference.high < 0, "it is truly harmful"
     assert watch.project.ledger.current("route").policy == good
 
 
-def test_a_client_cannot_say_that_the_demos_traffic_is_real(tmp_path):
+def test_a_client_cannot_mark_the_demos_traffic_as_real(tmp_path):
     prepare(tmp_path)
     with up(tmp_path, "--port", "0", "--no-watch") as running:
         running.ready()

@@ -37,7 +37,7 @@ def test_a_later_success_is_not_credited_to_an_earlier_failure(write: Write) -> 
     assert [(row.action, row.labels()["verification_passed"]) for row in rows] == [("p", 0.0), ("f", 1.0)]
 
 
-def test_candidates_come_from_the_row_and_never_from_the_current_configuration(write: Write) -> None:
+def test_candidates_come_from_the_row_and_not_from_the_current_configuration(write: Write) -> None:
     alone, named = records(
         write([step("a", "old-model", 0.5), {**routed("b", "x"), "task_id": "b"}, step("b", "x", 0.1)])
     )
@@ -51,7 +51,7 @@ def test_outcomes_in_a_state_become_signals(write: Write) -> None:
     assert row.labels()["verification_passed"] == 1.0
 
 
-def test_a_decision_without_a_step_waits(write: Write) -> None:
+def test_a_decision_without_a_step_is_imported_without_an_outcome(write: Write) -> None:
     path = write([routed("t", "p"), routed("t", "f"), {"type": "TASK_START"}])
     rows = list(read(path, detect(path), Options()))
     assert [type(row).__name__ for row in rows] == ["Record", "Skipped", "Skipped"]

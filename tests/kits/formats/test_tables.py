@@ -14,7 +14,7 @@ from headway.observe.ingest import Options, Problem, Record, read
 from tests.kits.formats.reader import FORMATS, Write, detect, problem, records
 
 
-def test_experiences_know_their_propensity_and_form_episodes(write: Write) -> None:
+def test_experiences_have_propensities_and_form_episodes(write: Write) -> None:
     a, b, c = [0.0, 1.0], [1.0, 0.0], [0.5, 0.5]
     rows = [
         {

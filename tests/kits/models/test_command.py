@@ -24,7 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[str]:
-    """A hub with one model, as far as its clients ask."""
+    """A hub with one model, with the endpoints that its clients use."""
     folder = hugging_face(tmp_path / "hub")
     sizes = [{"rfilename": path.name, "size": path.stat().st_size} for path in sorted(folder.iterdir())]
 
@@ -132,7 +132,7 @@ def test_a_hub_name_is_fetched_without_its_pickles(cache: Path, hub: str, tmp_pa
     assert missing.error["code"] == "model_unknown"
 
 
-def test_no_hub_is_a_clear_error(cache: Path, tmp_path: Path) -> None:
+def test_an_unreachable_hub_is_a_clear_error(cache: Path, tmp_path: Path) -> None:
     pytest.importorskip("huggingface_hub")
     done = process("models", "add", "org/small", "--json", cwd=tmp_path, HF_ENDPOINT="http://127.0.0.1:9")
     assert done.error["code"] == "hub_unreachable"

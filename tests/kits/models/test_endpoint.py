@@ -1,4 +1,4 @@
-"""An embedding endpoint, asked over a real socket."""
+"""An embedding endpoint over a real socket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = "sk-a-very-secret-key"
 
 
 class Embeddings:
-    """A small server: what it was asked, and what it should answer instead of vectors, first come first."""
+    """A small server: the requests that it received, and scripted answers in order instead of vectors."""
 
     def __init__(self, width: int = 1536) -> None:
         self.width = width
@@ -106,7 +106,7 @@ def test_texts_are_sent_in_batches_and_come_back_in_order(server: Embeddings, pa
     assert {request["path"] for request in server.asked} == {"/v1/embeddings"}
     assert {request["model"] for request in server.asked} == {"embed-small"}
     assert set(server.keys) == {f"Bearer {KEY}"}
-    assert not vectors[70:72].any(), "nothing is said about an empty text"
+    assert not vectors[70:72].any(), "an empty text is not sent"
     wanted = np.array(server.vector("text 149"))
     assert vectors[-1] == pytest.approx(wanted / np.linalg.norm(wanted), abs=1e-7)
     assert np.linalg.norm(np.delete(vectors, [70, 71], axis=0), axis=1) == pytest.approx(1.0)
@@ -145,7 +145,7 @@ def test_an_unreachable_server_is_an_error_and_not_a_vector(server: Embeddings, 
     nobody.close()
 
 
-def test_a_caller_does_not_wait_forever(server: Embeddings, pauses: list[float]) -> None:
+def test_a_caller_waits_for_a_limited_time(server: Embeddings, pauses: list[float]) -> None:
     server.odd = [(429, {"retry-after": "15"}, b"{}")] * 9
     asks = made(server, pauses, timeout_s=5.0)
     with pytest.raises(Unavailable, match=r"1 tries: it is busy \(429\)"):
@@ -199,13 +199,13 @@ def test_a_text_is_encoded_once_per_project(tmp_path: Path) -> None:
             asks: Any = encoder(spec, vectors=tmp_path / "vectors.db")
             first = asks.encode(["one", "two", "one"])
             assert np.array_equal(asks.encode(["two"])[0], first[1])
-            assert np.array_equal(asks.uncached().encode(["two"])[0], first[1]), "a long stream is not asked for again"
+            assert np.array_equal(asks.uncached().encode(["two"])[0], first[1]), "cached texts are not requested again"
             asks.close()
         assert [request["input"] for request in server.asked] == [["one", "two"]]
         other: Any = encoder({**spec, "model": "other"}, vectors=tmp_path / "vectors.db")
         other.encode(["one"])
         other.close()
-        assert len(server.asked) == 2, "another model is another vector"
+        assert len(server.asked) == 2, "another model gives another vector"
 
 
 def test_the_version_names_address_model_and_width() -> None:
@@ -221,7 +221,7 @@ def test_the_version_names_address_model_and_width() -> None:
     assert len({version, *(other.version for other in others)}) == 4
 
 
-def test_a_key_that_is_not_set_is_named_when_it_is_needed() -> None:
+def test_a_missing_key_is_named_when_it_is_needed() -> None:
     asks: Any = encoder({"url": "http://127.0.0.1:9/v1", "model": "m", "key_env": "EMBED_KEY"})
     with pytest.raises(InvalidSettings, match="EMBED_KEY is not set"):
         asks.encode(["hello"])

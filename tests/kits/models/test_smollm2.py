@@ -1,4 +1,4 @@
-"""The embedded language model: its GGUF read and turned into a Hugging Face folder without torch."""
+"""The embedded language model: its GGUF file is converted to a Hugging Face folder without torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.nouns.errors import Damaged
 
 
 def written(path: Path, shape: tuple[int, ...], kind: Any) -> np.ndarray[Any, Any]:
-    """A GGUF file with one tensor of this type, written by the reference package; what it dequantises to."""
+    """A GGUF file with one tensor of this type, written by the reference package, and its dequantised values."""
     reference = pytest.importorskip("gguf")
     value = np.random.default_rng(7).normal(size=shape).astype(np.float32)
     value[0] *= 100.0
@@ -37,7 +37,7 @@ def written(path: Path, shape: tuple[int, ...], kind: Any) -> np.ndarray[Any, An
 
 
 @pytest.mark.parametrize("kind", ["F32", "F16", "Q8_0", "Q4_0", "Q4_1"])
-def test_every_type_is_read_as_the_reference_reads_it(tmp_path: Path, kind: str) -> None:
+def test_every_type_is_read_like_the_reference(tmp_path: Path, kind: str) -> None:
     reference = pytest.importorskip("gguf")
     wanted = written(tmp_path / "x.gguf", (5, 96), reference.GGMLQuantizationType[kind])
     content = gguf.read(tmp_path / "x.gguf")
@@ -67,7 +67,7 @@ def test_a_truncated_or_foreign_gguf_file_is_damaged(tmp_path: Path) -> None:
         gguf.read(tmp_path / "cut.gguf")
 
 
-def test_the_folder_has_what_transformers_looks_for(model_cache: Path) -> None:
+def test_the_folder_has_the_files_that_transformers_needs(model_cache: Path) -> None:
     from safetensors import safe_open
     from tokenizers import Tokenizer
 
@@ -83,7 +83,7 @@ def test_the_folder_has_what_transformers_looks_for(model_cache: Path) -> None:
     coded = tokenizer.encode(text)
     assert tokenizer.decode(coded.ids, skip_special_tokens=False) == text
     assert [token for token in coded.tokens if token.isdigit()] == ["2", "0", "2", "6"], (
-        "digits are tokens of their own"
+        "every digit is a separate token"
     )
     assert coded.ids[0] == 1
     settings = json.loads((folder / "tokenizer_config.json").read_text())
@@ -93,7 +93,7 @@ def test_the_folder_has_what_transformers_looks_for(model_cache: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_weights_are_those_that_transformers_reads(model_cache: Path, tmp_path: Path) -> None:
+def test_the_weights_equal_those_of_transformers(model_cache: Path, tmp_path: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -104,7 +104,7 @@ def test_the_weights_are_those_that_transformers_reads(model_cache: Path, tmp_pa
     mine = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     one, other = theirs.state_dict(), mine.state_dict()
     assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one), "q and k in the order of Hugging Face included"
+    assert all(torch.equal(one[name], other[name]) for name in one), "including the order of q and k"
     tokenizer = AutoTokenizer.from_pretrained(folder)
     reference = AutoTokenizer.from_pretrained(tmp_path, gguf_file="smollm2.gguf")
     for text in ("Hello world, it's here", "x = foo(bar)\n\tif x:", "été 日本語 👍"):

@@ -1,6 +1,6 @@
-"""A model of two small files, in a wheel made on the spot, fetched by the real pip from a folder.
+"""A model of two small files, in a generated wheel, installed by the real pip from a folder.
 
-python -m tests.kits.models.tiny CACHE WHEELS LOG [block|fill]      # adds it; what happened is appended to LOG
+python -m tests.kits.models.tiny CACHE WHEELS LOG [block|fill]      # adds it and appends events to LOG
 """
 
 from __future__ import annotations

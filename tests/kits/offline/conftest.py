@@ -1,4 +1,4 @@
-"""The fixtures of the rooms that these tests play in."""
+"""Fixtures of other rooms that these tests use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cloning: it does what was done, and knows how often it would be right about that."""
+"""Cloning copies the logged policy, with calibrated confidence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def policy_of(learned: Learned) -> Clone:
 
 
 def logged(count: int, seed: int, candidates: tuple[Candidate, ...] = CANDIDATES) -> list[Settled]:
-    """The rule "large where hard > 0.5", kept in four cases of five; the reward says nothing."""
+    """The rule "large if hard > 0.5", followed in four cases of five; the reward is uninformative."""
     rng = np.random.default_rng(seed)
     rows = []
     for number in range(count):
@@ -37,7 +37,7 @@ def logged(count: int, seed: int, candidates: tuple[Candidate, ...] = CANDIDATES
     return rows
 
 
-def test_it_copies_the_logged_policy_with_calibrated_confidence() -> None:
+def test_cloning_copies_the_logged_policy_with_calibrated_confidence() -> None:
     learned = CloneLearner().learn(MemoryLog(logged(2500, 0)), {"steps": 600}, seed=1)
     policy = policy_of(learned)
     hard = np.linspace(0.0, 1.0, 200)
@@ -52,7 +52,7 @@ def test_it_copies_the_logged_policy_with_calibrated_confidence() -> None:
     assert learned.metrics["tune_loss"] < learned.baselines["uniform_loss"]
 
 
-def test_it_can_keep_the_randomness_of_the_logged_policy() -> None:
+def test_cloning_can_keep_the_randomness_of_the_logged_policy() -> None:
     learned = CloneLearner().learn(MemoryLog(logged(2500, 2)), {"steps": 400, "explore": "policy"}, seed=1)
     opinion = opinion_on(policy_of(learned), Situation(task="t", state={"hard": 0.9}), CANDIDATES)
     assert abs(float(opinion.probabilities[1]) - 0.8) < 0.07
@@ -68,7 +68,7 @@ def test_an_arm_can_be_added_on_resume() -> None:
     assert more[int(opinion.probabilities.argmax())].name == "huge"
 
 
-def test_what_cannot_be_used_is_refused() -> None:
+def test_invalid_input_is_refused() -> None:
     log = MemoryLog(logged(60, 5))
     for knobs in ({"step": 5}, {"steps": 0}, {"hidden": [0]}, {"explore": "thompson"}):
         with pytest.raises(InvalidSettings):

@@ -1,4 +1,4 @@
-"""Comparing with the rules, live runs against real HTTP, and packs that hold or do not."""
+"""Comparison with the rules, live runs over real HTTP, and verification of packs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_synthetic_history_is_marked_and_the_same_seed_adds_nothing(opened: Call
     assert all(reward is not None and -0.15 <= reward <= 1.25 for reward in rewards)
 
 
-def test_a_reward_that_reads_nothing_of_the_world_is_an_error_with_the_cure(opened: Callable[..., Project]) -> None:
+def test_a_reward_without_signals_of_the_world_is_an_error_with_a_hint(opened: Callable[..., Project]) -> None:
     project = opened('[tasks.route]\nactions = ["primary", "fallback"]\n')
     with pytest.raises(InvalidInput) as error:
         synthesise(project, "route", rows=5, seed=1)
@@ -189,9 +189,7 @@ def test_a_pack_is_never_overwritten(opened: Callable[..., Project], tmp_path: P
 # -- live
 
 
-def test_both_policies_are_asked_the_same_prompts(
-    opened: Callable[..., Project], upstream: Upstream, tmp_path: Path
-) -> None:
+def test_both_policies_get_the_same_prompts(opened: Callable[..., Project], upstream: Upstream, tmp_path: Path) -> None:
     project = learned(opened, with_upstreams(upstream, fallback="status-500"))
     folder = tmp_path / "pack"
     asking = Asking(tasks=prompts(tmp_path), repeats=2, seed=3)

@@ -1,4 +1,4 @@
-"""Conservative Q-learning: its gradient, its caution, its episodes, its arms, and how far it trusts itself."""
+"""Conservative Q-learning: gradient, untried actions, episodes, arms and confidence."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_frozen_copy_gives_the_same_steps_all_at_once_or_by_batch() -> None:
 
 
 class _Even:
-    """A generator whose bootstrap weights do not depend on how many rows there are."""
+    """A generator whose bootstrap weights do not depend on the number of rows."""
 
     def __init__(self) -> None:
         self._rng = np.random.default_rng(5)
@@ -118,7 +118,7 @@ class _Even:
 
 
 def lopsided(count: int, seed: int) -> list[Settled]:
-    """Where side = 1, only "a" was ever tried, and it pays 0.6; elsewhere "b" pays 1 and "a" nothing."""
+    """If side = 1, only "a" was tried, and it pays 0.6; otherwise "b" pays 1 and "a" 0."""
     rng = np.random.default_rng(seed)
     rows = []
     for number in range(count):
@@ -198,7 +198,7 @@ def test_a_truncated_episode_does_not_count_as_terminated() -> None:
     lasts = [place for place, example in enumerate(log.rows) if example.decision.situation.step == 1]
     assert gathered.left_out == len(lasts) == 40
     assert not set(lasts) & set(gathered.usable.tolist())
-    assert {int(gathered.next[place - 1]) for place in lasts} == set(lasts)  # but they are what the first steps lead to
+    assert {int(gathered.next[place - 1]) for place in lasts} == set(lasts)  # but the first steps lead to them
     alone = gather(log, "train", Features.from_json(features), None, ["left", "right"], gamma=0.0, most=10**6)
     assert len(alone) == len(log.rows)
     assert (alone.next == -1).all()
@@ -230,7 +230,7 @@ def test_an_arm_can_be_added_to_a_learned_policy() -> None:
 
 
 def hazy(count: int, seed: int) -> list[Settled]:
-    """The arm "b" is better by tanh(3·z), seen through noise: near z = 0 nobody can tell."""
+    """The arm "b" is better by tanh(3·z), plus noise: near z = 0 the arms are indistinguishable."""
     rng = np.random.default_rng(seed)
     rows = []
     for number in range(count):
@@ -252,7 +252,7 @@ def test_confidence_is_low_for_ambiguous_situations_and_the_floor_works_both_way
     pipeline = Pipeline(policy, fallback=baseline("fixed@0", arm="a"), confidence_floor=0.8, floor=0.0)
     branches = [pipeline.act(situation, AB, number).branch for number, situation in enumerate(situations)]
     assert {"policy", "fallback"} == set(branches)
-    # Where it is sure it is right more often than where it is not, and about as often as it says.
+    # High confidence is right more often than low confidence, and about as often as stated.
     right = opinions.probabilities.argmax(axis=1) == (zs > 0)
     assert right[sure >= 0.8].mean() >= sure[sure >= 0.8].mean() - 0.1
 

@@ -1,4 +1,4 @@
-"""The outcome family: the minimum of its loss, probabilities that are right, and arms that help one another."""
+"""The outcome family: the minimum of its loss, calibrated probabilities, and shared weights of arms."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_weights_of_a_logistic_world_are_found_and_are_the_minimum() -> None:
         assert loss_of(rows, weights - shift) > best
 
 
-def test_arms_that_are_alike_share_what_they_know() -> None:
+def test_similar_arms_share_weights() -> None:
     rows, _ = arms(1000, 2)
     few = [rows[0], ArmRows(rows[1].x[:5], rows[1].y[:5], rows[1].weight[:5])]
     apart, alike = (fit(few, 3, ridge=3.0, share=share) for share in (0.05, 20.0))
@@ -63,7 +63,7 @@ def test_arms_that_are_alike_share_what_they_know() -> None:
 
 
 def full(count: int, seed: int) -> list[Settled]:
-    """Both arms of every situation on record: "good" solves nearly all, "cheap" the easy half."""
+    """Both arms of every situation are recorded: "good" solves nearly all, "cheap" the easy half."""
     rng = np.random.default_rng(seed)
     rows = []
     for number in range(count):
@@ -89,12 +89,12 @@ def test_predicted_shares_are_the_true_ones_and_prices_move_the_choice() -> None
         MemoryLog(full(2000, 3)), {"costs": {"cheap": 0.0, "good": 1.0}, "cost_weight": 0.4}, seed=0
     )
     chosen = policy_of(priced).opinions(situations, CANDIDATES, range(len(hard))).probabilities.argmax(axis=1)
-    assert chosen[0] == 0  # easy: the cheap one solves it too
-    assert chosen[20 + 5] == 1  # the cheap one fails, the good one does not
+    assert chosen[0] == 0  # easy: "cheap" solves it too
+    assert chosen[20 + 5] == 1  # "cheap" fails, "good" does not
     assert chosen[-1] == 0  # neither solves it
 
 
-def test_what_cannot_be_used_is_refused() -> None:
+def test_invalid_input_is_refused() -> None:
     log = MemoryLog(full(60, 4))
     for knobs in ({"ridges": 1.0}, {"ridge": 0.0}, {"share": True}, {"costs": {"a": "x"}}, {"explore": "boldly"}):
         with pytest.raises(InvalidSettings):

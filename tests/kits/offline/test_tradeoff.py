@@ -1,4 +1,4 @@
-"""The curve of quality against cost, where the truth is known."""
+"""The curve of quality against cost, compared with known true values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ARMS = ("small", "large")
 
 
 def world(n: int, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Small solves 1 - x, large 0.95 of everything, at 1 and 10 cents with noise; x is seen. And the truth [n, arm]."""
+    """Small solves 1 - x, large 0.95, at 1 and 10 cents with noise; x is in the state. And the true values [n, arm]."""
     rng = np.random.default_rng(seed)
     x = rng.random(n)
     truth = np.stack([1.0 - x, np.full(n, 0.95)], axis=1)
@@ -34,7 +34,7 @@ def found_in(n: int = 6000, seed: int = 0, **more: object) -> tuple[Tradeoff, np
     return tradeoff(**rows, arms=ARMS, **more), truth  # type: ignore[arg-type]
 
 
-def test_the_ends_are_quality_alone_and_the_cheapest() -> None:
+def test_the_ends_of_the_curve_are_best_quality_and_lowest_cost() -> None:
     curve, truth = found_in()
     first, last = curve.points[0], curve.points[-1]
     assert (first.weight, last.weight) == (0.0, inf)
@@ -45,7 +45,7 @@ def test_the_ends_are_quality_alone_and_the_cheapest() -> None:
     assert all(later <= earlier + 0.002 for earlier, later in pairwise(costs))
 
 
-def test_the_constants_are_the_truth_within_their_intervals() -> None:
+def test_the_intervals_of_constant_policies_contain_the_true_values() -> None:
     for seed in range(5):
         curve, truth = found_in(seed=seed)
         for column, name in enumerate(ARMS):
@@ -53,7 +53,7 @@ def test_the_constants_are_the_truth_within_their_intervals() -> None:
             assert quality.low - 0.02 < truth[:, column].mean() < quality.high + 0.02
 
 
-def test_a_constraint_is_really_met_and_saves_money() -> None:
+def test_a_constraint_is_met_by_the_true_values_and_saves_money() -> None:
     for seed in range(5):
         curve, _ = found_in(12_000, seed, at_least=0.95, of="large")
         assert curve.chosen is not None
@@ -61,15 +61,15 @@ def test_a_constraint_is_really_met_and_saves_money() -> None:
         large = curve.constants["large"]
         assert curve.chosen.cost.value < 0.9 * large.cost.value
         assert curve.chosen.quality.value >= 0.95 * large.quality.value
-        # The true value of the threshold that the chosen weight amounts to: large where 0.95 - (1 - x) > w * 0.09.
+        # The true value of the threshold policy of the chosen weight: large where 0.95 - (1 - x) > w * 0.09.
         x = np.linspace(0.0, 1.0, 10_001)
         true = np.where(0.95 - (1.0 - x) > curve.chosen.weight * 0.09, 0.95, 1.0 - x).mean()
         assert true >= 0.95 * 0.95 - 0.01
 
 
-def test_a_constraint_that_no_policy_meets_chooses_nothing() -> None:
+def test_a_constraint_that_no_policy_meets_gives_no_choice() -> None:
     rows, _ = world(400, 1)
-    rows["quality"] = (rows["action"] == 1).astype(float)  # only large ever solves anything
+    rows["quality"] = (rows["action"] == 1).astype(float)  # only large solves any prompt
     curve = tradeoff(**rows, arms=ARMS, at_least=1.0, of="large")  # type: ignore[arg-type]
     assert curve.chosen is None or curve.chosen.shares == {"large": 1.0}
     with pytest.raises(UnknownName):

@@ -1,4 +1,4 @@
-"""Copies of a world, for tests: what the built-in kits bring, or any Gymnasium environment."""
+"""Copies of a world for tests: a world of the built-in kits, or any Gymnasium environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The actor-critic from experiences of elsewhere and from logs: what it refuses, what it learns, what it keeps."""
+"""The actor-critic, learned from external experiences and from logs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def states(count: int, seed: int) -> Any:
 
 
 def played(policy: ActorCritic, count: int, seed: int) -> Experiences:
-    """One-step episodes: the right action is the place of the greatest of the first three numbers."""
+    """One-step episodes: the right action is the index of the largest of the first three numbers."""
     rng = np.random.default_rng([seed, 1])
     state = states(count, seed)
     x = policy.rows(state)
@@ -75,7 +75,7 @@ def test_the_policy_learns_from_given_experiences() -> None:
     assert right(policy) > max(0.85, before)
 
 
-def test_the_policy_that_was_given_is_never_changed() -> None:
+def test_the_given_policy_is_not_changed() -> None:
     policy = start()
     kept = {name: np.array(tensor) for name, tensor in policy.tensors.items()}
     new, _ = update(policy, played(policy, 200, 1), SETTINGS)
@@ -192,7 +192,7 @@ def test_a_practised_policy_acts_the_same_from_its_bundle(world: str) -> None:
 # -- logs
 
 
-def test_doubly_robust_rewards_are_unbiased_whatever_the_log_preferred() -> None:
+def test_doubly_robust_rewards_are_unbiased_for_any_logging_policy() -> None:
     """True means 0.2, 0.5, 0.8; the log prefers the worst arm. The estimate's error is within 5 deviations."""
     rng = np.random.default_rng(3)
     means, shares = np.array([0.2, 0.5, 0.8]), np.array([0.7, 0.2, 0.1])
@@ -214,7 +214,7 @@ def test_doubly_robust_rewards_are_unbiased_whatever_the_log_preferred() -> None
         assert abs(value_of(target, rewards) - means[arm]) < 5.0 * deviation
 
 
-def test_a_log_that_prefers_the_wrong_arm_still_teaches_the_right_one() -> None:
+def test_the_right_arm_is_learned_from_a_log_that_prefers_the_wrong_one() -> None:
     rng = np.random.default_rng(1)
     rows = []
     for number in range(1500):
@@ -248,8 +248,8 @@ def test_a_row_of_unknown_propensity_trains_the_model_but_adds_no_correction() -
     assert np.array_equal(changed, np.arange(60) % 2 == 0)
 
 
-def test_rows_count_by_their_weight() -> None:
-    """What is wrong and hardly counts does not teach: half of the rows lie, at a tenth of a percent."""
+def test_rows_count_in_proportion_to_their_weight() -> None:
+    """Wrong rows with a small weight do not matter: half of the rows are wrong, with weight 0.001."""
     rows = identity("numbers", 600)
     lying = [replace(row, reward=-(row.reward or 0.0), weight=2**-10) for row in rows]
     result = ActorCriticLearner().learn(
@@ -270,12 +270,12 @@ def test_costs_are_subtracted_from_the_reward() -> None:
 
 
 @pytest.mark.parametrize("knobs", [{"epoch": 3}, {"explore": "wildly"}, {"rate": -1.0}, {"costs": {"red": "much"}}])
-def test_impossible_knobs_of_the_learner_are_refused(knobs: dict[str, Any]) -> None:
+def test_invalid_knobs_of_the_learner_are_refused(knobs: dict[str, Any]) -> None:
     with pytest.raises(InvalidSettings):
         ActorCriticLearner().learn(MemoryLog(identity("numbers", 20)), knobs, seed=1)
 
 
-def test_a_log_without_rewards_teaches_nothing() -> None:
+def test_a_log_without_rewards_is_refused() -> None:
     rows = [row(number, Situation(task="t"), "red", None) for number in range(5)]
     with pytest.raises(InvalidInput, match="no decision with a reward"):
         ActorCriticLearner(encoder()).learn(MemoryLog(rows), {}, seed=1)

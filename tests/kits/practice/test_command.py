@@ -1,4 +1,4 @@
-"""`headway learn --world …`: practice, its bundle, its picture, going on, and what is refused."""
+"""`headway learn --world …`: practice, its bundle, its plot, resuming, and errors."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def test_real_numbers_are_practised_too(tmp_path: Path) -> None:
+def test_continuous_actions_are_practised_too(tmp_path: Path) -> None:
     done = asked(tmp_path, "--world", "Pendulum-v1", "--steps", "2048", "--set", "horizon=64")
     assert done["task"] == "pendulum-v1"
 
@@ -107,7 +107,7 @@ def test_a_custom_world_is_imported_from_the_project_folder_and_other_spaces_are
     import gymnasium
 
     monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
-    monkeypatch.setitem(sys.modules, "own_worlds", None)  # taken away again after the test
+    monkeypatch.setitem(sys.modules, "own_worlds", None)  # removed after the test
     del sys.modules["own_worlds"]
     (tmp_path / "own_worlds.py").write_text(OWN, "utf-8")
     (tmp_path / "broken_worlds.py").write_text("1 / 0\n", "utf-8")

@@ -1,4 +1,4 @@
-"""PPO's two twins, torch and numpy, and what an update must keep: the first ratio, one row, the same seed."""
+"""PPO in torch and in numpy, and the invariants of an update: first ratio, single rows, seeds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_torch_and_numpy_have_the_same_loss_and_gradient(heads: str, norm: bool,
 
 
 def _named(engine: NumpyEngine) -> dict[str, Any]:
-    """The gradient by the names of tensors."""
+    """The gradient by tensor name."""
     kept, network = engine.network.theta.copy(), engine.network
     network.theta[...] = network.grad
     tensors = network.tensors()
@@ -178,7 +178,7 @@ def test_an_empty_batch_is_refused() -> None:
 @pytest.mark.parametrize(
     "knobs", [{"rate": -1.0}, {"epochs": 0}, {"gamma": 1.5}, {"activation": "gelu"}, {"hidden": "wide"}, {"rate": "x"}]
 )
-def test_impossible_knobs_are_refused(knobs: dict[str, Any]) -> None:
+def test_invalid_knobs_are_refused(knobs: dict[str, Any]) -> None:
     with pytest.raises(InvalidSettings):
         settings_of(knobs)
 

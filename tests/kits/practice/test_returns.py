@@ -1,4 +1,4 @@
-"""Advantages against a slow reference that follows every episode by itself."""
+"""Advantages, compared with a slow reference that computes every episode separately."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def slow(
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 4), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-def test_advantages_are_those_of_a_slow_reference(seed: int, time: int, copies: int, gamma: float, lam: float) -> None:
+def test_advantages_equal_a_slow_reference(seed: int, time: int, copies: int, gamma: float, lam: float) -> None:
     rng = np.random.default_rng(seed)
     rewards, values, after = (rng.standard_normal((time, copies)) for _ in range(3))
     terminated = rng.random((time, copies)) < 0.2
@@ -49,7 +49,7 @@ def test_advantages_are_those_of_a_slow_reference(seed: int, time: int, copies: 
 
 
 @pytest.mark.parametrize("shape", [(6,), (6, 2), (6, 2, 3)])
-def test_time_comes_first_and_other_axes_are_anything(shape: tuple[int, ...]) -> None:
+def test_time_is_the_first_axis_and_other_axes_are_free(shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(1)
     rewards, values, after = (rng.standard_normal(shape) for _ in range(3))
     terminated, truncated = rng.random(shape) < 0.3, rng.random(shape) < 0.3

@@ -1,4 +1,4 @@
-"""Acting in many copies: resets of both kinds, final observations, spaces, and a world that gives nonsense."""
+"""Rollouts in many copies: both kinds of reset, final observations, spaces, and invalid worlds."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_an_episode_ends_with_its_final_observation_and_the_next_one_starts_fres
         other = rollout.terminated if truncates else rollout.truncated
         assert np.array_equal(over[rows, copy], [t % length == length - 1 for t in range(len(rows))])
         assert not other[rows, copy].any()
-        # What a step is credited with is the value of what it led to: at an end the final observation's.
+        # A step is credited with the value of its next observation; at an end, of the final observation.
         led = np.stack([seen % length + 1, rollout.x[rows, copy, 1]], axis=1).astype(np.float32)
         assert np.allclose(rollout.next_values[rows, copy], engine.values(led), atol=1e-6)
     assert rollout.returns == [length * (length + 1) / 2] * (3 * (len(real[0]) // length))
@@ -140,10 +140,10 @@ def test_a_copy_with_enough_episodes_is_not_stepped_again() -> None:
     envs = Together(copies)
     stage = Stage(envs, seed=1)
     assert evaluate(envs, engine_for(stage), stage, episodes=4, seed=3) == [15.0, 28.0] * 2
-    assert copies[0].unwrapped.count == 0, "its third episode was begun and left alone"
+    assert copies[0].unwrapped.count == 0, "its third episode was started and not continued"
     envs.reset(seed=3)
     observations, *_ = envs.step(np.zeros(2, np.int64))
-    assert observations[:, 0].tolist() == [1.0, 1.0], "a reset wakes all"
+    assert observations[:, 0].tolist() == [1.0, 1.0], "a reset restarts all copies"
     envs.close()
 
 
@@ -210,8 +210,8 @@ def test_a_world_that_returns_nan_is_refused_and_the_policy_is_unchanged(broken:
     envs.close()
 
 
-def test_our_copies_behave_like_those_of_gymnasium() -> None:
-    """The bare environments stepped by us give what wrapped ones give, time limit included."""
+def test_our_copies_behave_like_gymnasiums() -> None:
+    """Bare environments in our loop equal wrapped ones, including the time limit."""
     ours, theirs = (
         environment("Acrobot-v1", count=3),
         SyncVectorEnv(
@@ -292,5 +292,5 @@ def test_practice_stops_once_fresh_episodes_confirm_the_target(luck: float, step
         Practice(steps=4096, target=0.5, epochs=1),
         seed=1,
     )
-    assert fitted.curve[-1].mean == 1.0  # looks are made with seeds of about a million, the repetition beyond two
+    assert fitted.curve[-1].mean == 1.0  # evaluations use seeds of about a million, confirmations above two million
     assert (fitted.reached, fitted.steps) == (luck == np.inf, steps)

@@ -1,4 +1,4 @@
-"""BLAS works with one thread while a small network learns, and as before afterwards."""
+"""BLAS uses one thread while a small network learns, and its former number afterwards."""
 
 from __future__ import annotations
 

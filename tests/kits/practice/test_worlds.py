@@ -1,4 +1,4 @@
-"""The control worlds are learned to their targets; the long ones by `make test-slow`."""
+"""The control worlds are learned to their targets; `make test-slow` runs the long ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.kits.practice.copies import practice
 
 pytest.importorskip("gymnasium", reason="gymnasium is in the extra 'worlds'")
 
-LEAST = {"cartpole": 450.0, "acrobot": -110.0, "lunarlander": 180.0}  # of episodes that nobody looked at
+LEAST = {"cartpole": 450.0, "acrobot": -110.0, "lunarlander": 180.0}  # of held-out episodes
 
 
 @pytest.mark.parametrize(

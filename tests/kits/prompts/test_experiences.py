@@ -1,4 +1,4 @@
-"""Steps of the prompt-mutation service, kept on every engine."""
+"""Steps of the prompt-mutation service, stored on every engine."""
 
 from __future__ import annotations
 

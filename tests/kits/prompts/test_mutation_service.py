@@ -1,4 +1,4 @@
-"""The eight endpoints: trained over HTTP by a worker, read while it learns, unharmed by what is not a number."""
+"""The eight endpoints: trained over HTTP by a worker, readable while it learns, safe against NaN."""
 
 from __future__ import annotations
 
@@ -149,7 +149,9 @@ def test_an_update_without_a_worker_names_the_command_that_starts_one(served: Ca
     assert "headway watch" in answer.json()["error"]["hint"]
 
 
-def test_it_learns_over_http_while_it_is_read_and_reports_correct_statistics(served: Callable[..., Running]) -> None:
+def test_a_policy_learns_over_http_while_it_is_read_and_reports_correct_statistics(
+    served: Callable[..., Running],
+) -> None:
     server = served()
     rng = np.random.default_rng(7)
     with worker(server):
@@ -178,7 +180,7 @@ def test_it_learns_over_http_while_it_is_read_and_reports_correct_statistics(ser
         for _ in range(4):
             play(server, rng, LEAST)
             told.append(server.client.post("/update", json={}).json())
-        # What it gives the best mutation: a fifth at first.
+        # The probability of the best mutation: a fifth at first.
         shown = [(embedding(rng, n % 5), n % 5) for n in range(60)]
         asked = [server.client.post("/get_distribution", json={"embedding": state}).json() for state, _ in shown]
         best = np.mean([request["probabilities"][right] for request, (_, right) in zip(asked, shown, strict=True)])
@@ -193,7 +195,7 @@ def test_it_learns_over_http_while_it_is_read_and_reports_correct_statistics(ser
         assert stats["avg_policy_loss"] == pytest.approx(np.mean([answer["policy_loss"] for answer in told]))
         assert stats["avg_entropy"] == pytest.approx(np.mean([answer["entropy"] for answer in told]))
 
-        # One reward that is not a number is refused; the policy is bit for bit the same.
+        # A reward of NaN is refused; the policy is unchanged bit for bit.
         before = server.client.post("/get_distribution", json={"embedding": [0.25] * WIDTH}).json()
         bad = json.dumps(STEP).replace('"reward": 0.5', '"reward": NaN')
         assert server.client.post("/store_experience", content=bad, headers=JSON).status_code == 422

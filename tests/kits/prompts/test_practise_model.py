@@ -1,4 +1,4 @@
-"""Prompts with a real model: learned on what it answers, judged on prompts kept apart, each question asked once."""
+"""Practice with a real model: learned from its answers, judged on held-out prompts, each text sent once."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_policy_beats_every_fixed_choice_on_held_out_prompts(folder: Path, s
         abs=0.051), "fixed": pytest.approx(0.5, abs=0.2), "unchanged": 0.0}  # fmt: skip
     assert apart["over_uniform"][1] > 0.5
     assert apart["over_fixed"][1] > 0.0
-    assert apart["over_unchanged"] == pytest.approx([1.0, 1.0, 1.0]), "nothing passes as it is"
+    assert apart["over_unchanged"] == pytest.approx([1.0, 1.0, 1.0]), "no unchanged prompt passes"
     assert not apart["estimated"]
     assert (apart["asked"], apart["recalled"]) == (len(texts(folder)), 0)
     assert sorted(server.asked) == sorted(texts(folder)), "each text once"
@@ -130,14 +130,16 @@ def test_an_interrupted_run_resumes(folder: Path, server: ModelServer) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         practise(folder, progress=interrupt)
-    assert 30 <= len(server.asked) <= 30 + 2 * 4, "what was on its way may be asked again, nothing else"
+    assert 30 <= len(server.asked) <= 30 + 2 * 4, "only requests in flight are sent again"
     del server.asked[:]
     done = practise(folder)
     assert len(server.asked) == done.kept_apart.asked == len(texts(folder)) - answered - 30
     assert done.kept_apart.recalled == answered + 30
 
 
-def test_a_truncated_line_is_asked_again_and_foreign_lines_are_skipped(folder: Path, server: ModelServer) -> None:
+def test_the_prompt_of_a_truncated_line_is_sent_again_and_foreign_lines_are_skipped(
+    folder: Path, server: ModelServer
+) -> None:
     first = practise(folder)
     (path,) = (folder / ".headway" / "work" / "answers").iterdir()
     body = path.read_bytes()
@@ -188,7 +190,7 @@ def test_held_out_prompts_are_a_fifth_and_share_no_text_with_the_others(tmp_path
     prompts = corpus()
     practised, kept = parted(prompts)
     assert (len(practised), len(kept)) == (50, 13)
-    assert parted(list(reversed(prompts)))[1] == list(reversed(kept)), "by the id, whatever the order"
+    assert parted(list(reversed(prompts)))[1] == list(reversed(kept)), "by the id, in any order"
     rows = [json.loads(line) for line in prompts_file(tmp_path / "mine.jsonl", 10).read_text("utf-8").splitlines()]
     twins = [*rows, *({**row, "id": f"{row['id']}-again"} for row in rows)]
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, twins)), "utf-8")
@@ -274,7 +276,7 @@ def test_code_is_never_checked_without_a_sandbox(
         bubblewrap._program.cache_clear()
     assert error["code"] == "sandbox_missing"
     assert "bubblewrap" in error["hint"]
-    assert not server.asked, "the generated tasks have code among them"
+    assert not server.asked, "some generated tasks are code"
 
 
 @pytest.mark.parametrize(
@@ -305,7 +307,7 @@ def test_only_greedy_answers_are_cached(tmp_path: Path, server: ModelServer) -> 
 
 
 @pytest.mark.slow
-def test_the_embedded_model_is_practised_on(model_cache: Path, tmp_path: Path) -> None:
+def test_practice_works_with_the_embedded_model(model_cache: Path, tmp_path: Path) -> None:
     assert (model_cache / "models" / "smollm2").is_dir()
     prompts_file(tmp_path / "mine.jsonl", 10)
     words = ("--model", "smollm2", "--prompts", str(tmp_path / "mine.jsonl"), "--set", "max_tokens=16")

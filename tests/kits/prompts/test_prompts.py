@@ -34,7 +34,7 @@ PYTHON_ONLY = re.compile(r"\b(python|javascript|typescript|java|rust|go|try/exce
 # Mutations
 
 
-def test_the_five_differ_on_the_whole_corpus_or_report_themselves_as_no_ops() -> None:
+def test_the_five_mutations_differ_on_the_whole_corpus_or_report_a_no_op() -> None:
     prompts = corpus()
     distinct = 0
     for prompt in prompts:
@@ -56,7 +56,7 @@ def test_a_second_application_is_a_no_op(kind: str) -> None:
         assert again.text == once.text
 
 
-def test_all_of_them_in_any_order_ten_times_do_not_grow_the_prompt_without_bound() -> None:
+def test_repeated_mutations_in_any_order_do_not_grow_the_prompt_without_bound() -> None:
     rng = Random(3)
     for prompt in corpus():
         text = prompt.text
@@ -154,7 +154,7 @@ def test_unknown_kinds_and_empty_prompts_are_refused() -> None:
         ("7", {"kind": "all", "checks": [{"kind": "numeric", "value": 7}, {"kind": "words", "most": 1}]}, True),
     ],
 )
-def test_an_answer_is_judged_by_what_it_says(answer: str, wanted: dict[str, object], passes: bool) -> None:
+def test_an_answer_is_judged_by_its_check(answer: str, wanted: dict[str, object], passes: bool) -> None:
     assert check(answer, wanted).passed is passes
 
 
@@ -200,14 +200,16 @@ def test_code_is_judged_by_its_results_in_a_sandbox(need_tool: Callable[..., str
     assert check("def double(x):\n    print('chatter')\n    return 2 * x", wanted, box).passed
     half = check("def double(x):\n    return 4 if x == 2 else None", wanted, box)
     assert (half.status, round(half.score, 2)) == ("failed", 0.33)
-    # What the results should be is not in the sandbox, so a program cannot print its way to a pass.
+    # The expected results are not in the sandbox, so a program cannot print them to pass.
     for cheat in ("print('{\"value\": 4}')\nraise SystemExit(0)", "import os\nos._exit(0)", "def double(x): return x"):
         assert check(cheat, wanted, box).status == "failed"
     assert check("def double(x):\n    while True: pass", wanted, box).status == "timeout"
-    assert check("def double(x): return 2 * x", wanted).status == "error"  # no sandbox is no verdict
+    assert check("def double(x): return 2 * x", wanted).status == "error"  # without a sandbox there is no verdict
 
 
-def test_every_check_of_the_corpus_takes_its_good_answer_and_refuses_its_bad_one(need_tool: Callable[..., str]) -> None:
+def test_every_check_of_the_corpus_accepts_its_good_answer_and_rejects_its_bad_one(
+    need_tool: Callable[..., str],
+) -> None:
     need_tool("bwrap", package="bubblewrap")
     prompts = corpus()
     assert {prompt.kind for prompt in prompts} == set(CLASSES)
@@ -227,7 +229,7 @@ def test_generated_tasks_are_different_checkable_and_the_same_for_a_seed(need_to
 
 
 class Scripted:
-    """Answers right wherever the prompt has its requirements, and 'no idea' elsewhere."""
+    """Answers correctly if the prompt has its requirements, else 'no idea'."""
 
     model = "scripted"
 
@@ -293,7 +295,7 @@ def test_the_same_seed_gives_the_same_prompts_and_parts_share_none() -> None:
     assert {prompt.kind for prompt in test} == set(CLASSES)
 
 
-def test_the_optimum_is_what_trying_every_order_gives() -> None:
+def test_the_optimum_equals_an_exhaustive_search() -> None:
     from itertools import permutations
 
     truth = Synthetic()

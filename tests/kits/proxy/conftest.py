@@ -31,7 +31,7 @@ ASK: dict[str, Any] = {"model": "headway/route", "messages": [{"role": "user", "
 
 
 class Proxy:
-    """A server process, and what it has stored."""
+    """A server process and its store."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self.folder = folder

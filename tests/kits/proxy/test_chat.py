@@ -1,4 +1,4 @@
-"""Chat completions through the proxy: the upstream's answer under the decision's id, and everything written down."""
+"""Chat completions through the proxy: the upstream's answer under the decision's id, and everything logged."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_stream_is_not_buffered(proxy: Callable[..., Proxy], upstream: Upstrea
     with running.client.stream("POST", "/v1/chat/completions", json={**ASK, "stream": True}) as answer:
         pieces = answer.iter_text()
         seen = ""
-        while WORDS[0] not in seen:  # the upstream waits until we have seen its first word
+        while WORDS[0] not in seen:  # the upstream waits until the client has its first word
             seen += next(pieces)
         assert WORDS[1] not in seen
         upstream.release()
@@ -143,7 +143,7 @@ def test_a_stream_is_not_buffered(proxy: Callable[..., Proxy], upstream: Upstrea
     assert seen.endswith("data: [DONE]\n\n")
 
 
-def test_a_stream_that_comes_byte_by_byte_with_other_line_ends_is_the_same(proxy: Callable[..., Proxy]) -> None:
+def test_a_stream_in_single_bytes_with_other_line_ends_is_the_same(proxy: Callable[..., Proxy]) -> None:
     running = proxy({"small": "in-pieces"})
     rows = events(running.chat(stream=True).text.replace("\r\n", "\n"))
     chunks = [json.loads(row) for row in rows[:-1]]
@@ -151,7 +151,7 @@ def test_a_stream_that_comes_byte_by_byte_with_other_line_ends_is_the_same(proxy
     assert running.outcome(chunks[0]["id"]) == "pending"
 
 
-def test_a_stream_that_says_why_it_stopped_needs_no_done(proxy: Callable[..., Proxy]) -> None:
+def test_a_stream_with_a_finish_reason_needs_no_done(proxy: Callable[..., Proxy]) -> None:
     running = proxy({"small": "no-done"})
     answer = running.chat(stream=True)
     assert "error" not in answer.text
@@ -174,7 +174,7 @@ def test_the_reward_settles_from_what_the_proxy_measured(proxy: Callable[..., Pr
     assert outcome.reward == pytest.approx(-0.019)
 
 
-def test_an_upstreams_own_name_goes_straight(served: Proxy, upstream: Upstream) -> None:
+def test_the_name_of_an_upstream_skips_the_decision(served: Proxy, upstream: Upstream) -> None:
     before = len(served.decisions())
     answer = served.chat(model="large")
     assert answer.json()["id"] == "chatcmpl-7"

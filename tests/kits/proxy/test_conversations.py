@@ -59,7 +59,7 @@ def test_a_conversation_keeps_its_upstream(ways: Proxy) -> None:
     assert arms <= {"good", "bad-ok"}
 
 
-def test_without_sticky_nothing_is_tied_together(ways: Proxy) -> None:
+def test_without_sticky_each_request_is_decided_separately(ways: Proxy) -> None:
     answers = [chat(ways, "loose", messages=talk(n)) for n in range(2)]
     assert [answer.situation.episode for answer in answers] == [None, None]
     assert [answer.draw_id for answer in answers] == ["", ""]
@@ -116,7 +116,7 @@ def read(**body: Any) -> Any:
     return of_chat(body_of(json.dumps(body).encode()), system="system")
 
 
-def test_the_name_is_of_the_first_messages_alone() -> None:
+def test_the_name_of_a_conversation_depends_only_on_its_first_messages() -> None:
     names = {conversation_name("route", "", read(messages=talk(n))) for n in range(4)}
     assert len(names) == 1
     for other in (talk(0, first="Hi"), talk(0, system="Be brief")):
@@ -174,7 +174,7 @@ anything = st.recursive(
 
 @settings(max_examples=30)
 @given(st.dictionaries(st.sampled_from(["messages", "input", "system", "tools", "stream", "max_tokens"]), anything))
-def test_any_body_can_be_read(body: dict[str, Any]) -> None:
+def test_any_body_is_read_without_an_error(body: dict[str, Any]) -> None:
     raw = body_of(msgspec.json.encode(body))
     for request in (of_chat(raw), of_chat(raw, system="system"), of_input(raw)):
         assert isinstance(request.text, str)

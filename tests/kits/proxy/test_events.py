@@ -1,4 +1,4 @@
-"""Server-sent events are cut out of any pieces, within a bound."""
+"""Server-sent events are parsed from any chunks, with a size limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVENTS = b'event: a\ndata: {"x":1}\n\n: comment\n\ndata: one\ndata: two\n\nid: 7
 
 
 @given(st.sampled_from([b"\n", b"\r\n"]), st.lists(st.integers(1, 9), min_size=1))
-def test_how_the_bytes_are_cut_makes_no_difference(line: bytes, sizes: list[int]) -> None:
+def test_the_chunks_of_the_bytes_make_no_difference(line: bytes, sizes: list[int]) -> None:
     raw = EVENTS.replace(b"\n", line)
     reader, events, start = EventReader("small", 1000), [], 0
     while start < len(raw):
@@ -31,7 +31,7 @@ def test_how_the_bytes_are_cut_makes_no_difference(line: bytes, sizes: list[int]
 
 
 @given(st.lists(st.binary(max_size=40)))
-def test_no_bytes_can_break_it(pieces: list[bytes]) -> None:
+def test_any_bytes_can_be_parsed(pieces: list[bytes]) -> None:
     reader = EventReader("small", 10_000)
     events = [event for piece in pieces for event in reader.feed(piece)]
     assert b"".join(event.raw for event in events) == b"".join(pieces)[: sum(len(event.raw) for event in events)]
@@ -44,7 +44,7 @@ def test_an_event_has_a_largest_size() -> None:
         reader.feed(b"x" * 10)
 
 
-def test_half_an_event_at_the_end_was_cut_off() -> None:
+def test_a_partial_event_at_the_end_is_reported() -> None:
     reader = EventReader("small", 100)
     reader.feed(b"data: x\n")
     with pytest.raises(UpstreamFailed, match="broke off"):

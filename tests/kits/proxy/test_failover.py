@@ -1,4 +1,4 @@
-"""When an upstream fails: another one is tried, and each attempt is a decision with the probability that it had."""
+"""If an upstream fails, another one is tried; each attempt is a decision with its own propensity."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_failed_upstream_is_stored_and_another_one_answers(
     assert running.outcome(second.id) == "pending"
 
 
-def test_each_attempts_propensity_is_exact_among_those_that_are_left(proxy: Callable[..., Proxy]) -> None:
+def test_the_propensity_of_each_attempt_is_exact_among_the_remaining_upstreams(proxy: Callable[..., Proxy]) -> None:
     running = proxy(
         {"a": "status-500", "b": "status-502", "c": "status-503", "d": "status-504"},
         task='explore = "none"\nfloor = 0.0',
@@ -132,14 +132,14 @@ def test_a_broken_stream_reports_an_error_and_is_not_retried(
     assert len(upstream.received) == 1
 
 
-def test_a_request_that_is_at_fault_itself_is_passed_on_unchanged(ways: Proxy, upstream: Upstream) -> None:
+def test_the_refusal_of_an_invalid_request_is_passed_on_unchanged(ways: Proxy, upstream: Upstream) -> None:
     running = ways
     answer = running.chat(model="headway/refuse")
     assert answer.status_code == 400
     assert answer.text == '{"error":{"message":"no such tool",  "code":"bad_tool"}}'
     (decision,) = running.decisions("refuse")
     assert answer.headers["x-headway-decision"] == decision.id
-    assert running.outcome(decision.id) == "pending"  # nobody's success and nobody's failure
+    assert running.outcome(decision.id) == "pending"  # counted neither as a success nor as a failure
     assert running.signals(decision.id)["http_status"] == 400.0
     assert len(upstream.received) == 1
 
@@ -149,7 +149,7 @@ def test_a_refusal_that_is_not_json_gets_a_message(ways: Proxy) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "refused_upstream")
 
 
-def test_a_busy_upstream_is_a_429_that_says_when(ways: Proxy) -> None:
+def test_a_busy_upstream_is_a_429_with_retry_after(ways: Proxy) -> None:
     answer = ways.chat(model="headway/only-status-429")
     assert answer.status_code == 429
     assert answer.headers["retry-after"] == "1"

@@ -1,4 +1,4 @@
-"""What a hostile or broken upstream, and a hostile client, can not do."""
+"""Limits on hostile or broken upstreams and on hostile clients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def last_error(text: str) -> str:
         ("redirect", False, 502, "upstream_status"),
     ],
 )
-def test_an_upstream_that_does_not_keep_to_its_caps_has_failed(
+def test_an_upstream_that_exceeds_its_caps_has_failed(
     ways: Proxy, upstream: Upstream, how: str, stream: bool, status: int, code: str
 ) -> None:
     answer = ways.chat(model=f"headway/only-{how}", stream=stream)
@@ -51,21 +51,21 @@ def test_an_upstream_that_does_not_keep_to_its_caps_has_failed(
     ("how", "code"),
     [
         ("huge-event", "upstream_too_large"),
-        ("forever", "upstream_too_large"),  # events without end, as fast as they are taken
+        ("forever", "upstream_too_large"),  # endless events, as fast as they are read
         ("forever-quiet", "upstream_timeout"),  # one event, and then silence
     ],
 )
-def test_a_stream_that_never_ends_is_ended(ways: Proxy, upstream: Upstream, how: str, code: str) -> None:
+def test_an_endless_stream_is_ended(ways: Proxy, upstream: Upstream, how: str, code: str) -> None:
     answer = ways.chat(model=f"headway/only-{how}", stream=True)
     assert last_error(answer.text) == code
     (decision,) = ways.decisions(f"only-{how}")
     assert ways.outcome(decision.id) == "failed"
     assert len(answer.content) < 1_000_000
     if how != "huge-event":
-        assert upstream.gone.wait(10)  # and the upstream is cut off
+        assert upstream.gone.wait(10)  # and the upstream's connection is closed
 
 
-def test_an_upstream_that_does_not_close_after_its_last_event_is_left(ways: Proxy, upstream: Upstream) -> None:
+def test_an_upstream_that_stays_open_after_its_last_event_is_disconnected(ways: Proxy, upstream: Upstream) -> None:
     answer = ways.chat(model="headway/only-never-closes", stream=True)
     assert answer.text.endswith("data: [DONE]\n\n")
     assert upstream.gone.wait(10)
@@ -73,7 +73,7 @@ def test_an_upstream_that_does_not_close_after_its_last_event_is_left(ways: Prox
 
 
 @pytest.mark.parametrize("model", ["headway/only-forever", "bad-forever"])
-def test_a_client_that_goes_away_cuts_the_upstream_off(
+def test_a_client_that_disconnects_closes_the_upstreams_connection(
     proxy: Callable[..., Proxy], upstream: Upstream, model: str
 ) -> None:
     running = proxy({"bad-forever": "forever"}, more='[tasks.only-forever]\nactions = ["bad-forever"]')
@@ -83,17 +83,17 @@ def test_a_client_that_goes_away_cuts_the_upstream_off(
     if model.startswith("headway/"):
         (decision,) = running.decisions("only-forever")
         while "client_gone" not in running.signals(decision.id):
-            pass  # the signal follows the cut; the test's own limit ends this
+            pass  # the signal follows the disconnect; the test's time limit ends this
         assert "failed" not in running.signals(decision.id)
 
 
 def test_a_client_that_does_not_read_slows_the_upstream_down(proxy: Callable[..., Proxy], upstream: Upstream) -> None:
-    """Nothing is gathered here: what the upstream can send is what fits into the sockets' buffers."""
+    """The proxy buffers nothing: the upstream can send only what fits into the socket buffers."""
     running = proxy({"small": "forever"})
     with running.client.stream("POST", "/v1/chat/completions", json={**ASK, "stream": True}) as answer:
         taken = len(next(answer.iter_bytes()))
         before = -1
-        while before != upstream.sent:  # until the upstream stands still
+        while before != upstream.sent:  # until the upstream stops sending
             before = upstream.sent
             for _ in range(20):
                 running.client.get("/health")
@@ -167,7 +167,7 @@ actions = ["locked"]
     assert upstream.received[0].headers["authorization"] == "Bearer sk-small"
     assert "authorization" not in upstream.received[1].headers
     assert upstream.received[2].headers["x-api-key"] == "sk-small"
-    # Without its key an upstream is no candidate, and is refused by its own name.
+    # Without its key an upstream is not a candidate, and is refused by name.
     decision = running.decision(running.chat(model="headway/some").json()["id"])
     assert [candidate.name for candidate in decision.candidates] == ["small"]
     assert running.chat(model="headway/none").json()["error"]["code"] == "no_upstream"

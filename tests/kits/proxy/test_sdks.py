@@ -148,7 +148,7 @@ def test_openai_errors(server: Proxy, client: openai.OpenAI) -> None:
         list(events)
 
 
-def test_openai_async_leaves_in_the_middle(server: Proxy, upstream: Upstream) -> None:
+def test_an_async_openai_client_disconnects_in_the_middle(server: Proxy, upstream: Upstream) -> None:
     async def leave() -> None:
         async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="-") as client:
             stream = await client.chat.completions.create(model="headway/endless", messages=ASK, stream=True)
@@ -160,7 +160,7 @@ def test_openai_async_leaves_in_the_middle(server: Proxy, upstream: Upstream) ->
     assert upstream.gone.wait(10)
 
 
-def test_a_client_that_does_not_wait_for_a_whole_answer_ends_the_call(server: Proxy, upstream: Upstream) -> None:
+def test_a_client_that_does_not_wait_for_the_answer_ends_the_call(server: Proxy, upstream: Upstream) -> None:
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{server.url}/v1/chat/completions", json={"model": "headway/mute", "messages": ASK}, timeout=0.5)
     assert upstream.gone.wait(10)
@@ -229,7 +229,7 @@ def node_folder(request: pytest.FixtureRequest, need_tool: Callable[..., str]) -
         if not (folder / "done").exists():
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(HERE / "node" / name, folder)
-            home = Path(pwd.getpwuid(os.getuid()).pw_dir)  # HOME is the tests' own: npm's settings lie in the real one
+            home = Path(pwd.getpwuid(os.getuid()).pw_dir)  # npm's settings are in the real HOME
             done = subprocess.run(
                 [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"],
                 cwd=folder,

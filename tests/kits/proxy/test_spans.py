@@ -1,4 +1,4 @@
-"""Decisions, calls and signals as OpenTelemetry spans; the server runs in this process, so that they can be seen."""
+"""Decisions, calls and signals as OpenTelemetry spans; the server runs in this process, to collect them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BAD = 'explore = "none"\nfloor = 0.0\nrules = [{ when = "text_length >= 0", use 
 
 @pytest.fixture
 def exporter() -> Iterator[InMemorySpanExporter]:
-    """The process's tracer provider, which can be set once: each test adds an exporter to it and takes it away."""
+    """The process's tracer provider, which can be set once: each test adds an exporter and removes it."""
     provider = trace.get_tracer_provider()
     if not isinstance(provider, TracerProvider):
         provider = TracerProvider()
@@ -46,7 +46,7 @@ def exporter() -> Iterator[InMemorySpanExporter]:
 
 
 def run(folder: Path, toml: str, work: Any) -> Any:
-    """Does `work(client)` against the application itself."""
+    """Runs `work(client)` against the application without a server."""
     (folder / "headway.toml").write_text(toml)
 
     async def inside() -> Any:
@@ -121,7 +121,9 @@ def test_a_streamed_call_ends_its_span_with_the_stream(
     assert isinstance(span.attributes["headway.first_token_s"], float)
 
 
-def test_decisions_of_any_door_are_spans(tmp_path: Path, upstream: Upstream, exporter: InMemorySpanExporter) -> None:
+def test_decisions_of_every_interface_are_spans(
+    tmp_path: Path, upstream: Upstream, exporter: InMemorySpanExporter
+) -> None:
     async def work(client: httpx.AsyncClient) -> str:
         return str((await client.post("/v1/decisions", json={"task": "route", "text": "hi"})).json()["id"])
 
@@ -132,7 +134,7 @@ def test_decisions_of_any_door_are_spans(tmp_path: Path, upstream: Upstream, exp
     assert span.attributes["headway.propensity"] == 0.5
 
 
-def test_nothing_is_a_span_unless_settings_say_so(
+def test_spans_are_recorded_only_if_settings_enable_them(
     tmp_path: Path, upstream: Upstream, exporter: InMemorySpanExporter
 ) -> None:
     async def work(client: httpx.AsyncClient) -> str:
@@ -144,11 +146,11 @@ def test_nothing_is_a_span_unless_settings_say_so(
     with headway.open(tmp_path, environ={}) as project:
         (kept,) = [signal for signal in project.query.signals(identifier) if signal.name == "traceparent"]
         decision = project.query.decision(identifier)
-    assert (kept.label, kept.value) == (PARENT, 1.0)  # the trace is kept all the same
+    assert (kept.label, kept.value) == (PARENT, 1.0)  # the trace id is stored anyway
     assert "traceparent" not in decision.situation.state
 
 
-def test_a_server_exports_over_otlp_to_where_the_environment_says(tmp_path: Path) -> None:
+def test_a_server_exports_over_otlp_to_the_address_in_the_environment(tmp_path: Path) -> None:
     came: queue.Queue[tuple[str, bytes]] = queue.Queue()
 
     class Collector(http.server.BaseHTTPRequestHandler):

@@ -89,7 +89,7 @@ def test_a_stream_that_breaks_ends_with_an_error_event(ways: Proxy, path: str, b
     assert ways.outcome(answer.headers["x-headway-decision"]) == "failed"
 
 
-def test_a_response_that_says_it_failed_has_failed(ways: Proxy) -> None:
+def test_a_response_with_status_failed_has_failed(ways: Proxy) -> None:
     answer = post(ways, "responses", RESPONSES, "says-failed-later", stream=True)
     assert events(answer)[-1][0] == "response.failed"
     assert ways.outcome(answer.headers["x-headway-decision"]) == "failed"
@@ -108,8 +108,8 @@ def test_an_error_has_the_shape_that_anthropics_sdk_reads(ways: Proxy) -> None:
     assert body["error"]["code"] == "unknown_task"
 
 
-def test_a_response_that_continues_another_goes_where_that_one_is(ways: Proxy, upstream: Upstream) -> None:
-    first = post(ways, "responses", RESPONSES, "says-failed").json()  # after a failover: `good` has it
+def test_a_response_that_continues_another_goes_to_the_same_upstream(ways: Proxy, upstream: Upstream) -> None:
+    first = post(ways, "responses", RESPONSES, "says-failed").json()  # after a failover: it is at `good`
     assert first["headway"]["upstream"] == "good"
     upstream.forget()
     second = post(ways, "responses", {"input": "Go on"}, "says-failed", previous_response_id=first["id"])
@@ -136,10 +136,10 @@ def test_an_unknown_response_cannot_be_continued(ways: Proxy, upstream: Upstream
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unknown_response")
     assert len(upstream.received) == 1
     post(ways, "responses", RESPONSES, previous_response_id="resp_theirs")
-    assert upstream.received[-1].json["previous_response_id"] == "resp_theirs"  # not ours: not touched
+    assert upstream.received[-1].json["previous_response_id"] == "resp_theirs"  # not ours: unchanged
 
 
-def test_anthropics_version_and_beta_pass_and_nothing_else(ways: Proxy, upstream: Upstream) -> None:
+def test_only_anthropics_version_and_beta_headers_are_forwarded(ways: Proxy, upstream: Upstream) -> None:
     headers = {"anthropic-version": "2099-01-01", "anthropic-beta": "a-2099,b", "x-api-key": "sk-mine", "x-other": "1"}
     ways.client.post("/v1/messages?beta=true", json={**MESSAGES, "model": "headway/ok"}, headers=headers)
     (received,) = upstream.received
@@ -158,6 +158,6 @@ def test_anthropics_version_and_beta_pass_and_nothing_else(ways: Proxy, upstream
 
 
 @pytest.mark.parametrize(("path", "body"), FORMATS)
-def test_an_episode_of_the_url_holds_for_every_format(ways: Proxy, path: str, body: dict[str, Any]) -> None:
+def test_an_episode_in_the_url_applies_to_every_format(ways: Proxy, path: str, body: dict[str, Any]) -> None:
     answer = ways.client.post(f"/e/run-{path}/v1/{path}", json={**body, "model": "headway/ok"})
     assert ways.decision(answer.json()["id"]).situation.episode == f"run-{path}"

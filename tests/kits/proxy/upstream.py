@@ -1,6 +1,6 @@
 """A small real model server for tests: OpenAI's and Anthropic's wire formats, streamed and not, and ways to fail.
 
-The first part of the path says how it behaves: http://127.0.0.1:PORT/ok/v1/chat/completions answers, /status-503/v1/…
+The first part of the path sets its behaviour: http://127.0.0.1:PORT/ok/v1/chat/completions answers, /status-503/v1/…
 fails, /forever/v1/… never ends. Everything it received is in `received`.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 WORDS = ["Good", " morning", ", world", "."]
 USAGE = (11, 4)  # tokens read and written
-# Written by hand: its numbers and escapes must come through as they are.
+# Written by hand: its numbers and escapes must arrive unchanged.
 ODD = '"odd":{"a":1.50,"b":1E2,"c":12345678901234567890123,"d":"caf\\u00e9","e":[ 1 , 2 ]}'
 
 
@@ -32,11 +32,11 @@ class Received:
 
 
 class Upstream:
-    """Runs in a thread of its own, on a port of its own."""
+    """Runs in a separate thread on a free port."""
 
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self.gone = threading.Event()  # a client went away in the middle of an answer
+        self.gone = threading.Event()  # a client disconnected in the middle of an answer
         self.sent = 0  # bytes of the answers that never end
         self._loop = asyncio.new_event_loop()
         self._go: asyncio.Event | None = None
@@ -62,7 +62,7 @@ class Upstream:
         return f"http://127.0.0.1:{self.port}/{how}/v1"
 
     def release(self) -> None:
-        """Lets an answer that waits (`gated`) go on."""
+        """Releases an answer that waits (`gated`)."""
         assert self._go is not None
         self._loop.call_soon_threadsafe(self._go.set)
 
@@ -103,7 +103,7 @@ class Upstream:
                 await writer.wait_closed()
 
     async def _answer(self, request: Received, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """True: the connection may be used again."""
+        """Returns True if the connection can be reused."""
         how, _, endpoint = request.path.partition("?")[0].strip("/").partition("/v1/")
         how, body = how.split("/")[-1], request.json
         model = body.get("model", "")

@@ -1,4 +1,4 @@
-"""Tiny random models as real Hugging Face folders, made on the spot: 2 layers, 64 wide, tokens that are bytes."""
+"""Tiny random models as real Hugging Face folders: 2 layers, 64 wide, one token per byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kits.reply.tiny import FAMILIES, make
 
 __all__ = ["empty"]
 
-# Offers the kit's commands, which is not among the built-in ones yet.
+# Adds the commands of the kit, which is not built in yet.
 OFFERED = (
     "import sys; from headway import kits; kits.BUILT_IN += ('reply',)\n"
     "from headway.cli.main import main; sys.argv[0] = 'headway'; main()"

@@ -29,7 +29,7 @@ def test_a_text_is_continued_and_a_seed_repeats_it(empty: Path, model: Path) -> 
     assert first.out.rstrip("\n")
     assert headway(*line, "--seed", 5).out == first.out
     assert headway(*line, "--seed", 6).out != first.out
-    assert "--seed" in headway(*line).err, "how to get the same again"
+    assert "--seed" in headway(*line).err, "how to repeat the text"
     assert not (empty / ".headway").exists(), "nothing was recorded"
 
 
@@ -57,7 +57,7 @@ def test_a_prompt_may_come_from_standard_input(empty: Path, model: Path) -> None
     assert headway("-C", empty, "generate", "-", *line, stdin="hello").out == typed.out
 
 
-def test_a_model_that_is_not_there_names_the_command(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_model_names_the_command(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_CACHE", str(empty))
     error = headway("-C", empty, "generate", "x", "--json").error
     assert error["code"] == "model_missing"

@@ -1,4 +1,4 @@
-"""Folders that are models, and folders that are not."""
+"""Model folders, and folders that are not models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def spoiled(tiny: Path, folder: Path) -> Path:
     return folder
 
 
-def test_a_folder_that_is_not_there_names_the_command(tmp_path: Path) -> None:
+def test_a_missing_folder_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="headway models add smollm2") as caught:
         LanguageModel.load(tmp_path / "none")
     assert caught.value.code == "model_missing"
@@ -35,7 +35,7 @@ def test_a_folder_without_its_parts_is_damaged(tiny: Path, tmp_path: Path, gone:
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_a_part_that_is_cut_off_is_damaged(tiny: Path, tmp_path: Path, name: str) -> None:
+def test_a_truncated_part_is_damaged(tiny: Path, tmp_path: Path, name: str) -> None:
     folder = spoiled(tiny, tmp_path / "model")
     whole = (folder / name).read_bytes()
     (folder / name).write_bytes(whole[: len(whole) // 2])
@@ -71,7 +71,7 @@ def test_a_model_of_another_kind_is_refused(tiny: Path, tmp_path: Path) -> None:
     assert caught.value.code == "model_unsupported"
 
 
-def test_a_cpu_computes_in_float32_whatever_the_folder_holds(tiny: Path, tmp_path: Path) -> None:
+def test_a_cpu_computes_in_float32_for_any_stored_format(tiny: Path, tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM
 
     folder = spoiled(tiny, tmp_path / "model")
@@ -80,7 +80,7 @@ def test_a_cpu_computes_in_float32_whatever_the_folder_holds(tiny: Path, tmp_pat
     assert {parameter.dtype for parameter in model.network.parameters()} == {torch.float32}
 
 
-def test_bfloat16_on_a_cpu_is_refused_before_it_kills() -> None:
+def test_bfloat16_on_a_cpu_is_refused_before_it_crashes() -> None:
     with pytest.raises(InvalidInput) as caught:
         where("cpu", "bfloat16")
     assert caught.value.code == "bad_dtype"

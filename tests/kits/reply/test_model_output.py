@@ -1,4 +1,4 @@
-"""What a model says, and with which probability, is what transformers says."""
+"""The text and the probabilities of a model equal those of transformers."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_row_of_a_batch_is_the_same_prompt_alone(model: LanguageModel) -> None
         same(reply, model.generate([prompt])[0])
 
 
-def test_rows_may_join_a_batch_that_runs(llama: LanguageModel) -> None:
+def test_rows_may_join_a_running_batch(llama: LanguageModel) -> None:
     prompts = [Prompt(text=text, max_tokens=25 - 4 * at, seed=at) for at, text in enumerate(TEXTS)]
     batch, requests, done = RunningBatch(llama), [llama.request(prompt) for prompt in prompts], {}
     waiting = list(requests)
@@ -146,7 +146,7 @@ def test_a_cancelled_row_leaves_and_the_others_are_unchanged(llama: LanguageMode
         batch.add(reply)
     for step in range(100):
         if step == 4:
-            requests[2].cancelled = True  # the longest: the others' padding goes with it
+            requests[2].cancelled = True  # the longest row: the others' padding is removed with it
         done.update({id(request): delta.completion for request, delta in batch.step() if delta.completion})
     assert not batch.busy
     assert id(requests[2]) not in done
@@ -170,7 +170,7 @@ def test_everything_may_be_cancelled_at_any_time(llama: LanguageModel) -> None:
         assert not batch.busy
 
 
-def test_greedy_is_what_transformers_generates(model: LanguageModel) -> None:
+def test_greedy_text_equals_that_of_transformers(model: LanguageModel) -> None:
     assert model.folder is not None
     network = untouched(model.folder)
     for text in TEXTS:
@@ -183,7 +183,9 @@ def test_greedy_is_what_transformers_generates(model: LanguageModel) -> None:
         assert mine.logprob_acting == (0.0,) * len(mine.tokens)
 
 
-def test_the_lean_pass_gives_what_transformers_own_gives(llama: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lean_forward_pass_equals_that_of_transformers(
+    llama: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prompts = [Prompt(text=text, max_tokens=20, seed=at, temperature=0.9) for at, text in enumerate(TEXTS)]
     assert llama._lean is not None, "a Llama has one"
     lean = llama.generate(prompts)
@@ -215,7 +217,7 @@ def test_equal_prompts_are_read_once(llama: LanguageModel, monkeypatch: pytest.M
     assert len({reply.tokens for reply in made}) == 6
 
 
-def test_room_is_kept_within_bounds(llama: LanguageModel) -> None:
+def test_the_cache_size_is_bounded(llama: LanguageModel) -> None:
     batch = RunningBatch(llama)
     requests = [Request(Prompt(tokens=(1, 2), max_tokens=100), (1, 2)) for _ in range(3)]
     assert batch._fits(requests)

@@ -1,4 +1,4 @@
-"""The draw: its distribution, its log-probabilities, its edges."""
+"""Sampling: the distribution, the log-probabilities, edge cases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.06, 0.04]])) + 3.0
 
 
 def acting(temperature: float, top_p: float) -> list[float]:
-    """The distribution drawn from, computed the long way."""
+    """The sampling distribution, computed directly."""
     powered = [probability ** (1 / temperature) for probability in (0.5, 0.25, 0.15, 0.06, 0.04)]
     tempered = [weight / sum(powered) for weight in powered]
     kept, reached = [], 0.0
@@ -96,7 +96,7 @@ def test_noise_is_gumbels_and_differs_by_seed_step_and_token() -> None:
     assert float(off) < 6.5 / math.sqrt(2000), "rows are independent"
 
 
-def test_noise_is_the_same_for_a_token_wherever_it_stands() -> None:
+def test_noise_is_the_same_for_a_token_at_any_position() -> None:
     draws = [TokenDraw(1, 1, 5, 9)]
     whole = noise(draws, torch.arange(1000)[None])
     some_ids = torch.tensor([[999, 0, 17]])

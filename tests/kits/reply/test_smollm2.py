@@ -1,4 +1,4 @@
-"""The embedded model itself: what it says, and that transformers agrees."""
+"""The embedded model: its replies, compared with transformers."""
 
 from __future__ import annotations
 

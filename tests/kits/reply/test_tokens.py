@@ -20,7 +20,7 @@ def llama(tiny: Path) -> LanguageModel:
 
 
 def said(llama: LanguageModel, text: str, **settings: object) -> list[Delta]:
-    """What a reply with exactly these bytes streams as."""
+    """The streamed pieces of a reply with exactly these bytes."""
     request = llama.request(Prompt(text="x", **{"max_tokens": 99, **settings}))  # type: ignore[arg-type]
     deltas = []
     for token in llama.tokenizer(text)["input_ids"]:
@@ -45,7 +45,7 @@ def test_a_character_that_stays_incomplete_comes_at_the_end(llama: LanguageModel
     assert [delta.text for delta in deltas] == ["a", "", "�"]
 
 
-def test_bytes_that_never_become_text_are_given_up_and_do_not_pile_up(llama: LanguageModel) -> None:
+def test_invalid_bytes_are_dropped_and_do_not_accumulate(llama: LanguageModel) -> None:
     detokenizer = Detokenizer(llama.tokenizer, [], ())
     (half,) = llama.tokenizer("é")["input_ids"][1:]
     pieces = [detokenizer.add(half) for _ in range(100)]
@@ -74,7 +74,7 @@ def test_a_stop_string_ends_the_reply_before_it(llama: LanguageModel) -> None:
     last = deltas[-1].completion
     assert last is not None
     assert (last.text, last.finish) == ("one two", "stop")
-    assert llama.tokenizer.decode(last.tokens) == "one two\n\nUser:", "the tokens say how it ended"
+    assert llama.tokenizer.decode(last.tokens) == "one two\n\nUser:", "the tokens show how it ended"
     assert "".join(delta.text for delta in deltas) == "one two"
 
 
@@ -208,7 +208,7 @@ def test_a_template_that_refuses_is_quoted(llama: LanguageModel, monkeypatch: py
     assert caught.value.code == "bad_conversation"
 
 
-def test_the_detokenizer_holds_nothing_back_without_a_reason(llama: LanguageModel) -> None:
+def test_the_detokenizer_returns_text_as_soon_as_possible(llama: LanguageModel) -> None:
     detokenizer = Detokenizer(llama.tokenizer, [1, 2, 3], ())
     assert [detokenizer.add(token) for token in llama.tokenizer("abc")["input_ids"]] == ["a", "b", "c"]
     assert detokenizer.rest() == ""

@@ -1,4 +1,4 @@
-"""The language worker: asked over its socket, by threads, tasks and processes."""
+"""The language worker: requests over its socket from threads, tasks and processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from headway.nouns.protocols import Prompt, Turn
 from tests.kits.reply.tiny import make
 from tests.loop.running import alive, until, up
 
-LONG = 4000  # tokens that take seconds: whoever waits for them does not wait for long
+LONG = 4000  # generating these tokens takes seconds: a caller must not have to wait for all of them
 PROMPTS = [Prompt(text=text, max_tokens=12, seed=at) for at, text in enumerate(["a", "bcd", "Grüße " * 6, "x" * 40])]
 
 
@@ -82,7 +82,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def _module_worker_stays(project: Path) -> None:
-    """Asks for the module's worker before the check for what a test leaves behind looks round."""
+    """Starts the module's worker before the check for leaked processes takes its first snapshot."""
 
 
 def test_a_worker_gives_the_same_text_as_the_model(project: Path, model: Path, here: LanguageModel) -> None:
@@ -162,7 +162,7 @@ def test_errors_arrive_as_they_were_raised(project: Path, model: Path, tmp_path:
     assert LanguageWorker(project, model).generate([]) == []
 
 
-def test_tasks_of_an_event_loop_ask_too(project: Path, model: Path, here: LanguageModel) -> None:
+def test_tasks_of_an_event_loop_can_ask(project: Path, model: Path, here: LanguageModel) -> None:
     async def everything() -> None:
         worker = AsyncLanguageWorker(project, model)
         made = await asyncio.gather(*(worker.generate([text]) for text in PROMPTS))
@@ -177,7 +177,7 @@ def test_tasks_of_an_event_loop_ask_too(project: Path, model: Path, here: Langua
                 await worker.generate([Prompt(text="x", max_tokens=LONG)])
         while (await worker.health()).running:
             await asyncio.sleep(0.01)
-        assert (await worker.health()).made == before, "a cancelled task takes its question back"
+        assert (await worker.health()).made == before, "a cancelled task cancels its question"
         with pytest.raises(InvalidInput):
             await worker.generate([Prompt()])
 
@@ -254,13 +254,13 @@ def test_stopping_reports_an_error_to_waiting_clients(tmp_path: Path, model: Pat
         next(stream)
         work.stop()
         with contextlib.suppress(Unavailable):
-            assert list(stream)[-1].completion is not None, "it was done within the grace"
+            assert list(stream)[-1].completion is not None, "it finished within the grace period"
         with pytest.raises(Unavailable):
             LanguageWorker(tmp_path, model).health()
     assert not socket_of(tmp_path).exists()
 
 
-# -- as processes of their own
+# -- in separate processes
 
 
 def spawned(folder: Path, *more: str) -> subprocess.Popen[bytes]:
@@ -268,7 +268,7 @@ def spawned(folder: Path, *more: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_a_killed_worker_is_noticed_and_the_next_one_takes_its_place(tmp_path: Path, model: Path) -> None:
+def test_a_killed_worker_is_detected_and_replaced_by_the_next_one(tmp_path: Path, model: Path) -> None:
     with spawned(tmp_path) as process:
         try:
             assert process.stdout is not None
@@ -283,14 +283,14 @@ def test_a_killed_worker_is_noticed_and_the_next_one_takes_its_place(tmp_path: P
             assert lost.value.code == "worker_lost"
             with pytest.raises(Unavailable) as missing:
                 worker.health()
-            assert missing.value.code == "worker_missing", "its socket still lies there"
+            assert missing.value.code == "worker_missing", "its socket file still exists"
         finally:
             process.kill()
     with working(tmp_path):
         assert LanguageWorker(tmp_path, model).generate([Prompt(text="x", max_tokens=2)])
 
 
-def test_sigterm_ends_it_with_status_0(tmp_path: Path) -> None:
+def test_sigterm_ends_a_worker_with_status_0(tmp_path: Path) -> None:
     with spawned(tmp_path) as process:
         try:
             assert process.stdout is not None
@@ -302,7 +302,7 @@ def test_sigterm_ends_it_with_status_0(tmp_path: Path) -> None:
     assert not socket_of(tmp_path).exists()
 
 
-# As `headway up` does for a kit in use that brings a worker.
+# As `headway up` does for a kit with a worker.
 SUPERVISE = """
 import sys
 from pathlib import Path

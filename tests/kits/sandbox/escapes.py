@@ -1,6 +1,6 @@
-"""Escapes, really tried: what a hostile program gets away with in a sandbox of this machine.
+"""Attempts to escape from the sandboxes of this machine, and their results.
 
-    python tests/kits/sandbox/escapes.py bubblewrap            # a JSON object: attempt → what was seen
+    python tests/kits/sandbox/escapes.py bubblewrap            # a JSON object: attempt → result
     python tests/kits/sandbox/escapes.py --write               # (as root) the table of docs/explanation/sandbox.md
 
 Needs PYTHONPATH=src and the standard library only, so that any user's interpreter can run it. Limits come first: every
@@ -191,7 +191,7 @@ ESCAPED = {"read", "written", "connected", "reached", "allocated", "lives on", "
 
 
 def observe(box: Sandbox) -> dict[str, str]:
-    """Tries everything as the current user."""
+    """Runs every attempt as the current user."""
     cells_seen = {}
     for name, prepare in ATTEMPTS.items():
         folder = Path(tempfile.mkdtemp(prefix="headway-escape-"))
@@ -208,7 +208,7 @@ def observe(box: Sandbox) -> dict[str, str]:
 
 
 def observe_as(name: str, who: str) -> dict[str, str]:
-    """The same, as root or as somebody who is not; in a process of its own."""
+    """The same as root or as another user, in a separate process."""
     python, start = sys.executable, []
     if who == "user" and os.getuid() == 0:
         python = interpreter(for_everybody=True)
@@ -237,7 +237,7 @@ def table(cells: dict[tuple[str, str], dict[str, str]]) -> str:
 
 
 def documented() -> dict[tuple[str, str], dict[str, str]]:
-    """What the page says."""
+    """The table in the page."""
     cells_seen: dict[tuple[str, str], dict[str, str]] = {column: {} for column in COLUMNS}
     for line in PAGE.read_text("utf-8").splitlines():
         cells = [cell.strip().strip("*") for cell in line.strip("|").split("|")]

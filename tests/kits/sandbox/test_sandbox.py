@@ -61,7 +61,7 @@ def test_a_missing_program_is_an_error_and_not_a_verdict(box: Sandbox) -> None:
     assert "no-such-program" in result.why
 
 
-def test_the_environment_is_empty_but_for_five_harmless_names(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_has_only_five_harmless_variables(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET_KEY", "sesame")
     result = box.run("import os, json; print(json.dumps(dict(os.environ)))", limits=QUICK)
     names = set(json.loads(result.stdout))
@@ -85,7 +85,7 @@ def test_a_program_that_never_reads_does_not_block_its_stdin(box: Sandbox) -> No
     assert box.run("print(1)", stdin=b"x" * 1_000_000, limits=QUICK).stdout == "1\n"
 
 
-def test_a_sleeper_is_ended_by_wall_time(box: Sandbox) -> None:
+def test_a_sleeping_program_is_ended_by_wall_time(box: Sandbox) -> None:
     result = box.run("import time; print('here', flush=True); time.sleep(60)", limits=Limits(wall_s=0.8))
     assert (result.status, result.exit_code, result.stdout) == ("timeout", None, "here\n")
     assert result.why == "it ran for longer than 0.8 s"
@@ -134,7 +134,7 @@ def test_every_escape_ends_as_documented(name: str, who: str, need_tool: Callabl
 
 
 def _user_can_run() -> None:
-    """Somebody who is not root must be able to read this repository and to start a Python new enough for it."""
+    """Another user than root must be able to read this repository and to start a supported Python."""
     done = subprocess.run(
         [
             *("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"),
@@ -177,7 +177,7 @@ for folder in (".", "/dev/shm", "/tmp"):
     assert result.stdout.splitlines() == [". True 28", "/dev/shm True 28", "/tmp True 28"]
 
 
-def test_only_the_system_and_the_interpreter_can_be_seen(wrapped: Sandbox, root: Path) -> None:
+def test_only_the_system_and_the_interpreter_are_visible(wrapped: Sandbox, root: Path) -> None:
     source = f"""
 import os
 print(sorted(os.listdir("/")))
@@ -252,7 +252,7 @@ def test_an_exit_code_is_kept_where_the_caller_ignores_its_children() -> None:
     assert done.stdout == "1\n"
 
 
-def test_a_keeper_whose_parent_is_gone_already_runs_nothing(tmp_path: Path) -> None:
+def test_a_supervisor_whose_parent_has_ended_runs_nothing(tmp_path: Path) -> None:
     made = tmp_path / "made"
     document = spec(["touch", str(made)], QUICK, cwd=str(tmp_path), home=str(tmp_path))
     for parent, ran in ((1, False), (os.getpid(), True)):

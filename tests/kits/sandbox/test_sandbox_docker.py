@@ -1,4 +1,4 @@
-"""Docker: through a client that writes down what it was asked, and through a real engine where there is one."""
+"""Docker, with a fake client that records its calls, and with a real engine if there is one."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_the_image_is_built_from_the_recipe_in_the_package(docker: Fake) -> None
     assert "USER 65534:65534" in recipe
 
 
-def test_a_real_engine_runs_it_if_this_machine_has_one() -> None:
+def test_a_real_engine_runs_the_sandbox_if_this_machine_has_one() -> None:
     if shutil.which("docker") is None:
         pytest.skip("there is no docker here")
     try:
