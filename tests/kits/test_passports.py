@@ -41,6 +41,9 @@ def is_family(name: str, family: Family) -> None:
         assert dataclasses.is_dataclass(knobs)
         assert knobs.__dataclass_params__.frozen, f"the knobs of {name} can be changed"
 
+    assert family.evidence, f"{name} cannot be judged"
+    assert set(family.evidence) <= set(catalogue().all("evidence")), f"{name} names a kind that no kit brings"
+
 
 def is_command(path: str, command: Command) -> None:
     target = load(command.target)
@@ -74,6 +77,16 @@ def is_table(name: str, path: str) -> None:
     assert struct.__struct_config__.frozen, f"[{name}] can be changed after it was read"
 
 
+def is_kind_of_evidence(name: str, path: str) -> None:
+    kind = load(path)
+    assert kind.name == name
+    assert isinstance(kind.grows, bool)
+    takes(kind.applies, "question")
+    takes(kind.missing, "question")
+    takes(kind.evidence, "question", "about", "guards")
+    takes(kind.plan, "question", "about", uplift=0.1, power=0.8)
+
+
 CHECKS: dict[str, Callable[[str, Any], None]] = {
     "families": is_family,
     "encoders": lambda _, path: takes(load(path), models=None, keys={}),
@@ -81,7 +94,7 @@ CHECKS: dict[str, Callable[[str, Any], None]] = {
     "samples": lambda _, path: takes(load(path)),
     "formats": is_format,
     "exports": lambda _, path: takes(load(path), "file", "database", "left_out"),
-    "evidence": lambda _, path: load(path),
+    "evidence": is_kind_of_evidence,
     "actions": lambda name, names: names == tuple(dict.fromkeys(names)) or pytest.fail(f"{name} has a name twice"),
     "commands": is_command,
     "options": is_hook,

@@ -161,7 +161,7 @@ export interface EstimateAnswer {
 /** The input of the gate. The same data hash and policies give equal evidence. */
 export interface Evidence {
   task: string;
-  kind: "heldout" | "log" | "preference" | "world";
+  kind: string;
   candidate: string;
   candidate_hash: string;
   against: string;
@@ -298,6 +298,7 @@ export interface KitAnswer {
   worlds?: string[];
   encoders?: string[];
   formats?: string[];
+  evidence?: string[];
   commands?: string[];
 }
 

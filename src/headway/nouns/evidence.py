@@ -19,7 +19,7 @@ __all__ = [
     "VerdictState",
 ]
 
-EvidenceKind = Literal["log", "preference", "world", "heldout"]
+EvidenceKind = str  # "log", "preference", "world", "heldout", or a kind that a kit registers
 VerdictState = Literal["pass", "wait", "refused", "worse"]
 
 

@@ -52,6 +52,7 @@ class Family(NamedTuple):
     knobs: str = ""  # "module:Class", a frozen dataclass with a docstring per field
     online: bool = False  # its learner also updates row by row
     resumable: bool = False  # its `learn` takes `resume`: a policy to continue from
+    evidence: tuple[str, ...] = ("log",)  # kinds of evidence: `prove` uses the first that applies
 
 
 class Command(NamedTuple):
@@ -85,7 +86,7 @@ class Kit(NamedTuple):
     samples: Mapping[str, str] = _NOTHING  # synthetic traffic: name → function () → world
     formats: Mapping[str, str] = _NOTHING  # importers: name → Format; tried by their priority
     exports: Mapping[str, str] = _NOTHING  # name → function that writes another program's format
-    evidence: Mapping[str, str] = _NOTHING  # kinds of evidence beside the core's
+    evidence: Mapping[str, str] = _NOTHING  # kinds of evidence: name → ProofKind
     actions: Mapping[str, tuple[str, ...]] = _NOTHING  # named sets of actions: actions = "mutations"
     routes: tuple[str, ...] = ()  # modules with @endpoint functions
     commands: Mapping[str, Command] = _NOTHING  # "data synth" is a path

@@ -255,6 +255,16 @@ class Query:
             values += (SOURCES.index("mined"),)
         return int(self._database.query(sql, values)[0][0])
 
+    def count_judged(self, task: str, *, known: bool, most: int) -> int:
+        """Settled decisions whose propensity is known, or is not, without mined ones; counting stops at `most`."""
+        rows = self._database.query(
+            "SELECT COUNT(*) FROM (SELECT 1 FROM settled s JOIN decisions d ON d.seq = s.decision "
+            f"WHERE s.task_id = ? AND s.replaces IS NULL AND d.source <> ? AND d.propensity {'>' if known else '='} 0 "
+            "LIMIT ?) AS judged",
+            (self.name_id("task", task), SOURCES.index("mined"), most),
+        )
+        return int(rows[0][0])
+
     # -- counts
 
     def count_source(self, task: str, source: Source) -> int:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from headway.project.inspect import JudgedEvidence
     from headway.project.learn import encoder_spec
     from headway.project.prove.examine import Examined, examine, logged
+    from headway.project.prove.kinds.kind import ProofKind, ProofQuestion
     from headway.project.prove.rows import speaking
     from headway.project.prove.subject import candidate_policy
     from headway.project.publish import (
@@ -50,6 +51,8 @@ __all__ = [
     "JudgedEvidence",
     "Offer",
     "Project",
+    "ProofKind",
+    "ProofQuestion",
     "Published",
     "Serving",
     "TransformReport",
@@ -80,6 +83,7 @@ _WHERE = {
     "inspect": ("JudgedEvidence",),
     "learn": ("encoder_spec",),
     "prove.examine": ("Examined", "examine", "logged"),
+    "prove.kinds.kind": ("ProofKind", "ProofQuestion"),
     "prove.rows": ("speaking",),
     "prove.subject": ("candidate_policy",),
     "publish": ("SPLIT", "Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Verdict
+from headway.nouns.errors import HeadwayError, InvalidInput
+from headway.nouns.evidence import Evidence, Verdict
 from headway.nouns.protocols import Progress
 from headway.nouns.records import Settled, Situation
 from headway.project.learn import LEARNED_PARTS, encoder_spec
+from headway.project.prove.kinds.kind import LOG, ProofQuestion, kind_named, pick
 from headway.project.prove.subject import (
     candidate_policy,
     challenger,
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
     from headway.prove.about import About
     from headway.prove.guards import GuardRule
     from headway.prove.log import Log
+    from headway.prove.power import Planned
     from headway.settings import TaskSettings
 
-__all__ = ["Examined", "examine", "logged"]
+__all__ = ["LOGGED", "Examined", "LogKind", "examine", "logged"]
 
 _PILOT = 2000  # rows that the features of the reward model are fitted on
 
@@ -59,9 +61,12 @@ def examine(
     progress: Progress | None = None,
     see: Callable[[Log], None] | None = None,
     trust: Sequence[str] = (),
+    kind: str | None = None,
 ) -> Examined:
-    """A verdict on a candidate, stored with its evidence; `see` is shown every chunk of rows."""
-    from headway.prove.evidence import from_log
+    """A verdict on a candidate, stored with its evidence.
+
+    `see` is shown every chunk of logged rows. `kind`: of the evidence; by default the one that suits the candidate.
+    """
     from headway.prove.guards import GuardRule
 
     candidate = candidate_policy(project, policy, task)
@@ -74,23 +79,73 @@ def examine(
         GuardRule(name=name, tolerance=guard.tolerance, better=guard.direction)
         for name, guard in settings.guards.items()
     ]
-    left: Counter[str] = Counter()
-    rows = logged(
-        project,
-        settings,
-        (candidate.ref, candidate.digest),
-        other,
-        after=about.plan.from_seq if about.plan else 0,
+    question = ProofQuestion(
+        project=project,
+        settings=settings,
+        candidate=(candidate.ref, candidate.digest),
+        other=other,
         progress=progress,
-        left=left,
+        see=see,
     )
-    evidence = from_log(_shown(rows, see), about, guards=guards)
-    evidence = replace(evidence, counts={**evidence.counts, **left})
+    chosen = kind_named(project.catalogue, kind or pick(question))
+    absent = chosen.missing(question)
+    if absent is not None:
+        raise absent
+    evidence = chosen.evidence(question, about, guards)
     rules = gate_rules(settings)
     project.ledger.keep_evidence(
         evidence.id, settings.name, candidate.digest, msgspec.to_builtins(evidence), project.clock()
     )
-    return Examined(gate.verdict(evidence, rules), about, tuple(guards), rules, dict(left))
+    return Examined(gate.verdict(evidence, rules), about, tuple(guards), rules, dict(question.left))
+
+
+class LogKind:
+    """Evidence from logged decisions and their probabilities."""
+
+    name, grows = LOG, True
+
+    def applies(self, question: ProofQuestion) -> bool:
+        """Unless the history has no probabilities and there are too few decisions that do."""
+        from headway.prove.diagnostics import Floors
+
+        least, task, query = Floors().rows, question.settings.name, question.project.query
+        return query.count_judged(task, known=True, most=least) >= least or not query.count_judged(
+            task, known=False, most=1
+        )
+
+    def missing(self, question: ProofQuestion) -> HeadwayError | None:
+        del question  # what cannot speak is counted while the rows are read
+        return None
+
+    def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
+        from headway.prove.evidence import from_log
+
+        rows = logged(
+            question.project,
+            question.settings,
+            question.candidate,
+            question.other,
+            after=about.plan.from_seq if about.plan else 0,
+            progress=question.progress,
+            left=question.left,
+        )
+        evidence = from_log(_shown(rows, question.see), about, guards=guards)
+        return replace(evidence, counts={**evidence.counts, **question.left})
+
+    def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
+        from headway.prove.power import plan
+
+        return plan(
+            logged(question.project, question.settings, question.candidate, question.other),
+            uplift=uplift,
+            margin=about.margin,
+            power=power,
+            challenger=about.challenger,
+            from_seq=question.project.query.last_settled(question.settings.name),
+        )
+
+
+LOGGED = LogKind()
 
 
 def _opponent(project: Project, settings: TaskSettings, candidate: CandidatePolicy, against: str) -> tuple[str, str]:

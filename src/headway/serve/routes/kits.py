@@ -21,6 +21,7 @@ class KitAnswer(msgspec.Struct, frozen=True, kw_only=True):
     worlds: list[str] = []
     encoders: list[str] = []
     formats: list[str] = []
+    evidence: list[str] = []
     commands: list[str] = []
 
 
@@ -42,6 +43,7 @@ def kits(call: Call) -> KitsAnswer:
             worlds=list(kit.worlds),
             encoders=list(kit.encoders),
             formats=list(kit.formats),
+            evidence=list(kit.evidence),
             commands=list(kit.commands),
         )
         for kit in catalogue

@@ -1,0 +1,1 @@
+"""Kinds of evidence: the registry. Logged decisions are examined in `project.prove.examine`."""

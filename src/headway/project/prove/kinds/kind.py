@@ -1,0 +1,112 @@
+"""The registry of kinds of evidence: which one a proof uses, and why one cannot be made.
+
+    pick(question)                 # the first kind of the candidate's family that applies: "log"
+    kind_named(catalogue, "world") # the ProofKind that a kit registered under this name
+    unprovable(question)           # the error that `prove` would raise before it starts, or None
+
+A kit registers a kind in its passport, `evidence={"votes": "acme.votes:VOTES"}`. A family names the kinds that can
+judge it, in order of preference: `Family(…, evidence=("votes", "log"))`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import HeadwayError
+from headway.nouns.kit import Catalogue, load
+
+if TYPE_CHECKING:
+    from headway.nouns.evidence import Evidence
+    from headway.nouns.protocols import Progress
+    from headway.project import Project
+    from headway.prove.about import About
+    from headway.prove.guards import GuardRule
+    from headway.prove.log import Log
+    from headway.prove.power import Planned
+    from headway.settings import TaskSettings
+
+__all__ = ["LOG", "ProofKind", "ProofQuestion", "kind_named", "pick", "unprovable"]
+
+LOG = "log"  # what is used where no kind of a family applies: its errors name the cure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofQuestion:
+    """Is this candidate better than the other policy, for this task?"""
+
+    project: Project
+    settings: TaskSettings
+    candidate: tuple[str, str]  # reference, content hash
+    other: tuple[str, str]
+    progress: Progress | None = None
+    see: Callable[[Log], None] | None = None  # is shown every chunk of logged rows
+    left: Counter[str] = field(default_factory=Counter)  # rows that cannot be evidence, by what they lack
+
+    def trained_on(self, policy: tuple[str, str]) -> Mapping[str, Any]:
+        """What the header of a policy says about its training; empty for a built-in one."""
+        ref, digest = policy
+        return {} if PolicyRef.parse(ref).built_in else self.project.registry.header(digest).trained_on
+
+
+class ProofKind(Protocol):
+    """One kind of evidence. `headway.testing.evidence_contract` states what it keeps."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the passport, and the `kind` of the evidence that it makes."""
+        ...
+
+    @property
+    def grows(self) -> bool:
+        """Whether new outcomes of the task add to it."""
+        ...
+
+    def applies(self, question: ProofQuestion) -> bool:
+        """Whether this question can be answered in this way at all. Cheap: `status` asks it."""
+        ...
+
+    def missing(self, question: ProofQuestion) -> HeadwayError | None:
+        """Why there can be no evidence now (a package, a row), with the cure; None if there can. Cheap."""
+        ...
+
+    def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
+        """The evidence. The same question on the same data gives the same evidence."""
+        ...
+
+    def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
+        """The size of a test for this uplift, not registered yet; InvalidInput if this kind has no such plan."""
+        ...
+
+
+def kind_named(catalogue: Catalogue, name: str) -> ProofKind:
+    """The kind that a kit registered under a name."""
+    kind: ProofKind = load(catalogue.look_up("evidence", name, called="kind of evidence", code="unknown_evidence"))
+    return kind
+
+
+def pick(question: ProofQuestion) -> str:
+    """The name of the first kind of the family that applies; "log" if none does."""
+    catalogue = question.project.catalogue
+    for name in catalogue.family(_family(question)).evidence:
+        if kind_named(catalogue, name).applies(question):
+            return name
+    return LOG
+
+
+def unprovable(question: ProofQuestion) -> HeadwayError | None:
+    """Why `prove` cannot even start; None if it can."""
+    catalogue = question.project.catalogue
+    return kind_named(catalogue, pick(question)).missing(question)
+
+
+def _family(question: ProofQuestion) -> str:
+    """The family of the candidate, of the other policy if the candidate is built in, or else of the task."""
+    for ref, _ in (question.candidate, question.other):
+        parsed = PolicyRef.parse(ref)
+        if not parsed.built_in:
+            return parsed.family
+    return question.settings.family
