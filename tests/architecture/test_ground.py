@@ -65,9 +65,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "pytest.ini").write_text("[pytest]\ntimeout_method = signal\n", "utf-8")
     outer = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "-p", "no:xdist", folder],
+        [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "-p", "pytest_timeout", folder],
         cwd=folder,
-        env={**outer, "CI": "1", "HEADWAY_POLICY": "off", "OUTER_HOME": os.environ["HOME"]},
+        env={
+            **outer,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "CI": "1",
+            "HEADWAY_POLICY": "off",
+            "OUTER_HOME": os.environ["HOME"],
+        },
         capture_output=True,
         text=True,
         encoding="utf-8",

@@ -46,12 +46,27 @@ def test_the_generated_types_match_the_openapi_document(client: Path, need_tool:
     run(need_tool("node"), client / "scripts" / "generate.mjs", "--check", folder=client)
 
 
-@pytest.mark.timeout(400)
-def test_the_client_passes_its_own_tests(client: Path, need_tool: Callable[..., str]) -> None:
+@pytest.fixture(scope="module")
+def npm(client: Path, need_tool: Callable[..., str]) -> str:
+    """npm, with the client's dependencies installed."""
     need_tool("node")
-    npm = need_tool("npm", package="nodejs")
+    program = need_tool("npm", package="nodejs")
     if not installed(client):
-        run(npm, "ci", "--no-audit", "--no-fund", folder=client)
+        run(program, "ci", "--no-audit", "--no-fund", folder=client)
+    return program
+
+
+@pytest.mark.timeout(400)
+def test_the_client_builds_and_talks_to_a_real_server(client: Path, npm: str, need_tool: Callable[..., str]) -> None:
+    run(npm, "run", "build", folder=client)
+    said = run(need_tool("node"), "--test", "test/client.test.mjs", folder=client)
+    assert "# fail 0" in said
+    assert "# skipped 0" in said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_client_passes_its_own_tests(client: Path, npm: str) -> None:
     said = run(npm, "test", folder=client)
     assert "# fail 0" in said
     assert "# skipped 0" in said

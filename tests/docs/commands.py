@@ -14,6 +14,7 @@ example kits, which are not installed here, are omitted: the tests of those kits
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import re
 import shlex
@@ -169,7 +170,8 @@ def example_commands(*texts: str) -> set[str]:
     return {name for text in texts for name in re.findall(r'"([\w-]+)": Command\(', text)}
 
 
-def collect() -> list[Shown]:
+@functools.cache
+def collect() -> tuple[Shown, ...]:
     """Every command line that is shown, once per place."""
     shown_commands: set[Shown] = set()
     examples = example_commands(
@@ -197,7 +199,7 @@ def collect() -> list[Shown]:
         if path.name != "schema.d.ts":
             for text, span in in_page(path.read_text("utf-8")):
                 add(path, text, span)
-    return sorted(shown_commands)
+    return tuple(sorted(shown_commands))
 
 
 def parse(words: list[str]) -> None:

@@ -1,4 +1,7 @@
-"""The documentation site builds without warnings, has no broken links, and loads nothing from other hosts."""
+"""The documentation site builds without warnings, has no broken links, and loads nothing from other hosts.
+
+Building the whole site is slow (`make docs` does it too); every run builds a small one with known mistakes.
+"""
 
 from __future__ import annotations
 
@@ -58,6 +61,7 @@ def pages(site: Path) -> dict[Path, Page]:
     return {path: Page(path) for path in site.rglob("*.html")}
 
 
+@pytest.mark.slow
 def test_every_page_is_built(site: Path, root: Path) -> None:
     missing = [
         path.relative_to(root).as_posix()
@@ -67,6 +71,7 @@ def test_every_page_is_built(site: Path, root: Path) -> None:
     assert not missing
 
 
+@pytest.mark.slow
 def test_every_link_and_anchor_has_a_target(site: Path, pages: dict[Path, Page]) -> None:
     broken = []
     for path, page in pages.items():
@@ -81,6 +86,7 @@ def test_every_link_and_anchor_has_a_target(site: Path, pages: dict[Path, Page])
     assert not broken
 
 
+@pytest.mark.slow
 def test_every_page_can_be_reached_from_the_home_page(site: Path, pages: dict[Path, Page]) -> None:
     seen: set[Path] = set()
     waiting = [site / "docs" / "index.html"]
@@ -94,6 +100,7 @@ def test_every_page_can_be_reached_from_the_home_page(site: Path, pages: dict[Pa
     assert unreached <= {"index.html", "genindex.html", "search.html"}
 
 
+@pytest.mark.slow
 def test_the_site_loads_nothing_from_another_host(site: Path, pages: dict[Path, Page]) -> None:
     foreign = [f"{path.relative_to(site)}: {url}" for path, page in pages.items() for url in page.loads if "//" in url]
     for path in site.rglob("*.css"):

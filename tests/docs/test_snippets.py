@@ -1,4 +1,7 @@
-"""Every snippet of README.md and docs/ does what the page shows."""
+"""Every snippet of README.md and docs/ does what the page shows.
+
+Pages that take 4 s or more are slow, except README.md and the tutorial.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,9 @@ from tests.docs.play import RUN, blocks
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NO_RUN_AT_MOST = 10
+SLOW_PAGES = [
+    f"docs/how-to/{name}.md" for name in ("export", "import", "kits", "models", "postgresql", "routing", "worlds")
+]
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 
 
@@ -27,8 +33,19 @@ def runs(page: Path) -> bool:
     return any(f"```{language}" in page.read_text("utf-8") for language in (*RUN, "sh", "pycon", "py"))
 
 
+def test_every_slow_page_exists_and_has_snippets() -> None:
+    assert {named(page) for page in PAGES if runs(page)} >= set(SLOW_PAGES)
+
+
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("page", [page for page in PAGES if runs(page)], ids=named)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=named(page), marks=[pytest.mark.slow] if named(page) in SLOW_PAGES else [])
+        for page in PAGES
+        if runs(page)
+    ],
+)
 def test_the_snippets_of_a_page_run_from_an_empty_folder(
     page: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -42,6 +42,7 @@ def test_the_lock_file_names_no_registry() -> None:
         assert f'"node_modules/@rolldown/binding-{platform}"' in lock
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_the_page_is_strictly_typed_against_the_openapi_document() -> None:
     npm = shutil.which("npm")

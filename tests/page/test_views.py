@@ -44,8 +44,17 @@ def ready(page: Any) -> None:
     page.get_by_text("Loading…").first.wait_for(state="detached")
 
 
-@pytest.mark.parametrize(("scheme", "cookie"), [("light", False), ("dark", True)], ids=["light", "dark, unlocked"])
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    ("name", "scheme", "cookie"),
+    [pytest.param(name, "light", False, id=f"{name}-light") for name in PAGES]
+    + [
+        # The page with the most colours is also checked in the dark in every run.
+        pytest.param(
+            name, "dark", True, id=f"{name}-dark, unlocked", marks=[] if name == "evidence" else [pytest.mark.slow]
+        )
+        for name in PAGES
+    ],
+)
 def test_a_page_loads_marks_synthetic_data_and_has_no_serious_violation(
     served: Served, tab: Open, name: str, scheme: str, cookie: bool
 ) -> None:

@@ -163,10 +163,21 @@ def sides(tmp_path_factory: pytest.TempPathFactory, postgres: Any) -> Iterator[t
 _examples = itertools.count()
 
 
-@pytest.mark.timeout(400)  # forty histories on two engines take long on a busy disk
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(OPERATIONS)
 def test_any_history_gives_the_same_reward_table_on_both_engines(sides, operations):
+    play_on_both(sides, operations)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)  # on a busy disk
+@settings(max_examples=40)
+@given(OPERATIONS)
+def test_forty_histories_give_the_same_reward_tables_on_both_engines(sides, operations):
+    play_on_both(sides, operations)
+
+
+def play_on_both(sides: tuple[Side, Side], operations: list[tuple[Any, ...]]) -> None:
     example = next(_examples)
     for side in sides:
         side.begin(example)

@@ -47,6 +47,7 @@ def rated_by(project: Project, raters: tuple[str, ...], n: int = 1_200) -> str:
     return project.learn("route")
 
 
+@pytest.mark.engines(slow="postgresql", why="it is about the proof")
 def test_a_key_that_rates_its_own_favourite_is_refused_by_name(opened: Opened) -> None:
     project = opened(TOML + STORE)
     policy = tampered(project)
@@ -111,6 +112,7 @@ def test_the_loop_promotes_only_what_trusted_keys_decide(opened: Opened) -> None
     assert project.ledger.entries("route")[-1].detail == {"trusted_keys": ["judge"]}
 
 
+@pytest.mark.engines(slow="postgresql", why="it is about the proof")
 def test_each_rater_of_a_panel_is_left_out_once_with_the_tasks_own_reward(opened: Opened) -> None:
     """Two honest raters and one liar: without the liar the result is that of the other two."""
     project = opened(TOML.replace("reward = 1.0", "rating = 'stars'") + STORE)

@@ -352,6 +352,7 @@ def nine(shared_data: Path) -> NineModels:
     return nine_models(shared_data / "routing" / "nine_models_train.jsonl.gz")
 
 
+@pytest.mark.slow
 def test_nine_models_with_a_canary_are_distinguished_and_equal_ones_are_not(nine: NineModels) -> None:
     truth = nine.value(nine.better) - nine.value(nine.current)
     assert truth == pytest.approx(0.025, abs=0.001)

@@ -22,7 +22,7 @@ from headway.kits.prompts.phrases import examples
 from headway.kits.prompts.synthetic import CHANCES, COST, Synthetic, synthetic
 from headway.kits.prompts.tasks import tasks
 from headway.kits.prompts.world import PromptsWorld
-from headway.kits.sandbox import Result, sandbox
+from headway.kits.sandbox import Limits, Result, sandbox
 from headway.nouns.errors import InvalidInput, Unavailable, UnknownName
 from headway.nouns.protocols import Completion, Delta, Scored
 from headway.nouns.protocols import Prompt as Asked
@@ -203,7 +203,8 @@ def test_code_is_judged_by_its_results_in_a_sandbox(need_tool: Callable[..., str
     # The expected results are not in the sandbox, so a program cannot print them to pass.
     for cheat in ("print('{\"value\": 4}')\nraise SystemExit(0)", "import os\nos._exit(0)", "def double(x): return x"):
         assert check(cheat, wanted, box).status == "failed"
-    assert check("def double(x):\n    while True: pass", wanted, box).status == "timeout"
+    brief = Limits(wall_s=5, cpu_s=0.5, memory_bytes=256 << 20, processes=8)
+    assert check("def double(x):\n    while True: pass", wanted, box, brief).status == "timeout"
     assert check("def double(x): return 2 * x", wanted).status == "error"  # without a sandbox there is no verdict
 
 

@@ -268,6 +268,7 @@ def spawned(folder: Path, *more: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+@pytest.mark.slow  # test_generate.py asks a real process in every run
 def test_a_killed_worker_is_detected_and_replaced_by_the_next_one(tmp_path: Path, model: Path) -> None:
     with spawned(tmp_path) as process:
         try:
