@@ -138,6 +138,7 @@ IDLE, BUSY = Activity(decisions=0, signals=0), Activity(decisions=90, signals=80
 WAIT = replace(EVIDENCE, id="evi_1", **VERDICTS["wait"])
 REFUSED = replace(EVIDENCE, id="evi_1", **VERDICTS["refused"])
 WORSE = replace(EVIDENCE, id="evi_1", **VERDICTS["worse"])
+PROMOTE = "headway promote route --policy bandit@4f2a"
 STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
     name: (next_step(where, activity), verb, command)
     for name, where, activity, verb, command in (
@@ -154,7 +155,7 @@ STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
         ("too little", standing(since=10), BUSY, "decide", 'headway decide route "Summarise this page"'),
         ("enough", standing(settled=50, since=50), BUSY, "learn", "headway learn route"),
         ("unproven", standing(admission=Admission(state="unproven")), BUSY, "prove", "headway prove route"),
-        ("passed", standing(EVIDENCE), BUSY, "promote", "headway promote route --policy bandit@4f2a"),
+        ("passed", standing(EVIDENCE), BUSY, "promote", PROMOTE),
         ("not yet", standing(WAIT), BUSY, "plan", "headway plan route --uplift 0.04"),
         ("not yet, canary", standing(WAIT, canary=CANARY), BUSY, "prove", "headway prove route"),
         ("refused", standing(REFUSED), BUSY, "report", "headway report route"),
@@ -167,6 +168,15 @@ STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
             BUSY,
             "end_canary",
             "headway promote route --policy bandit@4f2a --canary 0",
+        ),
+        ("disputed", standing(disputed=verdict(WORSE)), BUSY, "rollback", "headway rollback route"),
+        ("disputed, better known", standing(EVIDENCE, disputed=verdict(WORSE)), BUSY, "promote", PROMOTE),
+        (
+            "disputed canary",
+            standing(WORSE, canary=CANARY, disputed=verdict(WORSE)),
+            BUSY,
+            "end_canary",
+            f"headway promote route --policy {WORSE.candidate} --canary 0",
         ),
         ("kit missing", standing(kit_missing="bandit"), BUSY, "doctor", "headway doctor"),
         (

@@ -449,6 +449,9 @@ export interface RaterShare {
   others?: number;
   statistic?: number;
   threshold?: number;
+  statistic_worse?: number;
+  threshold_worse?: number;
+  region?: string;
 }
 
 export interface RecentAnswer {

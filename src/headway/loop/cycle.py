@@ -113,6 +113,9 @@ def _guard(project: Project, standing: Standing, marks: Marks, done: CycleResult
     if standing.canary is not None:
         marks.proved[standing.canary.policy_hash] = standing.settled
     if entry is None:
+        disputed = project.standing(done.task)
+        if disputed.disputed is not None:
+            done.notes.append(f"asks you: {next_step(disputed)}")
         return
     if entry.kind == "retire":
         done.rolled_back = f"the canary {entry.policy} ended, {entry.why}"

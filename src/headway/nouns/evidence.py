@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
@@ -96,6 +96,9 @@ class RaterShare:
     others: int = 0  # scored decisions without it
     statistic: float = 0.0  # without it
     threshold: float = 0.0  # without it
+    statistic_worse: float = 0.0  # the rule's other side, without it
+    threshold_worse: float = 0.0
+    region: str = ""  # where it alone decides what the candidate chooses, in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,12 +148,25 @@ class Evidence:
         """Keys without which the candidate would not pass: too few decisions remain, or the result changes."""
         if self.statistic <= self.threshold:
             return ()
-        least = max((diagnostic.limit for diagnostic in self.diagnostics if diagnostic.name == "rows"), default=1.0)
+        return tuple(rater.name for rater in self._named() if self._alone(rater) or rater.statistic <= rater.threshold)
+
+    def deciding_worse(self) -> tuple[str, ...]:
+        """Keys without which the candidate would not be proven worse."""
+        if self.statistic_worse <= (self.threshold if self.threshold_worse is None else self.threshold_worse):
+            return ()
         return tuple(
             rater.name
-            for rater in self.raters
-            if not rater.own and (rater.others < least or rater.statistic <= rater.threshold)
+            for rater in self._named()
+            if self._alone(rater) or rater.statistic_worse <= rater.threshold_worse
         )
+
+    def _named(self) -> Iterator[RaterShare]:
+        return (rater for rater in self.raters if not rater.own)
+
+    def _alone(self, rater: RaterShare) -> bool:
+        """Whether fewer decisions remain without it than any log must have."""
+        least = max((diagnostic.limit for diagnostic in self.diagnostics if diagnostic.name == "rows"), default=1.0)
+        return rater.others < least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 __all__ = ["NextStep", "ProjectStatus", "StepVerb", "StoreStatus", "TaskStatus"]
 
-StepVerb = Literal["doctor", "end_canary", "promote", "prove", "learn", "plan", "report", "log", "decide"]
+StepVerb = Literal["doctor", "rollback", "end_canary", "promote", "prove", "learn", "plan", "report", "log", "decide"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

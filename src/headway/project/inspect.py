@@ -14,7 +14,13 @@ from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatu
 from headway.nouns.times import rfc3339
 from headway.observe.rows import loads
 from headway.project.decide.inputs import Offer, checked_state, checked_text
-from headway.project.prove.subject import candidate_policy, current_policy, gate_rules, stored_evidence
+from headway.project.prove.subject import (
+    candidate_policy,
+    current_policy,
+    gate_rules,
+    previous_policy,
+    stored_evidence,
+)
 from headway.promote import gate
 from headway.promote.next_step import Activity, most_urgent
 from headway.promote.next_step import next_step as step_of
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence, Verdict
     from headway.observe.query import Counts
     from headway.project import Project
-    from headway.promote.ledger import Entry
+    from headway.promote.ledger import Entry, Heads
     from headway.prove.page import Page
     from headway.reward.agree import Question
     from headway.reward.raters import Agreed
@@ -261,7 +267,27 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         canary_share=settings.canary,
         has_actions=bool(settings.actions),
         kit_missing=project.servings.kit_missing(heads.current) or None,
+        disputed=_disputed(project, settings, heads, current.digest),
     )
+
+
+def _disputed(project: Project, settings: TaskSettings, heads: Heads, current_hash: str) -> Verdict | None:
+    """The verdict on what acts, if it is proven worse by one key's ratings alone: the guard leaves it to a person."""
+    acting, against = heads.canary, current_hash
+    if acting is None:
+        acting = heads.current
+        if acting is None or acting.kind == "rollback":
+            return None
+        _, against = previous_policy(project, settings)
+    identifier = project.ledger.latest_evidence(settings.name, acting.policy_hash)
+    if identifier is None:
+        return None
+    rules = gate_rules(settings)
+    verdict = gate.verdict(stored_evidence(project, identifier), rules)
+    evidence = verdict.evidence
+    assert evidence is not None
+    fresh = evidence.against_hash == against and evidence.reward_version == project.rewards(settings.name).version
+    return verdict if fresh and verdict.state == "worse" and gate.accusers(evidence, rules) else None
 
 
 def _decided(project: Project, newest: Entry, current_hash: str) -> bool:

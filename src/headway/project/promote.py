@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict, GateRefused, InvalidInput
 from headway.nouns.evidence import Evidence, Verdict
-from headway.project.decide.serving import baseline_ref
 from headway.project.prove.examine import examine
 from headway.project.prove.subject import (
     candidate_policy,
     current_policy,
     gate_rules,
     known_raters,
+    previous_policy,
     stored_evidence,
 )
 from headway.project.publish import record_change
@@ -138,7 +138,7 @@ def rollback(project: Project, task: str, *, to: str | None, why: str, who: str)
     settings = project.settings.task(task)
     heads = project.ledger.heads(task)
     current = current_policy(project, settings, heads)
-    ref, digest = _previous(project, settings) if to is None else project.servings.resolve(settings, to)
+    ref, digest = previous_policy(project, settings) if to is None else project.servings.resolve(settings, to)
     if digest == current.digest:
         raise Conflict(
             f"{ref} is current already; there is nothing to roll back to.",
@@ -148,16 +148,6 @@ def rollback(project: Project, task: str, *, to: str | None, why: str, who: str)
     _verify_bundle(project, task, ref, digest)
     reason = _Reason(why=why or f"back from {current.ref}")
     return _become(project, settings, "rollback", (ref, digest), heads=heads, who=who, reason=reason)
-
-
-def _previous(project: Project, settings: TaskSettings) -> tuple[str, str]:
-    """(reference, hash) of the policy before the current one: promoted, or the built-in baseline."""
-    previous = project.ledger.previous(settings.name)
-    if previous is not None:
-        return previous.policy, previous.policy_hash
-    body = project.servings.body(settings)
-    ref = baseline_ref(body)
-    return ref, project.servings.baseline_digest(ref, body)
 
 
 def _become(
@@ -245,22 +235,32 @@ def _aside(project: Project, candidate: CandidatePolicy, kind: EntryKind, *, why
 
 
 def guard(project: Project, task: str, *, who: str) -> Entry | None:
-    """End what is proven worse: the canary, or the current policy when the one before it is better."""
+    """End what is proven worse: the canary, or the current policy when the one before it is better.
+
+    Nothing happens where only one key's ratings show it (`gate.accusers`): `Standing.disputed` then asks a person.
+    """
+    rules = gate_rules(project.settings.task(task))
     acting = project.ledger.canary(task)
     if acting is not None:
         verdict = examine(project, acting.policy, against="current", task=task).verdict
-        if verdict.state != "worse":
+        if not _condemned(verdict, rules):
             return None
         why = f"automatic: {' '.join(verdict.reasons)}"
         return retire(project, acting.policy, task=task, why=why, who=who)
     current = project.ledger.current(task)
     if current is None or current.kind == "rollback":
         return None
-    before, _ = _previous(project, project.settings.task(task))
+    before, _ = previous_policy(project, project.settings.task(task))
     verdict = examine(project, current.policy, against=before, task=task).verdict
-    if verdict.state != "worse":
+    if not _condemned(verdict, rules):
         return None
     return rollback(project, task, to=before, why=f"automatic: {' '.join(verdict.reasons)}", who=who)
+
+
+def _condemned(verdict: Verdict, rules: gate.GateRules) -> bool:
+    """Whether a policy is proven worse, and not by one key alone."""
+    evidence = verdict.evidence
+    return verdict.state == "worse" and evidence is not None and not gate.accusers(evidence, rules)
 
 
 def _expects(project: Project, task: str) -> str:

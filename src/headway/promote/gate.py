@@ -20,6 +20,7 @@ __all__ = [
     "Admission",
     "AdmissionState",
     "GateRules",
+    "accusers",
     "admission",
     "likely_uplift",
     "resting_on",
@@ -115,7 +116,7 @@ def verdict(evidence: Evidence, rules: GateRules | None = None) -> Verdict:
     if worse(evidence):
         return Verdict(
             state="worse",
-            reasons=(f"Proven worse than {evidence.against}: {_range(evidence)}.",),
+            reasons=(f"Proven worse than {evidence.against}: {_range(evidence)}.", *_accused(evidence, rules)),
             hint="Keep the current policy; if this one is live, roll it back.",
             evidence=evidence,
         )
@@ -155,6 +156,20 @@ def worse(evidence: Evidence) -> bool:
     return not blocked and evidence.statistic_worse > evidence.threshold
 
 
+def accusers(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
+    """Keys that nobody trusts and without which the candidate is not proven worse. Only a person rolls back then."""
+    allowed = rules.trusted | frozenset(evidence.trusted)
+    return tuple(name for name in evidence.deciding_worse() if name not in allowed) if worse(evidence) else ()
+
+
+def _accused(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
+    names = accusers(evidence, rules)
+    if not names:
+        return ()
+    who = f"the key {names[0]!r}" if len(names) == 1 else f"one of the keys {', '.join(map(repr, names))}"
+    return (f"But only by the ratings of {who}: without them it is not, so nothing is rolled back automatically.",)
+
+
 def resting_on(verdict_: Verdict, trusted: Iterable[str]) -> tuple[str, ...]:
     """The trusted keys that a pass depends on; for the ledger."""
     if verdict_.evidence is None or not verdict_.passed:
@@ -166,7 +181,7 @@ def resting_on(verdict_: Verdict, trusted: Iterable[str]) -> tuple[str, ...]:
 def _keys(evidence: Evidence, rules: GateRules) -> tuple[Evidence, tuple[str, ...]]:
     """The evidence with the check that no single key decides it, and the trusted keys that do.
 
-    Applies to a pass only: a policy that is proven worse may always be rolled back.
+    Applies to a pass; `accusers` is the same for a policy that is proven worse.
     """
     named = [rater for rater in evidence.raters if not rater.own]
     if not named:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headway.nouns.evidence import Evidence
+from headway.nouns.evidence import Evidence, Verdict
 from headway.nouns.status import NextStep, StepVerb
 from headway.promote.gate import likely_uplift
 from headway.promote.standing import CandidatePolicy, Standing
@@ -24,6 +24,7 @@ FIRST_STEP = NextStep(
 )
 _URGENCY: dict[StepVerb, int] = {
     "doctor": 0,
+    "rollback": 1,
     "end_canary": 1,
     "promote": 1,
     "prove": 1,
@@ -56,6 +57,8 @@ def next_step(standing: Standing, activity: Activity = _BUSY) -> NextStep:
             why=f"No installed kit provides the family {standing.kit_missing!r} of {standing.current.ref}: "
             "the rules decide.",
         )
+    if standing.disputed is not None and not standing.admitted:
+        return _for_disputed(standing, standing.disputed)
     if standing.candidate is not None and standing.admission is not None:
         return _for_candidate(standing, standing.candidate)
     return _for_data(standing, activity)
@@ -64,6 +67,16 @@ def next_step(standing: Standing, activity: Activity = _BUSY) -> NextStep:
 def most_urgent(steps: Iterable[NextStep]) -> NextStep:
     """The first step among those of several tasks; how to start if there are none."""
     return min(steps, key=lambda step: _URGENCY[step.verb], default=FIRST_STEP)
+
+
+def _for_disputed(standing: Standing, verdict: Verdict) -> NextStep:
+    """What acts looks worse by one key's ratings: a person decides."""
+    evidence, task = verdict.evidence, standing.task
+    assert evidence is not None
+    why = f"{evidence.candidate}: {' '.join(verdict.reasons)} Decide yourself whether you agree."
+    if standing.canary is not None:
+        return _step("end_canary", f"headway promote {task} --policy {evidence.candidate} --canary 0", why, evidence)
+    return _step("rollback", f"headway rollback {task}", why, evidence)
 
 
 def _for_candidate(standing: Standing, candidate: CandidatePolicy) -> NextStep:

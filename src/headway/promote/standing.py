@@ -55,6 +55,7 @@ class Standing:
     canary_share: float = 0.0  # share that the loop gives a promising candidate
     has_actions: bool = True  # whether the task declares what can be chosen
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it
+    disputed: Verdict | None = None  # the canary, or else the current policy, is worse, but only by one key's ratings
 
     @property
     def verdict(self) -> Verdict | None:

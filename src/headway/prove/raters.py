@@ -87,11 +87,12 @@ def standing(
     for name, rated in raters.items():
         test, own = without.get(name), is_own(name)
         if test is not None:
-            statistic, limit = test.tally.scores.total - margin * test.tally.n, test.threshold(alpha)
+            remaining, rows, limit = test.tally.scores.total, test.tally.n, test.threshold(alpha)
         elif own:
-            statistic, limit = 0.0, 0.0
+            remaining, rows, limit = 0.0, 0, 0.0
         else:  # too late for a test from the start: subtract its own rows
-            statistic, limit = total - rated.total - margin * (n - rated.n), threshold
+            remaining, rows, limit = total - rated.total, n - rated.n, threshold
+        statistic = remaining - margin * rows
         standings.append(
             RaterShare(
                 name=name,
@@ -102,6 +103,8 @@ def standing(
                 others=n - rated.alone,
                 statistic=statistic,
                 threshold=limit,
+                statistic_worse=-remaining,
+                threshold_worse=limit,
             )
         )
     return tuple(sorted(standings, key=lambda rater: (-rater.rows, rater.name)))

@@ -25,6 +25,7 @@ __all__ = [
     "current_policy",
     "gate_rules",
     "known_raters",
+    "previous_policy",
     "registered_plan",
     "stored_evidence",
 ]
@@ -41,6 +42,16 @@ def current_policy(project: Project, settings: TaskSettings, heads: Heads | None
     body = project.servings.body(settings)
     ref = baseline_ref(body)
     return CurrentPolicy(ref=ref, digest=project.servings.baseline_digest(ref, body), expects="")
+
+
+def previous_policy(project: Project, settings: TaskSettings) -> tuple[str, str]:
+    """(reference, hash) of the policy before the current one: promoted, or the built-in baseline."""
+    previous = project.ledger.previous(settings.name)
+    if previous is not None:
+        return previous.policy, previous.policy_hash
+    body = project.servings.body(settings)
+    ref = baseline_ref(body)
+    return ref, project.servings.baseline_digest(ref, body)
 
 
 def candidate_policy(
