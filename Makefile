@@ -121,7 +121,7 @@ test: lint tools ## lint, then the fast tests; prints the slowest twenty and the
 	  echo "Coverage: $$($(BIN)/coverage report --format=total)% of the lines of src/headway ($(BIN)/coverage report shows each file)"; \
 	fi
 
-test-slow: setup-all ## the slow tests: crashes, contention, memory
+test-slow: setup-all ## the slow tests: crashes, contention, memory, the longest pages of the documentation
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
 # Warnings are errors: a broken link, a missing anchor, a page that the navigation does not reach.
