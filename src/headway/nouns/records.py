@@ -148,6 +148,7 @@ class Settled:
     reward: float | None
     status: Status
     replaces: int | None = None
+    first: int = 0  # the number of the first row that settled this decision, whatever replaced it; 0 if not read
     signals: Mapping[str, float] = field(default_factory=dict)
     weight: float = 1.0  # weight in learning; below 1 if raters disagree
     said: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)  # rater → signals, if several rate

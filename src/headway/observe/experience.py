@@ -1,7 +1,9 @@
-"""Settled decisions as experience, split into train, tune and prove parts by group. The split never changes.
+"""Settled decisions as experience, split into train, tune and prove parts by group or by decision.
 
-A group is an episode, else a text, else a state: two rows that show a policy the same input are always in the same
-part. The split is a hash, so it needs no table, never changes and is the same in every process.
+A group is an episode, else a text, else a state. By group, two rows that show a policy the same input are in the same
+part. A task with few groups is split by decision instead, so that every situation is learned and proven; episodes stay
+whole. The split is a hash, so it needs no table, never changes and is the same in every process; a bundle's header
+says how its rows were split.
 """
 
 from __future__ import annotations
@@ -16,23 +18,35 @@ from headway.nouns.words import masked
 from headway.observe.query import Query
 from headway.observe.rows import dumps
 
-__all__ = ["PARTS", "Part", "Recorded", "part_of", "part_of_group", "without"]
+__all__ = ["FEW_GROUPS", "PARTS", "Part", "Recorded", "SplitBy", "part_of", "part_of_group", "split_by", "without"]
 
 Part = Literal["train", "tune", "prove"]
+SplitBy = Literal["group", "decision"]
+FEW_GROUPS = 100  # below this many texts or states, rows are split by decision
 PARTS: dict[Part, float] = {"train": 0.5, "tune": 0.1, "prove": 0.4}
 _TRAIN, _TUNE = PARTS["train"], PARTS["train"] + PARTS["tune"]
 
 
-def part_of(decision: Decision) -> Part:
+def split_by(query: Query, task: str) -> SplitBy:
+    """How the rows of a task are split: by decision if it has few texts and states outside of episodes."""
+    return "decision" if 0 < query.count_groups(task, most=FEW_GROUPS) < FEW_GROUPS else "group"
+
+
+def part_of(decision: Decision, by: SplitBy = "group") -> Part:
     """The part that a decision belongs to. It does not depend on the outcome or the time."""
     situation = decision.situation
+    if by == "decision" and situation.episode is None:
+        return _part(f"{situation.task}\0\0{decision.id}")
     return part_of_group(situation.task, situation.episode, situation.text, situation.state)
 
 
 def part_of_group(task: str, episode: str | None, text: str, state: State) -> Part:
     """The same, before the decision is made."""
-    group = episode or text or dumps(state)
-    digest = hashlib.blake2b(f"{task}\0{group}".encode(), digest_size=8, person=b"headway-split").digest()
+    return _part(f"{task}\0{episode or text or dumps(state)}")
+
+
+def _part(name: str) -> Part:
+    digest = hashlib.blake2b(name.encode(), digest_size=8, person=b"headway-split").digest()
     place = int.from_bytes(digest, "big") / 2**64
     return "train" if place < _TRAIN else "tune" if place < _TUNE else "prove"
 
@@ -73,7 +87,8 @@ def _without_fields(values: State, fields: Sequence[str]) -> State:
 class Recorded:
     """The rows that learners read: the train and tune parts of a task up to a fixed row. Can be iterated repeatedly.
 
-    `left_out` names fields that leak the outcome (`without`). Rows with mined labels are read only if `mined`.
+    `left_out` names fields that leak the outcome (`without`). Rows with mined labels are read only if `mined`. `by`
+    is how the rows are split into parts.
     """
 
     def __init__(
@@ -85,10 +100,12 @@ class Recorded:
         source: Source | None = None,
         left_out: Sequence[str] = (),
         mined: bool = False,
+        by: SplitBy = "group",
     ) -> None:
         self._query = query
         self.task = task
         self.upto = upto
+        self.by = by
         self._source = source
         self._left_out = tuple(left_out)
         self._mined = mined or source == "mined"
@@ -96,13 +113,13 @@ class Recorded:
 
     def __iter__(self) -> Iterator[Settled]:
         for row in self._rows():
-            if part_of(row.decision) != "prove":
+            if part_of(row.decision, self.by) != "prove":
                 yield without(row, self._left_out)
 
     def part(self, name: str) -> Iterator[Settled]:
         assert name in ("train", "tune"), f"learners never read {name!r}"
         for row in self._rows():
-            if part_of(row.decision) == name:
+            if part_of(row.decision, self.by) == name:
                 yield without(row, self._left_out)
 
     def __len__(self) -> int:

@@ -133,6 +133,15 @@ class Query:
         for page in self._database.pages(f"{sql} AND d.seq > ? ORDER BY d.seq LIMIT ?", values, after=after):
             yield from map(decision_from_row, page)
 
+    def count_groups(self, task: str, *, most: int) -> int:
+        """Different texts (or states, without a text) of decisions outside of episodes; stops counting at `most`."""
+        rows = self._database.query(
+            "SELECT COUNT(*) FROM (SELECT DISTINCT CASE WHEN d.text <> '' THEN d.text ELSE d.state END AS name "
+            "FROM decisions d WHERE d.task_id = ? AND d.episode IS NULL LIMIT ?) AS groups",
+            (self.name_id("task", task), most),
+        )
+        return int(rows[0][0])
+
     def latest(self, task: str | None, limit: int) -> list[Decision]:
         where, values = ("WHERE d.task_id = ?", [self.name_id("task", task)]) if task else ("", [])
         rows = self._database.query(

@@ -42,7 +42,10 @@ DECISION_TABLES = (
     "JOIN names x ON x.id = d.exploration_id JOIN names r ON r.id = d.role_id JOIN names k ON k.id = d.key_id "
     "LEFT JOIN episodes e ON e.id = d.episode LEFT JOIN names a ON a.id = d.assigned_id"
 )
-SETTLED_COLUMNS = f"s.seq, s.reward, s.status, s.replaces, s.weight, {DECISION_COLUMNS}"
+SETTLED_COLUMNS = (
+    f"s.seq, s.reward, s.status, s.replaces, s.weight, {DECISION_COLUMNS}, CASE WHEN s.replaces IS NULL THEN s.seq "
+    "ELSE (SELECT MIN(f.seq) FROM settled f WHERE f.decision = s.decision) END"
+)
 SETTLED_TABLES = "settled s JOIN " + DECISION_TABLES.replace(
     "decisions d JOIN", "decisions d ON d.seq = s.decision JOIN", 1
 )
@@ -158,6 +161,7 @@ def settled_from_row(
         reward=row[1],
         status=STATUSES[row[2]],
         replaces=row[3],
+        first=row[5 + _WIDTH],
         weight=1.0 if row[4] is None else row[4],
         decision=decision_from_row(row[5:]),
         signals=signals,

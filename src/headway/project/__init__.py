@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from headway.project.prove.rows import speaking
     from headway.project.prove.subject import candidate_policy
     from headway.project.publish import (
-        SPLIT,
         Published,
         add_bundle,
         add_candidate,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "SPLIT",
     "Ask",
     "Considered",
     "DeletionReport",
@@ -86,7 +84,7 @@ _WHERE = {
     "prove.kinds.kind": ("ProofKind", "ProofQuestion"),
     "prove.rows": ("speaking",),
     "prove.subject": ("candidate_policy",),
-    "publish": ("SPLIT", "Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),
+    "publish": ("Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),
     "decide.elsewhere": ("recorded",),
     "decide.serving": ("Serving", "baseline_ref"),
 }

@@ -131,7 +131,7 @@ def replay(project: Project, identifier: str) -> Replay:
 
 def _asked_again(project: Project, decision: Decision) -> tuple[Acted | None, str]:
     """The same question to the same policy under the configuration of that time, or what of it is gone."""
-    if decision.exploration == "elsewhere":
+    if decision.config_hash == "elsewhere":
         known = "only its probabilities were" if decision.propensity_known else "not even its probabilities were"
         return None, f"the decision was made elsewhere; {known} recorded"
     source = decision

@@ -10,8 +10,8 @@ from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Learned, Progress
 from headway.nouns.records import Settled
-from headway.observe.experience import Recorded, part_of, without
-from headway.project.publish import SPLIT, add_bundle, publish_policy, record_change
+from headway.observe.experience import Recorded, part_of, split_by, without
+from headway.project.publish import add_bundle, publish_policy, record_change, split_of
 from headway.promote.prune import prune
 
 if TYPE_CHECKING:
@@ -39,9 +39,10 @@ def readable(project: Project, task: str, *, trust: Sequence[str], mined: bool) 
 
     project.settle(task)
     upto = project.query.last_settled(task)
-    leaky = check_leaks(project, task, parts=LEARNED_PARTS, mined=mined).fields
+    by = split_by(project.query, task)
+    leaky = check_leaks(project, task, parts=LEARNED_PARTS, mined=mined, by=by).fields
     left_out = [field for field in leaky if field not in trust and field.removesuffix(":numbers") not in trust]
-    experience = Recorded(project.query, task, upto=upto, left_out=left_out, mined=mined)
+    experience = Recorded(project.query, task, upto=upto, left_out=left_out, mined=mined, by=by)
     return Readable(experience=experience, upto=upto, left_out=tuple(left_out))
 
 
@@ -76,7 +77,7 @@ def learn(
         seed=seed,
         upto=rows.upto,
         parts=LEARNED_PARTS,
-        split=SPLIT,
+        split=split_of(rows.experience.by),
         parent=start.digest,
         why=f"learned from {sum(learned.trained_on.get('sources', {}).values()):,} decisions",
     )
@@ -159,7 +160,7 @@ def fold(project: Project, task: str) -> str | None:
         seed=header.seed,
         upto=last,
         parts=FOLDED_PARTS,
-        split=SPLIT,
+        split=header.split,
         parent=serving.digest,
     )
     record_change(
@@ -181,11 +182,12 @@ def _changes(project: Project, task: str, mark: int, header: Header) -> Iterator
     first_parts = header.trained_on.get("first_parts", header.trained_on["parts"])
     start = int(header.trained_on.get("folded_from", mark))
     left_out, mined = header.trained_on.get("left_out", ()), header.trained_on.get("mined", False)
+    by = header.split.get("by", "group")
     for row in project.query.settled(task, after=mark, corrections=True):
         weak = row.decision.source == "mined" and not mined
         if row.replaces is not None and not weak:
             before = project.query.settled_row(row.replaces)
-            read = before.seq > start or part_of(before.decision) in first_parts
+            read = before.seq > start or part_of(before.decision, by) in first_parts
             if read and before.reward is not None:
                 yield replace(without(before, left_out), seq=row.seq), -1
         yield without(row, left_out), 0 if row.reward is None or weak else 1

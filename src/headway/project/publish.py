@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.nouns.checkpoint import Header
 from headway.nouns.errors import UnknownName
-from headway.observe.experience import PARTS
+from headway.observe.experience import PARTS, SplitBy
 from headway.promote.bundle import specs
 from headway.promote.ledger import Entry, EntryKind
 
@@ -28,18 +28,21 @@ if TYPE_CHECKING:
     from headway.project import Project
 
 __all__ = [
-    "SPLIT",
     "Published",
     "add_bundle",
     "add_candidate",
     "new_entry",
     "publish_policy",
     "record_change",
+    "split_of",
     "versions",
     "who_is_it",
 ]
 
-SPLIT: Mapping[str, Any] = {"by": "group", **{str(name): share for name, share in PARTS.items()}}
+
+def split_of(by: SplitBy) -> dict[str, Any]:
+    """What a header says about how rows were split into parts."""
+    return {"by": by, **{str(name): share for name, share in PARTS.items()}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -243,6 +243,17 @@ class Ledger:
         rows = self._database.query(f"SELECT MIN(n) FROM ({sql}) AS later", (task_id, n) * len(_LIVE))
         return int(rows[0][0] or 0)
 
+    def first(self, task: str, policy_hash: str) -> Entry | None:
+        """The row with which a policy entered the ledger: a candidate that was learned, or a snapshot."""
+        sql = f"{_OF_TASK} AND policy_hash = ? AND kind IN ('candidate', 'snapshot') ORDER BY n LIMIT 1"
+        rows = self._read(task, sql, (self._task_id(task), policy_hash))
+        return rows[0] if rows else None
+
+    def snapshot_parents(self, task: str) -> dict[str, str]:
+        """The hash of every snapshot of the task, with the hash of the policy that it continued."""
+        sql = "SELECT policy_hash, expects FROM ledger WHERE task_id = ? AND kind = 'snapshot' ORDER BY n"
+        return dict(self._database.query(sql, (self._task_id(task),)))
+
     def snapshots(self, task: str, *, before: int | None = None, until: float | None = None, limit: int) -> list[Entry]:
         """Snapshot rows, newest first: of those before the row `before` and older than `until`, the last `limit`."""
         sql, values = f"{_OF_TASK} AND kind = 'snapshot'", [self._task_id(task)]

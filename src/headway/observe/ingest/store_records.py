@@ -340,7 +340,7 @@ class RecordWriter:
             policy_hash="",
             config_hash=CONFIG,
             encoder="",
-            exploration="elsewhere",
+            exploration="elsewhere" if record.at is not None else "elsewhere, undated",
             seed=0,
             at=round(at * 1e6) / 1e6,
             source=record.source,

@@ -13,7 +13,7 @@ from headway.nouns.records import Settled
 from headway.observe import erase as rows
 from headway.observe.erase import DeletionFilter, MatchedRows
 from headway.observe.experience import part_of
-from headway.project.publish import SPLIT, add_bundle, new_entry
+from headway.project.publish import add_bundle, new_entry
 from headway.promote.ledger import Entry
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ def _counted(header: Header, row: Settled) -> bool:
         return True  # folded in, whatever its part
     if row.decision.source == "mined" and "mined" not in trained.get("sources", {}):
         return False
-    return part_of(row.decision) in trained.get("first_parts", trained.get("parts", ()))
+    parts = trained.get("first_parts", trained.get("parts", ()))
+    return part_of(row.decision, header.split.get("by", "group")) in parts
 
 
 def _bundles(project: Project, matched: MatchedRows) -> list[str]:
@@ -185,7 +186,7 @@ def _snapshot_without(project: Project, task: str, matched: MatchedRows) -> Entr
         seed=header.seed,
         upto=upto,
         parts=header.trained_on["parts"],
-        split=SPLIT,
+        split=header.split,
         parent=serving.digest,
     )
     return new_entry(

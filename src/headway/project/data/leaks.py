@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns.records import Decision, Settled
-from headway.observe.experience import part_of
+from headway.observe.experience import SplitBy, part_of
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -19,20 +19,21 @@ _MAX_ROWS = 20_000  # that are read, in windows spread over all
 _WINDOWS = 10
 
 
-def check_leaks(project: Project, task: str, *, parts: Sequence[str] = (), mined: bool = False) -> Leaks:
-    """The leaks among the settled decisions of a task; `parts` narrows it to what a learner may read."""
+def check_leaks(
+    project: Project, task: str, *, parts: Sequence[str] = (), mined: bool = False, by: SplitBy = "group"
+) -> Leaks:
+    """The leaks among the settled decisions of a task; `parts`, split `by`, narrows it to what a learner may read."""
     from headway.prove.leaks import LeakDetector
 
     watch = LeakDetector()
     counted = project.rewards(task).signals
     for row in _spread(project, task):
-        part = part_of(row.decision)
-        if (parts and part not in parts) or (row.decision.source == "mined" and not mined):
+        if (parts and part_of(row.decision, by) not in parts) or (row.decision.source == "mined" and not mined):
             continue
         labels = counted_labels(row.signals, counted)
         if row.reward is not None:
             labels["reward"] = row.reward
-        watch.add(row.decision.situation, _taken(row.decision), labels, part=part, at=row.decision.at)
+        watch.add(row.decision.situation, _taken(row.decision), labels, part=part_of(row.decision), at=row.decision.at)
     return watch.leaks()
 
 

@@ -15,7 +15,7 @@ from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.evidence import Evidence, Verdict
 from headway.nouns.protocols import Progress
 from headway.nouns.records import Settled, Situation
-from headway.project.learn import LEARNED_PARTS, encoder_spec
+from headway.project.learn import encoder_spec
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, kind_named, pick
 from headway.project.prove.subject import (
     candidate_policy,
@@ -25,6 +25,7 @@ from headway.project.prove.subject import (
     known_raters,
     registered_plan,
 )
+from headway.project.prove.unread import Unread
 from headway.promote import gate
 
 if TYPE_CHECKING:
@@ -221,17 +222,17 @@ def logged(
     target = project.servings.pipeline(task, body, *candidate)
     baseline = project.servings.pipeline(task, body, *current)
     encoder = project.servings.encoder(encoder_spec(project, settings))
-    trained = _trained_on(project, candidate)
+    unread = Unread(project, settings, candidate, current)
     rewards = project.rewards(task)
 
-    pilot = _pilot(project, settings, trained, after)
+    pilot = _pilot(project, settings, unread, _left_out(project, candidate), after)
     if not pilot:
         return
     counted = Counter[str]() if left is None else left
     counted.clear()
     signals, raters = bool(settings.guards), rewards.counting or True
     made = chunks(
-        _unread(project, settings, trained, counted, after=after, signals=signals, raters=raters),
+        _unread(project, settings, unread, counted, after=after, signals=signals, raters=raters),
         arms=project.query.arms(task),
         target=target,
         baseline=baseline,
@@ -239,6 +240,7 @@ def logged(
         encoder=encoder,
         guards=tuple(settings.guards),
         rewards=rewards,
+        unread=unread,
     )
     done = 0
     for chunk in made:
@@ -248,7 +250,9 @@ def logged(
             progress("prove", done, None)
 
 
-def _pilot(project: Project, settings: TaskSettings, trained: Mapping[str, Any], after: int) -> list[Situation]:
+def _pilot(
+    project: Project, settings: TaskSettings, unread: Unread, left_out: Sequence[str], after: int
+) -> list[Situation]:
     """Situations that the features of the reward model are fitted on; none: nothing has settled that may speak.
 
     Fields that the candidate was not trained on because they give the outcome away have no place in that model.
@@ -256,34 +260,41 @@ def _pilot(project: Project, settings: TaskSettings, trained: Mapping[str, Any],
     from headway.observe.experience import without
 
     excluded: Counter[str] = Counter()
-    rows = zip(_unread(project, settings, trained, excluded, after=after), range(_PILOT), strict=False)
-    pilot = [without(row, trained.get("left_out", ())).decision.situation for row, _ in rows]
+    rows = zip(_unread(project, settings, unread, excluded, after=after), range(_PILOT), strict=False)
+    pilot = [without(row, left_out).decision.situation for row, _ in rows]
     if excluded and not pilot:
         raise _nothing_speaks(settings.name, excluded)
     return pilot
 
 
-def _trained_on(project: Project, candidate: tuple[str, str]) -> Mapping[str, Any]:
+def _left_out(project: Project, candidate: tuple[str, str]) -> Sequence[str]:
+    """Fields that the candidate was not trained on."""
     ref, digest = candidate
-    return {} if PolicyRef.parse(ref).built_in else project.registry.header(digest).trained_on
+    if PolicyRef.parse(ref).built_in:
+        return ()
+    left_out: Sequence[str] = project.registry.header(digest).trained_on.get("left_out", ())
+    return left_out
 
 
 def _unread(
     project: Project,
     settings: TaskSettings,
-    trained: Mapping[str, Any],
+    unread: Unread,
     counted: Counter[str],
     *,
     after: int,
     signals: bool = False,
     raters: Any = False,
 ) -> Iterator[Settled]:
-    """Settled rows that the candidate has never read and that evidence can rest on; `counted` gets the others."""
-    from headway.project.prove.rows import speaking, unseen
+    """Settled rows that neither policy has read and that evidence can rest on; `counted` gets the others.
+
+    `after` skips a plan's pilot: decisions that had settled when it was registered.
+    """
+    from headway.project.prove.rows import speaking
 
     rows = project.query.settled(settings.name, after=after, signals=signals, raters=raters)
-    upto, parts = int(trained.get("upto", 0)), trained.get("parts", LEARNED_PARTS)
-    return speaking(unseen(rows, upto=upto, parts=parts, after=after), counted)
+    fresh = (row for row in rows if row.first > after and unread.speaks(row.decision, row.first))
+    return speaking(fresh, counted)
 
 
 def _nothing_speaks(task: str, counts: Mapping[str, int]) -> InvalidInput:

@@ -1,8 +1,8 @@
 """The rows that may speak: from settled decisions to the arrays that evidence is made of.
 
-Both policies are asked again, as whole pipelines, about every row: what is proven is what would be served. A row may
-speak for a candidate only if the candidate was never trained on it: the `prove` part, and everything that settled after
-the bundle's mark.
+Both policies are asked again, as whole pipelines, about every row: what is proven is what would be served. The one
+exception is a policy that learns online: on its own decisions it counts with the probabilities of that time. Which rows
+may speak is in `unread`.
 """
 
 from __future__ import annotations
@@ -18,25 +18,18 @@ from numpy.typing import NDArray
 from headway.decide.acting import Pipeline
 from headway.nouns.protocols import Floats
 from headway.nouns.records import Candidate, Decision, Settled, is_own
-from headway.observe.experience import part_of
 from headway.prove.log import CENSORED, FAILED, PENDING, REWARDED, Log
 
 if TYPE_CHECKING:
     from headway.encode.state import Features
     from headway.nouns.protocols import Encoder
+    from headway.project.prove.unread import Unread
     from headway.reward.compose import Rewards
 
-__all__ = ["chunks", "reward_without", "speaking", "unseen"]
+__all__ = ["chunks", "reward_without", "speaking"]
 
 _CHUNK = 2000
 _CODES = {"rewarded": REWARDED, "failed": FAILED, "censored": CENSORED, "pending": PENDING}
-
-
-def unseen(rows: Iterable[Settled], *, upto: int, parts: Sequence[str], after: int = 0) -> Iterator[Settled]:
-    """Rows that a policy trained on `parts` up to row `upto` has never read; `after` skips a plan's pilot."""
-    for row in rows:
-        if row.seq > after and (row.seq > upto or part_of(row.decision) not in parts):
-            yield row
 
 
 def speaking(rows: Iterable[Settled], left: Counter[str]) -> Iterator[Settled]:
@@ -61,16 +54,18 @@ def chunks(
     guards: Sequence[str] = (),
     segments: bool = True,
     rewards: Rewards | None = None,
+    unread: Unread | None = None,
 ) -> Iterator[Log]:
     """`Log` chunks with both policies' probabilities, columns in the order of `arms`.
 
-    `rewards` says what a decision that several rated comes to without one of them.
+    `rewards` says what a decision that several rated comes to without one of them; `unread`, what a policy that learns
+    online did at the time of the decision.
     """
     column = {name: index for index, name in enumerate(arms)}
     stream = iter(rows)
     first = 0
     while batch := list(islice(stream, _CHUNK)):
-        yield _chunk(batch, column, target, baseline, features, encoder, guards, segments, rewards, first)
+        yield _chunk(batch, column, target, baseline, features, encoder, guards, segments, rewards, unread, first)
         first += len(batch)
 
 
@@ -84,6 +79,7 @@ def _chunk(
     guards: Sequence[str],
     segments: bool,
     rewards: Rewards | None,
+    unread: Unread | None,
     first_row: int,
 ) -> Log:
     decisions = [row.decision for row in batch]
@@ -92,13 +88,18 @@ def _chunk(
     seeds = [decision.seed for decision in decisions]
     places = _places(sets, column)
     raters, without = _rated(batch, rewards)
+    candidate = target.distributions(situations, sets, seeds)
+    other = baseline.distributions(situations, sets, seeds)
+    if unread is not None:
+        _put(candidate, unread.candidate_stood(decisions))
+        _put(other, unread.other_stood(decisions))
     roles = np.array([situation.role or "none" for situation in situations], dtype=np.str_)
     return Log.of(
         reward=_rewards(batch),
         action=[column[decision.action] for decision in decisions],
         logged=_spread(_logged(decisions, places.shape[1]), places, len(column)),
-        target=_spread(target.distributions(situations, sets, seeds), places, len(column)),
-        baseline=_spread(baseline.distributions(situations, sets, seeds), places, len(column)),
+        target=_spread(candidate, places, len(column)),
+        baseline=_spread(other, places, len(column)),
         features=features.vectors(situations, encoder),
         status=[_CODES[row.status] for row in batch],
         settled_seq=[row.seq for row in batch],
@@ -127,6 +128,13 @@ def _logged(decisions: Sequence[Decision], width: int) -> Floats:
     for row, decision in enumerate(decisions):
         logged[row, : len(decision.probabilities)] = decision.probabilities
     return logged
+
+
+def _put(probabilities: Floats, stood: Sequence[Sequence[float] | None]) -> None:
+    """Replace the rows of [row, candidate] for which there is something else."""
+    for row, instead in enumerate(stood):
+        if instead is not None:
+            probabilities[row, : len(instead)] = instead
 
 
 def _rewards(batch: Sequence[Settled]) -> Floats:

@@ -1,0 +1,216 @@
+"""Which decisions may speak: those that neither policy of a comparison has read, known by identity.
+
+    unread = Unread(project, settings, candidate, other)
+    unread.speaks(decision, first_settled)       # whether the decision may be evidence
+    unread.stood(decision)                       # what a policy that learns online did then; None: ask the pipeline
+
+A bundle that was trained up to row `upto` of the outcome log has read the decisions of its parts that had settled by
+then. That does not change when their rewards are derived, rated, completed or withdrawn later, so a decision is known
+by the number of the *first* row that settled it. Two things do not keep that number:
+
+- A decision that was deleted and imported again. So what was made elsewhere and is dated before the training, or has
+  no date of its own, counts as read, unless it is in a part that the bundle does not read.
+- A bundle that the ledger of this store does not know: its numbers belong to another store, or to a time before this
+  one was restored. It counts as having read all of its parts.
+
+A policy that learns online has read every row up to its last snapshot, and asking that snapshot about them would
+flatter it. On decisions that it made itself it counts as it stood *then*: with the logged probabilities, without the
+share of a canary. Decisions under another configuration do not speak for it, because it would act differently now.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import Damaged, HeadwayError
+from headway.nouns.records import Decision
+from headway.observe.experience import PARTS, SplitBy, part_of
+from headway.observe.rows import dumps, loads
+from headway.project.learn import LEARNED_PARTS
+
+if TYPE_CHECKING:
+    from headway.decide.acting import Pipeline
+    from headway.nouns.checkpoint import Header
+    from headway.project import Project
+    from headway.settings import TaskSettings
+
+__all__ = ["Unread"]
+
+Stood = Sequence[tuple[float, ...] | None]  # by decision: the probabilities at that time; None: ask the pipeline
+
+
+class Unread:
+    """What may speak in a comparison of two policies, each given as (reference, hash)."""
+
+    def __init__(
+        self, project: Project, settings: TaskSettings, candidate: tuple[str, str], other: tuple[str, str]
+    ) -> None:
+        self._candidate = _Reader(project, settings, candidate)
+        self._other = _Reader(project, settings, other)
+
+    def speaks(self, decision: Decision, first_settled: int | None) -> bool:
+        """Whether neither policy has read this decision; `first_settled` is None while it is open."""
+        return self._candidate.can_judge(decision, first_settled) and self._other.can_judge(decision, first_settled)
+
+    def stood(self, decision: Decision) -> tuple[float, ...] | None:
+        """The probabilities of the policy that the candidate is compared with, if it made this decision online."""
+        return self._other.stood((decision,))[0]
+
+    def other_stood(self, decisions: Sequence[Decision]) -> Stood:
+        """The same for many decisions at once."""
+        return self._other.stood(decisions)
+
+    def candidate_stood(self, decisions: Sequence[Decision]) -> Stood:
+        """The same for the candidate: a guard asks whether the current policy, which may learn online, got worse."""
+        return self._candidate.stood(decisions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One training: every decision of these parts that had settled by then."""
+
+    upto: float  # infinite for a bundle of another store
+    parts: frozenset[str]
+    by: SplitBy
+    at: float  # when; what was made elsewhere before then counts as read
+
+    def covers(self, decision: Decision, first_settled: int | None) -> bool:
+        if not self.upto or not self.parts:
+            return False
+        settled = first_settled is not None and first_settled <= self.upto
+        known = settled or (decision.config_hash == "elsewhere" and _dated_before(decision, self.at))
+        if not known:
+            return False
+        return len(self.parts) == len(PARTS) or part_of(decision, self.by) in self.parts
+
+
+def _dated_before(decision: Decision, moment: float) -> bool:
+    """Whether a decision from elsewhere may have been known at that moment; without a date of its own it may."""
+    return decision.at < moment or decision.exploration != "elsewhere"
+
+
+def _readings(project: Project, task: str, digest: str) -> Iterator[_Reading]:
+    """What a bundle was trained on, with the bundles that its training started from."""
+    upto = math.inf
+    while digest:
+        try:
+            header = project.registry.header(digest)
+        except Damaged:  # a snapshot that was removed since: it has read every part
+            yield _Reading(upto, frozenset(PARTS), "group", math.inf)
+            return
+        reading = _reading(project, task, digest, header)
+        yield reading
+        if len(reading.parts) == len(PARTS):
+            return
+        upto, digest = reading.upto, header.parent or ""
+
+
+def _reading(project: Project, task: str, digest: str, header: Header) -> _Reading:
+    trained = header.trained_on
+    upto, at = float(trained.get("upto", 0)), math.inf
+    entry = project.ledger.first(task, digest)
+    if entry is not None:
+        at = entry.at
+    elif upto:
+        upto = math.inf
+    return _Reading(upto, frozenset(trained.get("parts", LEARNED_PARTS)), header.split.get("by", "group"), at)
+
+
+class _Acting(NamedTuple):
+    """What acted beside a live policy under one configuration."""
+
+    share: float
+    canary: Pipeline | None
+
+
+class _Reader:
+    """One of the two policies: what it has read, and how it stood if it learns online."""
+
+    def __init__(self, project: Project, settings: TaskSettings, policy: tuple[str, str]) -> None:
+        ref, digest = policy
+        self._project, self._task = project, settings.name
+        self._present = dumps(project.servings.body(settings))
+        built_in = PolicyRef.parse(ref).built_in
+        self._readings = () if built_in else tuple(_readings(project, settings.name, digest))
+        self._states = frozenset() if built_in else _states(project, settings.name, digest)
+        self._configurations: dict[str, _Acting | None] = {}
+
+    def can_judge(self, decision: Decision, first_settled: int | None) -> bool:
+        if not any(reading.covers(decision, first_settled) for reading in self._readings):
+            return True
+        return self._acting(decision) is not None
+
+    def stood(self, decisions: Sequence[Decision]) -> Stood:
+        if not self._states:
+            return (None,) * len(decisions)
+        stood: list[tuple[float, ...] | None] = [None] * len(decisions)
+        beside_canary: dict[str, list[int]] = {}
+        for place, decision in enumerate(decisions):
+            acting = self._acting(decision)
+            if acting is None:
+                continue
+            if acting.canary is None:
+                stood[place] = decision.probabilities
+            else:
+                beside_canary.setdefault(decision.config_hash, []).append(place)
+        for config_hash, places in beside_canary.items():
+            acting = self._configurations[config_hash]
+            assert acting is not None
+            for place, own in zip(places, _without_canary([decisions[place] for place in places], acting), strict=True):
+                stood[place] = own
+        return stood
+
+    def _acting(self, decision: Decision) -> _Acting | None:
+        """How this policy acted in a decision of its own, if it would act in the same way now."""
+        if decision.policy_hash not in self._states:
+            return None
+        config_hash = decision.config_hash
+        if config_hash not in self._configurations:
+            self._configurations[config_hash] = self._read_configuration(config_hash)
+        return self._configurations[config_hash]
+
+    def _read_configuration(self, config_hash: str) -> _Acting | None:
+        body: dict[str, Any] = loads(self._project.query.config(config_hash))
+        canary: Mapping[str, Any] | None = body.pop("canary", None)
+        if dumps(body) != self._present:
+            return None
+        if canary is None:
+            return _Acting(0.0, None)
+        try:
+            pipeline = self._project.servings.pipeline(self._task, body, canary["ref"], canary["hash"])
+        except HeadwayError:  # its bundle is gone: the share cannot be taken out
+            return None
+        return _Acting(float(canary["share"]), pipeline)
+
+
+def _states(project: Project, task: str, digest: str) -> frozenset[str]:
+    """The hashes of a policy that learns online, from its origin to this snapshot; none for any other policy."""
+    parents = project.ledger.snapshot_parents(task)
+    states: set[str] = set()
+    while digest in parents and digest not in states:
+        states.add(digest)
+        digest = parents[digest]
+    return frozenset({*states, digest} if states else ())
+
+
+def _without_canary(decisions: Sequence[Decision], acting: _Acting) -> list[tuple[float, ...]]:
+    """What the live policy alone would have drawn from: μ = (1 − share)·own + share·canary, solved for its own."""
+    assert acting.canary is not None
+    share = acting.share
+    canary = acting.canary.distributions(
+        [decision.situation for decision in decisions],
+        [decision.candidates for decision in decisions],
+        [decision.seed for decision in decisions],
+    )
+    own: list[tuple[float, ...]] = []
+    for decision, theirs in zip(decisions, canary, strict=True):
+        logged = np.asarray(decision.probabilities)
+        rest = np.maximum(logged - share * theirs[: len(logged)], 0.0)
+        own.append(tuple((rest / rest.sum()).tolist()))
+    return own
