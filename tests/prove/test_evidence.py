@@ -115,16 +115,16 @@ def test_a_log_with_an_effective_size_below_ten_is_refused_with_the_reason() -> 
 def test_wrong_propensities_are_detected() -> None:
     log = small_log(2_000, 12)
     wrong = replace(log, logged=np.tile([0.4, 0.3, 0.3], (2_000, 1)))
-    assert named(from_log([log], ABOUT), "propensity_counts").ok
+    assert named(from_log([log], ABOUT), "calibration").ok
     evidence = from_log([wrong], ABOUT)
-    assert not named(evidence, "propensity_counts").ok
+    assert not named(evidence, "calibration").ok
     assert verdict(evidence).state == "refused"
 
 
 def test_probabilities_that_cannot_be_replayed_are_detected() -> None:
     log = small_log(500, 13)
-    assert named(from_log([replace(log, replayed=log.logged)], ABOUT), "propensity_replay").ok
-    assert not named(from_log([replace(log, replayed=log.target)], ABOUT), "propensity_replay").ok
+    assert named(from_log([replace(log, replayed=log.logged)], ABOUT), "replay").ok
+    assert not named(from_log([replace(log, replayed=log.target)], ABOUT), "replay").ok
 
 
 def test_policies_that_differ_on_impossible_actions_are_detected() -> None:

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns.evidence import Diagnostic
+from headway.prove.limits import at_least, at_most
 from headway.prove.log import Floats, Log
+from headway.prove.origin import OriginChecks
 from headway.prove.tally import Groups, MetricTally, ScoreTally
 
 __all__ = [
-    "Checks", "Floors", "Window", "at_least", "at_most", "diagnose", "missing_depends_on_action",
-    "one_client_decides", "overlap",
+    "Checks", "Floors", "Window", "diagnose", "missing_depends_on_action", "one_client_decides", "overlap",
 ]  # fmt: skip
 
 
@@ -32,8 +33,6 @@ class Floors:
     ess: float = 10.0
     weight_share: float = 0.20  # the most that one row may contribute to the total importance weight
     unlogged: float = 0.001  # share of rows in which the policies differ on an action with logged probability 0
-    mismatch: float = 0.001  # share of rows whose propensities the policy does not reproduce
-    miscount: float = 6.0  # standard deviations between an arm's count and the sum of its probabilities
     leak: float = 0.999  # correlation of a feature with the reward
     drift: float = 1.0  # standard deviations between the training and the evaluation mean of a feature
 
@@ -54,14 +53,7 @@ class Checks:
         self.rows = 0
         self.weight = np.zeros((2, 3))  # candidate and current: Σw, Σw², max w
         self.unlogged = 0
-        self.sum_error = 0.0
-        self.replayed = 0
-        self.mismatched = 0
-        self.timed = 0
-        self.backwards = 0
-        self.chosen = np.zeros(arms)
-        self.expected = np.zeros(arms)
-        self.spread = np.zeros(arms)
+        self.origin = OriginChecks(arms, width)
         self.moments = np.zeros((4, width))  # Σx, Σx², Σxr over rows with a reward; Σx over all rows
         self.squares = np.zeros(width)
         self.rewards = np.zeros(3)  # n, Σr, Σr²
@@ -75,20 +67,10 @@ class Checks:
         difference: Floats,
     ) -> None:
         self.add_weights(target_weight, baseline_weight, inside)
-        logged = piece.logged
-        never = logged <= 0.0
+        never = piece.logged <= 0.0
         if never.any():
             self.unlogged += int((np.abs(difference) * never > 1e-6).any(axis=1).sum())
-        self.sum_error = max(self.sum_error, float(np.abs(logged.sum(axis=1) - 1.0).max()))
-        if piece.replayed is not None:
-            self.replayed += len(piece)
-            self.mismatched += int((np.abs(piece.replayed - logged).max(axis=1) > 1e-3).sum())
-        if piece.decided_at is not None and piece.settled_at is not None:
-            self.timed += len(piece)
-            self.backwards += int((piece.settled_at < piece.decided_at).sum())
-        self.chosen += np.bincount(piece.action, minlength=self.chosen.size)
-        self.expected += logged.sum(axis=0)
-        self.spread += (logged * (1.0 - logged)).sum(axis=0)
+        self.origin.add(piece)
         if piece.width:
             x, reward = piece.features, piece.reward
             total, square = x.sum(axis=0), np.einsum("ij,ij->j", x, x)
@@ -122,11 +104,6 @@ class Checks:
     def weight_share(self) -> float:
         shares = [row[2] / row[0] if row[0] > 0.0 else 1.0 for row in self.weight]
         return float(max(shares))
-
-    def miscount(self) -> tuple[float, int]:
-        """The largest gap between chosen and expected counts, in standard deviations, and the arm."""
-        gap = np.abs(self.chosen - self.expected) / np.sqrt(self.spread + 1.0)
-        return float(gap.max()), int(gap.argmax())
 
     def leak(self) -> tuple[float, int]:
         """The largest |correlation| of a feature with the reward, and its column."""
@@ -167,7 +144,7 @@ def diagnose(
 ) -> tuple[Diagnostic, ...]:
     """Every check of a log. `excluded`: failed and unrated rows have no reward."""
     floors = floors or Floors()
-    diagnostics = [*overlap(checks, tally, floors), *_propensities(checks, arms, floors), *_replays(checks, floors)]
+    diagnostics = [*overlap(checks, tally, floors), _unlogged(checks, floors), *checks.origin.diagnostics(arms)]
     diagnostics += _features(checks, floors, training)
     diagnostics.append(missing_depends_on_action(missing, excluded=excluded))
     if len(keys.means) > 1:
@@ -213,62 +190,14 @@ def overlap(checks: Checks, tally: ScoreTally, floors: Floors) -> list[Diagnosti
     ]
 
 
-def _propensities(checks: Checks, arms: tuple[str, ...], floors: Floors) -> list[Diagnostic]:
-    """Whether the logged probabilities are the ones used to draw the actions."""
-    share = checks.unlogged / max(checks.rows, 1)
-    gap, arm = checks.miscount()
-    return [
-        at_most(
-            "unlogged_actions",
-            share,
-            floors.unlogged,
-            f"in {checks.unlogged:,} of {checks.rows:,} decisions the policies differ on an impossible action",
-            "Log with a floor on every candidate's probability (the default floor is 2%).",
-        ),
-        at_most(
-            "propensity_sum",
-            checks.sum_error,
-            1e-4,
-            f"logged probabilities sum to 1 (to {checks.sum_error:.0e})",
-            "Log the whole probability vector used to draw the action.",
-        ),
-        at_most(
-            "propensity_counts",
-            gap,
-            floors.miscount,
-            f"{arms[arm]!r} was chosen {checks.chosen[arm]:,.0f} times; its logged probabilities sum to "
-            f"{checks.expected[arm]:,.0f}",
-            "The logged propensities are not those used to draw the actions; no proof is possible with them.",
-        ),
-    ]
-
-
-def _replays(checks: Checks, floors: Floors) -> list[Diagnostic]:
-    """Whether the recorded policy reproduces its probabilities, and outcomes follow their decisions."""
-    diagnostics = []
-    if checks.replayed:
-        wrong = checks.mismatched / checks.replayed
-        diagnostics.append(
-            at_most(
-                "propensity_replay",
-                wrong,
-                floors.mismatch,
-                f"for {wrong:.1%} of decisions the recorded policy gives other probabilities",
-                "The policy, its features or its configuration changed; `headway explain --replay` shows one.",
-            )
-        )
-    if checks.timed:
-        back = checks.backwards / checks.timed
-        diagnostics.append(
-            at_most(
-                "clock",
-                back,
-                0.0,
-                f"{back:.1%} of outcomes are dated before their decision",
-                "Correct the clocks, or omit these rows.",
-            )
-        )
-    return diagnostics
+def _unlogged(checks: Checks, floors: Floors) -> Diagnostic:
+    return at_most(
+        "unlogged_actions",
+        checks.unlogged / max(checks.rows, 1),
+        floors.unlogged,
+        f"in {checks.unlogged:,} of {checks.rows:,} decisions the policies differ on an impossible action",
+        "Log with a floor on every candidate's probability (the default floor is 2%).",
+    )
 
 
 def _features(checks: Checks, floors: Floors, training: Window | None) -> list[Diagnostic]:
@@ -353,25 +282,3 @@ def missing_depends_on_action(missing: MetricTally, *, excluded: bool) -> Diagno
 
 def _percent(share: float) -> str:
     return "under 1%" if share < 0.01 else f"{share:.0%}"
-
-
-def at_least(name: str, value: float, limit: float, message: str, cure: str) -> Diagnostic:
-    """A check that blocks below the limit."""
-    ok = value >= limit
-    return Diagnostic(
-        name=name,
-        value=float(value),
-        limit=float(limit),
-        ok=ok,
-        blocks=True,
-        message=f"{message} (at least {limit:,g} needed)" if not ok else message,
-        cure="" if ok else cure,
-    )
-
-
-def at_most(name: str, value: float, limit: float, message: str, cure: str) -> Diagnostic:
-    """A check that blocks above the limit."""
-    ok = value <= limit
-    return Diagnostic(
-        name=name, value=float(value), limit=float(limit), ok=ok, blocks=True, message=message, cure="" if ok else cure
-    )

@@ -15,7 +15,18 @@ from numpy.typing import NDArray
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["CENSORED", "FAILED", "PENDING", "REWARDED", "STATUS", "Floats", "Integers", "Log", "require_support"]
+__all__ = [
+    "CENSORED",
+    "FAILED",
+    "PENDING",
+    "REWARDED",
+    "STATUS",
+    "Floats",
+    "Integers",
+    "Log",
+    "RowOrigin",
+    "require_support",
+]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -24,6 +35,24 @@ REWARDED, FAILED, CENSORED, PENDING = 0, 1, 2, 3
 STATUS: tuple[str, ...] = ("rewarded", "failed", "censored", "pending")
 SUM_TOLERANCE = 1e-4  # probabilities are stored as float32
 _SHOWN = "Row {row} (counted from 0)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOrigin:
+    """How the rows of a log came about: what the checks need beside the numbers of the test."""
+
+    groups: Mapping[str, Integers] = field(default_factory=dict)  # "user" → [n]; equal numbers are the same user
+    chosen_only: NDArray[np.bool_] | None = None  # [n]; only the probability of the chosen action is known
+    clipped: NDArray[np.bool_] | None = None  # [n]; the reward lay outside of the task's range
+    columns: tuple[str, ...] = ()  # the features' names
+
+    def rows(self, cut: slice | NDArray[np.bool_]) -> RowOrigin:
+        return RowOrigin(
+            groups={name: codes[cut] for name, codes in self.groups.items()},
+            chosen_only=None if self.chosen_only is None else self.chosen_only[cut],
+            clipped=None if self.clipped is None else self.clipped[cut],
+            columns=self.columns,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +84,7 @@ class Log:
     without: Mapping[str, Floats] = field(
         default_factory=dict
     )  # "judge" → [n] reward without it; NaN: nobody else rated
+    origin: RowOrigin | None = None  # how the rows came about, for the checks
 
     def __len__(self) -> int:
         return int(self.reward.shape[0])
@@ -90,6 +120,7 @@ class Log:
             settled_at=None if self.settled_at is None else self.settled_at[cut],
             raters={name: rated[cut] for name, rated in self.raters.items()},
             without={name: values[cut] for name, values in self.without.items()},
+            origin=None if self.origin is None else self.origin.rows(cut),
         )
 
     @classmethod
@@ -114,6 +145,7 @@ class Log:
         settled_at: object | None = None,
         raters: Mapping[str, object] | None = None,
         without: Mapping[str, object] | None = None,
+        origin: RowOrigin | None = None,
         first_row: int = 0,
     ) -> Log:
         """A checked chunk. `first_row` is the number of the first row in messages."""
@@ -141,6 +173,7 @@ class Log:
             settled_at=None if settled_at is None else _vector("settled_at", settled_at, n),
             raters={name: _vector(name, values, n) > 0.0 for name, values in (raters or {}).items()},
             without={name: _vector(name, values, n) for name, values in (without or {}).items()},
+            origin=origin,
         )
         return _checked(chunk, first_row)
 

@@ -14,8 +14,9 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind
 from headway.prove import intervals, sequential
 from headway.prove.about import About, compose
-from headway.prove.diagnostics import Floors, at_least, at_most
+from headway.prove.diagnostics import Floors
 from headway.prove.guards import GuardRule, judge_metrics, judge_segments
+from headway.prove.limits import at_least, at_most
 from headway.prove.log import Floats
 from headway.prove.tally import ColumnMean, Groups, MetricTally
 
