@@ -77,5 +77,6 @@ def _together(chunks: list[Log]) -> Log:
         baseline=np.concatenate([chunk.baseline for chunk in chunks]),
         features=np.concatenate([chunk.features for chunk in chunks]),
         status=np.concatenate([chunk.status for chunk in chunks]),
-        settled_seq=np.concatenate([chunk.settled_seq for chunk in chunks]),
+        order=np.concatenate([chunk.order for chunk in chunks]),
+        worst=np.concatenate([chunk.worst for chunk in chunks]),
     )

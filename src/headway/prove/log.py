@@ -1,7 +1,7 @@
 """A chunk of logged decisions as arrays: the input of every estimator and of the gate's score.
 
-A log is an iterable of `Log` chunks in the order in which outcomes became known (`settled_seq`), so that data larger
-than memory streams through. Columns of the [n, arm] matrices are arms by name; an arm that was not a candidate of a
+A log is an iterable of `Log` chunks in the order in which the decisions were made (`order`), so that data larger than
+memory streams through. Columns of the [n, arm] matrices are arms by name; an arm that was not a candidate of a
 row has probability 0 in `logged`, `target` and `baseline` there.
 """
 
@@ -60,7 +60,7 @@ class Log:
     """Rows of a log. Build it with `Log.of`, which fills in defaults and refuses impossible values.
 
     Log.of(reward=r, action=a, logged=mu, target=pi)                        # against the logged policy
-    Log.of(reward=r, action=a, logged=mu, target=pi, baseline=b, features=x, status=s, settled_seq=seq,
+    Log.of(reward=r, action=a, logged=mu, target=pi, baseline=b, features=x, status=s, order=position,
            segments={"role": roles}, keys=keys, guards={"cost_usd": cost})
     """
 
@@ -71,8 +71,9 @@ class Log:
     baseline: Floats  # [n, arm]; the current policy's
     features: Floats  # [n, d]; d may be 0
     status: Integers  # [n]; REWARDED, FAILED, CENSORED or PENDING
-    settled_seq: Integers  # [n]; never decreases
+    order: Integers  # [n]; position by the time of the decision: never decreases
     arms: tuple[str, ...]
+    worst: NDArray[np.bool_]  # [n]; without a reward, the row counts at its worst value instead of being left out
     segments: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)  # "role" → [n] labels
     keys: NDArray[np.str_] | None = None  # [n]; API key that asked for the decision
     guards: Mapping[str, Floats] = field(default_factory=dict)  # "cost_usd" → [n]; NaN where unknown
@@ -110,7 +111,8 @@ class Log:
             baseline=self.baseline[cut],
             features=self.features[cut],
             status=self.status[cut],
-            settled_seq=self.settled_seq[cut],
+            order=self.order[cut],
+            worst=self.worst[cut],
             segments={name: labels[cut] for name, labels in self.segments.items()},
             keys=None if self.keys is None else self.keys[cut],
             guards={name: values[cut] for name, values in self.guards.items()},
@@ -134,7 +136,8 @@ class Log:
         baseline: object | None = None,
         features: object | None = None,
         status: object | None = None,
-        settled_seq: object | None = None,
+        order: object | None = None,
+        worst: object | None = None,
         arms: tuple[str, ...] | None = None,
         segments: Mapping[str, object] | None = None,
         keys: object | None = None,
@@ -153,7 +156,7 @@ class Log:
         n = rewards.shape[0]
         mu = _matrix("logged", logged, n, None)
         k = mu.shape[1]
-        sequence = np.arange(first_row + 1, first_row + n + 1) if settled_seq is None else settled_seq
+        position = np.arange(first_row + 1, first_row + n + 1) if order is None else order
         chunk = cls(
             reward=rewards,
             action=_integers("action", action, n),
@@ -162,8 +165,9 @@ class Log:
             baseline=mu if baseline is None else _matrix("baseline", baseline, n, k),
             features=np.zeros((n, 0)) if features is None else _features(features, n),
             status=np.zeros(n, dtype=np.int64) if status is None else _integers("status", status, n),
-            settled_seq=_integers("settled_seq", sequence, n),
+            order=_integers("order", position, n),
             arms=_names(arms, k),
+            worst=np.zeros(n, dtype=np.bool_) if worst is None else _integers("worst", worst, n) > 0,
             segments={name: _labels(name, values, n) for name, values in (segments or {}).items()},
             keys=None if keys is None else _labels("keys", keys, n),
             guards={name: _vector(name, values, n) for name, values in (guards or {}).items()},
@@ -220,12 +224,12 @@ def _checked(log: Log, first_row: int) -> Log:
         bad = _first(np.abs(total - 1.0) > SUM_TOLERANCE)
         if bad is not None:
             raise _impossible(first_row + bad, f"the probabilities of {name} sum to {total[bad]:.6g}, not to 1")
-    bad = _first(np.diff(log.settled_seq) < 0)
+    bad = _first(np.diff(log.order) < 0)
     if bad is not None:
         raise _impossible(
             first_row + bad + 1,
-            f"settled_seq {int(log.settled_seq[bad + 1])} comes after {int(log.settled_seq[bad])}; "
-            "rows must be in the order in which their outcomes became known",
+            f"order {int(log.order[bad + 1])} comes after {int(log.order[bad])}; "
+            "rows must be in the order in which the decisions were made",
         )
     return log
 

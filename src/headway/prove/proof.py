@@ -1,9 +1,12 @@
-"""The gate's test of a log, row by row: past-only doubly robust scores, frozen once computed.
+"""The gate's test of a log, row by row: past-only doubly robust scores, and a bet on each of them.
 
-Row i's score is Σ_a (π−b)(a) q(x, a) + (π−b)(A)/μ(A) · (r − q(x, A)), with q fitted only on rows that settled before
-it (refit at 50, 100, 200, …). Given the past, its mean is exactly the difference of the two policies' values, so
-Σ score is a martingale around it and early looks are valid. Cross-fitting uses future rows, is not a martingale, and is
-for display only (`headway.prove.estimators`).
+Row i's score is Σ_a (π−b)(a) q(x, a) + (π−b)(A)/μ(A) · (r − q(x, A)), with q fitted only on earlier decisions (refit at
+50, 100, 200, …). Given the past, its mean is exactly the difference of the two policies' values, and the known
+probabilities and the range of the rewards bound it. `headway.prove.betting` turns the scores into the test. Cross-fitting
+uses later rows, gives no valid bet, and is for display only (`headway.prove.estimators`).
+
+A row whose outcome is open or missing counts at its worst value on each side: with the low end of the range where a
+higher reward would speak for the candidate, with the high end where it would speak against it.
 """
 
 from __future__ import annotations
@@ -18,34 +21,52 @@ from numpy.typing import NDArray
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Plan
-from headway.prove import sequential
+from headway.prove.betting import Bets
 from headway.prove.diagnostics import Checks
 from headway.prove.log import PENDING, STATUS, Floats, Integers, Log
 from headway.prove.raters import RaterScores, RewardMean, silenced
 from headway.prove.reward_model import ArmRidges, ArmSums, narrow
+from headway.prove.sequential import ALPHA
 from headway.prove.tally import NOISE_FLOOR, ColumnMean, Groups, MetricTally, ScoreTally
 
 __all__ = ["FIRST_REFIT", "LogProof"]
 
 FIRST_REFIT = 50
 MOST_PENDING = 8_192  # rows buffered before the next refit
-MOST_POINTS = 240  # of the plot's curve; with more, every other one is dropped
+MOST_POINTS = 120  # of the plot's curve; with more, every other one is dropped
 MOST_RATERS = 64  # with a test without them; for later ones only their own rows are subtracted
-_HASHED = ("reward", "action", "logged", "target", "baseline", "features", "status", "settled_seq")
+_HASHED = ("reward", "action", "logged", "target", "baseline", "features", "status", "order")
 
 
 class LogProof:
     """A running test of candidate against current: feed chunks with `update`, read the sums at any time.
 
-    proof = LogProof(plan=plan)
+    proof = LogProof(plan=plan, reward_range=(0.0, 1.0))
     for chunk in chunks:
         proof.update(chunk)
+        proof.statistic() > log(1 / proof.alpha)
 
     `plan`: only its first `horizon` scored rows after `from_seq` count; earlier rows still train the reward model.
+    `reward_range`: no reward can be outside. Without it, the range of the rewards so far is used, at least [0, 1].
     """
 
-    def __init__(self, *, plan: Plan | None = None, hashing: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        plan: Plan | None = None,
+        alpha: float = ALPHA,
+        alpha_worse: float = ALPHA,
+        reward_range: tuple[float, float] | None = None,
+        hashing: bool = True,
+    ) -> None:
         self.plan = plan
+        self.alpha, self.alpha_worse = alpha, alpha_worse
+        self.reward_range = reward_range
+        horizon = None if plan is None else plan.horizon
+        self.better, self.worse = Bets(alpha, horizon), Bets(alpha_worse, horizon)
+        self._stake, self._guess = 0.0, (0.0, 0)  # the variance that stakes are set by
+        self.missing_width = 0.0  # Σ of how far the score of a row with an unknown reward may be off
+        self._low, self._high = reward_range or (0.0, 1.0)
         self.arms: tuple[str, ...] = ()
         self.rows = 0
         self.counts: dict[str, int] = {}
@@ -54,7 +75,7 @@ class LogProof:
         self.raters: dict[str, RaterScores] = {}
         self.without: dict[str, LogProof] = {}  # the same test without this rater
         self.guards: dict[str, MetricTally] = {}
-        self.curve: list[tuple[int, float, float]] = []  # n, Σ score, v
+        self.curve: list[tuple[int, float, float, float]] = []  # n, mean score, lower and upper bound
         self.candidate, self.current, self.behaviour = ColumnMean(), ColumnMean(), ColumnMean()
         self._stride, self._updates = 1, 0
         self._hashes = {name: hashlib.sha256() for name in _HASHED} if hashing else {}
@@ -67,7 +88,7 @@ class LogProof:
         self._others: dict[str, RewardMean] = {}  # by rater: the rewards of all others
         self._rater_hashes: dict[str, tuple[hashlib._Hash, hashlib._Hash]] = {}
         self._pending: list[tuple[Floats, Integers, Floats]] = []
-        self._last_seq = -inf
+        self._last = -inf
 
     def update(self, chunk: Log) -> None:
         """Scores the chunk's rows; their scores never change afterwards."""
@@ -82,13 +103,13 @@ class LogProof:
                 code="bad_log",
                 hint="Map every chunk to the same columns: one per arm that is ever a candidate.",
             )
-        if chunk.settled_seq[0] < self._last_seq:
+        if chunk.order[0] < self._last:
             raise InvalidInput(
-                f"A chunk begins at settled_seq {int(chunk.settled_seq[0])} after {int(self._last_seq)}.",
+                f"A chunk begins at order {int(chunk.order[0])} after {int(self._last)}.",
                 code="bad_log",
-                hint="Feed chunks in the order in which outcomes became known.",
+                hint="Feed chunks in the order in which the decisions were made.",
             )
-        self._last_seq = int(chunk.settled_seq[-1])
+        self._last = int(chunk.order[-1])
         for name, digest in self._hashes.items():
             digest.update(np.ascontiguousarray(getattr(chunk, name)).data)
         for name in sorted(chunk.without.keys() - self.without.keys()):
@@ -123,28 +144,25 @@ class LogProof:
         return whole.hexdigest()
 
     @property
+    def n(self) -> int:
+        """Rows in the test: those with a reward, and those that count at their worst value."""
+        return self.better.n
+
+    @property
     def ended(self) -> bool:
-        return self.plan is not None and self.tally.n >= self.plan.horizon
+        return self.plan is not None and self.n >= self.plan.horizon
 
-    def threshold(self, alpha: float) -> float:
-        """The value that Σ score − margin·n must exceed now."""
-        return sequential.threshold(self.plan, self.tally.variance, self.tally.n, alpha)
+    def statistic(self, margin: float = 0.0) -> float:
+        """ln E for "better by more than the margin"; it passes above ln 1/alpha."""
+        return self.better.log_wealth(margin)
 
-    def bounds(self, alpha: float) -> tuple[float, float] | None:
-        """The differences that the rule does not exclude, each side at alpha; None before the first score."""
-        n = self.tally.n
-        if n == 0:
-            return None
-        mean, wide = self.tally.scores.mean, self.threshold(alpha) / n
-        return mean - wide, mean + wide
+    def statistic_worse(self) -> float:
+        """ln E for "worse"; it is proven above ln 1/alpha_worse."""
+        return self.worse.log_wealth()
 
-    def path(self, alpha: float) -> Sequence[tuple[int, float, float, float]]:
-        """n, mean, lower and upper bound at the stored points, for the plot."""
-        points = []
-        for n, total, variance in self.curve:
-            wide = sequential.threshold(self.plan, variance, n, alpha) / n
-            points.append((n, total / n, total / n - wide, total / n + wide))
-        return tuple(points)
+    def bounds(self) -> tuple[float, float] | None:
+        """The differences that the test does not exclude, each side at its alpha; None before the first score."""
+        return (self.better.lower_bound(), -self.worse.lower_bound()) if self.n else None
 
     def _fork(self) -> LogProof:
         """A copy of this test that continues with other rewards; without the parts that only the page shows."""
@@ -152,8 +170,8 @@ class LogProof:
         made._hashes, made._rater_hashes, made._others, made.without, made.raters = {}, {}, {}, {}, {}
         made.keys, made.segments, made.guards, made.counts, made.curve = Groups(), {}, {}, {}, []
         made.candidate, made.current, made.behaviour = ColumnMean(), ColumnMean(), ColumnMean()
-        made._last_seq, made._beside = -inf, True
-        for name in ("tally", "missing", "failures", "_sums", "_pending"):
+        made._last, made._beside = -inf, True
+        for name in ("tally", "missing", "failures", "better", "worse", "_sums", "_pending"):
             setattr(made, name, deepcopy(getattr(self, name)))
         return made
 
@@ -181,19 +199,20 @@ class LogProof:
         self._sums: ArmSums | None = None
 
     def _piece(self, piece: Log) -> None:
-        """Rows that share one reward model."""
+        """Rows that share one reward model and one stake."""
         x = narrow(piece.features, len(self.arms))
         rows = np.arange(len(piece))
         reward, action, logged = piece.reward, piece.action, piece.logged
         seen = ~np.isnan(reward)
         q, low, high = self._predict(x, reward, seen)
+        bounds = self._range(reward)
         difference = piece.target - piece.baseline
         propensity = logged[rows, action]
         weight = difference[rows, action] / propensity
-        residual = reward - q[rows, action]
+        fitted = q[rows, action]
         direct = np.einsum("ij,ij->i", difference, q)
-        score = direct + weight * residual
-        inside = self._inside(piece, seen)
+        score = direct + weight * (reward - fitted)
+        inside = self._inside(piece, seen | piece.worst)
         kept = inside & seen
         pick = slice(None) if kept.all() else kept
         shape = (q - low) * (high - q) + NOISE_FLOOR * (high - low) ** 2
@@ -203,23 +222,73 @@ class LogProof:
             difference=difference[pick],
             logged=logged[pick],
             action=action[pick],
-            residual=residual[pick],
+            residual=(reward - fitted)[pick],
             shape=shape[pick],
         )
+        won = self._bet(piece, inside, difference, q, bounds)
         if not self._beside:
             target_weight = piece.target[rows, action] / propensity
             baseline_weight = piece.baseline[rows, action] / propensity
-            base = np.einsum("ij,ij->i", piece.baseline, q) + baseline_weight * residual
+            base = np.einsum("ij,ij->i", piece.baseline, q) + baseline_weight * (reward - fitted)
             self.current.add(base[pick])
             self.candidate.add((base + score)[pick])
             self.behaviour.add(reward[pick])
             self.checks.add(piece, inside, target_weight, baseline_weight, difference)
             self._metrics(piece, difference, weight, inside, seen)
             self._count(piece)
-        self._group(piece, score, kept)
+        self._group(piece, score, kept, won)
         self._train(x, action, reward, seen)
 
-    def _group(self, piece: Log, score: Floats, kept: NDArray[np.bool_]) -> None:
+    def _bet(
+        self, piece: Log, inside: NDArray[np.bool_], difference: Floats, q: Floats, bounds: tuple[Floats, Floats]
+    ) -> Floats:
+        """Bet on the rows of a piece on both sides; returns what the better side won, [gambler, n], 0 where it did not."""
+        low, high = bounds
+        rows = np.arange(len(piece))
+        possible = piece.logged > 0.0
+        weights = np.where(possible, difference / np.where(possible, piece.logged, 1.0), 0.0)
+        direct = np.einsum("ij,ij->i", difference, q)
+        at_low, at_high = weights * (low[:, None] - q), weights * (high[:, None] - q)
+        lowest = direct + np.minimum(at_low, at_high).min(axis=1)
+        highest = direct + np.maximum(at_low, at_high).max(axis=1)
+        weight = weights[rows, piece.action]
+        worst = piece.worst & np.isnan(piece.reward)
+        score = direct + weight * (piece.reward - q[rows, piece.action])
+        other = -score
+        if worst.any():
+            ends = at_low[rows, piece.action], at_high[rows, piece.action]
+            score[worst] = (direct + np.minimum(*ends))[worst]
+            other[worst] = -(direct + np.maximum(*ends))[worst]
+            self.missing_width += float((np.abs(weight) * (high - low))[worst & inside].sum())
+        used = inside & ~np.isnan(score)
+        stake = self._stake if self._stake > 0.0 else self._first_stake(weights, difference, high - low)[used]
+        won = np.zeros((self.better.stakes.size, len(piece)))
+        won[:, used] = self.better.add(score[used], lowest[used], stake)
+        self.worse.add(other[used], -highest[used], stake)
+        return won
+
+    def _first_stake(self, weights: Floats, difference: Floats, width: Floats) -> Floats:
+        """[n]; the variance of a score before any was seen: for rewards as noisy as their range allows."""
+        each = np.einsum("ij,ij->i", weights, difference) * (0.5 * width) ** 2
+        total = self._guess[0] + np.cumsum(each)
+        count = self._guess[1] + np.arange(1, each.size + 1)
+        if each.size:
+            self._guess = float(total[-1]), int(count[-1])
+        guess: Floats = np.maximum(total / count, 1e-12)
+        return guess
+
+    def _range(self, reward: Floats) -> tuple[Floats, Floats]:
+        """[n], [n]; the lowest and the highest possible reward."""
+        if self.reward_range is None:
+            known = np.where(np.isnan(reward), self._low, reward)
+            low = np.minimum(np.minimum.accumulate(known), self._low)
+            known = np.where(np.isnan(reward), self._high, reward)
+            high = np.maximum(np.maximum.accumulate(known), self._high)
+            self._low, self._high = float(low[-1]), float(high[-1])
+            return low, high
+        return np.full(reward.size, self._low), np.full(reward.size, self._high)
+
+    def _group(self, piece: Log, score: Floats, kept: NDArray[np.bool_], won: Floats) -> None:
         """Add the scores to the sums by segment, key and rater."""
         pick = slice(None) if kept.all() else kept
         for name, labels in piece.segments.items():
@@ -228,7 +297,7 @@ class LogProof:
             self.keys.add(piece.keys[pick], score[pick])
         for name, rated in piece.raters.items():
             alone = piece.without[name] if name in piece.without else np.full(len(piece), np.nan)
-            self.raters.setdefault(name, RaterScores()).add(score, rated & kept, rated & kept & np.isnan(alone))
+            self.raters.setdefault(name, RaterScores()).add(won, rated & kept, rated & kept & np.isnan(alone))
 
     def _train(self, x: Floats, action: Integers, reward: Floats, seen: NDArray[np.bool_]) -> None:
         """Collect the rows for the next reward model, and fit it when it is due."""
@@ -250,6 +319,7 @@ class LogProof:
             self._pending.clear()
         if refit:
             self._model = self._sums.fit()
+            self._stake = self.tally.variance
             for tally in (self.missing, self.failures, *self.guards.values()):
                 tally.refit()
             self._next_refit *= 2
@@ -269,14 +339,14 @@ class LogProof:
         low, high = min(low, float(mean.min())), max(high, float(mean.max()))
         return np.repeat(mean[:, None], len(self.arms), axis=1), low, high
 
-    def _inside(self, piece: Log, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _inside(self, piece: Log, used: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which rows the test may use: after the plan's mark, up to its horizon in scored rows."""
         if self.plan is None:
             return np.ones(len(piece), dtype=np.bool_)
-        inside = piece.settled_seq > self.plan.from_seq
-        room = self.plan.horizon - self.tally.n
+        inside = piece.order > self.plan.from_seq
+        room = self.plan.horizon - self.n
         if len(piece) > room:
-            inside &= np.cumsum(inside & seen) <= room
+            inside &= np.cumsum(inside & used) <= room
             if room <= 0:
                 inside[:] = False
         return inside
@@ -313,10 +383,12 @@ class LogProof:
 
     def _point(self) -> None:
         self._updates += 1
-        n = self.tally.n
-        if n < 2 or self._updates % self._stride or (self.curve and self.curve[-1][0] == n):
+        n = self.n
+        if self._beside or n < 2 or self._updates % self._stride or (self.curve and self.curve[-1][0] == n):
             return
-        self.curve.append((n, self.tally.scores.total, self.tally.variance))
+        bounds = self.bounds()
+        assert bounds is not None
+        self.curve.append((n, self.tally.scores.mean, *bounds))
         if len(self.curve) > MOST_POINTS:
             del self.curve[::2]
             self._stride *= 2
