@@ -89,7 +89,7 @@ def test_a_registered_test_ends_at_its_horizon_and_starts_after_its_mark() -> No
     evidence = from_log([log], replace(ABOUT, plan=planned))
     assert evidence.n == 1_000
     assert evidence.ended
-    assert evidence.rule == "registered horizon 1000"
+    assert evidence.rule == "betting, registered horizon 1000"
     beyond = replace(log, reward=np.concatenate([log.reward[:1_500], 1.0 - log.reward[1_500:]]))
     assert from_log([beyond], replace(ABOUT, plan=planned)).statistic == pytest.approx(evidence.statistic, rel=1e-12)
     before = replace(log, reward=np.concatenate([1.0 - log.reward[:50], log.reward[50:]]))

@@ -70,10 +70,12 @@ def test_the_three_formats_give_the_same_numbers(tmp_path: Path) -> None:
     assert proofs[0].statistic == pytest.approx(proofs[2].statistic, rel=1e-12)
 
 
-def test_a_model_makes_the_threshold_lower(tmp_path: Path) -> None:
+def test_a_model_makes_the_bounds_narrower(tmp_path: Path) -> None:
     plain = from_file(write(tmp_path / "plain.csv", columns()))
     robust = from_file(write(tmp_path / "robust.csv", columns(model=True)))
-    assert robust.threshold < plain.threshold
+    assert robust.bounds is not None
+    assert plain.bounds is not None
+    assert robust.bounds[1] - robust.bounds[0] < plain.bounds[1] - plain.bounds[0]
 
 
 def test_other_column_names_can_be_used(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ GOOD = {
         ({"action": [0, 2]}, r"Row 1 .*action 2 is not a column of 2 arms"),
         ({"reward": [1.0, float("inf")]}, r"Row 1 .*not finite"),
         ({"status": [0, 7]}, r"Row 1 .*status 7"),
-        ({"settled_seq": [5, 4]}, r"Row 1 .*settled_seq 4 comes after 5"),
+        ({"order": [5, 4]}, r"Row 1 .*order 4 comes after 5"),
         ({"features": [[1.0], [float("nan")]]}, "finite numbers"),
         ({"keys": ["a"]}, r"'keys' has the shape \(1,\)"),
         ({"arms": ("a",)}, "2 columns and 1 arms"),
@@ -63,7 +63,7 @@ def test_chunks_with_other_columns_are_refused() -> None:
 
 def test_chunks_out_of_order_are_refused() -> None:
     log = small_log(100, 0)
-    with pytest.raises(InvalidInput, match="begins at settled_seq 1 after 100"):
+    with pytest.raises(InvalidInput, match="begins at order 1 after 100"):
         from_log([log.rows(50, 100), log.rows(0, 50)], About(task="t", candidate="c@1", against="d@0"))
 
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.prove import sequential
-from headway.prove.power import decisions_needed, drift_needed, sequence_needed
 
 
 def test_challengers_share_one_error_budget() -> None:
@@ -52,15 +51,6 @@ def test_a_random_walk_without_drift_rarely_crosses(rule: str) -> None:
     assert fixed > 2 * alpha  # what a bound for one look does when it is looked at 40 times
 
 
-def test_power_of_the_registered_test_matches_simulated_walks() -> None:
-    rng = np.random.default_rng(4)
-    drift, alpha, walks, steps = 2.5, 0.04, 4_000, 1_000
-    path = np.cumsum(rng.normal(drift / math.sqrt(steps), 1.0, (walks, steps)), axis=1)
-    won = float((path > sequential.horizon_threshold(1.0, steps, alpha)).any(axis=1).mean())
-    assert won == pytest.approx(sequential.horizon_power(drift, alpha), abs=0.05)
-    assert sequential.horizon_power(0.0, alpha) == pytest.approx(alpha, rel=1e-6)
-
-
 @given(st.integers(0, 40), st.integers(0, 40))
 def test_the_e_process_is_the_integral_in_exact_arithmetic(wins: int, losses: int) -> None:
     n = wins + losses
@@ -84,15 +74,3 @@ def test_the_e_process_starts_at_one_and_is_a_martingale_under_a_fair_coin() -> 
 def test_the_e_process_is_finite_for_very_many_votes() -> None:
     assert 0 < sequential.e_process(600_000, 590_000) < 1e6
     assert sequential.e_process(1_000, 100_000) < 0
-
-
-def test_planned_decisions_grow_with_variance_and_shrink_with_uplift() -> None:
-    base = decisions_needed(2.0, 0.025, 0.02)
-    assert base is not None
-    assert decisions_needed(4.0, 0.025, 0.02) == pytest.approx(2 * base, rel=1e-3)
-    assert decisions_needed(2.0, 0.05, 0.02) == pytest.approx(base / 4, rel=1e-3)
-    assert decisions_needed(2.0, 0.0, 0.02) is None
-    assert sequential.horizon_power(drift_needed(0.02), 0.02) == pytest.approx(0.8, abs=1e-6)
-    endless = sequence_needed(2.0, 0.025, 0.02)
-    assert endless is not None
-    assert endless > base

@@ -77,7 +77,8 @@ class Plan:
     power: float
     alpha: float
     margin: float = 0.0
-    from_seq: int = 0  # the settled row after which the horizon counts
+    from_seq: int = 0  # the row after which the horizon counts
+    from_decision: int | None = None  # the last decision that the test does not count; None: a plan by settled rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ class Evidence:
     n: int
     difference: Estimate  # for display: candidate minus current
     values: Mapping[str, Estimate]  # candidate, current, behaviour, constants …
-    statistic: float  # what the rule compares: Σ score − margin·n, or log E
+    statistic: float  # what the rule compares: ln E of the bet, or Σ score − margin·n
     threshold: float
     rule: str  # "registered horizon 20000", "confidence sequence", "e-process"
     alpha: float

@@ -10,9 +10,12 @@ from typing import NotRequired, TypedDict, Unpack
 
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan, RaterShare
 from headway.prove import sequential
+from headway.prove.betting import BETTING
 from headway.prove.power import still_needed
 
-__all__ = ["About", "Measured", "compose"]
+__all__ = ["RANGE_FROM_ROWS", "About", "Measured", "compose"]
+
+RANGE_FROM_ROWS = "the range of the rewards is taken from the rows: a reward outside it would change the result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,8 @@ class About:
     config_hash: str = ""  # of the configuration that would serve the candidate
     behaviour: str = ""  # digest of what both policies do
     declared: Mapping[str, str] = field(default_factory=dict)  # what the task declares about missing outcomes
+    alpha_worse: float = sequential.ALPHA  # for "worse": a budget of its own
+    reward_range: tuple[float, float] | None = None  # no reward is outside; None: taken from the rows
 
     @property
     def share(self) -> float:
@@ -46,14 +51,19 @@ class About:
     def rule(self) -> str:
         return sequential.rule(self.plan)
 
+    @property
+    def bet(self) -> str:
+        """The rule for bounded scores."""
+        return BETTING if self.plan is None else f"{BETTING}, registered horizon {self.plan.horizon}"
+
     def threshold(self, n: int, variance: float) -> float:
-        """The value that Σ score − margin·n must exceed at n rows."""
+        """The value that Σ score − margin·n must exceed at n rows, where the scores have no known bounds."""
         return sequential.threshold(self.plan, variance, n, self.share)
 
-    def still_needed(self, variance: float, n: int, mean: float) -> int | None:
+    def still_needed(self, variance: float, n: int, mean: float, lowest: float = 0.0) -> int | None:
         """Rows still needed for the plan's uplift; without a plan, for the mean difference so far."""
         uplift = (self.plan.uplift if self.plan is not None else mean) - self.margin
-        return still_needed(variance, n, uplift, self.share, registered=self.plan is not None)
+        return still_needed(variance, n, uplift, self.share, registered=self.plan is not None, lowest=lowest)
 
 
 class Measured(TypedDict):

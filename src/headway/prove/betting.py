@@ -20,8 +20,9 @@ import numpy as np
 from headway.prove.log import Floats
 from headway.prove.sequential import TUNED_AT, quantile
 
-__all__ = ["GAMBLERS", "MOST", "Bets", "stakes"]
+__all__ = ["BETTING", "GAMBLERS", "MOST", "Bets", "stakes"]
 
+BETTING = "betting"
 GAMBLERS = 16
 MOST = 0.8  # the largest share of the wealth that one row may take
 _AROUND = (0.7, 1.0, 1.4)  # a registered test stakes the best λ for its horizon, and two neighbours

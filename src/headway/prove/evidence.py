@@ -11,10 +11,11 @@ Each is a pure function of its arguments: the same data and policies give the sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import log
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard
-from headway.prove.about import About, compose
+from headway.prove.about import RANGE_FROM_ROWS, About, compose
 from headway.prove.diagnostics import Floors, Window, diagnose
 from headway.prove.display import Display
 from headway.prove.guards import GuardRule, judge_metrics, judge_segments
@@ -24,8 +25,9 @@ from headway.prove.proof import LogProof
 from headway.prove.raters import standing
 from headway.prove.tally import MetricTally
 
-__all__ = ["About", "evidence_of", "from_heldout", "from_log", "from_preferences", "from_world"]
+__all__ = ["About", "evidence_of", "from_heldout", "from_log", "from_preferences", "from_world", "log_proof"]
 
+MOST_WIDTH = 0.03  # of the reward range: the most that unknown outcomes may move a difference that has not passed
 LOOK = 100  # initial number of rows between two points of the plot's curve
 
 
@@ -44,7 +46,7 @@ def from_log(
     `display` adds cross-fitted estimates with bootstrap intervals where the rows fit in memory; the gate's own numbers
     do not depend on it. Failed and censored rows without a reward are counted; they block if they depend on the action.
     """
-    proof = LogProof(plan=about.plan, hashing=not about.data_hash)
+    proof = log_proof(about, hashing=not about.data_hash)
     shown = Display(seed=about.seed) if display else None
     for chunk in chunks:
         step = LOOK if proof.rows < 100 * LOOK else max(LOOK, len(chunk))
@@ -60,6 +62,17 @@ def from_log(
         floors=floors,
         training=training,
         shown=shown,
+    )
+
+
+def log_proof(about: About, *, hashing: bool = True) -> LogProof:
+    """A running proof with the error budget and the reward range of `about`."""
+    return LogProof(
+        plan=about.plan,
+        alpha=about.share,
+        alpha_worse=about.alpha_worse,
+        reward_range=about.reward_range,
+        hashing=hashing,
     )
 
 
@@ -80,46 +93,73 @@ def evidence_of(
             code="no_evidence",
             hint="Send outcomes with `headway signal`, then prove again.",
         )
-    tally, alpha = proof.tally, about.share
-    n, total = tally.n, tally.scores.total
+    tally, n = proof.tally, proof.n
     judged = (
         *judge_metrics(guards, proof.guards),
         *judge_segments(proof.segments, segment_tolerance),
         _failures(proof.failures),
     )
     difference, values = _estimates(proof, shown)
-    threshold = proof.threshold(alpha)
     return compose(
         about,
         kind="log",
         n=n,
         difference=difference,
         values=values,
-        statistic=total - about.margin * n,
-        statistic_worse=-total,
-        threshold=threshold,
-        rule=about.rule,
-        alpha=alpha,
+        statistic=proof.statistic(about.margin),
+        statistic_worse=proof.statistic_worse(),
+        threshold=log(1.0 / proof.alpha),
+        threshold_worse=log(1.0 / proof.alpha_worse),
+        rule=about.bet,
+        alpha=proof.alpha,
         counts=dict(proof.counts),
         data_hash=proof.data_hash,
-        needed=about.still_needed(tally.variance, n, tally.scores.mean),
-        diagnostics=_diagnostics(proof, about.margin, floors, training),
+        needed=about.still_needed(tally.variance, n, tally.scores.mean, proof.better.lowest),
+        diagnostics=_diagnostics(proof, about, floors, training),
         guards=judged,
-        curve=proof.path(alpha) if shown is not None else (),
-        bounds=proof.bounds(alpha),
+        curve=tuple(proof.curve) if shown is not None else (),
+        bounds=proof.bounds(),
         ended=proof.ended,
-        raters=standing(proof.raters, proof.without, tally, alpha=alpha, margin=about.margin, threshold=threshold),
+        raters=standing(proof, margin=about.margin),
+        unchecked=() if about.reward_range is not None else (RANGE_FROM_ROWS,),
     )
 
 
 def _diagnostics(
-    proof: LogProof, margin: float, floors: Floors | None, training: Window | None
+    proof: LogProof, about: About, floors: Floors | None, training: Window | None
 ) -> tuple[Diagnostic, ...]:
     excluded = proof.missing.scores.n > 0 and proof.counts.get("without reward", 0) > proof.counts.get("pending", 0)
-    return diagnose(
-        proof.checks, proof.tally, proof.missing, proof.keys, arms=proof.arms, floors=floors, training=training,
-        excluded=excluded, margin=margin,
+    return (
+        *diagnose(
+            proof.checks, proof.tally, proof.missing, proof.keys, arms=proof.arms, floors=floors, training=training,
+            excluded=excluded, margin=about.margin,
+        ),
+        missing_width(proof, about),
     )  # fmt: skip
+
+
+def missing_width(proof: LogProof, about: About) -> Diagnostic:
+    """How far the difference may be off because outcomes are open or missing; blocks where that decides the result."""
+    low, high = proof.reward_range or (proof._low, proof._high)
+    width = proof.missing_width / proof.n / (high - low) if proof.n else 0.0
+    unknown = proof.counts.get("at worst value", 0)
+    passed = proof.statistic(about.margin) > log(1.0 / proof.alpha)
+    ok = passed or width <= MOST_WIDTH
+    return Diagnostic(
+        name="missing_width",
+        value=width,
+        limit=MOST_WIDTH,
+        ok=ok,
+        blocks=True,
+        message=f"{unknown:,} of {proof.n:,} outcomes are open or missing and count at their worst value, which moves the "
+        f"difference by up to {width * (high - low):.3g}"
+        if unknown
+        else "no outcome counts at its worst value",
+        cure=""
+        if ok
+        else "Send the missing outcomes, or wait until they are in. If a missing outcome has a known worth, set "
+        'on_censored to it; if outcomes are missing at random, declare missing = "at random" in the task\'s settings.',
+    )
 
 
 def _estimates(proof: LogProof, shown: Display | None) -> tuple[Estimate, dict[str, Estimate]]:

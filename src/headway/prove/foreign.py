@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
+from math import inf, log
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence
 from headway.prove import estimators
-from headway.prove.about import About, compose
+from headway.prove.about import RANGE_FROM_ROWS, About, compose
+from headway.prove.betting import Bets
 from headway.prove.diagnostics import Checks, Floors, missing_depends_on_action, overlap
 from headway.prove.log import Floats
 from headway.prove.log_files import ForeignChunk, digest_of, header, read_log
@@ -19,6 +20,8 @@ from headway.prove.tally import MetricTally, ScoreTally
 
 __all__ = ["from_file"]
 
+_FIRST = 50  # rows before the variance of the scores sets the stakes
+_WEIGHTS_FROM_ROWS = "the largest importance weight is taken from the rows: the file does not have the probabilities of the other actions"
 MOST_KEPT = 2_000_000  # rows kept for bootstrap intervals; with more, intervals are normal
 
 
@@ -56,8 +59,12 @@ class _ForeignProof:
         self.tally, self.missing, self.checks = ScoreTally(1), MetricTally(1), Checks(1, 0)
         self.running = estimators.RunningEstimates(compared=True)
         self.kept: list[tuple[Floats, ...]] | None = []
-        self.curve: list[tuple[int, float, float]] = []
+        self.curve: list[tuple[int, float, float, float]] = []
         self.rows, self.rewarded, self.total = 0, 0, 0.0
+        horizon = None if about.plan is None else about.plan.horizon
+        self.better, self.worse = Bets(about.share, horizon), Bets(about.alpha_worse, horizon)
+        self._range = about.reward_range or (0.0, 1.0)
+        self._heaviest = np.zeros(2)  # the largest weights so far, of candidate and current
         self.model = False
 
     def add(self, chunk: ForeignChunk) -> None:
@@ -98,8 +105,10 @@ class _ForeignProof:
             reward, ours, theirs = reward[:room], ours[:room], theirs[:room]
             fitted, mine, other = fitted[:room], mine[:room], other[:room]
         weight, residual = ours - theirs, reward - fitted
+        score = mine - other + weight * residual
+        self._bet(score, mine - other, reward, ours, theirs, fitted)
         self.tally.add(
-            score=mine - other + weight * residual,
+            score=score,
             direct=mine - other,
             difference=weight[:, None],
             logged=np.ones((weight.size, 1)),
@@ -108,7 +117,29 @@ class _ForeignProof:
             shape=np.ones((weight.size, 1)),
         )
         if self.tally.n > 1 and reward.size:
-            self.curve.append((self.tally.n, self.tally.scores.total, self.tally.variance))
+            self.curve.append(
+                (self.tally.n, self.tally.scores.mean, self.better.lower_bound(), -self.worse.lower_bound())
+            )
+
+    def _bet(self, score: Floats, direct: Floats, reward: Floats, ours: Floats, theirs: Floats, fitted: Floats) -> None:
+        """Bet on both sides. The file has the weights of the logged actions only: no other is taken to be larger."""
+        if score.size == 0:
+            return
+        low, high = self._range
+        if self.about.reward_range is None:
+            low, high = min(low, float(reward.min())), max(high, float(reward.max()))
+            self._range = low, high
+        first = np.maximum(np.maximum.accumulate(ours), self._heaviest[0])
+        second = np.maximum(np.maximum.accumulate(theirs), self._heaviest[1])
+        self._heaviest = np.array([first[-1], second[-1]])
+        below, above = np.maximum(fitted - low, 0.0), np.maximum(high - fitted, 0.0)
+        stake = (
+            self.tally.variance
+            if self.tally.n >= _FIRST
+            else float(np.mean((ours - theirs) ** 2)) * (high - low) ** 2 / 4
+        )
+        self.better.add(score, direct - first * below - second * above, stake)
+        self.worse.add(-score, -direct - first * above - second * below, stake)
 
     def evidence(self, floors: Floors) -> Evidence:
         about, tally = self.about, self.tally
@@ -116,12 +147,7 @@ class _ForeignProof:
             raise InvalidInput(
                 f"{about.task!r} has no row with a reward.", code="no_evidence", hint="Fill the column 'reward'."
             )
-        n, total, limit = tally.n, tally.scores.total, about.threshold(tally.n, tally.variance)
-        curve = tuple(
-            (k, s / k, (s - about.threshold(k, v)) / k, (s + about.threshold(k, v)) / k)
-            for k, s, v in self.curve
-            if k > 1
-        )
+        n = tally.n
         difference, values = self._shown()
         return compose(
             about,
@@ -129,21 +155,23 @@ class _ForeignProof:
             n=n,
             difference=difference,
             values=values,
-            statistic=total - about.margin * n,
-            statistic_worse=-total,
-            threshold=limit,
-            rule=about.rule,
+            statistic=self.better.log_wealth(about.margin),
+            statistic_worse=self.worse.log_wealth(),
+            threshold=log(1.0 / about.share),
+            threshold_worse=log(1.0 / about.alpha_worse),
+            rule=about.bet,
             alpha=about.share,
             counts={"rewarded": n, "without reward": self.rows - n},
             data_hash="",
-            needed=about.still_needed(tally.variance, n, tally.scores.mean),
+            needed=about.still_needed(tally.variance, n, tally.scores.mean, self.better.lowest),
             diagnostics=(
                 *overlap(self.checks, tally, floors),
                 self._mean_weight(),
                 missing_depends_on_action(self.missing, excluded=self.rows > n),
             ),
-            curve=curve,
-            bounds=((total - limit) / n, (total + limit) / n),
+            curve=tuple(self.curve),
+            bounds=(self.better.lower_bound(), -self.worse.lower_bound()),
+            unchecked=(_WEIGHTS_FROM_ROWS, *(() if about.reward_range is not None else (RANGE_FROM_ROWS,))),
             ended=about.plan is not None and n >= about.plan.horizon,
         )
 

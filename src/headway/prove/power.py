@@ -6,23 +6,34 @@ of a pilot, which misses the rare heavy weights that have not been drawn yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from math import ceil, isfinite, sqrt
+from math import exp, isfinite, log, sqrt
+from statistics import NormalDist
 
 import numpy as np
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Plan
 from headway.prove import sequential
-from headway.prove.log import Log
+from headway.prove.betting import MOST, stakes
+from headway.prove.log import Floats, Log
 from headway.prove.proof import LogProof
 from headway.prove.tally import ScoreTally
 
-__all__ = ["POWER", "Planned", "Saving", "decisions_needed", "drift_needed", "plan", "sequence_needed", "still_needed"]
+__all__ = [
+    "POWER",
+    "Planned",
+    "Saving",
+    "decisions_needed",
+    "plan",
+    "registered_power",
+    "sequence_needed",
+    "still_needed",
+]
 
 POWER = 0.80
+_NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,25 +65,29 @@ class Planned:
         return "\n".join(lines)
 
 
-@lru_cache(maxsize=256)
-def drift_needed(alpha: float, power: float = POWER) -> float:
-    """θ = uplift·√(N/v) at which the registered test passes with this power."""
-    low, high = 0.0, 40.0
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        if sequential.horizon_power(middle, alpha) < power:
-            low = middle
-        else:
-            high = middle
-    return high
+def registered_power(n: int, variance: float, uplift: float, alpha: float, lowest: float = 0.0) -> float:
+    """P(a test registered for n decisions ever passes) at this uplift; `lowest` is the lowest possible score.
+
+    With the stake λ, ln E is nearly a Brownian motion with drift λ·uplift − λ²v/2 and variance λ²v per decision: the
+    probability that it reaches b standard deviations within n, drifting by θ of them, is Φ(θ−b) + e^{2θb} Φ(−θ−b).
+    """
+    limit = log(1.0 / alpha)
+    stake = min(sqrt(2.0 * limit / (n * variance)), MOST / max(-lowest, 1e-12))
+    spread = stake * sqrt(n * variance)
+    drift, barrier = stake * uplift * n / spread - spread / 2.0, limit / spread
+    late = _NORMAL.cdf(-drift - barrier)
+    reflected = exp(min(2.0 * drift * barrier + log(late), 0.0)) if late > 0.0 else 0.0
+    return min(1.0, _NORMAL.cdf(drift - barrier) + reflected)
 
 
-def decisions_needed(variance: float, uplift: float, alpha: float, power: float = POWER) -> int | None:
+def decisions_needed(
+    variance: float, uplift: float, alpha: float, power: float = POWER, *, lowest: float = 0.0
+) -> int | None:
     """The horizon N that gives this power; None if the uplift is not above 0."""
     if uplift <= 0.0 or not isfinite(variance):
         return None
-    needed = variance * (drift_needed(alpha, power) / uplift) ** 2
-    return max(1, ceil(needed)) if needed < 1e15 else None
+    floor = max(variance, 1e-12)
+    return _first(lambda n: registered_power(n, floor, uplift, alpha, lowest) >= power)
 
 
 def plan(
@@ -83,7 +98,8 @@ def plan(
     power: float = POWER,
     alpha: float = sequential.ALPHA,
     challenger: int = 1,
-    from_seq: int = 0,
+    from_decision: int | None = None,
+    reward_range: tuple[float, float] | None = None,
     least: int = 200,
     canaries: tuple[float, ...] = (0.1, 0.2, 0.5),
     exploration: tuple[float, ...] = (0.1, 0.3),
@@ -91,7 +107,7 @@ def plan(
     """A horizon from pilot rows (the candidate's and the current policy's probabilities on them).
 
     `canaries`: shares s of traffic given to the candidate, μ' = (1−s)·μ + s·π. `exploration`: uniform shares e over the
-    candidates of each decision, μ' = (1−e)·μ + e/m. `from_seq` is the last settled row that the test does not count.
+    candidates of each decision, μ' = (1−e)·μ + e/m. `from_decision` is the last decision that the test does not count.
     """
     if uplift <= margin:
         raise InvalidInput(
@@ -100,10 +116,10 @@ def plan(
             hint="Plan for the smallest improvement that is worth a promotion.",
         )
     share = sequential.challenger_alpha(alpha, challenger)
-    tally, other = _pilot(chunks, canaries, exploration)
-    variance = tally.model_variance
+    pilot = _pilot(chunks, canaries, exploration, reward_range)
+    tally, variance = pilot.tally, pilot.tally.model_variance
     gain = uplift - margin
-    needed = decisions_needed(variance, gain, share, power)
+    needed = decisions_needed(variance, gain, share, power, lowest=pilot.lowest)
     if needed is None:
         raise InvalidInput(
             f"No number of decisions can show an uplift of {uplift!r} here.",
@@ -112,80 +128,120 @@ def plan(
         )
     savings = []
     noisy = variance - tally.direct.variance
-    for name, total in other.items():
+    for name, total in pilot.noise.items():
         there = tally.direct.variance + min(noisy, total / tally.n)
-        horizon = decisions_needed(there, gain, share, power)
+        horizon = decisions_needed(there, gain, share, power, lowest=pilot.lowest * pilot.lighter[name])
         savings.append(Saving(name=name, horizon=max(horizon or 0, least), variance=there))
     registered = Plan(
-        horizon=max(needed, least), uplift=uplift, power=power, alpha=share, margin=margin, from_seq=from_seq
+        horizon=max(needed, least), uplift=uplift, power=power, alpha=share, margin=margin, from_decision=from_decision
     )
     return Planned(plan=registered, variance=variance, pilot=tally.n, savings=tuple(savings))
 
 
+@dataclass(frozen=True, slots=True)
+class _Pilot:
+    """The scores of the pilot rows, and by name what each other way of logging would leave of their noise."""
+
+    tally: ScoreTally
+    lowest: float  # the lowest score that was possible
+    noise: dict[str, float]
+    lighter: dict[str, float]  # the heaviest weight, as a share of the present one
+
+
 def _pilot(
-    chunks: Iterable[Log], canaries: tuple[float, ...], exploration: tuple[float, ...]
-) -> tuple[ScoreTally, dict[str, float]]:
-    """The scores of the pilot rows, and by name the noise that each other way of logging would leave."""
-    proof = LogProof(hashing=False)
-    other = {f"a {canary:.0%} canary": 0.0 for canary in canaries}
-    other |= {f"{share:.0%} more exploration": 0.0 for share in exploration}
+    chunks: Iterable[Log],
+    canaries: tuple[float, ...],
+    exploration: tuple[float, ...],
+    reward_range: tuple[float, float] | None,
+) -> _Pilot:
+    proof = LogProof(hashing=False, reward_range=reward_range)
+    noise = {f"a {canary:.0%} canary": 0.0 for canary in canaries}
+    noise |= {f"{share:.0%} more exploration": 0.0 for share in exploration}
+    heaviest, heaviest_now = dict.fromkeys(noise, 0.0), 0.0
     for chunk in chunks:
         before = proof.tally.moved.copy() if proof.arms else None
         proof.update(chunk)
         grown = proof.tally.moved - (0.0 if before is None else before)
-        ratios = _ratios(chunk, canaries, exploration)
-        for name, ratio in zip(other, ratios, strict=True):
-            other[name] += float(ratio @ (proof.tally.noise_ratio * grown))
+        now, others = _weights(chunk, canaries, exploration)
+        heaviest_now = max(heaviest_now, now.heaviest)
+        for name, weights in zip(noise, others, strict=True):
+            ratio = np.where(now.squares > 0.0, weights.squares / np.where(now.squares > 0.0, now.squares, 1.0), 1.0)
+            noise[name] += float(ratio @ (proof.tally.noise_ratio * grown))
+            heaviest[name] = max(heaviest[name], weights.heaviest)
     if not proof.arms or proof.tally.n < 2:
         raise InvalidInput(
             "There is no settled decision to plan from.",
             code="no_pilot",
             hint="Collect a few dozen decisions with outcomes first.",
         )
-    return proof.tally, other
+    lighter = {name: weight / heaviest_now if heaviest_now > 0.0 else 1.0 for name, weight in heaviest.items()}
+    return _Pilot(proof.tally, proof.better.lowest, noise, lighter)
 
 
-def _ratios(
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """What a way of logging gives: [arm] Σ (π−b)²/μ, and the largest |π−b|/μ."""
+
+    squares: Floats
+    heaviest: float
+
+
+def _weights(
     chunk: Log, canaries: tuple[float, ...], exploration: tuple[float, ...]
-) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """[arm] for each other way of logging: the factor by which it shrinks Σ (π−b)²/μ of this chunk."""
+) -> tuple[_Weights, list[_Weights]]:
+    """The weights of the present way of logging, and of each other one."""
     possible = chunk.logged > 0.0
-    squared = (chunk.target - chunk.baseline) ** 2
-    now = np.where(possible, squared / np.where(possible, chunk.logged, 1.0), 0.0).sum(axis=0)
+    difference = np.where(possible, chunk.target - chunk.baseline, 0.0)
     uniform = possible / possible.sum(axis=1, keepdims=True)
-    ratios = []
-    for share, mixed in [(canary, chunk.target) for canary in canaries] + [(share, uniform) for share in exploration]:
-        logged = (1.0 - share) * chunk.logged + share * mixed
-        there = np.where(possible, squared / np.where(possible, logged, 1.0), 0.0).sum(axis=0)
-        ratios.append(np.where(now > 0.0, there / np.where(now > 0.0, now, 1.0), 1.0))
-    return ratios
+
+    def of(logged: Floats) -> _Weights:
+        weight = difference / np.where(possible, logged, 1.0)
+        return _Weights((difference * weight).sum(axis=0), float(np.abs(weight).max(initial=0.0)))
+
+    mixes = [(canary, chunk.target) for canary in canaries] + [(share, uniform) for share in exploration]
+    return of(chunk.logged), [of((1.0 - share) * chunk.logged + share * mixed) for share, mixed in mixes]
 
 
-def still_needed(variance: float, n: int, uplift: float, alpha: float, *, registered: bool) -> int | None:
+def still_needed(
+    variance: float, n: int, uplift: float, alpha: float, *, registered: bool, lowest: float = 0.0
+) -> int | None:
     """Decisions still needed for 80% power at this uplift, given n already scored.
 
-    With a registered horizon: N − n. Without one: the rows at which the confidence sequence passes with that power.
+    With a registered horizon: N − n. Without one: the rows at which the gamblers' money suffices with that power.
     """
-    needed = decisions_needed(variance, uplift, alpha) if registered else sequence_needed(variance, uplift, alpha)
+    size = decisions_needed if registered else sequence_needed
+    needed = size(variance, uplift, alpha, lowest=lowest)
     return None if needed is None else max(0, needed - n)
 
 
-def sequence_needed(variance: float, uplift: float, alpha: float, power: float = POWER) -> int | None:
-    """The rows at which a test without horizon reaches this power: uplift·n − z·√(n·v) > the sequence's threshold."""
+def sequence_needed(
+    variance: float, uplift: float, alpha: float, power: float = POWER, *, lowest: float = 0.0
+) -> int | None:
+    """The rows at which a test without horizon passes with this power."""
     if uplift <= 0.0 or not isfinite(variance):
         return None
+    floor = max(variance, 1e-12)
+    each, shares = stakes(alpha, None)
+    rate = np.minimum(each / sqrt(floor), MOST / max(-lowest, 1e-12))
 
-    def short(n: int) -> bool:
-        spare = sequential.quantile(power) * sqrt(n * variance)
-        return uplift * n - spare < sequential.sequence_threshold(variance, n, alpha)
+    def enough(n: int) -> bool:
+        total = uplift * n - sequential.quantile(power) * sqrt(n * floor)
+        wealth = shares + rate * total - 0.5 * rate**2 * (n * floor + uplift**2 * n)
+        top = float(wealth.max())
+        return top + log(float(np.exp(wealth - top).sum())) >= log(1.0 / alpha)
 
+    return _first(enough)
+
+
+def _first(enough: Callable[[int], bool]) -> int | None:
+    """The smallest number that is enough, for a condition that holds from some number on; None beyond 10^12."""
     high = 1
-    while short(high):
+    while not enough(high):
         high *= 2
         if high > 10**12:
             return None
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if short(middle) else (low, middle)
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high

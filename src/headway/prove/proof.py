@@ -12,7 +12,6 @@ higher reward would speak for the candidate, with the high end where it would sp
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from copy import copy, deepcopy
 from math import inf
 
@@ -260,12 +259,17 @@ class LogProof:
             score[worst] = (direct + np.minimum(*ends))[worst]
             other[worst] = -(direct + np.maximum(*ends))[worst]
             self.missing_width += float((np.abs(weight) * (high - low))[worst & inside].sum())
+            self._at_worst(int((worst & inside).sum()))
         used = inside & ~np.isnan(score)
         stake = self._stake if self._stake > 0.0 else self._first_stake(weights, difference, high - low)[used]
         won = np.zeros((self.better.stakes.size, len(piece)))
         won[:, used] = self.better.add(score[used], lowest[used], stake)
         self.worse.add(other[used], -highest[used], stake)
         return won
+
+    def _at_worst(self, count: int) -> None:
+        if count and not self._beside:
+            self.counts["at worst value"] = self.counts.get("at worst value", 0) + count
 
     def _first_stake(self, weights: Floats, difference: Floats, width: Floats) -> Floats:
         """[n]; the variance of a score before any was seen: for rewards as noisy as their range allows."""
@@ -297,7 +301,7 @@ class LogProof:
             self.keys.add(piece.keys[pick], score[pick])
         for name, rated in piece.raters.items():
             alone = piece.without[name] if name in piece.without else np.full(len(piece), np.nan)
-            self.raters.setdefault(name, RaterScores()).add(won, rated & kept, rated & kept & np.isnan(alone))
+            self.raters.setdefault(name, RaterScores()).add(score, won, rated & kept, rated & kept & np.isnan(alone))
 
     def _train(self, x: Floats, action: Integers, reward: Floats, seen: NDArray[np.bool_]) -> None:
         """Collect the rows for the next reward model, and fit it when it is due."""

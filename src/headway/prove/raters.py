@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import log
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from headway.nouns.evidence import RaterShare
 from headway.nouns.records import is_own
+from headway.prove.betting import Bets
 from headway.prove.log import Floats, Log
 from headway.prove.tally import ColumnMean, ScoreTally
 
@@ -27,17 +29,19 @@ __all__ = ["RaterScores", "RewardMean", "silenced", "standing"]
 
 
 class RaterScores:
-    """Σ of the scores of a rater's rows, and how many rows only this rater rated."""
+    """Sums over a rater's rows: scores, what the gamblers won on them, and how many rows only this rater rated."""
 
-    __slots__ = ("alone", "n", "total")
+    __slots__ = ("alone", "n", "total", "won")
 
     def __init__(self) -> None:
         self.n, self.alone, self.total = 0, 0, 0.0
+        self.won: Floats | float = 0.0  # [gambler]
 
-    def add(self, score: Floats, rated: NDArray[np.bool_], alone: NDArray[np.bool_]) -> None:
+    def add(self, score: Floats, won: Floats, rated: NDArray[np.bool_], alone: NDArray[np.bool_]) -> None:
         self.n += int(rated.sum())
         self.alone += int(alone.sum())
         self.total += float(score[rated].sum())
+        self.won = self.won + won[:, rated].sum(axis=1)
 
 
 class RewardMean:
@@ -72,39 +76,49 @@ def silenced(chunk: Log, rater: str, known: RewardMean) -> Log:
 class _Test(Protocol):
     @property
     def tally(self) -> ScoreTally: ...
+    @property
+    def better(self) -> Bets: ...
+    @property
+    def alpha(self) -> float: ...
+    @property
+    def alpha_worse(self) -> float: ...
 
-    def threshold(self, alpha: float) -> float: ...
+    def statistic(self, margin: float = 0.0) -> float: ...
+    def statistic_worse(self) -> float: ...
 
 
-def standing(
-    raters: Mapping[str, RaterScores], without: Mapping[str, _Test], tally: ScoreTally, *, alpha: float, margin: float,
-    threshold: float,
-) -> tuple[RaterShare, ...]:  # fmt: skip
+class _Rated(_Test, Protocol):
+    @property
+    def raters(self) -> Mapping[str, RaterScores]: ...
+    @property
+    def without(self) -> Mapping[str, _Test]: ...
+
+
+def standing(proof: _Rated, *, margin: float) -> tuple[RaterShare, ...]:
     """Every rater with its share and the rule's result without it, most rows first."""
+    n, total = proof.tally.n, proof.tally.scores.total - margin * proof.tally.n
     standings = []
-    n, total = tally.n, tally.scores.total
-    whole = total - margin * n
-    for name, rated in raters.items():
-        test, own = without.get(name), is_own(name)
+    for name, rated in proof.raters.items():
+        test, own = proof.without.get(name), is_own(name)
+        statistic = statistic_worse = rest = 0.0
         if test is not None:
-            remaining, rows, limit = test.tally.scores.total, test.tally.n, test.threshold(alpha)
-        elif own:
-            remaining, rows, limit = 0.0, 0, 0.0
-        else:  # too late for a test from the start: subtract its own rows
-            remaining, rows, limit = total - rated.total, n - rated.n, threshold
-        statistic = remaining - margin * rows
+            statistic, statistic_worse = test.statistic(margin), test.statistic_worse()
+            rest = test.tally.scores.total - margin * test.tally.n
+        elif not own:  # too late for a test from the start: leave its own rows out
+            statistic = proof.better.log_wealth(margin, less=rated.won)
+            rest = total - (rated.total - margin * rated.n)
         standings.append(
             RaterShare(
                 name=name,
                 rows=rated.n,
                 share=rated.n / n if n else 0.0,
-                uplift=1.0 - statistic / whole if whole > 0.0 and not own else None,
+                uplift=1.0 - rest / total if total > 0.0 and not own else None,
                 own=own,
                 others=n - rated.alone,
                 statistic=statistic,
-                threshold=limit,
-                statistic_worse=-remaining,
-                threshold_worse=limit,
+                threshold=0.0 if own else log(1.0 / proof.alpha),
+                statistic_worse=statistic_worse,
+                threshold_worse=0.0 if own else log(1.0 / proof.alpha_worse),
             )
         )
     return tuple(sorted(standings, key=lambda rater: (-rater.rows, rater.name)))

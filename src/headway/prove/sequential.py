@@ -29,7 +29,6 @@ __all__ = [
     "TUNED_AT",
     "challenger_alpha",
     "e_process",
-    "horizon_power",
     "horizon_threshold",
     "quantile",
     "rule",
@@ -84,17 +83,6 @@ def sequence_threshold(variance: float, n: int, alpha: float, tuned_at: int = TU
     rho = _rho_squared(alpha, tuned_at)
     grown = n * rho + 1.0
     return sqrt(variance * 2.0 * grown / rho * log1p(sqrt(grown) / (2.0 * alpha)))
-
-
-def horizon_power(drift: float, alpha: float) -> float:
-    """P(the registered test ever passes) when the true mean is `drift` standard errors at the horizon.
-
-    The first-passage law of Brownian motion with drift θ over [0, 1] through z: Φ(θ−z) + e^{2θz} Φ(−θ−z).
-    """
-    z = quantile(1.0 - alpha / 2.0)
-    late = _NORMAL.cdf(-drift - z)
-    reflected = exp(min(2.0 * drift * z + log(late), 0.0)) if late > 0.0 else 0.0
-    return min(1.0, _NORMAL.cdf(drift - z) + reflected)
 
 
 def e_process(wins: int, losses: int) -> float:

@@ -19,7 +19,8 @@ from headway.prove.log import Log
 
 __all__ = ["packed", "unpacked"]
 
-_PLAIN = ("reward", "action", "logged", "target", "baseline", "features", "status", "settled_seq")
+_PLAIN = ("reward", "action", "logged", "target", "baseline", "features", "status")
+_ORDER = "settled_seq"  # the tensor with the order of the rows
 _MAYBE = ("replayed", "decided_at", "settled_at")
 _LABELS = ("keys", "sources")
 Tensors = Mapping[str, NDArray[Any]]
@@ -36,6 +37,8 @@ def packed(chunks: Iterable[Log]) -> tuple[dict[str, NDArray[Any]], dict[str, An
     words["arms"], words["guards"] = list(first.arms), list(first.guards)
     for name in _PLAIN:
         tensors[name] = np.concatenate([getattr(log, name) for log in logs])
+    tensors[_ORDER] = np.concatenate([log.order for log in logs])
+    tensors["worst"] = np.concatenate([log.worst for log in logs])
     for name in _MAYBE:
         if getattr(first, name) is not None:
             tensors[name] = np.concatenate([getattr(log, name) for log in logs])
@@ -64,7 +67,8 @@ def unpacked(tensors: Tensors, words: Mapping[str, Any]) -> Iterator[Log]:
         if not lengths:
             return
         columns: dict[str, Any] = {name: tensors[name] for name in _PLAIN}
-        columns |= {name: tensors[name] for name in _MAYBE if name in tensors}
+        columns["order"] = tensors[_ORDER]
+        columns |= {name: tensors[name] for name in ("worst", *_MAYBE) if name in tensors}
         labels = {
             name: np.asarray(names, dtype=np.str_)[tensors[name]] for name, names in dict(words["labels"]).items()
         }

@@ -39,7 +39,7 @@ def plan(project: Project, task: str, *, uplift: float, power: float, register: 
         margin=settings.margin,
         power=power,
         challenger=challenger(project, settings.name, candidate.digest),
-        from_seq=last,
+        from_decision=last,
     )
     if register:
         record_change(

@@ -102,7 +102,7 @@ def _chunk(
         baseline=_spread(other, places, len(column)),
         features=features.vectors(situations, encoder),
         status=[_CODES[row.status] for row in batch],
-        settled_seq=[row.seq for row in batch],
+        order=[row.seq for row in batch],
         arms=tuple(column),
         segments={"role": roles} if segments and any(situation.role for situation in situations) else {},
         keys=np.array([decision.key or "local" for decision in decisions], dtype=np.str_),
