@@ -252,6 +252,10 @@ class Query:
         rows = self._database.query("SELECT MAX(seq) FROM settled WHERE task_id = ?", (self.name_id("task", task),))
         return int(rows[0][0] or 0)
 
+    def last_decision(self, task: str) -> int:
+        rows = self._database.query("SELECT MAX(seq) FROM decisions WHERE task_id = ?", (self.name_id("task", task),))
+        return int(rows[0][0] or 0)
+
     def count_settled(self, task: str, *, after: int = 0) -> int:
         """Decisions that became settled after a mark; without corrections of earlier ones and mined decisions.
 

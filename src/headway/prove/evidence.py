@@ -151,8 +151,8 @@ def missing_width(proof: LogProof, about: About) -> Diagnostic:
         limit=MOST_WIDTH,
         ok=ok,
         blocks=True,
-        message=f"{unknown:,} of {proof.n:,} outcomes are open or missing and count at their worst value, which moves the "
-        f"difference by up to {width * (high - low):.3g}"
+        message=f"{unknown:,} of {proof.n:,} outcomes are open or missing and count at their worst value, which moves "
+        f"the difference by up to {width * (high - low):.3g}"
         if unknown
         else "no outcome counts at its worst value",
         cure=""

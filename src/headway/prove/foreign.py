@@ -21,7 +21,10 @@ from headway.prove.tally import MetricTally, ScoreTally
 __all__ = ["from_file"]
 
 _FIRST = 50  # rows before the variance of the scores sets the stakes
-_WEIGHTS_FROM_ROWS = "the largest importance weight is taken from the rows: the file does not have the probabilities of the other actions"
+_WEIGHTS_FROM_ROWS = (
+    "the largest importance weight is taken from the rows: "
+    "the file does not have the probabilities of the other actions"
+)
 MOST_KEPT = 2_000_000  # rows kept for bootstrap intervals; with more, intervals are normal
 
 
@@ -117,9 +120,11 @@ class _ForeignProof:
             shape=np.ones((weight.size, 1)),
         )
         if self.tally.n > 1 and reward.size:
-            self.curve.append(
-                (self.tally.n, self.tally.scores.mean, self.better.lower_bound(), -self.worse.lower_bound())
-            )
+            self.curve.append((self.tally.n, self.tally.scores.mean, *self._bounds()))
+
+    def _bounds(self) -> tuple[float, float]:
+        width = self._range[1] - self._range[0]  # no policy can be better or worse than another by more
+        return max(self.better.lower_bound(), -width), min(-self.worse.lower_bound(), width)
 
     def _bet(self, score: Floats, direct: Floats, reward: Floats, ours: Floats, theirs: Floats, fitted: Floats) -> None:
         """Bet on both sides. The file has the weights of the logged actions only: no other is taken to be larger."""
@@ -170,7 +175,7 @@ class _ForeignProof:
                 missing_depends_on_action(self.missing, excluded=self.rows > n),
             ),
             curve=tuple(self.curve),
-            bounds=(self.better.lower_bound(), -self.worse.lower_bound()),
+            bounds=self._bounds(),
             unchecked=(_WEIGHTS_FROM_ROWS, *(() if about.reward_range is not None else (RANGE_FROM_ROWS,))),
             ended=about.plan is not None and n >= about.plan.horizon,
         )

@@ -2,8 +2,8 @@
 
 Row i's score is Σ_a (π−b)(a) q(x, a) + (π−b)(A)/μ(A) · (r − q(x, A)), with q fitted only on earlier decisions (refit at
 50, 100, 200, …). Given the past, its mean is exactly the difference of the two policies' values, and the known
-probabilities and the range of the rewards bound it. `headway.prove.betting` turns the scores into the test. Cross-fitting
-uses later rows, gives no valid bet, and is for display only (`headway.prove.estimators`).
+probabilities and the range of the rewards bound it. `headway.prove.betting` turns the scores into the test.
+Cross-fitting uses later rows, gives no valid bet, and is for display only (`headway.prove.estimators`).
 
 A row whose outcome is open or missing counts at its worst value on each side: with the low end of the range where a
 higher reward would speak for the candidate, with the high end where it would speak against it.
@@ -161,7 +161,8 @@ class LogProof:
 
     def bounds(self) -> tuple[float, float] | None:
         """The differences that the test does not exclude, each side at its alpha; None before the first score."""
-        return (self.better.lower_bound(), -self.worse.lower_bound()) if self.n else None
+        width = self._high - self._low  # no policy can be better or worse than another by more
+        return (max(self.better.lower_bound(), -width), min(-self.worse.lower_bound(), width)) if self.n else None
 
     def _fork(self) -> LogProof:
         """A copy of this test that continues with other rewards; without the parts that only the page shows."""
@@ -241,7 +242,7 @@ class LogProof:
     def _bet(
         self, piece: Log, inside: NDArray[np.bool_], difference: Floats, q: Floats, bounds: tuple[Floats, Floats]
     ) -> Floats:
-        """Bet on the rows of a piece on both sides; returns what the better side won, [gambler, n], 0 where it did not."""
+        """Bet on both sides of each row; returns what the better side won, [gambler, n] in logarithms, 0 if no bet."""
         low, high = bounds
         rows = np.arange(len(piece))
         possible = piece.logged > 0.0

@@ -142,7 +142,8 @@ class LogKind:
             margin=about.margin,
             power=power,
             challenger=about.challenger,
-            from_seq=question.project.query.last_settled(question.settings.name),
+            from_decision=question.project.query.last_decision(question.settings.name),
+            reward_range=about.reward_range,
         )
 
 
@@ -186,6 +187,7 @@ def _about(
         challenger=challenger(project, task, candidate.digest),
         margin=settings.margin,
         reward_version=project.rewards(task).version,
+        reward_range=project.rewards(task).range,
         seed=settings.seed,
         command=f"headway prove {task} --policy {candidate.ref} --against {against}"
         + "".join(f" --trust-key {quote(name)}" for name in trusted),
