@@ -1,0 +1,125 @@
+"""Decisions in the order in which they were made, each with its outcome if there is one: the rows of a proof.
+
+    order = draws(database, query, "route")            # every draw of the task, by time
+    mature = maturity(order)                           # how many of the first ones may be judged
+    for rows in outcomes(database, order.seq[:mature]):
+        …
+
+Learning reads outcomes in the order in which they became known (`Query.settled`). A proof must not: outcomes that come
+fast are not a random choice of all, and an arm whose failures are reported late would look good until they are in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.nouns.records import Settled
+from headway.observe.database import Database, chunks, placeholders
+from headway.observe.query import Query
+from headway.observe.rater_signals import RaterSignals, SignalsByRater
+from headway.observe.rows import (
+    DECISION_COLUMNS,
+    DECISION_TABLES,
+    STATUSES,
+    decode_candidates,
+    settled_from_row,
+)
+
+__all__ = ["OPEN_SHARE", "Draws", "draws", "maturity", "outcomes"]
+
+OPEN_SHARE = 0.01  # of each action's decisions, the share that may still be open before the mark
+_PAGE = 2000
+_PENDING = STATUSES.index("pending")
+_NOBODY: SignalsByRater = {}
+_LIVE = "s.decision = d.seq AND NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """All draws of a task, by the time of the decision."""
+
+    seq: NDArray[np.int64]  # [n]; the store's number of the decision
+    at: NDArray[np.int64]  # [n]; microseconds
+    action: NDArray[np.int64]  # [n]; a number per action's name
+    final: NDArray[np.bool_]  # [n]; rewarded, failed, or censored after its waiting time
+
+    def __len__(self) -> int:
+        return int(self.seq.size)
+
+
+def draws(database: Database, query: Query, task: str) -> Draws:
+    """Reads one short row per decision."""
+    pages = database.pages(
+        "SELECT d.seq, d.at, d.candidate_set_id, d.action, s.status FROM decisions d "
+        f"LEFT JOIN settled s ON {_LIVE} WHERE d.task_id = ? AND d.draw IS NULL AND d.seq > ? ORDER BY d.seq LIMIT ?",
+        (query.name_id("task", task),),
+        after=0,
+        size=20_000,
+    )
+    sets = {
+        number: [candidate.name for candidate in decode_candidates(body)]
+        for number, body in database.query("SELECT id, body FROM candidate_sets")
+    }
+    names: dict[str, int] = {}
+    columns: list[tuple[int, int, int, bool]] = []
+    for page in pages:
+        for seq, at, candidates, action, status in page:
+            number = names.setdefault(sets[candidates][action], len(names))
+            columns.append((seq, at, number, status is not None and status != _PENDING))
+    table = np.array(columns, dtype=np.int64).reshape(-1, 4)
+    order = np.lexsort((table[:, 0], table[:, 1]))
+    seq, at, action, final = table[order].T
+    return Draws(seq, at, action, final.astype(np.bool_))
+
+
+def maturity(rows: Draws) -> int:
+    """How many rows are before the maturity mark: the latest moment before which 99% of each action's are final.
+
+    Where every outcome is in, that is all of them; where outcomes take a day, those of up to a day ago.
+    """
+    if not len(rows):
+        return 0
+    change = np.zeros(len(rows), dtype=np.int64)  # how many more actions have too many open rows after this one
+    for action in np.unique(rows.action):
+        places = np.flatnonzero(rows.action == action)
+        still_open = np.cumsum(~rows.final[places])
+        late = (still_open > OPEN_SHARE * np.arange(1, places.size + 1)).astype(np.int64)
+        change[places] += np.diff(late, prepend=0)
+    mature = np.flatnonzero(np.cumsum(change) == 0)
+    return int(mature[-1]) + 1 if mature.size else 0
+
+
+def outcomes(
+    database: Database,
+    seqs: Sequence[int] | NDArray[np.int64],
+    *,
+    query: Query,
+    signals: bool = False,
+    raters: Collection[str] | bool = False,
+) -> Iterator[list[Settled]]:
+    """Pages of these decisions, in this order, each with its outcome; `pending` if it is open.
+
+    `signals` and `raters` as in `Query.settled`.
+    """
+    sql = (
+        "SELECT COALESCE(s.seq, 0), s.reward, COALESCE(s.status, 0), s.replaces, s.weight, "
+        f"{DECISION_COLUMNS}, COALESCE((SELECT MIN(f.seq) FROM settled f WHERE f.decision = d.seq), 0) "
+        f"FROM {DECISION_TABLES} LEFT JOIN settled s ON {_LIVE} WHERE d.seq IN "
+    )
+    reader: RaterSignals | None = None
+    for page in chunks([int(seq) for seq in seqs], _PAGE):
+        rows = {row[5]: row for row in database.query(f"{sql}({placeholders(page)})", page)}
+        ordered = [rows[seq] for seq in page if seq in rows]
+        values = query.values([row[6] for row in ordered]) if signals else {}
+        by_rater: Sequence[SignalsByRater] = ()
+        if raters is not False:
+            reader = RaterSignals(database, None if raters is True else raters) if reader is None else reader
+            by_rater = reader.of([(row[6], row[7], row[8], STATUSES[row[2]]) for row in ordered])
+        yield [
+            settled_from_row(row, values.get(row[6], {}), by_rater[place] if by_rater else _NOBODY)
+            for place, row in enumerate(ordered)
+        ]
