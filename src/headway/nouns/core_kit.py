@@ -31,7 +31,7 @@ CORE = Kit(
         "hashing": "headway.encode.hashing:make",
         "structure": "headway.encode.structure:make",
     },
-    evidence={"log": "headway.project.prove.examine:LOGGED"},
+    evidence={"log": "headway.project.prove.logged:LOGGED"},
     formats={"headway": "headway.observe.ingest.headway_format:HEADWAY_FORMAT"},
     # The lines stand here so that --help imports no command; a test compares them with the commands.
     commands={

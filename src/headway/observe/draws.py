@@ -1,8 +1,8 @@
 """Decisions in the order in which they were made, each with its outcome if there is one: the rows of a proof.
 
-    order = draws(database, query, "route")            # every draw of the task, by time
-    mature = maturity(order)                           # how many of the first ones may be judged
-    for rows in outcomes(database, order.seq[:mature]):
+    order = query.draws("route")                       # every draw of the task, by time
+    mature = order.mature()                            # how many of the first ones may be judged
+    for row in query.outcomes(order.seq[:mature].tolist()):
         …
 
 Learning reads outcomes in the order in which they became known (`Query.settled`). A proof must not: outcomes that come
@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns.records import Settled
 from headway.observe.database import Database, chunks, placeholders
-from headway.observe.query import Query
 from headway.observe.rater_signals import RaterSignals, SignalsByRater
 from headway.observe.rows import (
     DECISION_COLUMNS,
@@ -29,7 +29,10 @@ from headway.observe.rows import (
     settled_from_row,
 )
 
-__all__ = ["OPEN_SHARE", "Draws", "draws", "maturity", "outcomes"]
+if TYPE_CHECKING:
+    from headway.observe.query import Query
+
+__all__ = ["OPEN_SHARE", "Draws", "draws", "outcomes"]
 
 OPEN_SHARE = 0.01  # of each action's decisions, the share that may still be open before the mark
 _PAGE = 2000
@@ -49,6 +52,20 @@ class Draws:
 
     def __len__(self) -> int:
         return int(self.seq.size)
+
+    def mature(self) -> int:
+        """How many rows are before the maturity mark: the latest moment before which 99% of each action's are final.
+
+        Where every outcome is in, that is all of them; where outcomes take a day, those of up to a day ago.
+        """
+        change = np.zeros(len(self), dtype=np.int64)  # how many more actions have too many open rows after this one
+        for action in np.unique(self.action):
+            places = np.flatnonzero(self.action == action)
+            still_open = np.cumsum(~self.final[places])
+            late = (still_open > OPEN_SHARE * np.arange(1, places.size + 1)).astype(np.int64)
+            change[places] += np.diff(late, prepend=0)
+        mature = np.flatnonzero(np.cumsum(change) == 0)
+        return int(mature[-1]) + 1 if mature.size else 0
 
 
 def draws(database: Database, query: Query, task: str) -> Draws:
@@ -76,26 +93,9 @@ def draws(database: Database, query: Query, task: str) -> Draws:
     return Draws(seq, at, action, final.astype(np.bool_))
 
 
-def maturity(rows: Draws) -> int:
-    """How many rows are before the maturity mark: the latest moment before which 99% of each action's are final.
-
-    Where every outcome is in, that is all of them; where outcomes take a day, those of up to a day ago.
-    """
-    if not len(rows):
-        return 0
-    change = np.zeros(len(rows), dtype=np.int64)  # how many more actions have too many open rows after this one
-    for action in np.unique(rows.action):
-        places = np.flatnonzero(rows.action == action)
-        still_open = np.cumsum(~rows.final[places])
-        late = (still_open > OPEN_SHARE * np.arange(1, places.size + 1)).astype(np.int64)
-        change[places] += np.diff(late, prepend=0)
-    mature = np.flatnonzero(np.cumsum(change) == 0)
-    return int(mature[-1]) + 1 if mature.size else 0
-
-
 def outcomes(
     database: Database,
-    seqs: Sequence[int] | NDArray[np.int64],
+    seqs: Sequence[int],
     *,
     query: Query,
     signals: bool = False,
@@ -111,7 +111,7 @@ def outcomes(
         f"FROM {DECISION_TABLES} LEFT JOIN settled s ON {_LIVE} WHERE d.seq IN "
     )
     reader: RaterSignals | None = None
-    for page in chunks([int(seq) for seq in seqs], _PAGE):
+    for page in chunks(seqs, _PAGE):
         rows = {row[5]: row for row in database.query(f"{sql}({placeholders(page)})", page)}
         ordered = [rows[seq] for seq in page if seq in rows]
         values = query.values([row[6] for row in ordered]) if signals else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.nouns.errors import UnknownName
 from headway.nouns.ids import episode_id, id_bytes, id_text, is_episode
@@ -22,6 +22,9 @@ from headway.observe.rows import (
     decode_candidates,
     settled_from_row,
 )
+
+if TYPE_CHECKING:
+    from headway.observe.draws import Draws
 
 __all__ = ["Counts", "Query"]
 
@@ -203,7 +206,7 @@ class Query:
         )
         reader: RaterSignals | None = None
         for page in self._database.pages(sql, (self.name_id("task", task),), after=after):
-            values = self._values([row[6] for row in page]) if signals else {}
+            values = self.values([row[6] for row in page]) if signals else {}
             by_rater: Sequence[SignalsByRater] = ()
             if raters is not False:
                 reader = RaterSignals(self._database, None if raters is True else raters) if reader is None else reader
@@ -213,12 +216,27 @@ class Query:
                     return
                 yield settled_from_row(row, values.get(row[6], {}), by_rater[place] if by_rater else _NOTHING)
 
+    def draws(self, task: str) -> Draws:
+        """Every draw of a task by the time of the decision, and whether its outcome is final."""
+        from headway.observe.draws import draws
+
+        return draws(self._database, self, task)
+
+    def outcomes(
+        self, seqs: Sequence[int], *, signals: bool = False, raters: Collection[str] | bool = False
+    ) -> Iterator[Settled]:
+        """These decisions in this order, each with its present outcome: pending if it is open. See `draws`."""
+        from headway.observe.draws import outcomes
+
+        for page in outcomes(self._database, seqs, query=self, signals=signals, raters=raters):
+            yield from page
+
     def settled_row(self, seq: int) -> Settled:
         """One row of the log, replaced or not."""
         rows = self._database.query(f"SELECT {SETTLED_COLUMNS} FROM {SETTLED_TABLES} WHERE s.seq = ?", (seq,))
         return settled_from_row(rows[0])
 
-    def _values(self, subjects: Sequence[bytes]) -> dict[bytes, dict[str, float]]:
+    def values(self, subjects: Sequence[bytes]) -> dict[bytes, dict[str, float]]:
         """Live signal values per subject, averaged over raters."""
         values: dict[bytes, dict[str, list[float]]] = {}
         for chunk in chunks(subjects, 1000):

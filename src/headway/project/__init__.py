@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from headway.project.decide.serving import Serving, baseline_ref
     from headway.project.inspect import JudgedEvidence
     from headway.project.learn import encoder_spec
-    from headway.project.prove.examine import Examined, examine, logged
+    from headway.project.prove.examine import Examined, examine
     from headway.project.prove.kinds.kind import ProofKind, ProofQuestion
+    from headway.project.prove.logged import logged
     from headway.project.prove.rows import speaking
     from headway.project.prove.subject import candidate_policy
     from headway.project.publish import (
@@ -80,8 +81,9 @@ _WHERE = {
     "decide.inputs": ("Details", "Offer", "situation_of"),
     "inspect": ("JudgedEvidence",),
     "learn": ("encoder_spec",),
-    "prove.examine": ("Examined", "examine", "logged"),
+    "prove.examine": ("Examined", "examine"),
     "prove.kinds.kind": ("ProofKind", "ProofQuestion"),
+    "prove.logged": ("logged",),
     "prove.rows": ("speaking",),
     "prove.subject": ("candidate_policy",),
     "publish": ("Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),

@@ -15,6 +15,7 @@ range = [-1, 1]                               # of the reward; a failed call is 
 # on_failure = -0.5                           # what a failed call is worth instead; "exclude" omits it
 # on_censored = "exclude"                     # what a decision without signals is worth …
 # reward_after_s = 86400                      # … after one day
+# missing = "at random"                       # they are missing by chance; otherwise a proof counts the worst case
 rules = [{ when = "task_complexity_score > 0.8 or primary_failure_count >= 2", use = "large" }]
 fallback = "small"                            # when no rule matches
 promote = "ask"                               # or "auto": promote as soon as the gate passes

@@ -119,6 +119,8 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     on_failure: Worth = -1.0
     on_censored: Worth = "exclude"
     reward_after_s: Annotated[float, _POSITIVE] = 86_400.0
+    # how a proof counts an outcome that is missing and has no worth of its own
+    missing: Literal["worst case", "at random"] = "worst case"
     consensus: bool = False  # several raters are weighed against each other
     # who decides where no policy does, and below the confidence floor
     rules: Annotated[tuple[RuleSettings, ...], _CHOICE] = ()

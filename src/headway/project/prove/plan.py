@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headway.nouns.errors import InvalidInput
-from headway.project.prove.examine import logged
+from headway.project.prove.logged import logged
 from headway.project.prove.subject import candidate_policy, challenger, current_policy
 from headway.project.publish import record_change
 

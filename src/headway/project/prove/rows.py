@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from headway.project.prove.unread import Unread
     from headway.reward.compose import Rewards
 
-__all__ = ["chunks", "reward_without", "speaking"]
+__all__ = ["Compared", "reward_without", "speaking"]
 
 _CHUNK = 2000
 _CODES = {"rewarded": REWARDED, "failed": FAILED, "censored": CENSORED, "pending": PENDING}
@@ -43,75 +44,70 @@ def speaking(rows: Iterable[Settled], left: Counter[str]) -> Iterator[Settled]:
             yield row
 
 
-def chunks(
-    rows: Iterable[Settled],
-    *,
-    arms: Sequence[str],
-    target: Pipeline,
-    baseline: Pipeline,
-    features: Features,
-    encoder: Encoder | None,
-    guards: Sequence[str] = (),
-    segments: bool = True,
-    rewards: Rewards | None = None,
-    unread: Unread | None = None,
-) -> Iterator[Log]:
-    """`Log` chunks with both policies' probabilities, columns in the order of `arms`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Two policies and everything that their rows are read with; columns are in the order of `arms`.
 
     `rewards` says what a decision that several rated comes to without one of them; `unread`, what a policy that learns
-    online did at the time of the decision.
+    online did at the time of the decision. `at_random`: a missing outcome is left out instead of counting at its worst.
     """
-    column = {name: index for index, name in enumerate(arms)}
-    stream = iter(rows)
-    first = 0
-    while batch := list(islice(stream, _CHUNK)):
-        yield _chunk(batch, column, target, baseline, features, encoder, guards, segments, rewards, unread, first)
-        first += len(batch)
 
+    arms: Sequence[str]
+    target: Pipeline
+    baseline: Pipeline
+    features: Features
+    encoder: Encoder | None
+    guards: Sequence[str] = ()
+    rewards: Rewards | None = None
+    unread: Unread | None = None
+    at_random: bool = False
 
-def _chunk(
-    batch: Sequence[Settled],
-    column: Mapping[str, int],
-    target: Pipeline,
-    baseline: Pipeline,
-    features: Features,
-    encoder: Encoder | None,
-    guards: Sequence[str],
-    segments: bool,
-    rewards: Rewards | None,
-    unread: Unread | None,
-    first_row: int,
-) -> Log:
-    decisions = [row.decision for row in batch]
-    situations = [decision.situation for decision in decisions]
-    sets = [decision.candidates for decision in decisions]
-    seeds = [decision.seed for decision in decisions]
-    places = _places(sets, column)
-    raters, without = _rated(batch, rewards)
-    candidate = target.distributions(situations, sets, seeds)
-    other = baseline.distributions(situations, sets, seeds)
-    if unread is not None:
-        _put(candidate, unread.candidate_stood(decisions))
-        _put(other, unread.other_stood(decisions))
-    roles = np.array([situation.role or "none" for situation in situations], dtype=np.str_)
-    return Log.of(
-        reward=_rewards(batch),
-        action=[column[decision.action] for decision in decisions],
-        logged=_spread(_logged(decisions, places.shape[1]), places, len(column)),
-        target=_spread(candidate, places, len(column)),
-        baseline=_spread(other, places, len(column)),
-        features=features.vectors(situations, encoder),
-        status=[_CODES[row.status] for row in batch],
-        order=[row.seq for row in batch],
-        arms=tuple(column),
-        segments={"role": roles} if segments and any(situation.role for situation in situations) else {},
-        keys=np.array([decision.key or "local" for decision in decisions], dtype=np.str_),
-        guards={name: [row.signals.get(name, np.nan) for row in batch] for name in guards},
-        sources=np.array([decision.source for decision in decisions], dtype=np.str_),
-        raters=raters,
-        without=without,
-        first_row=first_row,
-    )
+    def chunks(self, rows: Iterable[Settled]) -> Iterator[Log]:
+        """`Log` chunks with both policies' probabilities."""
+        stream = iter(rows)
+        first = 0
+        while batch := list(islice(stream, _CHUNK)):
+            yield self._chunk(batch, first)
+            first += len(batch)
+
+    def _chunk(self, batch: Sequence[Settled], first_row: int) -> Log:
+        column = {name: index for index, name in enumerate(self.arms)}
+        decisions = [row.decision for row in batch]
+        situations = [decision.situation for decision in decisions]
+        places = _places([decision.candidates for decision in decisions], column)
+        candidate, other = self._distributions(decisions)
+        raters, without = _rated(batch, self.rewards)
+        roles = np.array([situation.role or "none" for situation in situations], dtype=np.str_)
+        return Log.of(
+            reward=_rewards(batch),
+            action=[column[decision.action] for decision in decisions],
+            logged=_spread(_logged(decisions, places.shape[1]), places, len(column)),
+            target=_spread(candidate, places, len(column)),
+            baseline=_spread(other, places, len(column)),
+            features=self.features.vectors(situations, self.encoder),
+            status=[_CODES[row.status] for row in batch],
+            worst=[row.reward is None and (row.status == "pending" or not self.at_random) for row in batch],
+            arms=tuple(column),
+            segments={"role": roles} if any(situation.role for situation in situations) else {},
+            keys=np.array([decision.key or "local" for decision in decisions], dtype=np.str_),
+            guards={name: [row.signals.get(name, np.nan) for row in batch] for name in self.guards},
+            sources=np.array([decision.source for decision in decisions], dtype=np.str_),
+            raters=raters,
+            without=without,
+            first_row=first_row,
+        )
+
+    def _distributions(self, decisions: Sequence[Decision]) -> tuple[Floats, Floats]:
+        """Both policies' probabilities, [row, candidate]."""
+        situations = [decision.situation for decision in decisions]
+        sets = [decision.candidates for decision in decisions]
+        seeds = [decision.seed for decision in decisions]
+        candidate = self.target.distributions(situations, sets, seeds)
+        other = self.baseline.distributions(situations, sets, seeds)
+        if self.unread is not None:
+            _put(candidate, self.unread.candidate_stood(decisions))
+            _put(other, self.unread.other_stood(decisions))
+        return candidate, other
 
 
 def _places(sets: Sequence[Sequence[Candidate]], column: Mapping[str, int]) -> NDArray[np.int64]:

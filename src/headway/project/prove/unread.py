@@ -8,8 +8,9 @@ A bundle that was trained up to row `upto` of the outcome log has read the decis
 then. That does not change when their rewards are derived, rated, completed or withdrawn later, so a decision is known
 by the number of the *first* row that settled it. Two things do not keep that number:
 
-- A decision that was deleted and imported again. So what was made elsewhere and is dated before the training, or has
-  no date of its own, counts as read, unless it is in a part that the bundle does not read.
+- A decision that was deleted and imported again. So what is dated before the training, or has no date of its own,
+  counts as read, unless it is in a part that the bundle does not read. This holds for a decision that was still open
+  then, too: if only the late outcomes of a part could speak, an arm that fails late would be judged by its failures.
 - A bundle that the ledger of this store does not know: its numbers belong to another store, or to a time before this
   one was restored. It counts as having read all of its parts.
 
@@ -84,15 +85,16 @@ class _Reading:
         if not self.upto or not self.parts:
             return False
         settled = first_settled is not None and first_settled <= self.upto
-        known = settled or (decision.config_hash == "elsewhere" and _dated_before(decision, self.at))
+        known = settled or _dated_before(decision, self.at)
         if not known:
             return False
         return len(self.parts) == len(PARTS) or part_of(decision, self.by) in self.parts
 
 
 def _dated_before(decision: Decision, moment: float) -> bool:
-    """Whether a decision from elsewhere may have been known at that moment; without a date of its own it may."""
-    return decision.at < moment or decision.exploration != "elsewhere"
+    """Whether a decision may have been made by that moment; one from elsewhere without a date of its own may."""
+    undated = decision.config_hash == "elsewhere" and decision.exploration != "elsewhere"
+    return decision.at < moment or undated
 
 
 def _readings(project: Project, task: str, digest: str) -> Iterator[_Reading]:

@@ -1,0 +1,221 @@
+"""Evidence from logged decisions: which of them may speak, and in which order.
+
+Rows are decisions in the order in which they were made, up to the maturity mark (`headway.observe.draws`), that neither
+policy has read (`unread`). A decision whose outcome is still open or missing counts at its worst value, unless the task
+declares `missing = "at random"`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import HeadwayError, InvalidInput
+from headway.nouns.records import Settled, Situation
+from headway.project.learn import encoder_spec
+from headway.project.prove.kinds.kind import LOG, ProofQuestion
+from headway.project.prove.unread import Unread
+
+if TYPE_CHECKING:
+    from headway.nouns.evidence import Evidence, Plan
+    from headway.nouns.protocols import Progress
+    from headway.project import Project
+    from headway.prove.about import About
+    from headway.prove.guards import GuardRule
+    from headway.prove.log import Log
+    from headway.prove.power import Planned
+    from headway.settings import TaskSettings
+
+__all__ = ["LOGGED", "LogKind", "logged"]
+
+_PILOT = 2000  # rows that the features of the reward model are fitted on
+WAITING = "waiting for their outcome"
+
+
+class LogKind:
+    """Evidence from logged decisions and their probabilities."""
+
+    name, grows = LOG, True
+
+    def applies(self, question: ProofQuestion) -> bool:
+        """Unless the history has no probabilities and there are too few decisions that do."""
+        from headway.prove.diagnostics import Floors
+
+        least, task, query = Floors().rows, question.settings.name, question.project.query
+        return query.count_judged(task, known=True, most=least) >= least or not query.count_judged(
+            task, known=False, most=1
+        )
+
+    def missing(self, question: ProofQuestion) -> HeadwayError | None:
+        del question  # what cannot speak is counted while the rows are read
+        return None
+
+    def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
+        from headway.prove.evidence import from_log
+
+        rows = logged(
+            question.project,
+            question.settings,
+            question.candidate,
+            question.other,
+            plan=about.plan,
+            progress=question.progress,
+            left=question.left,
+        )
+        if about.plan is not None:  # `logged` has left out what came before it
+            about = replace(about, plan=replace(about.plan, from_seq=0))
+        evidence = from_log(_shown(rows, question.see), about, guards=guards)
+        return replace(evidence, counts={**evidence.counts, **question.left})
+
+    def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
+        from headway.prove.power import plan
+
+        return plan(
+            logged(question.project, question.settings, question.candidate, question.other),
+            uplift=uplift,
+            margin=about.margin,
+            power=power,
+            challenger=about.challenger,
+            from_decision=question.project.query.last_decision(question.settings.name),
+            reward_range=about.reward_range,
+        )
+
+
+LOGGED = LogKind()
+
+
+def _shown(rows: Iterator[Log], see: Callable[[Log], None] | None) -> Iterator[Log]:
+    for chunk in rows:
+        if see is not None:
+            see(chunk)
+        yield chunk
+
+
+def logged(
+    project: Project,
+    settings: TaskSettings,
+    candidate: tuple[str, str],
+    current: tuple[str, str],
+    *,
+    plan: Plan | None = None,
+    progress: Progress | None = None,
+    left: Counter[str] | None = None,
+) -> Iterator[Log]:
+    """The rows that may speak for the candidate, as chunks with both policies' probabilities.
+
+    `left` counts what may not: open outcomes after the maturity mark, mined labels, unknown propensities.
+    """
+    from headway.encode.fit import fit
+    from headway.project.prove.rows import Compared
+
+    task = settings.name
+    body = project.servings.body(settings)
+    encoder = project.servings.encoder(encoder_spec(project, settings))
+    rewards = project.rewards(task)
+    unread = Unread(project, settings, candidate, current)
+    reader = _Reader(project, task, unread, plan, Counter() if left is None else left)
+    pilot = reader.pilot(_left_out(project, candidate))
+    if not pilot:
+        return
+    compared = Compared(
+        arms=project.query.arms(task),
+        target=project.servings.pipeline(task, body, *candidate),
+        baseline=project.servings.pipeline(task, body, *current),
+        features=fit(pilot, encoder),
+        encoder=encoder,
+        guards=tuple(settings.guards),
+        rewards=rewards,
+        unread=unread,
+        at_random=settings.missing == "at random",
+    )
+    rows = reader.rows(signals=bool(settings.guards), raters=rewards.counting or True)
+    done = 0
+    for chunk in compared.chunks(rows):
+        yield chunk
+        done += len(chunk)
+        if progress is not None:
+            progress("prove", done, None)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """The rows of one proof; `left` counts those that may not speak, by what they lack."""
+
+    project: Project
+    task: str
+    unread: Unread
+    plan: Plan | None
+    left: Counter[str]
+    _seqs: list[int] = field(init=False)
+    _waiting: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        order = self.project.query.draws(self.task)
+        mature = order.mature()
+        seqs = order.seq[:mature]
+        self._waiting = len(order) - mature
+        if self.plan is not None and self.plan.from_decision is not None:
+            seqs = seqs[seqs > self.plan.from_decision]
+        self._seqs = seqs.tolist()
+
+    def rows(self, *, signals: bool = False, raters: Any = False) -> Iterator[Settled]:
+        """Decisions that neither policy has read and that evidence can rest on."""
+        from headway.project.prove.rows import speaking
+
+        self.left.clear()
+        if self._waiting:
+            self.left[WAITING] = self._waiting
+        settled_after = 0 if self.plan is None else self.plan.from_seq  # of a plan that counts settled rows
+        rows = self.project.query.outcomes(self._seqs, signals=signals, raters=raters)
+        return speaking(
+            (row for row in rows if row.first >= settled_after and self.unread.speaks(row.decision, row.first or None)),
+            self.left,
+        )
+
+    def pilot(self, left_out: Sequence[str]) -> list[Situation]:
+        """Situations that the features of the reward model are fitted on; none: nothing may speak yet.
+
+        Fields that the candidate was not trained on because they give the outcome away have no place in that model.
+        """
+        from headway.observe.experience import without
+
+        pilot = [without(row, left_out).decision.situation for row, _ in zip(self.rows(), range(_PILOT), strict=False)]
+        if pilot:
+            return pilot
+        unusable = {name: count for name, count in self.left.items() if name != WAITING}
+        if unusable:
+            raise _nothing_speaks(self.task, unusable)
+        if self._waiting:
+            raise _too_early(self.task, self._waiting)
+        return pilot
+
+
+def _left_out(project: Project, candidate: tuple[str, str]) -> Sequence[str]:
+    """Fields that the candidate was not trained on."""
+    ref, digest = candidate
+    if PolicyRef.parse(ref).built_in:
+        return ()
+    left_out: Sequence[str] = project.registry.header(digest).trained_on.get("left_out", ())
+    return left_out
+
+
+def _nothing_speaks(task: str, counts: Mapping[str, int]) -> InvalidInput:
+    listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return InvalidInput(
+        f"No settled decision of {task!r} can be evidence: {listed}.",
+        code="propensity_unknown",
+        hint="A proof needs the probability that each decision was made with: let Headway decide, or import "
+        "it (--map propensity=COLUMN).",
+    )
+
+
+def _too_early(task: str, waiting: int) -> InvalidInput:
+    return InvalidInput(
+        f"All {waiting:,} decisions of {task!r} that could be evidence are waiting for outcomes.",
+        code="no_evidence",
+        hint="A proof reads decisions up to the moment before which nearly all outcomes are in. Send outcomes for "
+        "every decision (`headway signal`), or shorten reward_after_s, after which an outcome counts as missing.",
+    )
