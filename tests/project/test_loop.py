@@ -288,7 +288,7 @@ def test_a_plan_fixes_the_horizon_before_the_test_starts(opened):
     policy = project.learn("route")
     planned = project.plan("route", uplift=0.05, register=True)
     assert planned.plan.horizon >= 200
-    assert planned.plan.from_seq == project.query.last_settled("route")
+    assert planned.plan.from_decision == project.query.last_decision("route")
     play(project, n=300, seed=12)
     evidence = project.prove(policy).evidence
     assert evidence.plan == planned.plan

@@ -27,8 +27,8 @@ __all__ = ["plan"]
 def plan(session: Session, task: str, uplift: float, power: float, policy: str | None, register: bool) -> None:
     """Compute how many decisions a proof needs, before they are collected.
 
-    A proof with a registered horizon needs fewer decisions than one without; only decisions that settle after the
-    registration count.
+    A proof with a registered horizon needs fewer decisions than one without; only decisions that are made after
+    the registration count.
     """
     with session.project() as project:
         sized = project.plan(task, uplift=uplift, power=power, register=register, policy=policy)
@@ -40,7 +40,7 @@ def plan(session: Session, task: str, uplift: float, power: float, policy: str |
             uplift=uplift,
             power=power,
             alpha=sized.plan.alpha,
-            from_seq=sized.plan.from_seq,
+            from_decision=sized.plan.from_decision,
             pilot=sized.pilot,
             variance=sized.variance,
             savings={saving.name: saving.horizon for saving in sized.savings},
@@ -60,7 +60,7 @@ class PlannedTest:
     uplift: float
     power: float
     alpha: float
-    from_seq: int
+    from_decision: int | None  # the last decision that the test does not count
     pilot: int
     variance: float
     savings: Mapping[str, int]

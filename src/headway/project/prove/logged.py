@@ -171,7 +171,12 @@ class _Reader:
         settled_after = 0 if self.plan is None else self.plan.from_seq  # of a plan that counts settled rows
         rows = self.project.query.outcomes(self._seqs, signals=signals, raters=raters)
         return speaking(
-            (row for row in rows if row.first >= settled_after and self.unread.speaks(row.decision, row.first or None)),
+            (
+                row
+                for row in rows
+                if (not settled_after or row.first > settled_after)
+                and self.unread.speaks(row.decision, row.first or None)
+            ),
             self.left,
         )
 
