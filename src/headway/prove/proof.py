@@ -241,8 +241,8 @@ class LogProof:
 
     def _bet(
         self, piece: Log, inside: NDArray[np.bool_], difference: Floats, q: Floats, bounds: tuple[Floats, Floats]
-    ) -> Floats:
-        """Bet on both sides of each row; returns what the better side won, [gambler, n] in logarithms, 0 if no bet."""
+    ) -> tuple[Floats, Floats]:
+        """Bet on "better" and on "worse"; returns what each side won, [gambler, n] in logarithms, 0 if no bet."""
         low, high = bounds
         rows = np.arange(len(piece))
         possible = piece.logged > 0.0
@@ -263,10 +263,10 @@ class LogProof:
             self._at_worst(int((worst & inside).sum()))
         used = inside & ~np.isnan(score)
         stake = self._stake if self._stake > 0.0 else self._first_stake(weights, difference, high - low)[used]
-        won = np.zeros((self.better.stakes.size, len(piece)))
-        won[:, used] = self.better.add(score[used], lowest[used], stake)
-        self.worse.add(other[used], -highest[used], stake)
-        return won
+        won = np.zeros((2, self.better.stakes.size, len(piece)))
+        won[0][:, used] = self.better.add(score[used], lowest[used], stake)
+        won[1][:, used] = self.worse.add(other[used], -highest[used], stake)
+        return won[0], won[1]
 
     def _at_worst(self, count: int) -> None:
         if count and not self._beside:
@@ -293,7 +293,7 @@ class LogProof:
             return low, high
         return np.full(reward.size, self._low), np.full(reward.size, self._high)
 
-    def _group(self, piece: Log, score: Floats, kept: NDArray[np.bool_], won: Floats) -> None:
+    def _group(self, piece: Log, score: Floats, kept: NDArray[np.bool_], won: tuple[Floats, Floats]) -> None:
         """Add the scores to the sums by segment, key and rater."""
         pick = slice(None) if kept.all() else kept
         for name, labels in piece.segments.items():

@@ -31,17 +31,21 @@ __all__ = ["RaterScores", "RewardMean", "silenced", "standing"]
 class RaterScores:
     """Sums over a rater's rows: scores, what the gamblers won on them, and how many rows only this rater rated."""
 
-    __slots__ = ("alone", "n", "total", "won")
+    __slots__ = ("alone", "lost", "n", "total", "won")
 
     def __init__(self) -> None:
         self.n, self.alone, self.total = 0, 0, 0.0
-        self.won: Floats | float = 0.0  # [gambler]
+        self.won: Floats | float = 0.0  # [gambler]; by betting that the candidate is better
+        self.lost: Floats | float = 0.0  # [gambler]; by betting that it is worse
 
-    def add(self, score: Floats, won: Floats, rated: NDArray[np.bool_], alone: NDArray[np.bool_]) -> None:
+    def add(
+        self, score: Floats, bets: tuple[Floats, Floats], rated: NDArray[np.bool_], alone: NDArray[np.bool_]
+    ) -> None:
         self.n += int(rated.sum())
         self.alone += int(alone.sum())
         self.total += float(score[rated].sum())
-        self.won = self.won + won[:, rated].sum(axis=1)
+        self.won = self.won + bets[0][:, rated].sum(axis=1)
+        self.lost = self.lost + bets[1][:, rated].sum(axis=1)
 
 
 class RewardMean:
@@ -79,6 +83,8 @@ class _Test(Protocol):
     @property
     def better(self) -> Bets: ...
     @property
+    def worse(self) -> Bets: ...
+    @property
     def alpha(self) -> float: ...
     @property
     def alpha_worse(self) -> float: ...
@@ -106,6 +112,7 @@ def standing(proof: _Rated, *, margin: float) -> tuple[RaterShare, ...]:
             rest = test.tally.scores.total - margin * test.tally.n
         elif not own:  # too late for a test from the start: leave its own rows out
             statistic = proof.better.log_wealth(margin, less=rated.won)
+            statistic_worse = proof.worse.log_wealth(less=rated.lost)
             rest = total - (rated.total - margin * rated.n)
         standings.append(
             RaterShare(
