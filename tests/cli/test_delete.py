@@ -49,8 +49,8 @@ def test_without_yes_a_script_deletes_nothing(rated: Path) -> None:
 def test_with_yes_the_rows_are_deleted(rated: Path) -> None:
     done = headway("data", "delete", "--rater", "eve", "--yes", "--json", "-C", rated)
     assert done.code == 0, done.err
-    told = json.loads(done.out)
-    assert (told["signals"], told["raters"], told["remains"]) == (24, 1, [])
+    report = json.loads(done.out)
+    assert (report["signals"], report["raters"], report["remains"]) == (24, 1, [])
     assert b"eve" not in (rated / ".headway" / "headway.db").read_bytes()
 
 
@@ -66,11 +66,11 @@ def test_retention_deletes_nothing_without_a_setting(rated: Path) -> None:
 
 
 def test_the_analysis_compares_raters_and_finds_the_reversed_one(rated: Path) -> None:
-    told = json.loads(headway("rewards", "analyze", "reply", "--json", "-C", rated).out)
-    turned = {rater["rater"]: rater["reversed"] for rater in told["raters"]}
+    report = json.loads(headway("rewards", "analyze", "reply", "--json", "-C", rated).out)
+    turned = {rater["rater"]: rater["reversed"] for rater in report["raters"]}
     assert turned["eve"] > 0.9
     assert turned["ann"] < 0.5
-    assert told["consensus"] is True
+    assert report["consensus"] is True
     shown = headway("rewards", "analyze", "reply", "-C", rated)
     assert "Raters of 'rating' compared" in shown.out
 
@@ -87,6 +87,6 @@ def test_questions_start_with_unrated_decisions(rated: Path) -> None:
     done = headway("rewards", "ask", "reply", "-n", 3, "-C", rated)
     assert done.code == 0, done.err
     assert "not rated yet" in done.out
-    told = json.loads(headway("rewards", "ask", "reply", "-n", 3, "--json", "-C", rated).out)
-    assert told["questions"][0]["text"] == "unrated"
-    assert len(told["questions"]) == 3
+    report = json.loads(headway("rewards", "ask", "reply", "-n", 3, "--json", "-C", rated).out)
+    assert report["questions"][0]["text"] == "unrated"
+    assert len(report["questions"]) == 3

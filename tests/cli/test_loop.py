@@ -45,7 +45,7 @@ def test_init_writes_an_example_once_and_keeps_existing_files(empty: Path) -> No
     folder = empty / "new" / "project"
     assert headway("-C", folder, "init", "--json").json["written"] is True
     text = (folder / "headway.toml").read_text("utf-8")
-    assert text.startswith("# What Headway decides here")
+    assert text.startswith("# The settings of Headway")
     (folder / "headway.toml").write_text(f"{text}# mine\n", "utf-8")
     again = headway("-C", folder, "init")
     assert "is unchanged" in again.out

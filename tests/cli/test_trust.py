@@ -21,12 +21,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_verdict_that_one_key_decides_names_the_key_and_the_option(folder: Path) -> None:
-    said = headway("-C", folder, "prove", "route", "--check")
-    assert said.code == 3
-    assert "REFUSED" in said.out
-    assert "the key 'agent' rated" in said.out
-    assert "--trust-key agent" in said.out
-    assert "uplift lost without it" in said.out
+    checked = headway("-C", folder, "prove", "route", "--check")
+    assert checked.code == 3
+    assert "REFUSED" in checked.out
+    assert "the key 'agent' rated" in checked.out
+    assert "--trust-key agent" in checked.out
+    assert "uplift lost without it" in checked.out
     evidence = headway("-C", folder, "prove", "route", "--json").json["evidence"]
     assert {rater["name"]: rater["own"] for rater in evidence["raters"]} == {"": True, "agent": False}
     refused = headway("-C", folder, "promote", "route", "--json")

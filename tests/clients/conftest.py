@@ -20,8 +20,8 @@ from tests.serve.conftest import Running
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     running = Running(tmp_path_factory.mktemp("served"))
     yield running
-    said = running.stop()
-    assert "Traceback" not in said, said
+    errors = running.stop()
+    assert "Traceback" not in errors, errors
 
 
 class Blocking:

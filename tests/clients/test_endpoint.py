@@ -84,8 +84,8 @@ def test_a_single_attempt_sends_only_the_given_fields(server: ModelServer) -> No
         assert (model.once(text).text, model.once(text, max_tokens=3, temperature=0.5).temperature) == ("It is 5.", 0.5)
         plain = {"model": "tiny", "messages": [{"role": "user", "content": text}]}
         assert server.bodies == [plain, {**plain, "max_tokens": 3, "temperature": 0.5}]
-        for said, code in (((503, {}, b"{}"), "upstream_status"), ((200, {}, b"x" * 20_000), "upstream_too_large")):
-            server.behave = lambda *_, said=said: said
+        for answer, code in (((503, {}, b"{}"), "upstream_status"), ((200, {}, b"x" * 20_000), "upstream_too_large")):
+            server.behave = lambda *_, answer=answer: answer
             with pytest.raises(Unavailable) as caught:
                 model.once(text)
             assert caught.value.code == code
@@ -93,7 +93,7 @@ def test_a_single_attempt_sends_only_the_given_fields(server: ModelServer) -> No
 
 
 @pytest.mark.parametrize(
-    ("said", "code", "kind", "tries"),
+    ("answer", "code", "kind", "tries"),
     [
         ((503, {}, b"{}"), "upstream_status", Unavailable, 5),
         ((429, {}, b"{}"), "upstream_busy", Unavailable, 5),
@@ -108,9 +108,9 @@ def test_a_single_attempt_sends_only_the_given_fields(server: ModelServer) -> No
     ],
 )
 def test_an_unusable_answer_is_an_error_that_names_the_upstream_but_not_the_key(
-    server: ModelServer, said: tuple[int, dict[str, str], bytes], code: str, kind: type[HeadwayError], tries: int
+    server: ModelServer, answer: tuple[int, dict[str, str], bytes], code: str, kind: type[HeadwayError], tries: int
 ) -> None:
-    server.behave = lambda *_: said
+    server.behave = lambda *_: answer
     with endpoint(server, most_bytes=10_000) as model, pytest.raises(kind) as caught:
         model.generate([ASK])
     assert caught.value.code == code

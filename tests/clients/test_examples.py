@@ -31,8 +31,8 @@ def proxy(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Itera
     (folder / "headway.toml").write_text(settings(upstream, {"small": "ok", "large": "ok"}))
     running = Proxy(folder, {})
     yield running
-    said = running.stop()
-    assert "Traceback" not in said, said
+    errors = running.stop()
+    assert "Traceback" not in errors, errors
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

@@ -154,9 +154,9 @@ def test_children_become_ready_end_and_start_again(modules: Path) -> None:
         sys.exit(5)
     """
     name = module(modules, "second_time_lucky", source)
-    heard: list[str] = []
+    printed: list[str] = []
     backoff = Backoff(first_s=0.01)
-    with Children(stop_timeout_s=30.0, say=lambda child, line: heard.append(f"{child.name}: {line}")) as children:
+    with Children(stop_timeout_s=30.0, say=lambda child, line: printed.append(f"{child.name}: {line}")) as children:
         child = children.add("one", [name, str(modules / "mark")], reports=True, backoff=backoff)
         children.start(child)
         seen: list[int | None] = []
@@ -168,10 +168,10 @@ def test_children_become_ready_end_and_start_again(modules: Path) -> None:
             return bool(child.ready and child.deaths)
 
         until(ready_again, "the second start")
-        until(lambda: children.wait() or len(heard) == 2, "its second line")
+        until(lambda: children.wait() or len(printed) == 2, "its second line")
         assert 5 in seen
         pid = child.pid
-    assert heard == ["one: hello", "one: hello"]
+    assert printed == ["one: hello", "one: hello"]
     assert not child.running
     assert child.status == -signal.SIGTERM
     with pytest.raises(ProcessLookupError):

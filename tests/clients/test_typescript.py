@@ -59,14 +59,14 @@ def npm(client: Path, need_tool: Callable[..., str]) -> str:
 @pytest.mark.timeout(400)
 def test_the_client_builds_and_talks_to_a_real_server(client: Path, npm: str, need_tool: Callable[..., str]) -> None:
     run(npm, "run", "build", folder=client)
-    said = run(need_tool("node"), "--test", "test/client.test.mjs", folder=client)
-    assert "# fail 0" in said
-    assert "# skipped 0" in said
+    output = run(need_tool("node"), "--test", "test/client.test.mjs", folder=client)
+    assert "# fail 0" in output
+    assert "# skipped 0" in output
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_client_passes_its_own_tests(client: Path, npm: str) -> None:
-    said = run(npm, "test", folder=client)
-    assert "# fail 0" in said
-    assert "# skipped 0" in said
+    output = run(npm, "test", folder=client)
+    assert "# fail 0" in output
+    assert "# skipped 0" in output

@@ -56,7 +56,7 @@ def test_a_format_that_breaks_the_contract_is_detected() -> None:
         return (replace(item, candidates=item.candidates * 2) for item in own.read(rows, options))
 
     broken: dict[str, Format] = {
-        "does not know": replace(own, looks=lambda _: False),
+        "does not recognise": replace(own, looks=lambda _: False),
         "does not pass on": replace(own, read=silent),
         "appears twice": replace(own, read=twice),
         "no decision": replace(own, read=lambda _rows, _options: iter(())),
@@ -65,5 +65,5 @@ def test_a_format_that_breaks_the_contract_is_detected() -> None:
         with pytest.raises(AssertionError, match=message):
             format_contract(wrong, ROWS["jfl-buffer"])
     taking = replace(own, name="greedy", priority=1, looks=lambda _: True)
-    with pytest.raises(AssertionError, match="for its own"):
+    with pytest.raises(AssertionError, match="recognises a row"):
         format_contract(own, ROWS["jfl-buffer"], among=[taking])

@@ -43,7 +43,7 @@ BROKEN = {
     "future": ("api=2", "written for version 2"),
     "lonely": ('needs=("nobody",)', "it needs the kit 'nobody'"),
     "greedy": ('families={"bandit": Family(kinds=("choice",), policy="x", learner="x")}', "claim 'bandit'"),
-    "posing": ('commands={"status": Command("x:y", "Z.")}', "its commands claim 'status', which the kit 'core' brings"),
+    "posing": ('commands={"status": Command("x:y", "Z.")}', "its commands claim 'status', which the kit 'core' has"),
     "settled": ('tables={"tasks": "x:y"}', "claim 'tasks', a table of Headway itself"),
     "careless": ('commands={"x": "careless_kit:x"}', "name 'x' with str, expected Command"),
     "empty": ("worlds=None", "cannot be imported: AttributeError"),

@@ -133,12 +133,12 @@ def test_an_unknown_family_lists_the_known_ones() -> None:
 
 
 def test_progress_is_reported() -> None:
-    told: list[tuple[str, int]] = []
+    reported: list[tuple[str, int]] = []
     learner("bandit").learn(
-        MemoryLog(identity("numbers", 200)), {}, 1, lambda what, done, of: told.append((what, done))
+        MemoryLog(identity("numbers", 200)), {}, 1, lambda what, done, of: reported.append((what, done))
     )
-    assert ("train", 160) in told
-    assert ("tune", 40) in told
+    assert ("train", 160) in reported
+    assert ("tune", 40) in reported
 
 
 class _Counted(dict[str, Any]):

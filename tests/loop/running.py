@@ -85,7 +85,7 @@ class Up:
 
     # -- output
 
-    def said(self) -> str:
+    def printed(self) -> str:
         assert self.process.stdout is not None
         while select.select([self.process.stdout], [], [], 0)[0]:
             chunk = os.read(self.process.stdout.fileno(), 65536)
@@ -96,9 +96,9 @@ class Up:
 
     def wait_for(self, text: str) -> str:
         def seen() -> str:
-            output = self.said()
+            output = self.printed()
             if text not in output and self.process.poll() is not None:
-                raise AssertionError(f"ended with {self.process.returncode} before {text!r}: {self.said()}")
+                raise AssertionError(f"ended with {self.process.returncode} before {text!r}: {self.printed()}")
             return output if text in output else ""
 
         return str(until(seen, repr(text)))

@@ -269,15 +269,15 @@ def test_evidence_against_an_earlier_current_policy_does_not_promote(tmp_path, w
 
 
 def test_changed_settings_are_used_unless_they_are_invalid(tmp_path, watching):
-    said: list[str] = []
-    watch = watching(ASK, say=said.append)
+    lines: list[str] = []
+    watch = watching(ASK, say=lines.append)
     (tmp_path / "headway.toml").write_text(ASK + "retrain_after = 7\n", "utf-8")
     watch.check()
     assert watch.project.settings.task("route").retrain_after == 7
     (tmp_path / "headway.toml").write_text("[tasks.route]\nnonsense = 1\n", "utf-8")
     watch.check()
     assert watch.project.settings.task("route").retrain_after == 7
-    assert any("the old settings stay in use" in line for line in said)
+    assert any("the old settings stay in use" in line for line in lines)
 
 
 def test_an_online_policy_folds_settled_rows(tmp_path, watching):
@@ -298,13 +298,13 @@ def test_an_online_policy_folds_settled_rows(tmp_path, watching):
 
 
 def test_the_same_reason_is_printed_once(tmp_path, watching):
-    said: list[str] = []
-    watch = watching(ASK + "[watch]\nidle_s = 1e9\n", say=said.append, clock=lambda: 1_900_000_000.0)
+    lines: list[str] = []
+    watch = watching(ASK + "[watch]\nidle_s = 1e9\n", say=lines.append, clock=lambda: 1_900_000_000.0)
     play(tmp_path, 60)
     for _ in range(3):
         watch.check()
-    assert len(said) == 1
-    assert "not now: the last decision is" in said[0]
+    assert len(lines) == 1
+    assert "not now: the last decision is" in lines[0]
 
 
 def test_rows_older_than_keep_days_are_deleted(tmp_path, watching):

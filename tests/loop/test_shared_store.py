@@ -50,12 +50,12 @@ def test_up_starts_several_workers_and_stops_all_of_them(
 ) -> None:
     monkeypatch.setenv("HEADWAY_STORE_URL", environ["HEADWAY_STORE_URL"])
     with up(tmp_path, "--port", "0", "--no-watch", "--workers", "2") as running:
-        said = running.ready().said()
+        printed = running.ready().printed()
         (server,) = running.children()
         workers = [int(pid) for pid in Path(f"/proc/{server}/task/{server}/children").read_text().split()]
         assert len(workers) == 2
         assert running.server["pid"] == server
-        link = re.search(r"http://\S+(/open\?code=\S+)", said)
+        link = re.search(r"http://\S+(/open\?code=\S+)", printed)
         assert link is not None
         assert [running.ask("GET", link[1])[0] for _ in range(2)] == [303, 401]
         assert running.decide()

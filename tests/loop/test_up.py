@@ -25,10 +25,10 @@ def decisions(folder: Path, task: str = "route") -> set[str]:
 
 def test_up_starts_everything_in_an_empty_folder_and_stops_with_ctrl_c(tmp_path):
     with up(tmp_path / "new", "--port", "0") as running:
-        said = running.ready().said()
-        assert f"Headway is up at {running.url}" in said
-        assert len(re.findall(r"^  (headway|curl) ", said, re.MULTILINE)) == 3, "three commands to try"
-        link = re.search(r"http://\S+(/open\?code=\S+)", said)
+        printed = running.ready().printed()
+        assert f"Headway is up at {running.url}" in printed
+        assert len(re.findall(r"^  (headway|curl) ", printed, re.MULTILINE)) == 3, "three commands to try"
+        link = re.search(r"http://\S+(/open\?code=\S+)", printed)
         assert link is not None
         status, _, headers = running.ask("GET", link[1])
         assert (status, headers["location"]) == (303, "/")
@@ -39,7 +39,7 @@ def test_up_starts_everything_in_an_empty_folder_and_stops_with_ctrl_c(tmp_path)
         port, parts = running.port, running.children()
         assert len(parts) == 2
         assert running.stop() == 0
-        assert "Stopped." in running.said()
+        assert "Stopped." in running.printed()
     assert not [pid for pid in parts if alive(pid)]
     assert can_bind(port)
     assert decisions(tmp_path / "new") == {made}
@@ -59,9 +59,9 @@ def test_a_second_up_names_the_holder_of_the_project(tmp_path):
         running.ready()
         with up(tmp_path, "--port", "0") as second:
             assert second.process.wait(timeout=60) == 1
-            said = second.said()
-        assert f"`headway up` is running already for this project: process {running.process.pid}" in said
-        assert running.url in said
+            printed = second.printed()
+        assert f"`headway up` is running already for this project: process {running.process.pid}" in printed
+        assert running.url in printed
         assert running.ask("GET", "/health")[0] == 200
         assert running.stop() == 0
 
@@ -71,15 +71,15 @@ def test_a_taken_port_is_reported(tmp_path):
         port = taken.getsockname()[1]
         with up(tmp_path, "--port", str(port)) as running:
             assert running.process.wait(timeout=60) == 1
-            said = running.said()
-    assert f"Port {port} of 127.0.0.1 is in use." in said
+            printed = running.printed()
+    assert f"Port {port} of 127.0.0.1 is in use." in printed
 
 
 def test_bad_settings_are_reported_before_anything_starts(tmp_path):
     (tmp_path / "headway.toml").write_text("[servr]\n", "utf-8")
     with up(tmp_path) as running:
         assert running.process.wait(timeout=60) == 1
-        assert "servr" in running.said()
+        assert "servr" in running.printed()
 
 
 def test_a_killed_server_restarts_on_its_port_and_has_lost_nothing(tmp_path):
@@ -206,10 +206,12 @@ def test_workers_of_kits_run_with_the_server_until_they_finish(tmp_path):
         supervisor.send_signal(signal.SIGTERM)
         lines += supervisor.stdout.readlines()
         assert supervisor.wait(timeout=60) == 0
-    said = "".join(lines)
-    assert len(re.findall(rf"^once   {re.escape(str(tmp_path))} --url http://127.0.0.1:\d+$", said, re.MULTILINE)) == 1
-    assert "The again ended (status 3); it starts again in 0.2 s." in said
-    assert "The once ended" not in said, "it has finished"
+    printed = "".join(lines)
+    assert (
+        len(re.findall(rf"^once   {re.escape(str(tmp_path))} --url http://127.0.0.1:\d+$", printed, re.MULTILINE)) == 1
+    )
+    assert "The again ended (status 3); it starts again in 0.2 s." in printed
+    assert "The once ended" not in printed, "it has finished"
 
 
 def test_a_kit_whose_worker_check_fails_does_not_stop_the_others(tmp_path):

@@ -59,8 +59,8 @@ def test_the_window_is_local_time():
 def test_quiet_is_counted_from_the_last_decision():
     settings = WatchSettings(idle_s=60)
     now = at(9)
-    said = not_now(settings, now=now, last_decision=now.timestamp() - 59, state=ROOMY)
-    assert said == "the last decision is 59 s old; 60 s without one are required"
+    reason = not_now(settings, now=now, last_decision=now.timestamp() - 59, state=ROOMY)
+    assert reason == "the last decision is 59 s old; 60 s without one are required"
     assert not not_now(settings, now=now, last_decision=now.timestamp() - 60, state=ROOMY)
     assert not not_now(settings, now=now, last_decision=None, state=ROOMY)
     ahead = not_now(settings, now=now, last_decision=now.timestamp() + 500, state=ROOMY)
@@ -68,7 +68,7 @@ def test_quiet_is_counted_from_the_last_decision():
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("machine", "reason"),
     [
         (Machine(free_disk_mb=255), "255 MB are free on the disk; 256 MB are required"),
         (Machine(free_memory_mb=12), "12 MB of memory are available; 256 MB are required"),
@@ -77,8 +77,8 @@ def test_quiet_is_counted_from_the_last_decision():
         (Machine(), ""),
     ],
 )
-def test_a_loaded_machine_postpones_work(found, said):
-    assert not_now(WatchSettings(max_load=2.0), now=at(9), last_decision=None, state=found) == said
+def test_a_loaded_machine_postpones_work(machine, reason):
+    assert not_now(WatchSettings(max_load=2.0), now=at(9), last_decision=None, state=machine) == reason
 
 
 def test_the_load_of_this_machine_can_be_read(tmp_path):

@@ -59,8 +59,8 @@ def start(place: Path | str, how_many: int) -> subprocess.Popen[str]:
 
 def acknowledged(process: subprocess.Popen[str]) -> list[str]:
     with process.stdout as lines:
-        said = lines.read().splitlines(keepends=True)
-    return [line.strip() for line in said if line.endswith("\n")]
+        printed = lines.read().splitlines(keepends=True)
+    return [line.strip() for line in printed if line.endswith("\n")]
 
 
 def kill_at_random(place: Path | str, times: int, seed: int) -> None:
@@ -78,9 +78,9 @@ def kill_at_random(place: Path | str, times: int, seed: int) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         os.set_blocking(process.stdout.fileno(), True)
-        said = (seen + process.stdout.buffer.read()).decode().splitlines(keepends=True)
+        printed = (seen + process.stdout.buffer.read()).decode().splitlines(keepends=True)
         process.stdout.close()
-        check_all_there(place, [line.strip() for line in said if line.endswith("\n")])
+        check_all_there(place, [line.strip() for line in printed if line.endswith("\n")])
 
 
 def check_all_there(place: Path | str, ids: list[str]) -> None:
@@ -122,13 +122,13 @@ def test_two_processes_write_at_once_and_lose_and_duplicate_nothing(place):
 @pytest.mark.timeout(900)
 def test_two_processes_write_twenty_thousand_decisions(place):
     both = [start(place, 10_000) for _ in range(2)]
-    readers = [threading.Thread(target=lambda p=p: p.said.extend(acknowledged(p))) for p in both]
+    readers = [threading.Thread(target=lambda p=p: p.printed.extend(acknowledged(p))) for p in both]
     for process, reader in zip(both, readers, strict=True):
-        process.said = []
+        process.printed = []
         reader.start()
     for reader in readers:
         reader.join()
-    ids = [line for process in both for line in process.said]
+    ids = [line for process in both for line in process.printed]
     assert [process.wait() for process in both] == [0, 0]
     assert len(set(ids)) == 20_000
     check_all_there(place, ids)

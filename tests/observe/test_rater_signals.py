@@ -9,7 +9,7 @@ from tests.observe.test_settle import give, run
 COUNTING = ("solved", "failed")
 
 
-def said(ground, **options):
+def raters_of(ground, **options):
     rows = ground.query.settled("route", **{"raters": COUNTING, **options})
     return [(row.raters, dict(row.said)) for row in rows]
 
@@ -18,7 +18,7 @@ def test_a_store_with_one_rater_is_not_queried(ground, decision):
     first, second = ground.add(decision(), decision())
     give(ground, first.id)
     run(ground, wait_s=1.0)
-    assert said(ground) == [(("",), {"": ()}), ((), {})], "an unrated decision has no rater"
+    assert raters_of(ground) == [(("",), {"": ()}), ((), {})], "an unrated decision has no rater"
     assert second.id
 
 
@@ -32,14 +32,14 @@ def test_each_row_has_the_raters_of_the_signals_that_count(ground, decision):
     give(ground, made[3].id, 1.0, name="failed", rater="agent")
     run(ground)
     both = {"ann": (("solved", 0.5),), "bob": (("solved", 1.0),)}
-    assert said(ground) == [
+    assert raters_of(ground) == [
         (("ann",), {"ann": ()}),
         (("",), {"": ()}),
         (("ann", "bob"), both),
         (("agent",), {"agent": ()}),
     ]
-    assert said(ground, raters=True)[0][0] == ("agent", "ann"), "if every signal counts, measurements do too"
-    assert said(ground, raters=False) == [((), {})] * 4, "raters are read only on request"
+    assert raters_of(ground, raters=True)[0][0] == ("agent", "ann"), "if every signal counts, measurements do too"
+    assert raters_of(ground, raters=False) == [((), {})] * 4, "raters are read only on request"
 
 
 def test_withdrawn_and_replaced_signals_have_no_rater(ground, decision):
@@ -49,7 +49,7 @@ def test_withdrawn_and_replaced_signals_have_no_rater(ground, decision):
     give(ground, made.id, 0.25, rater="bob")
     give(ground, made.id, None, rater="ann")
     run(ground)
-    assert said(ground) == [(("bob",), {"bob": ()})]
+    assert raters_of(ground) == [(("bob",), {"bob": ()})]
 
 
 def test_raters_of_repeated_draws_and_of_the_episode_count(ground, decision):
@@ -64,8 +64,8 @@ def test_raters_of_repeated_draws_and_of_the_episode_count(ground, decision):
     give(ground, other.id, 1.0, rater="ann")
     run(ground)
     rows = {row.decision.id: row for row in ground.query.settled("route", raters=COUNTING)}
-    told = {"ann": (("solved", 0.2),), "bob": (("solved", 0.4),), "judge": (("solved", 0.6),)}
-    assert dict(rows[opening.id].said) == told
+    expected = {"ann": (("solved", 0.2),), "bob": (("solved", 0.4),), "judge": (("solved", 0.6),)}
+    assert dict(rows[opening.id].said) == expected
     assert rows[opening.id].reward == sum([0.2, 0.4, 0.6]) / 3
     assert rows[other.id].raters == ("ann",)
 

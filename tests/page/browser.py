@@ -72,8 +72,8 @@ class Served:
     def stop(self) -> str:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        _, said = self.process.communicate(timeout=20)
-        return said
+        _, errors = self.process.communicate(timeout=20)
+        return errors
 
 
 @contextmanager
@@ -82,5 +82,5 @@ def serving(folder: Path, *more: str) -> Iterator[Served]:
     try:
         yield served
     finally:
-        said = served.stop()
-        assert "Traceback" not in said, said
+        errors = served.stop()
+        assert "Traceback" not in errors, errors

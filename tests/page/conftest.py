@@ -34,7 +34,7 @@ def need(there: bool, reason: str) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="module")  # Playwright's loop runs as long as it is open: other modules need theirs
+@pytest.fixture(scope="module")  # Playwright's loop runs as long as it is open: other modules need their own loop
 def browser() -> Iterator[Any]:
     need(page_files.built(), "the page is not built (make page)")
     program = chromium()
@@ -78,7 +78,7 @@ Open = Callable[..., Any]
 def tab(browser: Any) -> Iterator[Open]:
     """Opens `tab(server, "#/ledger", cookie=True, scheme="dark")`; fails if a page reported an error."""
     contexts: list[Any] = []
-    complaints: list[str] = []
+    problems: list[str] = []
 
     def open_tab(server: Served, place: str = "#/", *, cookie: bool = False, scheme: str = "light") -> Any:
         context = browser.new_context(
@@ -87,11 +87,9 @@ def tab(browser: Any) -> Iterator[Open]:
         context.set_default_timeout(TIMEOUT_MS)
         contexts.append(context)
         page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-        page.on("console", lambda said: complaints.append(said.text) if _serious(said) else None)
-        page.on(
-            "request", lambda asked: complaints.append(f"left: {asked.url}") if _leaves(asked.url, server) else None
-        )
+        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+        page.on("console", lambda message: problems.append(message.text) if _serious(message) else None)
+        page.on("request", lambda asked: problems.append(f"left: {asked.url}") if _leaves(asked.url, server) else None)
         if cookie:
             page.goto(server.link())
         page.goto(f"{server.url}/{place}")
@@ -100,12 +98,12 @@ def tab(browser: Any) -> Iterator[Open]:
     yield open_tab
     for opened_context in contexts:
         opened_context.close()
-    assert not complaints
+    assert not problems
 
 
-def _serious(said: Any) -> bool:
+def _serious(message: Any) -> bool:
     """A refused script, style or image, or a warning of our own; error answers to requests do not count."""
-    return said.type in ("error", "warning") and not said.text.startswith("Failed to load resource")
+    return message.type in ("error", "warning") and not message.text.startswith("Failed to load resource")
 
 
 def _leaves(url: str, server: Served) -> bool:

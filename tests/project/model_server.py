@@ -67,13 +67,13 @@ class ModelServer:
                     mine.headers.append({name.lower(): value for name, value in self.headers.items()})
                     mine.bodies.append(body)
                     number = len(mine.asked)
-                status, headers, said = mine.behave(number, body) or (200, {}, mine.good(text))
+                status, headers, answer_body = mine.behave(number, body) or (200, {}, mine.good(text))
                 self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)
-                self.send_header("content-length", str(len(said)))
+                self.send_header("content-length", str(len(answer_body)))
                 self.end_headers()
-                self.wfile.write(said)
+                self.wfile.write(answer_body)
 
             def log_message(self, *_: object) -> None:
                 pass

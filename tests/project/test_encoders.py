@@ -50,10 +50,10 @@ def test_a_policy_learns_and_acts_with_an_endpoint(tmp_path: Path) -> None:
         with headway.open(tmp_path, environ={**environ, "HEADWAY_POLICY": policy}) as project:
             pick = project.decide("route", "Integrate x^2 over x", ARMS)
             assert (pick.policy, pick.encoder) == (policy, header.encoder)
-            told = project.replay(pick.id)
-            assert told.exact is True
+            replayed = project.replay(pick.id)
+            assert replayed.exact is True
             assert len(server.asked) == calls, "known texts come from the project's own cache"
-            project.decide("route", "A text that nobody has seen", ARMS)
+            project.decide("route", "An unseen text", ARMS)
             assert len(server.asked) == calls + 1
         (tmp_path / "headway.toml").write_text(words.format(server.url, 8))
         with headway.open(tmp_path, environ={**environ, "HEADWAY_POLICY": policy}) as project:

@@ -298,16 +298,18 @@ def test_our_own_export_is_imported_with_ids_probabilities_and_signals(
     with Project(tmp_path / "other") as other:
         report = other.import_file(path)
         assert (report.format, report.stored, report.unknown_propensity) == ("headway", 30, 0)
-        theirs, ours = list(project.query.decisions("route")), list(other.query.decisions("route"))
-        assert [their.id for their in theirs] == [our.id for our in ours]
-        assert [their.probabilities for their in theirs] == [our.probabilities for our in ours]
-        assert [their.situation for their in theirs] == [our.situation for our in ours]
+        exported, imported = list(project.query.decisions("route")), list(other.query.decisions("route"))
+        assert [decision.id for decision in exported] == [decision.id for decision in imported]
+        assert [decision.probabilities for decision in exported] == [decision.probabilities for decision in imported]
+        assert [decision.situation for decision in exported] == [decision.situation for decision in imported]
 
-        def told(opened: Project) -> list[Any]:
-            signals = [opened.query.signals(our.id) for our in ours]
-            return [[(one.name, one.value, one.rater, one.key, one.at) for one in row] for row in signals]
+        def signals_of(opened: Project) -> list[Any]:
+            signals = [opened.query.signals(decision.id) for decision in imported]
+            return [
+                [(signal.name, signal.value, signal.rater, signal.key, signal.at) for signal in row] for row in signals
+            ]
 
-        assert told(project) == told(other)
+        assert signals_of(project) == signals_of(other)
     assert project.import_file(path).already == 30, "the project recognises its own decisions"
 
 

@@ -197,7 +197,7 @@ def test_a_registry_hashes_untouched_files_once(tmp_path, hashed):
     assert first[0] == again[0]
     assert all(np.array_equal(first[1][name], again[1][name]) for name in TENSORS)
     Registry(tmp_path).load(digest, task="route")
-    assert hashed == [digest, digest], "another registry trusts nobody"
+    assert hashed == [digest, digest], "another registry verifies for itself"
 
 
 @pytest.mark.parametrize("name", ["header.json", "weights.safetensors"])

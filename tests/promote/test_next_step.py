@@ -40,7 +40,7 @@ EVIDENCES = ("none", "fresh", "other policy", "other reward")
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with a candidate that nobody has looked at."""
+    """A project with an unproven candidate."""
     folder = tmp_path_factory.mktemp("learned") / "project"
     folder.mkdir()
     (folder / "headway.toml").write_text(f"[tasks.route]\n{ACTIONS}")

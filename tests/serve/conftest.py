@@ -76,8 +76,8 @@ class Running:
             self.client.close()
         if self.process.poll() is None:
             self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=20)
-        return said
+        _, errors = self.process.communicate(timeout=20)
+        return errors
 
 
 @pytest.fixture
@@ -104,5 +104,5 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         more = {"env": {**os.environ, "HEADWAY_STORE_URL": request.getfixturevalue("postgres").store()}}
     running = Running(tmp_path_factory.mktemp("served"), **more)
     yield running
-    said = running.stop()
-    assert "Traceback" not in said, said
+    errors = running.stop()
+    assert "Traceback" not in errors, errors

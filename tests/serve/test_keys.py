@@ -163,13 +163,13 @@ def test_no_secret_is_stored_logged_or_counted(elsewhere: Running, secrets: dict
     client = url(elsewhere)
     metrics = client.get("/metrics", headers=bearer(secrets["train"])).text
     client.get("/v1/evidence", headers=bearer(secrets["train"]))
-    said = elsewhere.folder / ".headway"
+    state = elsewhere.folder / ".headway"
     texts: list[bytes] = []
     until = time.monotonic() + 20
     while not any(b'"route":"/v1/evidence"' in text for text in texts):  # the log is written a few times a second
         assert time.monotonic() < until
         client.get("/health", headers=bearer(secrets["train"]))
-        texts = [path.read_bytes() for path in said.rglob("*") if path.is_file() and path.name != "token"]
+        texts = [path.read_bytes() for path in state.rglob("*") if path.is_file() and path.name != "token"]
     for secret in secrets.values():
         assert secret not in metrics
         for text in texts:

@@ -90,16 +90,16 @@ def test_sigterm_with_open_streams_and_work_in_flight_drains_and_ends(served: Ca
     asking = [running.raw() for _ in range(20)]
     for connection in asking:
         connection.sendall(request)
-    begun = time.monotonic()
+    start = time.monotonic()
     running.process.send_signal(signal.SIGTERM)
     answered = [thread.recv(4096) for thread in asking]
     assert running.process.wait(10) == 0
-    assert time.monotonic() - begun < 5.0
+    assert time.monotonic() - start < 5.0
     for connection in streams:
-        said = b""
+        received = b""
         while part := connection.recv(4096):
-            said += part
-        assert b"event: stopping" in said
+            received += part
+        assert b"event: stopping" in received
     accepted = [answer for answer in answered if answer.startswith(b"HTTP/1.1 201")]
     refused = [answer for answer in answered if answer.startswith(b"HTTP/1.1 503")]
     assert len(accepted) + len(refused) == 20
@@ -226,8 +226,8 @@ def test_a_promotion_elsewhere_is_served_and_announced_while_requests_run(tmp_pa
         assert running.decide().json()["policy"] == "uniform@0"
         with stream(running) as listening:
             project.promote(ref)
-            told = events(listening, "ledger")
-        assert (told["kind"], told["policy"]) == ("promote", ref)
+            ledger_event = events(listening, "ledger")
+        assert (ledger_event["kind"], ledger_event["policy"]) == ("promote", ref)
         served = [running.decide(text=str(n)) for n in range(50)]
         assert {server.status_code for server in served} == {201}
         assert served[-1].json()["policy"] == ref

@@ -2,7 +2,7 @@
 
 export type Empty = Record<string, never>;
 
-/** Some decisions in a row, up to number `upto`; `explored` is the probability that was not on the favourite. */
+/** Consecutive decisions up to number `upto`; `explored` is the probability of all but the most likely action. */
 export interface BucketAnswer {
   upto: number;
   at: string;
@@ -228,7 +228,7 @@ export interface ExperienceRequest {
   value: number;
 }
 
-/** Who made a decision, why, with which probabilities, and how it went. */
+/** How a decision was made: policy, reason, probabilities and outcome. */
 export interface ExplanationAnswer {
   id: string;
   task: string;
@@ -272,7 +272,7 @@ export interface Health {
   status: "ok";
 }
 
-/** Work that a worker does: queued, running, done or failed. */
+/** Work of a worker: queued, running, done or failed. */
 export interface JobAnswer {
   job: number;
   kind: string;
@@ -288,7 +288,7 @@ export interface JobsAnswer {
   jobs: JobAnswer[];
 }
 
-/** One kit, and the names of what it brings. `problem`: why it, or a route of it, cannot be used. */
+/** One kit, and the names that it adds. `problem`: why it, or a route of it, cannot be used. */
 export interface KitAnswer {
   name: string;
   summary: string;
@@ -315,7 +315,7 @@ export interface LedgerAnswer {
   ledger: EntryAnswer[];
 }
 
-/** A row of a verdict's tables: what, what it came to, whether it is fine, and the cure. */
+/** A row of a verdict's tables: name, value, whether it passed, and the remedy. */
 export interface LineAnswer {
   name: string;
   text: string;
@@ -332,7 +332,7 @@ export interface LoadRequest {
   path: string;
 }
 
-/** A mean over n values with its 95% interval; null where there is nothing to say. */
+/** A mean over n values with its 95% interval; null without values. */
 export interface MeanAnswer {
   n: number;
   value: number | null;
@@ -365,7 +365,7 @@ export interface NamedRequest {
   path?: string | null;
 }
 
-/** The command that brings a task forward, why, and the evidence that this rests on. */
+/** The next command for a task, the reason, and the evidence behind it. */
 export interface NextStepAnswer {
   verb: string;
   command: string;
@@ -381,7 +381,7 @@ export interface OutcomeAnswer {
   clipped: boolean;
 }
 
-/** What one action, or one policy, did: how often, how well, and its signals. */
+/** One action or policy: its count, mean reward and signals. */
 export interface PartAnswer {
   name: string;
   decisions: number;
@@ -498,7 +498,7 @@ export interface SelectRequest {
   deterministic?: boolean;
 }
 
-/** Who the caller is to this server: the name of the key, and what it may do. */
+/** The caller: the name of the key, and its scopes. */
 export interface SessionAnswer {
   key: string;
   scopes: string[];
@@ -506,7 +506,7 @@ export interface SessionAnswer {
   synthetic: boolean;
 }
 
-/** The part of a task's settings that explains what one sees; `reward` is empty where a function computes it. */
+/** The settings of a task that the page shows; `reward` is empty if a function computes it. */
 export interface SettingsAnswer {
   task: string;
   kind: string;
@@ -574,7 +574,7 @@ export interface StoredAnswer {
   buffer_size: number;
 }
 
-/** One task: who is current, what waits, how much there is. */
+/** One task: its current policy, candidate and counts. */
 export interface TaskAnswer {
   task: string;
   kind: string;
@@ -610,7 +610,7 @@ export interface TermAnswer {
   high: number | null;
 }
 
-/** A verdict in plain words, with everything it rests on. `fresh`: about the policy that is current now. */
+/** A verdict as text, with its evidence. `fresh`: it compares with the present current policy. */
 export interface VerdictAnswer {
   id: string;
   task: string;
@@ -660,7 +660,7 @@ export interface Routes {
   "GET /health": { path: Empty; query: Empty; body: undefined; answer: Health };
   /** Make a kept policy current. */
   "POST /load": { path: Empty; query: Empty; body: LoadRequest; answer: Record<string, unknown> };
-  /** Counters in Prometheus' text form. */
+  /** Counters in Prometheus' text format. */
   "GET /metrics": { path: Empty; query: Empty; body: undefined; answer: string };
   /** Trades a one-time code for the page's cookie. */
   "GET /open": { path: Empty; query: { code: string }; body: undefined; answer: void };
@@ -684,17 +684,17 @@ export interface Routes {
   "POST /v1/decisions": { path: Empty; query: Empty; body: DecisionRequest; answer: DecisionAnswer };
   /** Decide up to 1,000 at once: all of them are stored, or none. */
   "POST /v1/decisions/batch": { path: Empty; query: Empty; body: DecisionBatch; answer: DecisionsAnswer };
-  /** Who decided, why, with which probabilities, and how it went. */
+  /** How a decision was made: policy, reason, probabilities and outcome. */
   "GET /v1/decisions/{decision}": { path: { decision: string }; query: Empty; body: undefined; answer: ExplanationAnswer };
-  /** Named numbers about a decision; null takes one back. `Idempotency-Key` makes a repeat count once. */
+  /** Named numbers about a decision; null withdraws one. With an `Idempotency-Key` a repeated request counts once. */
   "POST /v1/decisions/{decision}/signals": { path: { decision: string }; query: { early?: boolean }; body: Record<string, boolean | number | null>; answer: void };
-  /** What happens, as server-sent events: hello, decisions, signals, ledger, progress, missed, stopping. */
+  /** Server-sent events: hello, decisions, signals, ledger, progress, missed, stopping. */
   "GET /v1/events": { path: Empty; query: Empty; body: undefined; answer: string };
   /** All evidence, newest first. */
   "GET /v1/evidence": { path: Empty; query: { task?: string; limit?: number }; body: undefined; answer: EvidencesAnswer };
   /** Everything that the gate judges. */
   "GET /v1/evidence/{evidence}": { path: { evidence: string }; query: Empty; body: undefined; answer: Evidence };
-  /** What the gate says about an evidence under the present rules, in words. */
+  /** The gate's verdict on evidence under the present rules, as text. */
   "GET /v1/evidence/{evidence}/verdict": { path: { evidence: string }; query: Empty; body: undefined; answer: VerdictAnswer };
   /** The latest jobs, newest first. */
   "GET /v1/jobs": { path: Empty; query: Empty; body: undefined; answer: JobsAnswer };
@@ -716,7 +716,7 @@ export interface Routes {
   "GET /v1/models/{model}": { path: { model: string }; query: Empty; body: undefined; answer: Model };
   /** Every policy in the ledger, and its state: candidate, shadow, canary, current or retired. */
   "GET /v1/policies": { path: Empty; query: { task?: string }; body: undefined; answer: PoliciesAnswer };
-  /** The header of a policy: what it is, what it was trained on, and the baselines beside it. */
+  /** The header of a policy: its family, training data and baselines. */
   "GET /v1/policies/{policy}": { path: { policy: string }; query: Empty; body: undefined; answer: PolicyAnswer };
   /** Let a candidate decide for a share of the traffic; 0 ends it. */
   "POST /v1/policies/{policy}/canary": { path: { policy: string }; query: Empty; body: CanaryRequest; answer: EntryAnswer };
@@ -726,21 +726,21 @@ export interface Routes {
   "GET /v1/reports": { path: Empty; query: { task?: string; days?: number }; body: undefined; answer: ReportsAnswer };
   /** OpenAI's responses, routed the same way; `previous_response_id` takes a decision's id. */
   "POST /v1/responses": { path: Empty; query: Empty; body: unknown; answer: Record<string, unknown> };
-  /** Who is asking, and what they may do. */
+  /** The caller and its scopes. */
   "GET /v1/session": { path: Empty; query: Empty; body: undefined; answer: SessionAnswer };
-  /** Signals about up to 1,000 decisions or episodes: all are stored, or none. `new`: how many changed something. */
+  /** Signals about up to 1,000 decisions or episodes: all are stored, or none. `new` counts changes. */
   "POST /v1/signals": { path: Empty; query: Empty; body: SignalBatch; answer: SignalsAnswer };
   /** Every task of the project. */
   "GET /v1/tasks": { path: Empty; query: Empty; body: undefined; answer: TasksAnswer };
   /** One task. */
   "GET /v1/tasks/{task}": { path: { task: string }; query: Empty; body: undefined; answer: TaskAnswer };
-  /** No decision of this episode comes any more: it ended by itself, or was cut off. */
+  /** End an episode: it accepts no more decisions. */
   "POST /v1/tasks/{task}/episodes/{episode}/end": { path: { task: string; episode: string }; query: Empty; body?: EndRequest; answer: void };
   /** Named numbers about a whole episode. */
   "POST /v1/tasks/{task}/episodes/{episode}/signals": { path: { task: string; episode: string }; query: Empty; body: Record<string, boolean | number | null>; answer: void };
-  /** Ask a worker for a new candidate; the job says how far it is. */
+  /** Request a new candidate from a worker; the job shows its progress. */
   "POST /v1/tasks/{task}/learn": { path: { task: string }; query: Empty; body?: LearnRequest; answer: JobAnswer };
-  /** The latest decisions of a task summed up: the trend of its reward, its actions and its policies. */
+  /** A summary of the latest decisions of a task: the trend of its reward, its actions and its policies. */
   "GET /v1/tasks/{task}/recent": { path: { task: string }; query: { window?: number; points?: number }; body: undefined; answer: RecentAnswer };
   /** Make the previous policy (or `to`) current again; always allowed. */
   "POST /v1/tasks/{task}/rollback": { path: { task: string }; query: Empty; body?: RollbackRequest; answer: EntryAnswer };

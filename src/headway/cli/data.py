@@ -213,7 +213,7 @@ def export(
     source: Any,
     force: bool,
 ) -> None:
-    """Write decisions with their signals and outcomes to a file, and a manifest beside it.
+    """Write decisions with their signals and outcomes to a file, and a manifest next to it.
 
     Rows are streamed; the file appears complete or not at all.
     """
@@ -252,7 +252,7 @@ def export(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedFile:
-    """A file with decisions; its JSON is the manifest beside it."""
+    """A file with decisions; its JSON is the manifest."""
 
     file: str
     format: str

@@ -38,7 +38,7 @@ def copy(session: Session, source: str, target: str) -> None:
         for store in stores:
             stack.callback(store.close)
         for store in stores:
-            stack.enter_context(store.lock("project"))  # no loop settles or learns meanwhile
+            stack.enter_context(store.lock("project"))  # no loop settles or learns at the same time
         progress = stack.enter_context(session.out.progress())
         copied = write(*stores, progress=progress)
     first, second = stores

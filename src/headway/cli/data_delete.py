@@ -110,7 +110,7 @@ def _deleted(out: Output, report: DeletionReport) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """What `keep_days` deleted; None: nothing was too old."""
+    """The rows that `keep_days` deleted; None: no row was too old."""
 
     days: float
     deleted: DeletionReport | None

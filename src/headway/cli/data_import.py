@@ -148,7 +148,7 @@ def leaks(session: Session, task: str, mined: bool) -> int:
 @click.option("--trust", multiple=True, metavar="FIELD", help="Keep this field although it looks leaky.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def transform(session: Session, task: str, out: Path, mined: bool, trust: tuple[str, ...], force: bool) -> None:
-    """Write what `learn` reads: one JSON object per row, leaky fields left out, with its part of the split."""
+    """Write the input of `learn`: one JSON object per row with its part of the split, without leaky fields."""
     with session.project() as project, session.out.progress() as progress:
         written = project.transform(task, out, mined=mined, trust=trust, overwrite=force, progress=progress)
     session.show(written)

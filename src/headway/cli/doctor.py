@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor"]
 
-EXTRAS = {  # extra → a module that it brings, and what for
+EXTRAS = {  # extra → one of its modules, and its purpose
     "text": ("onnxruntime", "better text encoders"),
     "parquet": ("pyarrow", "Parquet files"),
     "plot": ("matplotlib", "plots"),
@@ -228,7 +228,7 @@ def _deciding(project: Project, task: str, serving: Serving) -> Finding:
     return Finding(
         name=name,
         ok=False,
-        found=f"kit_missing: no kit brings the family {serving.kit_missing!r} of {current}; {serving.ref} decides",
+        found=f"kit_missing: no kit has the family {serving.kit_missing!r} of {current}; {serving.ref} decides",
         cure=f"Install the kit and name it in [kits] use, or run: headway rollback {task}",
     )
 
@@ -265,7 +265,7 @@ def _encoders(settings: Settings, kits: Catalogue) -> Iterator[Finding]:
 
 
 def _kit_checks(settings: Settings, kits: Catalogue) -> Iterator[Finding]:
-    """What kits check; one whose check fails to run is named and stops no other."""
+    """The checks of kits; a check that fails to run is reported and stops no other."""
     paths = [(kit, path) for kit in kits for path in kit.checks]
     for kit, check in kits.usable(paths):
         try:

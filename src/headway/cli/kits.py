@@ -60,7 +60,7 @@ def _document(kit: Kit) -> dict[str, object]:
 _KITS = RecordTable[Kit](
     text("kit", lambda kit: kit.name),
     text("from", lambda kit: "built in" if kit.built_in else "installed"),
-    text("brings", lambda kit: kit.summary),
+    text("adds", lambda kit: kit.summary),
 )
 
 

@@ -146,7 +146,7 @@ def _learned(out: Output, candidate: LearnedCandidate) -> None:
 
 
 def values_of(ref: str, header: Header) -> list[tuple[str, float]]:
-    """The learner's own estimate for its candidate, beside its baselines."""
+    """The learner's own estimate for its candidate, and its baselines."""
     own = [(ref, header.metrics["tune_value"])] if "tune_value" in header.metrics else []
     others = [(name.replace("_", " "), estimate) for name, estimate in header.baselines.items()]
     return own + [(name, estimate) for name, estimate in others if not name.startswith("error ")]

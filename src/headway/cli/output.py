@@ -4,7 +4,7 @@
     out.line("route now bandit@4f2a (was uniform@0).")
     out.table(("task", "current"), [("route", "bandit@4f2a")])
     out.next("headway prove route")
-    out.document({"policy": "bandit@4f2a"})      # what --json prints instead, once, at the end
+    out.document({"policy": "bandit@4f2a"})      # the output of --json, once, at the end
 
 Commands print records with `session.show(record)` (show.py), which uses these methods.
 
@@ -33,7 +33,7 @@ _PLAIN_EVERY_S = 5.0
 
 
 class Output:
-    """One command's voice."""
+    """The output of one command."""
 
     def __init__(self, *, json: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self.json = json
@@ -44,7 +44,7 @@ class Output:
         self._steps: dict[str, str] = {}
         self._console: Any = None
 
-    # -- what people read
+    # -- for people
 
     def line(self, text: str = "", *, style: str = "") -> None:
         """One line; `style` is rich's name for a colour, seen on a terminal only."""
@@ -93,16 +93,16 @@ class Output:
                 print(f"{name.ljust(width)}  {text}", file=self._out)
 
     def raw(self, text: str) -> None:
-        """Text as it is, for files that go through a pipe (a completion script)."""
+        """Unchanged text, for files that go through a pipe (a completion script)."""
         if not self.json:
             self._out.write(text)
 
     def note(self, text: str) -> None:
-        """Something to know that is not the answer."""
+        """A note that is not part of the answer."""
         self.line(text, style="yellow")
 
     def aside(self, text: str) -> None:
-        """Something to know, on standard error: for commands whose standard output belongs to somebody else."""
+        """A note on standard error, for commands whose standard output is read by a program."""
         if not self.json:
             print(clean(text), file=self._err)
 
@@ -123,14 +123,14 @@ class Output:
         else:
             print(f"{word}: {command}", file=self._out)
 
-    # -- what programs read
+    # -- for programs
 
     def document(self, value: Mapping[str, Any]) -> None:
-        """What --json prints; the last one counts."""
+        """The document for --json; the last one counts."""
         self._document = dict(value)
 
     def finish(self) -> None:
-        """Print the document, if one was asked for."""
+        """Print the document, with --json."""
         if self.json:
             self._print_json({**(self._document or {}), **self._steps})
         self._out.flush()
@@ -155,7 +155,7 @@ class Output:
     def _print_json(self, value: object) -> None:
         import msgspec
 
-        # NaN and infinities are no JSON: msgspec writes null.
+        # JSON has no NaN or infinity: msgspec writes null.
         body = msgspec.json.format(msgspec.json.encode(value, enc_hook=str, order="deterministic"), indent=2)
         print(body.decode(), file=self._out)
 
@@ -218,4 +218,4 @@ class Output:
 
 
 def _silent(what: str, done: int, of: int | None) -> None:
-    """Nobody is listening."""
+    """Reports nothing."""

@@ -83,7 +83,7 @@ def _page(out: Output, page: VerdictPage) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole, or not at all."""
+    """Write a file completely or not at all."""
     handle, scratch = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -7,7 +7,7 @@
     session.show(promotion)              # the text, or with --json the document
     session.show(verdict, synthetic=12)  # the document gets one more key
 
-A renderer stands beside the command that shows the record; a table declares its columns once:
+A renderer is next to the command that shows the record; a table declares its columns once:
 
     TASKS = RecordTable(text("task", lambda task: task.task), value("decisions", lambda task: task.decisions))
     TASKS.print(out, status.tasks)
@@ -129,7 +129,7 @@ class RecordTable(Generic[Row]):
         self._columns = columns
 
     def print(self, out: Output, rows: Iterable[Row]) -> None:
-        """Print the rows; nothing where there are none."""
+        """Print the rows; nothing without rows."""
         cells = [[column.cell(row) for column in self._columns] for row in rows]
         if cells:
             right = [column.name for column in self._columns if column.right]

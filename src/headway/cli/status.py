@@ -1,4 +1,4 @@
-"""`headway status`: where every task stands."""
+"""`headway status`: the state of every task."""
 
 from __future__ import annotations
 

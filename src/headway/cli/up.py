@@ -115,7 +115,7 @@ def start(
 
 
 def _printer(session: Session) -> Callable[[str], None]:
-    """Prints lines as they come; nothing with --json, whose one document is the address."""
+    """Prints lines as they arrive; nothing with --json, whose one document is the address."""
     as_json = session.out.json
 
     def say(line: str) -> None:

@@ -140,7 +140,7 @@ class Verbs(click.Group):
 
 
 def command_at(what: str, path: str) -> click.Command | None:
-    """The command that some kit brings under this path, or None; one that cannot be loaded says why."""
+    """The command of a kit under this path, or None; one that cannot be loaded reports the reason."""
     kits = known()
     entry = kits.all(what).get(path)
     if entry is None:

@@ -1,7 +1,7 @@
 """The version of this installation, and the commit it was built from.
 
 The commit comes from git in a checkout, and from `commit.txt` (written when the package is built) in an installed
-package. Where neither exists, only the version is known.
+package. If neither exists, only the version is known.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def version_line(package: Path = PACKAGE) -> str:
 
 
 def commit(package: Path = PACKAGE) -> str:
-    """The short hash of the commit, or "" where it is not known."""
+    """The short hash of the commit, or "" if it is unknown."""
     checkout = package.parents[1]
     if package.parent.name == "src" and (checkout / ".git").exists():
         return _head(checkout)

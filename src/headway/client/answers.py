@@ -1,4 +1,4 @@
-"""What a server answers, as Python: decisions, events, and the same errors that it raised itself."""
+"""A server's answers as Python objects: decisions, events, and the same errors that the server raised."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Decided", "Event", "EventParser", "error_of", "retry_after_s"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """What was decided, with the probability that it was chosen with; the server has logged it durably."""
+    """A decision with its probability; the server has logged it durably."""
 
     id: str
     action: str

@@ -48,7 +48,7 @@ Signals = Mapping[str, float | None]
 
 
 class DecideOptions(TypedDict, total=False):
-    """What a decision may have beside its text and its candidates."""
+    """Optional fields of a decision, besides its text and its candidates."""
 
     state: Mapping[str, Any] | None
     episode: str | None
@@ -176,7 +176,7 @@ class ServerVerbs:
 
     @ServerVerb
     def end_episode(self, task: str, episode: str, ending: Ending = "terminated") -> ServerCall[None]:
-        """No further decision of this episode will come."""
+        """End an episode: it accepts no more decisions."""
 
         def read(_: Any) -> None:
             return None
@@ -184,11 +184,11 @@ class ServerVerbs:
         path = f"/v1/tasks/{_segment(task)}/episodes/{_segment(episode)}/end"
         return ServerCall(method="POST", path=path, body=_encoded({"ending": ending}), read=read)
 
-    # -- look
+    # -- read
 
     @ServerVerb
     def explain(self, decision: str) -> ServerCall[dict[str, Any]]:
-        """Who decided, why, with which probabilities, and how it went."""
+        """How a decision was made: policy, reason, probabilities and outcome."""
         return ServerCall(method="GET", path=f"/v1/decisions/{parse_decision_id(decision)}", read=dict)
 
     @ServerVerb
@@ -287,7 +287,7 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
         raise InvalidInput(
             f"This cannot be sent as JSON: {error}.",
             code="not_json",
-            hint="Use finite numbers, booleans, text and lists of numbers; leave out what is not known.",
+            hint="Use finite numbers, booleans, text and lists of numbers; omit unknown values.",
         ) from error
 
 

@@ -1,6 +1,6 @@
 """The child processes of one parent: started, kept alive, and ended together.
 
-    with Children(stop_timeout_s=5.0, say=print_line) as children:      # SIGTERM and Ctrl-C ask it to stop
+    with Children(stop_timeout_s=5.0, say=print_line) as children:      # SIGTERM and Ctrl-C request a stop
         children.start(children.add("loop", ["headway.loop", "."], log=Path("loop.log")))
         while not children.stop_requests:
             for event in children.wait():
@@ -50,7 +50,7 @@ class Children:
         signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
         impatient: bool = False,
     ) -> None:
-        """`say` gets each line that a child writes; `impatient`: asked to stop twice, do not wait any longer."""
+        """`say` gets each line that a child writes; `impatient`: a second stop request ends the wait."""
         self.stop_requests = 0
         self._children: list[Child] = []
         self._stop_timeout_s = stop_timeout_s
@@ -135,7 +135,7 @@ class Children:
     # -- running
 
     def wait(self) -> list[ChildEvent]:
-        """What happened; waits for it, but no longer than until a child is to start again."""
+        """The next events; waits for them, at most until a child must be started again."""
         starts = [child.start_after for child in self._children if not child.running]
         return self._wait(min([time.monotonic() + _LOOK_S, *starts]))
 
@@ -151,7 +151,7 @@ class Children:
         if not child.running:
             return None
         pid, was_ready, ended = child.pid, child.ready, child.ended
-        for line in child.lines():  # asked after `ended`, so that the last lines of a dead child are not lost
+        for line in child.lines():  # read after `ended`, so that the last lines of a dead child are not lost
             self._say(child, line)
         ready = child.ready and not was_ready
         if ended:

@@ -77,7 +77,7 @@ class Client(ServerVerbs):
         self.signal(pick.id, {"latency_s": time.perf_counter() - started})
 
     def events(self) -> Iterator[Event]:
-        """What happens, as it happens, until the server stops or the iterator is closed. Nothing is sent again."""
+        """Live events, until the server stops or the iterator is closed. Nothing is sent again."""
         parser = EventParser()
         try:
             with self._http.stream("GET", "/v1/events", headers=EVENT_HEADERS, timeout=EVENT_TIMEOUT) as response:
@@ -145,7 +145,7 @@ class AsyncClient(ServerVerbs):
         await self.signal(pick.id, {"latency_s": time.perf_counter() - started})
 
     async def events(self) -> AsyncIterator[Event]:
-        """What happens, as it happens, until the server stops or the iterator is closed. Nothing is sent again."""
+        """Live events, until the server stops or the iterator is closed. Nothing is sent again."""
         parser = EventParser()
         try:
             async with self._http.stream("GET", "/v1/events", headers=EVENT_HEADERS, timeout=EVENT_TIMEOUT) as response:

@@ -2,10 +2,10 @@
 
     with ChatEndpoint("small", "http://127.0.0.1:11434/v1", "qwen3:4b") as model:
         model.generate([Prompt(turns=(Turn("user", "What is 2+2?"),), temperature=0, max_tokens=16)])
-        for place, reply in model.each(prompts): ...             # as they come, a few at once
+        for place, reply in model.each(prompts): ...             # as they arrive, a few at once
 
-429, 5xx, broken connections and late answers are tried again, with growing pauses or as long as the server asks;
-`headway.client.outgoing` says what else holds for every call.
+429, 5xx, broken connections and timeouts are retried, with growing pauses or after the server's `Retry-After`;
+`headway.client.outgoing` has the other rules for every call.
 
 Not covered: log-probabilities. Such an endpoint shows neither the tokens of a reply nor how probable a given one is:
 replies are `Counted` (nothing can be trained from them), `score` is refused, and a prompt has to be `turns`. Nor that
@@ -65,12 +65,12 @@ class ChatEndpoint:
         self._server.close()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        """A reply to each, a few asked at once."""
+        """A reply to each prompt, a few requests at once."""
         replies = dict(self.each(prompts))
         return [replies[place] for place in range(len(prompts))]
 
     def each(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Counted]]:
-        """(place, reply) as they come. When one fails, nothing more is sent; replies on their way still come first."""
+        """(place, reply) as they arrive. After a failure nothing more is sent; replies in flight still arrive."""
         bodies = [self._body(prompt) for prompt in prompts]
         stop = threading.Event()
         failed: BaseException | None = None
@@ -103,13 +103,13 @@ class ChatEndpoint:
         """Always refused."""
         del prompt, reply, ended
         raise Unavailable(
-            f"The upstream {self.name!r} does not say how probable a given reply is.",
+            f"The upstream {self.name!r} does not return the probability of a given reply.",
             code="no_logprobs",
             hint="Use a local model (headway models add smollm2): it gives log-probabilities.",
         )
 
     def once(self, text: str, *, max_tokens: int = 0, temperature: float | None = None) -> Counted:
-        """A reply at the first try, with no setting but those given: for measuring a model as it comes."""
+        """A reply without retries and with only the given settings: for measuring a model."""
         body: dict[str, Any] = {"model": self.model, "messages": [{"role": "user", "content": _encodable(text)}]}
         if most := max_tokens or self._max_tokens:
             body["max_tokens"] = most

@@ -7,8 +7,8 @@
     pool = AsyncOutgoing(connections=256)                         # for an event loop; answers may be read in pieces
     answer = await pool.open(url, body, headers, timeout_s=60.0, until=time.monotonic() + 60.0, most_bytes=8_000_000)
 
-Anything but a usable answer is a `CallFailed`. Its text never holds a key: exceptions of the connection are not
-repeated, and what the server says about a refusal has the key replaced. A redirect is a failure, so that a key goes
+Anything but a usable answer is a `CallFailed`. Its text never contains a key: exceptions of the connection are not
+repeated, and the key is replaced in the server's message. A redirect is a failure, so that a key goes
 only to the address it was given for. Proxies, cookies and .netrc of the environment are not used. Nothing is
 decompressed: an answer is as large as its bytes, and larger than the cap is refused while it is read.
 
@@ -31,7 +31,7 @@ from headway.client.answers import retry_after_s
 
 __all__ = ["AsyncAnswer", "AsyncOutgoing", "CallFailed", "Outgoing"]
 
-ERROR_BYTES = 65_536  # as much of a refusal as anybody reads
+ERROR_BYTES = 65_536  # characters of a refusal's message
 _CONNECT_S = 10.0
 _LONGEST_PAUSE_S = 20.0
 _KEEPALIVE_S = 30.0
@@ -48,10 +48,10 @@ class CallFailed(Exception):
         super().__init__(what)
         self.kind: Kind = kind
         self.what = what
-        self.status = status  # of HTTP; 0 where there is none
+        self.status = status  # of HTTP; 0 if there is none
         self.retry_after_s = retry_after_s
         self.cause = cause  # the class of the connection's error
-        self.reason = ""  # what the server says about it: one short line without the key
+        self.reason = ""  # the server's message: one short line without the key
         self.tries = 1
 
     @property
@@ -103,7 +103,7 @@ class Outgoing:
         first_pause_s: float = 0.25,
         wait: Callable[[float, CallFailed], bool] | None = None,
     ) -> bytes:
-        """The body of a 2xx answer. A temporary failure is tried again after a pause: growing, or as the server asks.
+        """The body of a 2xx answer. A temporary failure is retried after a pause: growing, or by `Retry-After`.
 
         `wait(pause_s, failure)` waits and returns whether to go on; without it, the thread sleeps.
         """
@@ -160,7 +160,7 @@ class Outgoing:
         return content
 
     def _reason(self, body: bytes) -> str:
-        """What the server says about a refusal: one short line, without the key should it repeat it."""
+        """The server's message about a refusal: one short line, without the key."""
         try:
             answer = msgspec.json.decode(body)
             reason = answer.get("error", answer.get("message", ""))
@@ -251,7 +251,7 @@ class AsyncAnswer:
         return b"".join(pieces)
 
     async def beginning(self, until: float) -> bytes:
-        """What an error says, as far as anybody reads."""
+        """The message of an error, truncated."""
         self._most_bytes = max(self._most_bytes, ERROR_BYTES)
         content = b""
         while len(content) < ERROR_BYTES and (piece := await self.piece(max(0.0, until - time.monotonic()))):
@@ -278,7 +278,7 @@ def failure_of(response: httpx.Response, usable: frozenset[int] = frozenset()) -
 
 
 def connection_failure(error: Exception, timeout_s: float) -> CallFailed:
-    """What a broken connection means. The exception's own text may hold a header and is not repeated."""
+    """The meaning of a broken connection. The exception's own text may contain a header and is not repeated."""
     cause = type(error).__name__
     if isinstance(error, TimeoutError | httpx.TimeoutException):
         return CallFailed("timeout", f"did not answer within {timeout_s:g} s", cause=cause)

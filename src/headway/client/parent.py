@@ -1,9 +1,9 @@
-"""The child's side of `process.py`: a program that ends when its parent does, however that ends.
+"""The child's side of `process.py`: a program that ends with its parent.
 
     python -m headway.client.parent PIPE MODULE ARGUMENTS…      # runs MODULE as a program, bound to its parent
 
 No orphan keeps a lock, a port or a core. On Linux the kernel sends SIGKILL when the parent dies. Everywhere a thread
-watches a pipe whose other end only the parent holds: end of file means that the parent is gone, even if it died before
+watches a pipe whose other end only the parent holds: end of file means that the parent ended, even if it died before
 the child could ask the kernel. Both are set up before MODULE is loaded, so no child starts work for a dead parent.
 """
 
@@ -34,7 +34,7 @@ def end_with_parent(pipe: int) -> None:
 def _wait(pipe: int) -> None:
     while not _closed(pipe, None):
         pass
-    os._exit(1)  # what was acknowledged is durable; what was not is done again
+    os._exit(1)  # acknowledged work is durable; the rest is repeated
 
 
 def _closed(pipe: int, timeout_s: float | None) -> bool:

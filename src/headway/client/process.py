@@ -3,9 +3,9 @@
     child = Child("loop", ["headway.loop", "."], pipe=pipe, log=Path("loop.log"))   # lives on; `children.py` keeps it
     output = run([sys.executable, "-c", "print(1)"], timeout_s=10.0)                # ends by itself, or is ended
 
-Each gets a session of its own. Ctrl-C therefore reaches only us, and ending a process ends what it started as well.
+Each gets its own session. Ctrl-C therefore reaches only us, and ending a process also ends its descendants.
 
-Not covered: a descendant that starts a session of its own. Ours do so only with a parent to end with (`parent.py`).
+Not covered: a descendant that starts its own session. Ours do so only under `parent.py`, which ends them.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Backoff:
 class Child:
     """A Python module that runs as a process, ends with us, and can be started again.
 
-    A child that `reports` writes a JSON object as its first line once it is ready, or to say why it cannot be
-    (`code`, `message`, `hint`). stderr goes to `log`, or where ours goes.
+    A child that `reports` writes a JSON object as its first line once it is ready, or if it cannot start
+    (`code`, `message`, `hint`). stderr goes to `log`, or to our stderr.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramOutput:
-    """What a program wrote, and how it ended."""
+    """The output and the exit status of a program."""
 
     status: int
     stdout: bytes
@@ -333,9 +333,9 @@ def exit_words(status: int) -> str:
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Without reaping it, where the system allows that: until then its session's number belongs to nobody else."""
+    """Wait without reaping it, if the system allows that: until then its session id is not reused."""
     if process.returncode is None and hasattr(os, "waitid"):
-        with suppress(ChildProcessError):  # somebody else reaped it: `poll` knows what to do
+        with suppress(ChildProcessError):  # already reaped: `poll` handles this
             return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     return process.poll() is not None
 

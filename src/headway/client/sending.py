@@ -19,7 +19,7 @@ T = TypeVar("T")
 EVENT_HEADERS = {"accept": "text/event-stream"}
 EVENT_TIMEOUT = httpx.Timeout(60.0, connect=5.0)  # the server sends something at least every 15 s
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_TEMPORARY = ("stopping", "store_locked")  # codes of 503 that go away by themselves
+_TEMPORARY = ("stopping", "store_locked")  # temporary codes of 503
 
 
 def client_settings(url: str, key: str | None, timeout_s: float) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def request(http: httpx.Client | httpx.AsyncClient, call: ServerCall[Any]) -> ht
 
 
 def read(call: ServerCall[T], response: httpx.Response) -> T:
-    """What the verb returns, or the error that the server raised."""
+    """The result of the verb, or the error that the server raised."""
     if response.is_error or response.is_redirect:
         raise error_of(response.status_code, response.content, response.headers)
     try:
@@ -72,7 +72,7 @@ class Attempts:
     made: int = 0
 
     def after(self, error: Exception, response: httpx.Response | None) -> float:
-        """How long to wait before the next attempt; raises the error where there is none."""
+        """The pause before the next attempt; raises the error if there is none."""
         requested = None if response is None else retry_after_s(response.headers)
         wait_s = 0.1 * 2**self.made * random.uniform(0.5, 1.0) if requested is None else requested
         self.made += 1
@@ -88,7 +88,7 @@ class Attempts:
 
 
 def connection_error(error: Exception) -> Exception:
-    """An error of the connection as one of Headway's; any other is returned as it is."""
+    """An error of the connection as a Headway error; any other is returned unchanged."""
     if isinstance(error, httpx.TimeoutException):
         return Unavailable(
             "The server did not answer in time.",

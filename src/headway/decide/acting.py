@@ -1,11 +1,11 @@
-"""From opinions to the probabilities that are acted from, and the draw.
+"""From opinions to acting probabilities, and the draw.
 
     pipeline = Pipeline(policy, fallback=rules, confidence_floor=0.6)
     pipeline.draw(situations, candidates, seeds)                  # a Draw per situation: what `decide` stores
     pipeline.distributions(situations, candidates, seeds)         # [row, candidate]: what `prove` evaluates
     pipeline.act(situation, candidates, seed)                     # one draw with its reasons: what `explain` shows
 
-The order is always: the policy's opinion, or the fallback's where its confidence lies below the floor → explorer →
+The order is always: the policy's opinion, or the fallback's if its confidence is below the floor → explorer →
 floor over the allowed candidates → canary mixture → draw. Everything is a pure function of (situation, candidates,
 seed), so a decision can be replayed exactly. A row gets the same bits alone and in a batch.
 """
@@ -35,14 +35,14 @@ _ASSIGNMENT_STREAM = 0xA0761D6478BD642F
 class Explorer:
     """How an opinion becomes a distribution. "policy" keeps the policy's own; the others need its predicted rewards.
 
-    Where an opinion predicts no rewards (rules, a fixed arm), only epsilon changes anything.
+    If an opinion predicts no rewards (rules, a fixed arm), only epsilon has an effect.
     """
 
     kind: ExplorerKind = "policy"
     share: float = 0.1  # epsilon
     temperature: float = 0.1  # softmax
     gamma: float = 100.0  # squarecb
-    scale: float = 1.0  # thompson: what deviations are multiplied with; below 1 it explores less
+    scale: float = 1.0  # thompson: factor of the deviations; below 1 it explores less
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(ExplorerKind):
@@ -60,7 +60,7 @@ class Explorer:
             )
 
     def shape(self, opinions: Opinions, seeds: Sequence[int]) -> tuple[Floats, str]:
-        """The explored distribution [row, candidate], and what was done."""
+        """The explored distribution [row, candidate], and its description."""
         mean = opinions.mean
         match self.kind:
             case "epsilon":
@@ -91,29 +91,29 @@ def explorer(spec: str | Mapping[str, Any] | Explorer) -> Explorer:
 
 
 class Draw(NamedTuple):
-    """What was drawn for one situation: all that a Decision stores."""
+    """The draw for one situation: everything that a Decision stores."""
 
-    probabilities: tuple[float, ...]  # by candidate: the distribution that was drawn from
-    chosen: int  # which candidate was drawn
+    probabilities: tuple[float, ...]  # by candidate: the distribution of the draw
+    chosen: int  # the index of the drawn candidate
     exploration: str
-    assigned: Author = ""  # whose draw it is, where there is a canary
+    assigned: Author = ""  # who drew, if there is a canary
 
     @property
     def propensity(self) -> float:
-        """Marginal over all randomness, the canary's included."""
+        """Marginal over all randomness, including the canary's."""
         return self.probabilities[self.chosen]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acted:
-    """One draw and the reasons for it: what `explain` shows."""
+    """One draw and its reasons, for `explain`."""
 
-    probabilities: Floats  # [candidate]: the distribution that is acted from
+    probabilities: Floats  # [candidate]: the acting distribution
     branch: Literal["policy", "fallback"]
     why: str
     exploration: str
-    opinion: Opinion  # the policy's own, also where the fallback acted
-    canary: Floats | None  # [candidate]: the canary's distribution, where there is one
+    opinion: Opinion  # the policy's own, even if the fallback acted
+    canary: Floats | None  # [candidate]: the canary's distribution, if there is one
     index: int  # of the drawn candidate
     propensity: float
     u: float
@@ -121,17 +121,17 @@ class Acted:
 
 
 class _Shares(NamedTuple):
-    """What is acted from, for many situations with the same candidates."""
+    """The acting distributions of many situations with the same candidates."""
 
     probabilities: Floats  # [row, candidate]
     unsure: Sequence[int]  # the rows where the fallback acts
-    explorations: tuple[str, str]  # where the policy acts, and where the fallback does
+    explorations: tuple[str, str]  # for rows of the policy, and for rows of the fallback
     canary: Floats | None  # [row, candidate]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """A policy with everything that stands between its opinion and the action. Immutable; safe from threads."""
+    """A policy with every step from its opinion to the action. Immutable; thread-safe."""
 
     policy: Policy
     fallback: Policy | None = None
@@ -140,7 +140,7 @@ class Pipeline:
     explore: Explorer | str | Mapping[str, Any] = "policy"
     canary: Policy | Pipeline | None = None  # a bare policy gets this pipeline's fallback, explorer and floors
     canary_share: float = 0.0
-    _suffix: str = field(init=False, repr=False, default="")  # of what a decision's exploration is called
+    _suffix: str = field(init=False, repr=False, default="")  # descriptions of exploration
 
     def __post_init__(self) -> None:
         for name in ("confidence_floor", "floor", "canary_share"):
@@ -181,7 +181,7 @@ class Pipeline:
         *,
         allowed: Sequence[bool] | None = None,
     ) -> Acted:
-        """The draw for one situation, and why it came out so. Candidates that are not allowed get exactly 0."""
+        """The draw for one situation, and its reasons. Candidates that are not allowed get exactly 0."""
         offered = _offered(candidates, allowed)
         shares = self._shares((situation,), offered, (seed,))
         probabilities, canary = shares.probabilities[0], None if shares.canary is None else shares.canary[0]
@@ -248,7 +248,7 @@ class Pipeline:
     def _shares(
         self, situations: Sequence[Situation], candidates: Sequence[Candidate], seeds: Sequence[int]
     ) -> _Shares:
-        """The one way from situations to the distributions that are acted from."""
+        """The acting distributions of situations; every caller uses this function."""
         explorer = cast(Explorer, self.explore)
         std = explorer.kind == "thompson"
         floored = self.fallback is not None and self.confidence_floor > 0.0
@@ -278,7 +278,7 @@ class Pipeline:
         return "canary" if explore.uniform(seed ^ _ASSIGNMENT_STREAM) < from_canary else "current"
 
     def _why(self, opinion: Opinion, unsure: bool, situation: Situation, candidates: Sequence[Candidate]) -> str:
-        """In a sentence: who decides, and what the rules or the confidence floor had to do with it."""
+        """One sentence: who decides, and whether the rules or the confidence floor took part."""
         if self.fallback is None or not self.confidence_floor > 0.0:
             return f"{self.policy.family} decides{_reason(self.policy, situation, candidates)}"
         sure, least = opinion.confidence, self.confidence_floor
@@ -289,9 +289,9 @@ class Pipeline:
 
 
 def sticky(first: Decision, candidates: Sequence[Candidate]) -> Draw:
-    """A later decision of a sticky episode: the first one's action with the first one's propensity, nothing drawn.
+    """A later decision of a sticky episode: the action and propensity of the first one, without a draw.
 
-    The caller stores `draw_id = first.draw_id or first.id`. An action that is no longer on offer is a Conflict.
+    The caller stores `draw_id = first.draw_id or first.id`. An action that is no longer a candidate is a Conflict.
     """
     index = next((place for place, candidate in enumerate(candidates) if candidate.name == first.action), None)
     if index is None:
@@ -337,7 +337,7 @@ def _asked(
     opinions = policy.opinions(situations, candidates, seeds, confidence=confidence, std=std)
     probabilities = opinions.probabilities
     sound = probabilities.shape == (len(situations), len(candidates))
-    if sound and len(situations) == 1:  # python's floats: a quarter of the time
+    if sound and len(situations) == 1:  # Python floats take a quarter of the time
         row = probabilities[0].tolist()
         sound = abs(sum(row) - 1.0) <= 1e-9 and min(row) >= 0.0
     elif sound:

@@ -1,7 +1,7 @@
-"""The arms that a policy knows, and where a decision's candidates stand among them.
+"""The arms that a policy knows, and the positions of a decision's candidates among them.
 
 arms = Arms(["large", "small"])
-arms.columns(candidates)                 # [candidate]: their places; an unknown one stands after the last
+arms.columns(candidates)                 # [candidate]: their positions; an unknown one comes after the last
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REMEMBERED = 256  # candidate sets
 
 
 class Arms:
-    """Names in a fixed order. Safe from threads."""
+    """Names in a fixed order. Thread-safe."""
 
     __slots__ = ("_columns", "_index", "_last", "every", "names")
 
@@ -35,9 +35,9 @@ class Arms:
         return len(self.names)
 
     def columns(self, candidates: Sequence[Candidate]) -> NDArray[np.int64]:
-        """[candidate]: `self.every` itself where they are the known arms, all of them, in order."""
+        """[candidate]: `self.every` itself if they are all known arms in order."""
         last = self._last
-        if candidates is last[0]:  # a tuple cannot have changed since
+        if candidates is last[0]:  # a tuple cannot change
             return last[1]
         names = tuple([candidate.name for candidate in candidates])
         columns = self._columns.get(names)
@@ -47,7 +47,7 @@ class Arms:
             places = [self._index.get(name, len(self.names)) for name in names]
             columns = self.every if names == self.names else np.array(places, dtype=np.int64)
             if len(self._columns) >= _REMEMBERED:
-                self._columns = {}  # a new table, never a cleared one: another thread may be reading the old
+                self._columns = {}  # a new table, not a cleared one: another thread may be reading the old
             self._columns[names] = columns
         if isinstance(candidates, tuple):
             self._last = (candidates, columns)

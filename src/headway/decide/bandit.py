@@ -3,15 +3,15 @@
     bandit.opinions(situations, candidates, seeds)              # probabilities, mean, confidence, std
     read(knobs, tensors, extra, encoder)                        # the bandit that a bundle stores
 
-An arm that was never learned starts at the pooled mean with the prior's variance; one that is withdrawn is simply not
-among the candidates any more. `mean` is the predicted reward less `cost_weight` × the arm's cost (the knob `costs`,
+An unknown arm starts at the pooled mean with the prior's variance; a withdrawn arm is simply not
+among the candidates. `mean` is the predicted reward less `cost_weight` × the arm's cost (the knob `costs`,
 else the candidate's feature `cost`, else the mean cost of the others). Confidence is P(best beats second) under both
 posteriors, taken as independent normals.
 
-Scores are exact sums (`decide.exact`): features are multiples of 2**-14, weights and covariances are rounded, so it
-does not matter in which order, on which machine or in which batch they are added up.
+Scores are exact sums (`decide.exact`): features are multiples of 2**-14, weights and covariances are rounded, so they
+do not depend on the order of addition, the machine or the batch.
 
-Not covered: features of candidates other than their cost; arms are told apart by name.
+Not covered: features of candidates other than their cost; arms are identified by name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["Bandit", "read"]
 
 
 class Bandit:
-    """The policy. Immutable as `read`; a live learner's view of itself is the one exception."""
+    """The policy. Immutable after `read`; only a live learner changes its own view."""
 
     __slots__ = ("_prices", "arms", "encoder", "explorer", "family", "features", "knobs", "model", "seen", "tensors")
 
@@ -99,7 +99,7 @@ class Bandit:
         return Opinions(acting, sure, mean, spread)
 
     def vectors(self, situations: Sequence[Situation]) -> Floats:
-        """[row, width]: what the policy sees of situations."""
+        """[row, width]: the features of situations."""
         return self.features.vectors(situations, self.encoder)
 
     def _sure(self, x: Floats, columns: NDArray[np.int64] | None, mean: Floats) -> Floats:
@@ -116,7 +116,7 @@ class Bandit:
 def read(
     knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None = None
 ) -> Bandit:
-    """The bandit that a learner described. The input is untrusted: what does not fit is refused as damaged."""
+    """The bandit of a bundle. The input is untrusted: anything that does not fit is refused as damaged."""
     arms, features = read_arms(extra, least=0), read_features(extra, encoder)
     width, count = features.width, len(arms)
     model: Posterior
@@ -129,7 +129,7 @@ def read(
             noise = tensor(tensors, "noise", 1)
             if (np.diagonal(covariance, axis1=1, axis2=2) < 0.0).any() or noise[0] < 0.0:
                 raise damaged("The bundle has a negative variance", "bad_tensor")
-            # Rounding twice changes nothing; a tensor from elsewhere is rounded here.
+            # Rounding twice changes nothing; an unrounded tensor is rounded here.
             weights = rounded(tensor(tensors, "weights", count + 1, width))
             model = Linear(frozen(weights), frozen(rounded(covariance)), frozen(noise))
         case "clusters":

@@ -4,7 +4,7 @@
     baseline("fixed@0", arm="small")
     baseline("rules@0", rules=[{"when": "task_complexity_score > 0.8", "use": "large"}], default="small")
 
-They are always valid: what a task starts with, what the confidence floor falls back on, what a rollback can reach.
+They are always valid: a task starts with one, the confidence floor falls back on one, and a rollback can reach one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BASELINES = ("fixed", "rules", "uniform")
 
 
 def _opinions(chosen: Sequence[int | None], count: int, confidence: bool) -> Opinions:
-    """All on the chosen candidate of each row; None: every candidate alike."""
+    """Probability 1 for the chosen candidate of each row; None: uniform."""
     if not count:
         raise InvalidInput("There is no candidate.", code="no_candidate", hint="Give at least one candidate.")
     probabilities = np.zeros((len(chosen), count))
@@ -45,7 +45,7 @@ def _index(name: str, candidates: Sequence[Candidate]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Every candidate alike."""
+    """Every candidate has the same probability."""
 
     family: str = "uniform"
 
@@ -64,7 +64,7 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Always the same arm; uniform where it is not among the candidates."""
+    """Always the same arm; uniform if it is not among the candidates."""
 
     arm: str
     family: str = "fixed"
@@ -84,7 +84,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When the condition holds (and the role is this one, if any), use this arm."""
+    """If the condition holds (and the role matches, if any), use this arm."""
 
     when: Condition
     use: str
@@ -96,9 +96,9 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The first rule that matches and whose arm is on offer decides; else the default; else all alike.
+    """The first matching rule whose arm is a candidate decides; else the default; else uniform choice.
 
-    A default belongs to a role where `defaults` names it, and to everybody else by `default`.
+    `defaults` has the default of a role; all other roles use `default`.
     """
 
     rules: tuple[Rule, ...]
@@ -120,7 +120,7 @@ class Rules:
         return _opinions(chosen, len(candidates), confidence)
 
     def choose(self, situation: Situation, candidates: Sequence[Candidate]) -> tuple[int | None, str]:
-        """Which candidate (None: no preference), and why, in a sentence."""
+        """The index of the candidate (None: no preference), and the reason in one sentence."""
         for number, rule in enumerate(self.rules, start=1):
             if rule.matches(situation):
                 index = _index(rule.use, candidates)
@@ -142,7 +142,7 @@ class Rules:
         known: Iterable[str] | None = None,
         roles: Iterable[str] | None = None,
     ) -> Rules:
-        """From headway.toml's tables `{when, use, role?}`; every name is checked against what is known."""
+        """From headway.toml's tables `{when, use, role?}`; every name is checked."""
         arms = None if actions is None else list(actions)
         names = None if known is None else list(known)
         known_roles = None if roles is None else list(roles)

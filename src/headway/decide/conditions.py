@@ -1,11 +1,11 @@
-"""The tiny language of rules: `task_complexity_score > 0.8 or primary_failure_count >= 2`.
+"""The condition language of rules: `task_complexity_score > 0.8 or primary_failure_count >= 2`.
 
     condition = parse("text_length > 400 and role in ['coder', 'debugger']", known=["task_complexity_score"])
-    condition.holds(situation)          # True, False, or None where a value that decides it is missing
+    condition.holds(situation)          # True, False, or None if a value that decides it is missing
 
 `and`, `or`, `not`, comparisons (chained too), `in`, names, numbers, strings, true/false and lists of them; nothing
 else: no calls, no attributes, no arithmetic. Names are the state's own plus `text`, `text_length`, `role` and `step`.
-A name that is not known is an error when the rule is read, never a silent non-match later. A value that is missing
+An unknown name is an error when the rule is read, not a silent non-match later. A value that is missing
 from one situation, or of a type that cannot be compared, makes its comparison unknown (None); `and`, `or` and `not`
 treat that as Kleene's logic does, and a rule whose condition is unknown does not match.
 """
@@ -35,7 +35,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.In: lambda left, right: operator.contains(right, left),
     ast.NotIn: lambda left, right: not operator.contains(right, left),
 }
-_Value = Callable[[Situation], object]  # gives _MISSING where the situation has no such value
+_Value = Callable[[Situation], object]  # _MISSING if the situation has no such value
 _Truth = Callable[[Situation], bool | None]
 _MISSING = object()
 
@@ -50,7 +50,7 @@ class Condition:
 
 
 def parse(text: str, known: Iterable[str] | None = None) -> Condition:
-    """Reads a condition. `known` are the task's state names; None takes any name (nothing is declared to check)."""
+    """Reads a condition. `known` are the task's state names; None accepts any name."""
     if len(text) > _LONGEST:
         raise _refuse(text, f"is longer than {_LONGEST} characters", "Split it into several rules.")
     try:
@@ -70,7 +70,7 @@ def _refuse(text: str, what: str, hint: str) -> InvalidSettings:
 
 
 class _Reader:
-    """Turns the syntax tree into closures; whatever it does not know, it refuses."""
+    """Turns the syntax tree into closures; unknown syntax is refused."""
 
     def __init__(self, text: str, known: frozenset[str] | None) -> None:
         self.text, self.known = text, known
@@ -116,7 +116,7 @@ class _Reader:
         part = ast.get_source_segment(self.text.strip(), node) or type(node).__name__
         return _refuse(
             self.text,
-            f"contains {part!r:.80}, which rules do not understand",
+            f"contains {part!r:.80}, which rules do not support",
             "Use and, or, not, comparisons, in, names, numbers and strings only.",
         )
 

@@ -1,4 +1,4 @@
-"""How surely the best candidate beats the second best, from predicted rewards and their deviations."""
+"""The probability that the best candidate beats the second best, from predicted rewards and deviations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROOT_HALF = math.sqrt(0.5)
 
 
 def two_best(mean: Sequence[float]) -> tuple[int, int]:
-    """Where the best and the second best stand; of equal ones the first. There are at least two."""
+    """The indices of the best and the second best; the first of equal ones. Needs at least two."""
     best, second = (0, 1) if mean[0] >= mean[1] else (1, 0)
     for place in range(2, len(mean)):
         if mean[place] > mean[second]:
@@ -29,11 +29,11 @@ def beats(gap: float, one: float, other: float) -> float:
 
 
 def confidences(mean: Floats, std: Floats) -> Floats:
-    """[row]: P(best beats second), both taken as independent normals; 1 where there is only one candidate."""
+    """[row]: P(best beats second), both taken as independent normals; 1 if there is only one candidate."""
     rows, count = mean.shape
     if count == 1:
         return np.ones(rows)
-    if rows == 1:  # one row is quicker in python's own numbers
+    if rows == 1:  # one row is faster with Python floats
         scores, spreads = mean[0].tolist(), std[0].tolist()
         top, next_best = two_best(scores)
         return np.array([beats(scores[top] - scores[next_best], spreads[top], spreads[next_best])])

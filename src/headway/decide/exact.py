@@ -1,4 +1,4 @@
-"""Weights whose products with features add up exactly, in whatever order they are added.
+"""Weights whose products with features add up exactly, in any order.
 
     rounded(weights)                     # against features: multiples of 2**-14 between −8 and 8
     rounded(weights, bits=24)            # against other inputs that fit into this many bits
@@ -22,7 +22,7 @@ FEATURE_BITS = round(math.log2(LIMIT / GRID))  # 17
 
 
 def rounded(values: Floats, bits: int = FEATURE_BITS) -> Floats:
-    """Values [..., width] rounded for sums over the last axis; off by at most 2**-26 of the greatest for features."""
+    """Values [..., width] rounded for sums over the last axis; off by at most 2**-26 of the largest for features."""
     left = 53 - bits - math.ceil(math.log2(max(values.shape[-1], 2)))
     _, exponent = math.frexp(max(float(np.abs(values).max(initial=0.0)), 1e-300))
     # (v + c) − c rounds v to a multiple of the last bit of c.

@@ -1,7 +1,7 @@
-"""Exploration, as pure functions from scores to probabilities, and the draw.
+"""Exploration as pure functions from scores to probabilities, and the draw.
 
-All of them take and give float64 [row, candidate]; `allowed` is bool of the same shape (None: everything). What is not
-allowed gets exactly 0, each row sums to one within 1e-12, and a row's result depends on that row alone, bit for bit.
+All of them take and return float64 [row, candidate]; `allowed` is bool of the same shape (None: all). A masked
+candidate gets exactly 0, each row sums to one within 1e-12, and a row depends only on itself, bit for bit.
 
     greedy(scores)                       1/ties on the best
     epsilon(p, 0.1)                      0.9·p + 0.1·uniform
@@ -62,7 +62,7 @@ def splitmix64(seed: int) -> int:
 
 
 def uniform(seed: int) -> float:
-    """The number in [0, 1) that a decision with this seed draws with."""
+    """The number in [0, 1) for the draw of a decision with this seed."""
     return float(splitmix64(seed) >> 11) * 2.0**-53
 
 
@@ -77,11 +77,11 @@ def draw(probabilities: Sequence[float], u: float) -> int:
                 return index
     if last < 0:
         raise InvalidInput("No candidate has any probability.", code="no_candidate", hint="Allow at least one.")
-    return last  # the sum fell short of u by a rounding error
+    return last  # a rounding error left the sum below u
 
 
 def _spread(allowed: NDArray[np.bool_]) -> Floats:
-    """Uniform over what is allowed; a row that allows nothing is the caller's error."""
+    """Uniform over the allowed candidates; a row without any is the caller's error."""
     count = allowed.sum(axis=1, keepdims=True)
     if not count.all():
         raise InvalidInput("Every candidate is masked.", code="no_candidate", hint="Allow at least one candidate.")
@@ -99,8 +99,8 @@ def _kept(scores: Floats, allowed: Mask) -> Floats:
 
 
 def greedy(scores: Floats, allowed: Mask = None) -> Floats:
-    """All on the best; equal ones share."""
-    if allowed is None and len(scores) == 1:  # one row is quicker in python's own numbers
+    """Probability 1 for the best; equal ones share it."""
+    if allowed is None and len(scores) == 1:  # one row is faster with Python floats
         row = scores[0].tolist()
         high = max(row)
         share = 1.0 / row.count(high)
@@ -112,22 +112,22 @@ def greedy(scores: Floats, allowed: Mask = None) -> Floats:
 
 
 def epsilon(probabilities: Floats, share: float, allowed: Mask = None) -> Floats:
-    """(1 − share)·p + share·uniform over what is allowed."""
+    """(1 − share)·p + share·uniform over the allowed candidates."""
     even = 1.0 / probabilities.shape[1] if allowed is None else _spread(allowed)
     mixed: Floats = probabilities * (1.0 - share) + share * even
     return mixed
 
 
 def with_floor(probabilities: Floats, floor: float, allowed: Mask = None) -> Floats:
-    """p' = (1 − floor)·p + floor/k over the k allowed candidates: each of them keeps at least floor/k, so overlap
-    between what was logged and what is asked later never dies. `floor` is the total, not the share per candidate.
+    """p' = (1 − floor)·p + floor/k over the k allowed candidates: each of them gets at least floor/k, so the
+    overlap between logged and later policies never vanishes. `floor` is the total, not the share per candidate.
     """
     return epsilon(probabilities, floor, allowed) if floor > 0.0 else probabilities
 
 
 def softmax(scores: Floats, temperature: float, allowed: Mask = None) -> Floats:
     """∝ exp(score / temperature)."""
-    # Row after row in memory: numpy adds the weights of a row in another order where it is column after column.
+    # Row-major in memory: in column-major order numpy adds the weights of a row in another order.
     scores = np.ascontiguousarray(_kept(scores, allowed))
     weights = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
     normed: Floats = weights / weights.sum(axis=1, keepdims=True)
@@ -144,13 +144,13 @@ def with_unknown(logits: Floats) -> Floats:
 def squarecb(scores: Floats, gamma: float, allowed: Mask = None) -> Floats:
     """p(a) = 1 / (k + gamma·(best − score(a))) for all but the best, which takes the rest.
 
-    Of equal best ones the first is "the best"; the others get 1/k each.
+    The first of equal best ones is "the best"; the others get 1/k each.
     """
-    if allowed is None and len(scores) == 1:  # one row is quicker in python's own numbers
+    if allowed is None and len(scores) == 1:  # one row is faster with Python floats
         row = scores[0].tolist()
-        high = max(row)
+        count, high = len(row), max(row)
         best_place = row.index(high)
-        row = [1.0 / (len(row) + gamma * (high - score)) for score in row]
+        row = [1.0 / (count + gamma * (high - score)) for score in row]
         row[best_place] = 0.0
         rest = 0.0
         for share in row:
@@ -172,7 +172,7 @@ def squarecb(scores: Floats, gamma: float, allowed: Mask = None) -> Floats:
 
 @cache
 def _pool() -> Floats:
-    """65,536 standard normal numbers (and the beginning once more): SplitMix64 words through the normal quantiles.
+    """65,536 standard normal numbers (with the beginning repeated): SplitMix64 words through the normal quantiles.
 
     12 bits choose one of 4,096 equally probable midpoints, scaled to variance one.
     """
@@ -187,10 +187,10 @@ def _pool() -> Floats:
 
 
 def normals(seed: int, count: int) -> Floats:
-    """[128, count] standard normal numbers, a pure function of the seed: where in the pool to begin.
+    """[128, count] standard normal numbers; the seed sets the start in the pool.
 
-    The draws of two decisions are as good as independent, and those of one decision are distinct numbers of the pool
-    for up to 64 candidates; beyond that the pool is walked through by SplitMix64 instead.
+    The draws of two decisions are practically independent, and those of one decision are distinct numbers of the pool
+    for up to 64 candidates; with more, SplitMix64 chooses the numbers.
     """
     if count <= _MOST_POOLED:
         begin = splitmix64(seed ^ _THOMPSON_STREAM) % _POOL

@@ -1,9 +1,9 @@
-"""Posteriors over each arm's reward: what a bandit predicts with.
+"""Posteriors over each arm's reward, the predictions of a bandit.
 
 Linear    per arm Bayesian ridge: weights ~ N(θ, σ²·P) with P = (λI + Σxxᵀ)⁻¹; the mean is x·θ, the variance σ²·xᵀPx.
 Clusters  the nearest of C centroids; per cluster and arm a normal posterior, shrunk towards the arm's own mean.
 
-The last arm of each is the one that was never learned: it starts at the pooled mean with the prior's variance.
+The last arm of each is the unknown arm: it has the pooled mean and the prior's variance.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Posterior(Protocol):
     def arms(self) -> int: ...
 
     def mean(self, x: Floats, columns: NDArray[np.int64] | None) -> Floats:
-        """[row, column], the caller's to change; `columns=None` is every known arm in order."""
+        """[row, column], which the caller may change; `columns=None` is every known arm in order."""
         ...
 
     def std(self, x: Floats, arms: Sequence[int]) -> Floats:

@@ -1,4 +1,4 @@
-"""What candidates cost, for policies that weigh quality against cost.
+"""Costs of candidates, for policies that weigh quality against cost.
 
 charge = Prices({"cost_weight": 2.0, "costs": {"small": 0.1, "large": 2.0}})
 charge.off(mean, candidates)             # [row, candidate]: mean less cost_weight × cost
@@ -28,7 +28,7 @@ class Prices:
         self.costs: dict[str, float] = {name: float(cost) for name, cost in dict(knobs.get("costs") or {}).items()}
 
     def off(self, mean: Floats, candidates: Sequence[Candidate]) -> Floats:
-        """Predicted rewards [row, candidate] less what the candidates cost."""
+        """Predicted rewards [row, candidate] less the weighted costs of the candidates."""
         return mean - self.weight * self.of(candidates) if self.weight else mean
 
     def of(self, candidates: Sequence[Candidate]) -> Floats:

@@ -1,10 +1,10 @@
-"""What a bundle stores, read and checked: arms, features, costs, explorer, tensors.
+"""Reads and checks the content of a bundle: arms, features, costs, explorer, tensors.
 
     arms, features = read_arms(extra), read_features(extra, encoder)
     weights = tensor(tensors, "weights", len(arms) + 1, features.width)
 
 The input is untrusted: shapes, types, finiteness and every name are checked before anything is computed with them.
-What does not fit is `Damaged`. A family's reader is `(knobs, tensors, extra, encoder) → Policy` and gives the same
+Anything else is `Damaged`. A family's reader is `(knobs, tensors, extra, encoder) → Policy` and gives the same
 policy for the same input, bit for bit.
 """
 
@@ -55,7 +55,7 @@ def tensor(
 
 
 def frozen(values: Floats) -> Floats:
-    """A copy that nobody can write to."""
+    """A read-only copy."""
     kept = np.array(values)
     kept.flags.writeable = False
     return kept
@@ -87,7 +87,7 @@ def read_features(extra: Mapping[str, Any], encoder: Encoder | None) -> Features
 
 
 def check_costs(knobs: Mapping[str, Any], *others: str) -> None:
-    """`cost_weight`, `costs` and the knobs in `others` must be finite numbers where they are set."""
+    """`cost_weight`, `costs` and the knobs in `others` must be finite numbers if they are set."""
     costs = knobs.get("costs") or {}
     numbers = [knobs.get(name, 0.0) for name in ("cost_weight", *others)]
     numbers += costs.values() if isinstance(costs, Mapping) else [None]

@@ -1,18 +1,18 @@
-"""A small fully connected network, for acting only: what `q_network` and `actor_critic` see a situation with.
+"""A small fully connected network, for acting only; used by `q_network` and `actor_critic`.
 
     trunk = Trunk([w0, w1, w2], [b0, b1, b2], activation="relu")     # weights [out, in], biases [out]
     trunk(x)                                                         # [row, out], x as `Features.vectors` gives it
     trunk.one(x[0])                                                  # [out], the same bits as that row
-    Trunk.read(tensors, "q0", inputs=width, outputs=3)               # out of a bundle; what does not fit is Damaged
+    Trunk.read(tensors, "q0", inputs=width, outputs=3)               # from a bundle; Damaged if it does not fit
     Trunk([w0, w1], [b0, b1], norms=[(gain, shift)])                 # LayerNorm before every activation
 
 Every layer but the last is followed by the activation. **Sums are exact** (`decide.exact`): inputs are multiples of
 2**-14, hidden activations are rounded (ReLU: to multiples of 2**-14, cut at 1024; tanh: to multiples of 2**-20), and so
 are the weights. A row alone, the same row in a batch and the same row on another machine get equal bits, so replay is
-exact. The rounding costs about what float32 costs.
-LayerNorm's own sums are not exact; they run along one row in a fixed order, and what follows is rounded.
+exact. The rounding error is about that of float32.
+LayerNorm's own sums are not exact; they run along one row in a fixed order, and the result is rounded.
 
-Not covered: gradients; those are `learn`'s.
+Not covered: gradients, which are in `learn`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_LAYERS, _WIDEST = 8, 1 << 14
 
 
 class Trunk:
-    """Immutable; safe from threads."""
+    """Immutable; thread-safe."""
 
     __slots__ = ("_turned", "activation", "biases", "norms", "weights")
 
@@ -74,7 +74,7 @@ class Trunk:
         return x
 
     def hidden(self, x: Floats) -> Floats:
-        """[row, last hidden]: what the last layer sees."""
+        """[row, last hidden]: the input of the last layer."""
         for depth, (turned, bias) in enumerate(zip(self._turned[:-1], self.biases[:-1], strict=True)):
             x = x @ turned
             x += bias
@@ -92,7 +92,7 @@ class Trunk:
         return x
 
     def _activate(self, x: Floats, depth: int) -> None:
-        """In place, onto the grid: 0 … 1024, or −1 … 1."""
+        """Round in place to the grid: 0 … 1024, or −1 … 1."""
         if self.norms:
             gain, shift = self.norms[depth]
             width = x.shape[-1]
@@ -116,7 +116,7 @@ class Trunk:
     ) -> Trunk:
         """The network stored as `name.w0`, `name.b0`, `name.w1`, …; shapes, types and finiteness are checked.
 
-        LayerNorm is there where `name.g0` (gain) is, with `name.s0` (shift), for every layer but the last.
+        There is a LayerNorm if there is `name.g0` (gain), with `name.s0` (shift), for every layer but the last.
         """
         if activation not in get_args(Activation):
             raise damaged(f"The bundle's activation is {activation!r:.40}", "bad_header")
@@ -142,7 +142,7 @@ class Trunk:
         return cls(weights, biases, cast(Activation, activation), norms)
 
     def tensors(self, name: str) -> dict[str, Floats]:
-        """What `read` reads."""
+        """The tensors that `read` reads."""
         found = {f"{name}.w{depth}": np.array(each) for depth, each in enumerate(self.weights)}
         found |= {f"{name}.b{depth}": np.array(each) for depth, each in enumerate(self.biases)}
         for depth, (gain, shift) in enumerate(self.norms):

@@ -1,4 +1,4 @@
-"""Adam and AdamW on a network's flat parameter vector, with gradient clipping: a dozen numpy calls, whatever the depth.
+"""Adam and AdamW on a network's flat parameter vector, with gradient clipping: a dozen numpy calls at any depth.
 
 References: Kingma and Ba, "Adam", 2015; Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
 """

@@ -108,7 +108,7 @@ def _vectors(rows: Sequence[Settled], features: Features, encoder: Encoder | Non
 
 
 def no_counts() -> dict[str, Any]:
-    """What `count_row` fills: rows by source and status, and the first and the last one."""
+    """Counts that `count_row` fills: rows by source and status, and the first and the last one."""
     return {"sources": {}, "statuses": {}, "first": None, "last": None}
 
 
@@ -123,7 +123,7 @@ def nothing_to_learn() -> InvalidInput:
     return InvalidInput(
         "There is no decision with a reward in the train part.",
         code="nothing_to_learn",
-        hint="Send signals for the decisions that were made, or wait until they settle.",
+        hint="Send signals for the decisions, or wait until they settle.",
     )
 
 
@@ -189,7 +189,7 @@ def value_of(target: Floats, rewards: Floats, weight: Floats | None = None) -> f
 
 
 def baselines_of(log: LoggedRows, rewards: Floats, model: ArmMeans) -> Mapping[str, float]:
-    """What simple baselines would have earned on these rows."""
+    """The mean rewards of simple baselines on these rows."""
     if not len(log):
         return {}
     uniform = log.offered / np.maximum(log.offered.sum(axis=1, keepdims=True), 1)

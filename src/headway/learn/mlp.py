@@ -9,9 +9,9 @@
 All towers have the same hidden layers and are computed together: the first layer is one product over all of them, every
 later one is one batched product, and every elementwise pass is one call. At 64 units a call costs more than its
 arithmetic, so this alone gives a factor of two. All parameters are in one flat vector (weights first), gradients in
-another of the same layout, so that clipping and Adam are a dozen calls however many layers there are.
+another of the same layout, so that clipping and Adam are a dozen calls for any number of layers.
 
-A layer is linear → LayerNorm (where `norm`) → tanh or ReLU; heads are linear. float32 by default; float64 for checks.
+A layer is linear → LayerNorm (if `norm`) → tanh or ReLU; heads are linear. float32 by default; float64 for checks.
 
 Not covered: dropout and BatchNorm. With them, a network's outputs differ between acting and learning, and PPO's first
 ratio is not one; LayerNorm works on one row at a time and keeps it exact.

@@ -15,7 +15,7 @@ however strongly the dependence on the situation must be regularised.
 `shared` is for text. The part that arms have in common (this prompt is hard for all of them) is learned from all rows
 with little regularisation; only how arms *differ* is regularised, and they are expected to differ where texts differ: C
 is the covariance of the text's vectors over all rows (shrunk towards a multiple of I if rows are few: Chen et al.,
-2010), and s = tr C²/tr C keeps the prior variance of a reward what it is under a plain ridge. Under a plain ridge,
+2010), and s = tr C²/tr C keeps the prior variance of a reward as under a plain ridge. Under a plain ridge,
 hundreds of narrow directions that a few thousand rows cannot resolve hold most of the uncertainty and are explored
 without end. The text's length counts as one more entry.
 

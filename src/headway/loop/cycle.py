@@ -2,7 +2,7 @@
 
 Every step reads what it needs from ledger and store and is safe to repeat: learning from the same rows gives the same
 bundle, proving the same evidence, and a promotion names the policy that it expects to be current. A cycle that was
-killed is simply run again.
+killed is run again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["WHO", "CycleResult", "cycle", "promising"]
 
 WHO = "watch"  # the name in the ledger rows of the loop
-_CURED = frozenset({"speaking_rows", "ess", "row_share", "weight_share"})  # overlap checks, which a canary cures
+_CURED = frozenset({"speaking_rows", "ess", "row_share", "weight_share"})  # overlap checks that a canary can fix
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class CycleResult:
     proved: str = ""
     promoted: str = ""
     canary: str = ""
-    next: NextStep | None = None  # what a person has to do after a verdict that passed
+    next: NextStep | None = None  # the user's next step after a verdict that passed
     verdict: Verdict | None = None
     notes: list[str] = field(default_factory=list)
     synthetic: int = 0
@@ -160,7 +160,7 @@ def _act(project: Project, standing: Standing, done: CycleResult) -> None:
 
 
 def promising(verdict: Verdict) -> bool:
-    """Whether a canary makes sense: the candidate looks better, and only a lack of overlap speaks against it."""
+    """Whether a canary makes sense: the candidate seems better, and only a lack of overlap prevents a proof."""
     evidence = verdict.evidence
     if evidence is None or evidence.difference.value <= evidence.margin or verdict.state == "worse":
         return False

@@ -1,4 +1,4 @@
-"""What is due for a task. Read from where it stands (`Project.standing`), so that a restart resumes.
+"""The work that is due for a task, from its state (`Project.standing`), so that a restart resumes.
 
 - **guard**: a canary or a promoted policy may be worse than the one it replaced, and enough new outcomes
   have settled since the last check.
@@ -19,12 +19,12 @@ from headway.promote.standing import Standing
 __all__ = ["Due", "Marks", "due"]
 
 _LEAST = 25  # new outcomes between two checks of the same question, and …
-_SHARE = 10  # … a tenth of what there was: the number of checks grows with the logarithm of the data
+_SHARE = 10  # … a tenth of the earlier number: the checks grow with the logarithm of the data
 
 
 @dataclass(slots=True)
 class Marks:
-    """What the running loop remembers of a task; losing it costs one more check."""
+    """The loop's memory of a task; losing it costs one more check."""
 
     guarded: int = -1  # settled decisions at the last guard
     proved: dict[str, int] = field(default_factory=dict)  # policy hash → settled decisions at its last proof
@@ -36,7 +36,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """What a cycle would do."""
+    """The work of a cycle."""
 
     guard: bool = False
     learn: bool = False
@@ -49,7 +49,7 @@ class Due:
 
 
 def due(standing: Standing, marks: Marks, *, may_train: bool = True) -> Due:
-    """What to do now. Guarding and acting on a verdict need no permission; learning and proving do."""
+    """The work to do now. Guarding and acting on a verdict need no permission; learning and proving do."""
     if standing.kit_missing:
         return Due()  # the current policy cannot be loaded: nothing can be compared with it
     promoted = standing.acting is not None and standing.acting.kind in ("promote", "snapshot")

@@ -2,7 +2,7 @@
 
     with held(home / "run" / "watch.lock", "headway watch", {"url": "…"}) as note: ...
 
-The kernel releases the lock when the holder ends, however it ends; the text in the file is for people.
+The kernel releases the lock when the holder ends for any reason; the text in the file is for people.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ def alone(database: Database, what: str) -> Iterator[None]:
             raise Conflict(
                 f"`{what}` is running already for {database.name}, from another folder or machine.",
                 code="already_running",
-                hint="One loop learns for all who share a store. Stop the other one, or use another store.",
+                hint="One loop learns for all users of a store. Stop the other one, or use another store.",
             )
         yield
 
 
 def holder(path: Path) -> dict[str, Any] | None:
-    """The note of the living holder; None: nobody holds the lock."""
+    """The note of the living holder; None: the lock is free."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def _lock(handle: int) -> bool:
 def _note(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_bytes())
-    except (OSError, ValueError):  # being written just now
+    except (OSError, ValueError):  # not completely written yet
         return {}
     return document if isinstance(document, dict) else {}
 

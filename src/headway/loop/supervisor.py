@@ -1,8 +1,8 @@
 """`headway up`: a small process that keeps a server, a loop and the workers of kits alive, and ends them with itself.
 
 It loads no numpy, no web framework and no torch, holds `.headway/run/up.lock`, and shares nothing with its children but
-a pipe that tells them when it is gone. A crash of the loop does not touch the server, nor the other way round; whatever
-died is started again. Stopping: SIGTERM to all, five seconds, SIGKILL.
+a pipe that closes when it ends. A crash of the loop does not affect the server, nor the other way round; a process that
+dies is started again. Stopping: SIGTERM to all, five seconds, SIGKILL.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headway.loop.lock import held
 __all__ = ["LOCK", "Supervisor"]
 
 LOCK = Path("run", "up.lock")
-_START_S = 60.0  # a server that is not ready by then never will be
+_START_S = 60.0  # a server that is not ready by then has failed
 _STOP_S = 5.0
 
 

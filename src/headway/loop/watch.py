@@ -1,7 +1,7 @@
 """Watches a project and runs the cycles that are due, one at a time, until it is stopped.
 
     with Watch(Path("."), say=print) as watch:
-        watch.check()         # every task once, in turn: what was done, or why nothing was
+        watch.check()         # every task once, in turn: the result, or the reason for doing nothing
         watch.run()           # until SIGTERM or Ctrl-C
 
 One watch per project (`.headway/run/watch.lock`). A cycle is a row in `jobs` with its progress and result; the server
@@ -210,7 +210,7 @@ class Watch:
         )
 
     def _report(self, check: TaskCheck) -> None:
-        """Report what is new; a verdict or a reason is reported only once."""
+        """Report changes; a verdict or a reason is reported only once."""
         marks = self._marks[check.task]
         done = check.done
         text = check.skipped or check.error

@@ -1,4 +1,4 @@
-"""What the loop itself brings, in the form of a passport, so that every name is looked up in one way."""
+"""The core's own passport, so that every name is looked up in the same way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from headway.nouns.kit import Command, Family, Kit
 
 __all__ = ["CORE", "TABLES"]
 
-# Tables of headway.toml that the core reads; a kit cannot bring one of these.
+# Tables of headway.toml that the core reads; a kit cannot declare one of these.
 TABLES = ("tasks", "upstreams", "server", "store", "watch", "kits")
 
 
@@ -33,7 +33,7 @@ CORE = Kit(
     },
     evidence={"log": "headway.project.prove.logged:LOGGED"},
     formats={"headway": "headway.observe.ingest.headway_format:HEADWAY_FORMAT"},
-    # The lines stand here so that --help imports no command; a test compares them with the commands.
+    # The lines are here so that --help imports no command; a test compares them with the commands.
     commands={
         "up": _command("up", "Start everything: the server, the loop that learns, and the page.", "Start"),
         "demo": _command("demo", "Play the whole loop on synthetic traffic, from an empty folder.", "Start"),

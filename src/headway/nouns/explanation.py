@@ -119,5 +119,5 @@ class Ranked:
     features: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """Plain values, for JSON: the candidate's features beside the prediction."""
+        """Plain values, for JSON: the candidate's features and the prediction."""
         return {"name": self.name, "predicted": self.predicted, "std": self.std, **self.features}

@@ -1,12 +1,12 @@
-"""Kits: what rides on the loop. A kit's passport says what it brings; the catalogue finds it by name.
+"""Kits extend the loop. A kit's passport lists what it adds; the catalogue finds it by name.
 
     KIT = Kit(name="prompts", summary="…", worlds={"prompts": "headway.kits.prompts.synthetic:synthetic"})
-    catalogue().family("bandit")                # what brings a family, or UnknownName with the nearest name
+    catalogue().family("bandit")                # the family, or UnknownName with the nearest name
     catalogue().load("headway.kits.x:thing")    # the object itself, imported now
 
 Everything heavy is a "module:object" string that is imported on first use, so a passport costs nothing. Built-in kits
-are always there. An installed kit (entry point group `headway.kits`) is imported only if the caller names it. One that
-cannot be loaded, or that claims a name another kit has, is set aside with its reason and harms no other.
+are always available. An installed kit (entry point group `headway.kits`) is imported only if it is named. One that
+cannot be loaded, or that claims a name of another kit, is reported with the reason and affects no other.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 API = 1  # of passports: a kit written for another number is refused
 GROUP = "headway.kits"
-# Records here are named tuples: every --help reads them, and they are the quickest to declare.
+# Records here are named tuples: every --help reads them, and they are the fastest to declare.
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -79,7 +79,7 @@ class Kit(NamedTuple):
     name: str
     summary: str
     api: int = API
-    needs: tuple[str, ...] = ()  # the kits that it imports: the only place where that is written
+    needs: tuple[str, ...] = ()  # the kits that it imports
     families: Mapping[str, Family] = _NOTHING
     encoders: Mapping[str, str] = _NOTHING  # name → function (models, keys, **settings) → Encoder
     worlds: Mapping[str, str] = _NOTHING  # name → function (count=…, **settings) → Environments
@@ -96,22 +96,22 @@ class Kit(NamedTuple):
     tables: Mapping[str, str] = _NOTHING  # tables of headway.toml: name → msgspec Struct
     checks: tuple[str, ...] = ()  # for doctor: function (settings) → findings
     errors: Mapping[str, str] = _NOTHING  # error code → when it is raised
-    demos: Mapping[str, Command] = _NOTHING  # what `headway demo NAME` plays
+    demos: Mapping[str, Command] = _NOTHING  # the demos of `headway demo NAME`
 
     @property
     def built_in(self) -> bool:
-        """Whether it comes with Headway itself."""
+        """Whether it is part of Headway."""
         return self.name == "core" or self.name in load(f"{GROUP}:BUILT_IN")
 
 
 class BrokenKit(NamedTuple):
-    """A kit that is there and cannot be used, and why."""
+    """A kit that cannot be used, and the reason."""
 
     name: str
     reason: str
 
 
-# What a passport names, and the type of each value. Names are unique over all kits, except for options.
+# The names in a passport, and the type of each value. Names are unique over all kits, except for options.
 _NAMED: Mapping[str, type] = {
     "families": Family, "encoders": str, "worlds": str, "samples": str, "formats": str, "exports": str,
     "evidence": str, "actions": tuple, "commands": Command, "options": str, "jobs": str, "workers": Worker,
@@ -120,7 +120,7 @@ _NAMED: Mapping[str, type] = {
 
 
 class Catalogue:
-    """The kits of this process, and what they bring, by name. Immutable."""
+    """The kits of this process, and what they add, by name. Immutable."""
 
     __slots__ = ("_merged", "broken", "kits")
 
@@ -140,7 +140,7 @@ class Catalogue:
         return merged
 
     def owner(self, what: str, name: str) -> Kit:
-        """The kit that brings a name."""
+        """The kit that adds a name."""
         return next(kit for kit in self.kits if name in getattr(kit, what))
 
     def look_up(self, what: str, name: str, *, called: str, code: str) -> Any:
@@ -151,7 +151,7 @@ class Catalogue:
         return known[name]
 
     def usable(self, paths: Iterable[tuple[Kit, str]]) -> Iterator[tuple[Kit, Any]]:
-        """What lies at these paths of kits. What an installed kit cannot load is logged and left out."""
+        """The objects at these paths. One of an installed kit that cannot be loaded is logged and omitted."""
         for kit, path in paths:
             try:
                 yield kit, load(path)
@@ -161,7 +161,7 @@ class Catalogue:
                 import logging
 
                 logger = logging.getLogger("headway.kits")
-                logger.warning("kit=%s path=%s left out: %s: %s", kit.name, path, type(error).__name__, error)
+                logger.warning("kit=%s path=%s omitted: %s: %s", kit.name, path, type(error).__name__, error)
 
     # -- families and kinds
 
@@ -177,7 +177,7 @@ class Catalogue:
         extra: Mapping[str, Any],
         encoder: Encoder | None = None,
     ) -> Policy:
-        """The policy that a learner of this family described; the same input gives the same policy, bit for bit."""
+        """The policy from a learner's result; the same input gives the same policy, bit for bit."""
         policy: Policy = load(self.family(family).policy)(knobs, tensors, extra, encoder)
         return policy
 
@@ -204,7 +204,7 @@ class Catalogue:
         return tuple(name for name, family in self.all("families").items() if kind is None or kind in family.kinds)
 
     def kit_for_kind(self, kind: str) -> str:
-        """The kit that would bring a kind which no family decides; "" where nobody would."""
+        """The kit that would add a kind without a family; "" if there is none."""
         return PLANNED.get(kind, "")
 
     # -- the other names
@@ -241,7 +241,7 @@ class Catalogue:
         return load(path)
 
 
-# Kinds that settings know and that no kit of this version decides.
+# Kinds in the settings that no kit of this version decides.
 PLANNED: Mapping[str, str] = MappingProxyType({"reply": "reply", "factored": "grow"})
 
 
@@ -255,7 +255,7 @@ def load(path: str) -> Any:
 
 
 def installed() -> dict[str, Callable[[], Any]]:
-    """Kits that installed packages offer, name → how to import the passport. Nothing of theirs runs here."""
+    """Kits of installed packages, name → function that imports the passport. Runs no code of theirs."""
     from importlib.metadata import entry_points
 
     offered: dict[str, Callable[[], Any]] = {}
@@ -349,10 +349,10 @@ def _unusable(kit: Any, name: str, kits: Sequence[Kit]) -> str:
         for what in _NAMED.keys() - {"options"}:
             twice = sorted(set(getattr(kit, what)) & set(getattr(other, what)))
             if twice:
-                return f"its {what} claim {twice[0]!r}, which the kit {other.name!r} brings"
+                return f"its {what} claim {twice[0]!r}, which the kit {other.name!r} has"
     return ""
 
 
 def _resting(name: str) -> bool:
-    """Whether a built-in kit is there for others to import and offers nothing by itself yet."""
+    """Whether a built-in kit exists for others to import and adds nothing itself yet."""
     return name in load(f"{GROUP}:RESTING")

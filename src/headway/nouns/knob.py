@@ -1,10 +1,10 @@
-"""Knobs of a family: a frozen dataclass whose fields say what they mean and which numbers they take.
+"""Knobs of a family: a frozen dataclass whose fields have a description and bounds.
 
 @dataclass(frozen=True)
 class BestArmKnobs:
     prior: float = knob(1.0, "How many rewards of the overall mean each arm starts with.", low=0.0, high=1e6)
 
-`headway learn --set`, the checks before learning and docs/reference/knobs.md read these; nothing else says it twice.
+`headway learn --set`, the checks before learning and docs/reference/knobs.md all use these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Knob", "defaults_of", "knob", "knobs_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knob:
-    """One knob. `low` and `high` bound a number; where the default is None, None is allowed as well."""
+    """One knob. `low` and `high` bound a number; None is allowed if it is the default."""
 
     name: str
     kind: str

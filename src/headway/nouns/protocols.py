@@ -178,7 +178,7 @@ class Prompt:
     temperature: float = 1.0  # 0: greedy
     top_p: float = 1.0
     stop: tuple[str, ...] = ()  # the reply ends before the first of these
-    stop_tokens: tuple[int, ...] = ()  # beside the model's own end of text
+    stop_tokens: tuple[int, ...] = ()  # in addition to the model's own end of text
     seed: int = 0  # the same seed gives the same reply, whatever else runs at the same time
 
 

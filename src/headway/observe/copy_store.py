@@ -7,7 +7,7 @@ Streams pages in key order; each page is one transaction of the target, so an in
 and a second copy transfers only new and changed rows. Nothing is written if the target holds a row that is not in the
 source. At the end both stores are read again and their hashes compared.
 
-Not covered: writes to the source during the copy (the last step detects them), and files beside the store
+Not covered: writes to the source during the copy (the last step detects them), and files next to the store
 (`.headway/policies`).
 """
 

@@ -3,7 +3,7 @@
     manifest = export(database, query, Path("route.jsonl"), ExportFilter(tasks=("route",), since=1.7e9), format="jsonl")
 
 Streams in bounded memory, up to the last decision at the start of the export. The file appears complete or not at all.
-A manifest beside it (`route.jsonl.manifest.json`) lists its content: counts, filters, reward versions, SHA-256.
+A manifest next to it (`route.jsonl.manifest.json`) lists its content: counts, filters, reward versions, SHA-256.
 
 A CSV cell that a spreadsheet would run as a formula is prefixed with an apostrophe. Details that kits store with a
 decision are under `details`, by kit and name, in base64. Not covered: withdrawn and replaced signals (only live signals
@@ -74,7 +74,7 @@ def export(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Write the selected decisions to `path`, and the manifest beside it; returns the manifest.
+    """Write the selected decisions to `path`, and the manifest next to it; returns the manifest.
 
     `writer` writes a format that a kit adds.
     """

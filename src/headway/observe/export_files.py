@@ -28,7 +28,7 @@ FormatWriter = Callable[[IO[str], Database, Counter[str]], Write]  # of a format
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that replaces it if the block succeeds, and is deleted if it fails."""
+    """A temporary file next to `path` that replaces it if the block succeeds, and is deleted if it fails."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}-", dir=path.parent)  # mode 0600
     os.close(handle)
     scratch = Path(name)

@@ -1,9 +1,9 @@
 """project — the facade: one method per verb; it wires the rooms, mints ids and reads the clock.
 
-Doors and kits import what they need from here, and from no module inside.
+The command line, the server and kits import from here, and from no module inside.
 
-Takes: what a caller says.   Gives: records, verdicts, reports.
-Never: does maths, speaks SQL, knows HTTP or a terminal.
+Takes: the arguments of callers.   Gives: records, verdicts, reports.
+Never: does maths, uses SQL, HTTP or a terminal.
 May import: settings, promote, learn, prove, decide, reward, observe, encode, client, nouns.
 """
 
@@ -71,7 +71,7 @@ __all__ = [
     "versions",
 ]
 
-# Loaded on first use: a server that decides needs none of what learns, proves, imports or deletes.
+# Loaded on first use: a deciding server needs no code that learns, proves, imports or deletes.
 _WHERE = {
     "data.erase": ("DeletionReport",),
     "data.import_file": ("ImportOptions", "ImportReport"),

@@ -1,4 +1,4 @@
-"""Looking without changing anything: status, next step, explain, replay, rank, verdicts, raters."""
+"""Read-only views: status, next step, explain, replay, rank, verdicts, raters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ __all__ = [
     "verdict_on",
 ]
 
-_LATEST = 10_000  # decisions that a question to a rater is chosen from
+_LATEST = 10_000  # decisions among which questions to raters are chosen
 
 
 # -- one decision
@@ -108,7 +108,7 @@ def _candidates(decision: Decision, again: Acted | None) -> tuple[ExplainedCandi
 
 
 def replay(project: Project, identifier: str) -> Replay:
-    """The same question to the same policy with the same seed, beside what was stored."""
+    """The replay of a decision with the same policy and seed, and the stored decision."""
     decision = project.query.decision(identifier)
     again, gone = _asked_again(project, decision)
     action, exact, replayed = "", None, None
@@ -130,7 +130,7 @@ def replay(project: Project, identifier: str) -> Replay:
 
 
 def _asked_again(project: Project, decision: Decision) -> tuple[Acted | None, str]:
-    """The same question to the same policy under the configuration of that time, or what of it is gone."""
+    """The replay under the stored configuration, or what is missing for it."""
     if decision.config_hash == "elsewhere":
         known = "only its probabilities were" if decision.propensity_known else "not even its probabilities were"
         return None, f"the decision was made elsewhere; {known} recorded"
@@ -186,13 +186,13 @@ def rank(
 
 
 def status(project: Project) -> ProjectStatus:
-    """Every declared task: who is current, what waits, how much there is, what to do next."""
+    """Every declared task: its current policy, candidate, counts and next step."""
     tasks: list[TaskStatus] = []
     for name in project.tasks():
         try:
             settings = project.settings.task(name)
         except HeadwayError:
-            continue  # recorded once, no longer declared: `data stats` still counts it
+            continue  # no longer declared: `data stats` still counts it
         tasks.append(_task_status(project, settings))
     database = project.database
     return ProjectStatus(
@@ -232,7 +232,7 @@ def _task_status(project: Project, settings: TaskSettings) -> TaskStatus:
 
 
 def next_step(project: Project, task: str, policy: str | None = None) -> NextStep:
-    """What to do next for a task, or with one policy of it."""
+    """The next step for a task, or for one of its policies."""
     candidate = None if policy is None else candidate_policy(project, policy, task)
     return step_of(standing(project, task, candidate), _activity(project.query.counts(task)))
 
@@ -242,7 +242,7 @@ def _activity(counts: Counts) -> Activity:
 
 
 def standing(project: Project, task: str, candidate: CandidatePolicy | None = None) -> Standing:
-    """Where a task stands now, from ledger and store; about its newest candidate unless one is given."""
+    """The state of a task from ledger and store; about its newest candidate unless one is given."""
     settings = project.settings.task(task)
     heads = project.ledger.heads(task)
     current = current_policy(project, settings, heads)
@@ -291,7 +291,7 @@ def _disputed(project: Project, settings: TaskSettings, heads: Heads, current_ha
 
 
 def _decided(project: Project, newest: Entry, current_hash: str) -> bool:
-    """Whether the newest candidate is no longer one: it is current, or it was set aside."""
+    """Whether the newest candidate is current or was retired."""
     if newest.policy_hash == current_hash:
         return True
     return project.ledger.state(newest.task, newest.policy_hash) in ("current", "retired")
@@ -316,9 +316,9 @@ def _admission(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedEvidence:
-    """A stored evidence as the gate judges it today, in words.
+    """Stored evidence and the gate's present verdict, as text.
 
-    `current`: its candidate decides now. `fresh`: it is about the policy that is current now.
+    `current`: its candidate decides now. `fresh`: it compares with the present current policy.
     """
 
     evidence: Evidence = field(repr=False)
@@ -346,7 +346,7 @@ class JudgedEvidence:
 
 
 def judge_evidence(project: Project, identifier: str) -> JudgedEvidence:
-    """A stored evidence in words, and what to do about it."""
+    """Stored evidence as text, with the next step."""
     from headway.prove.page import page_of
 
     evidence = stored_evidence(project, identifier)
@@ -365,7 +365,7 @@ def judge_evidence(project: Project, identifier: str) -> JudgedEvidence:
 
 
 def verdict_on(project: Project, evidence: str) -> Verdict:
-    """What the gate says about a stored evidence today; by the shipped rules where its task is no longer declared."""
+    """The gate's present verdict on stored evidence; with the default rules if its task is no longer declared."""
     stored = stored_evidence(project, evidence)
     settings = project.settings
     declared = stored.task in settings.tasks or not settings.declared
@@ -376,7 +376,7 @@ def verdict_on(project: Project, evidence: str) -> Verdict:
 
 
 def rater_agreement(project: Project, task: str) -> dict[str, Agreed[int]]:
-    """By signal that several people give: what they agree on, and how each rates. Works with `consensus` off too."""
+    """For each signal with several raters: their consensus and each rater's habits. Also works without `consensus`."""
     from headway.observe.settle import given
     from headway.reward.agree import by_signal
 
@@ -384,7 +384,7 @@ def rater_agreement(project: Project, task: str) -> dict[str, Agreed[int]]:
 
 
 def questions_to_ask(project: Project, task: str, *, count: int, signal: str | None = None) -> list[Question]:
-    """Which of the latest decisions to ask a rater about next, the most informative first."""
+    """The latest decisions to ask a rater about, the most informative first."""
     from headway.observe.settle import given
     from headway.reward.agree import questions
 

@@ -1,4 +1,4 @@
-"""Learning: a candidate from what has settled, or one more snapshot of a policy that learns online."""
+"""Learn a candidate from settled rows, or publish a snapshot of an online policy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FOLDED_PARTS = ("train", "tune", "prove")  # an online policy reads every row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readable:
-    """The settled rows that a learner may read: up to row `upto`, without the fields in `left_out`."""
+    """The settled rows for a learner: up to row `upto`, without the fields in `left_out`."""
 
     experience: Recorded
     upto: int
@@ -34,7 +34,7 @@ class Readable:
 
 
 def readable(project: Project, task: str, *, trust: Sequence[str], mined: bool) -> Readable:
-    """What `learn` reads of a task. Fields that give the outcome away are left out, but for those in `trust`."""
+    """The rows of a task that `learn` reads. Fields that reveal the outcome are omitted, except those in `trust`."""
     from headway.project.data.leaks import check_leaks
 
     project.settle(task)
@@ -85,7 +85,7 @@ def learn(
 
 
 def _with_choices(learned: Learned, left_out: Sequence[str], mined: bool) -> Learned:
-    """What the header says about how the rows were chosen."""
+    """The header's record of how the rows were chosen."""
     chosen: dict[str, Any] = {}
     if left_out:
         chosen["left_out"] = list(left_out)
@@ -96,7 +96,7 @@ def _with_choices(learned: Learned, left_out: Sequence[str], mined: bool) -> Lea
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """Where learning starts: from nothing, or from a policy."""
+    """The start of learning: nothing, or a policy to resume from."""
 
     digest: str | None
     keywords: dict[str, Any]
@@ -118,7 +118,7 @@ def _start(project: Project, settings: TaskSettings, family: str, resume: str | 
 
 
 def due(project: Project, task: str) -> int:
-    """Newly settled decisions that are missing until the task is learned again."""
+    """The number of newly settled decisions still missing before the next learning."""
     project.settle(task)
     newest = project.ledger.last(task, "candidate")
     mark = int(newest.detail.get("upto", 0)) if newest is not None else 0
@@ -126,7 +126,7 @@ def due(project: Project, task: str) -> int:
 
 
 def fold(project: Project, task: str) -> str | None:
-    """The current policy's state, with every row settled since its mark added and every replaced one taken away."""
+    """The current policy's state, with all rows settled since its mark added and replaced rows removed."""
     settings = project.settings.task(task)
     serving = project.servings.of(settings)
     if PolicyRef.parse(serving.ref).built_in:
@@ -178,7 +178,7 @@ def fold(project: Project, task: str) -> str | None:
 
 
 def _changes(project: Project, task: str, mark: int, header: Header) -> Iterator[tuple[Settled, int]]:
-    """Rows since the mark, each after the row that it replaces is taken back, if the state has read that one."""
+    """Rows since the mark; a row that another one replaces is removed first, if the state has read it."""
     first_parts = header.trained_on.get("first_parts", header.trained_on["parts"])
     start = int(header.trained_on.get("folded_from", mark))
     left_out, mined = header.trained_on.get("left_out", ()), header.trained_on.get("mined", False)
@@ -199,5 +199,5 @@ def encoder_spec(project: Project, settings: TaskSettings) -> Any:
 
 
 def _knobs(settings: TaskSettings) -> dict[str, Any]:
-    """What the task's settings say to its learner. Exploration is the pipeline's: the policy itself is greedy."""
+    """The learner's knobs from the task's settings. The pipeline explores: the policy itself is greedy."""
     return {"costs": dict(settings.costs), "cost_weight": settings.cost_weight, "explore": "greedy"}

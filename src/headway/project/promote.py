@@ -1,4 +1,4 @@
-"""Changing who is live: promote on evidence, a canary on a share of the traffic, and the way back."""
+"""Changes of the live policy: promotion on evidence, a canary on a share of the traffic, rollback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["canary", "guard", "promote", "retire", "rollback", "shadow"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reason:
-    """Why a promotion is allowed, for its row in the ledger."""
+    """The reason why a promotion is allowed, for its row in the ledger."""
 
     why: str
     evidence_id: str | None = None
@@ -76,7 +76,7 @@ def _admitted(
     because: Verdict | None,
     trusted: Sequence[str],
 ) -> _Reason:
-    """The gate's word, as the reason of a promotion or as an error."""
+    """The gate's verdict, as the reason of a promotion or as an error."""
     evidence = _evidence(project, candidate, because) if settings.gate == "on" else None
     rules = gate_rules(settings, trusted)
     admission = gate.admission(
@@ -206,14 +206,14 @@ def canary(project: Project, policy: str | None, *, share: float, task: str | No
 
 
 def shadow(project: Project, policy: str | None, *, task: str | None, who: str) -> Entry:
-    """Note that a candidate is compared without acting."""
+    """Mark a candidate as a shadow: compared without acting."""
     candidate = candidate_policy(project, policy, task)
     _verify(project, candidate)
     return _aside(project, candidate, "shadow", why="compared without acting", who=who)
 
 
 def retire(project: Project, policy: str, *, task: str | None, why: str, who: str) -> Entry:
-    """Set a candidate aside."""
+    """Retire a candidate."""
     candidate = candidate_policy(project, policy, task)
     current = current_policy(project, project.settings.task(candidate.task))
     if candidate.digest == current.digest:
@@ -226,7 +226,7 @@ def retire(project: Project, policy: str, *, task: str | None, why: str, who: st
 
 
 def _aside(project: Project, candidate: CandidatePolicy, kind: EntryKind, *, why: str, who: str) -> Entry:
-    """A row that changes nothing about who is current."""
+    """A row that does not change the current policy."""
     project.settings.task(candidate.task)
     expects = _expects(project, candidate.task)
     return record_change(
@@ -235,9 +235,9 @@ def _aside(project: Project, candidate: CandidatePolicy, kind: EntryKind, *, why
 
 
 def guard(project: Project, task: str, *, who: str) -> Entry | None:
-    """End what is proven worse: the canary, or the current policy when the one before it is better.
+    """End a policy that is proven worse: the canary, or the current policy if the previous one is better.
 
-    Nothing happens where only one key's ratings show it (`gate.accusers`): `Standing.disputed` then asks a person.
+    Nothing happens if only one key's ratings show it (`gate.accusers`): `Standing.disputed` then asks a person.
     """
     rules = gate_rules(project.settings.task(task))
     acting = project.ledger.canary(task)
@@ -274,7 +274,7 @@ def _verify(project: Project, candidate: CandidatePolicy) -> None:
 
 
 def _verify_bundle(project: Project, task: str, ref: str, digest: str) -> None:
-    """A bundle is whole and a kit brings its family, before anybody depends on it; a built-in policy has none."""
+    """Check that a bundle is complete and a kit has its family; a built-in policy has no bundle."""
     parsed = PolicyRef.parse(ref)
     if not parsed.built_in:
         project.catalogue.family(parsed.family)

@@ -1,10 +1,10 @@
-"""Publishing: the one place where a policy gets its header, its bundle and its row in the ledger.
+"""Publishing: the only module that makes headers, bundles and rows of the ledger.
 
     published = publish_policy(project, learned, task="route", kind="choice", encoder=version, seed=7, why="…")
     record_change(project, "route", "promote", published.ref, published.digest, why="…", expects=current.expects)
 
-A learner returns tensors and numbers; nothing but this file turns them into files. Every row of the ledger is made
-here too, by whoever changes who is live. Not covered: whether a change is allowed, which `promote` decides.
+A learner returns tensors and numbers; only this module turns them into files. Every row of the ledger is made
+here too. Not covered: whether a change is allowed, which `promote` decides.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def split_of(by: SplitBy) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A bundle in the registry, and how it is called."""
+    """A bundle in the registry, and its reference."""
 
     ref: str
     digest: str
@@ -70,10 +70,10 @@ def publish_policy(
     parent: str | None = None,
     detail: Mapping[str, Any] | None = None,
 ) -> Published:
-    """Store what was learned and add it to the task's candidates.
+    """Store a learned policy and add it to the task's candidates.
 
-    `upto` and `parts` say which settled rows it has read: the others can prove it. A policy that was learned before has
-    the same hash, and gets no second row. For a task that the project does not declare, only the bundle is stored.
+    `upto` and `parts` are the settled rows that it has read: the others can prove it. A policy learned before has
+    the same hash and gets no second row. For an undeclared task, only the bundle is stored.
     """
     published = add_bundle(
         project, learned, task=task, kind=kind, encoder=encoder, seed=seed, upto=upto, parts=parts, split=split,
@@ -98,9 +98,9 @@ def add_bundle(
     parent: str | None = None,
     uncounted: str | None = None,
 ) -> Published:
-    """Header and bundle alone: for a policy whose row in the ledger is another than a candidate's.
+    """Store only header and bundle: for a policy whose ledger row is not a candidate's.
 
-    Tensors whose names start with `uncounted` are an optimiser's, and are not counted as parameters.
+    Tensors whose names start with `uncounted` belong to an optimiser and are not counted as parameters.
     """
     tensors = specs(learned.tensors)
     header = Header(
@@ -127,7 +127,7 @@ def add_bundle(
 def add_candidate(
     project: Project, published: Published, *, why: str, detail: Mapping[str, Any], who: str = ""
 ) -> Entry | None:
-    """The candidate's row in the ledger; None where the ledger knows it, or the project has no such task."""
+    """Add the candidate's row to the ledger; None if it exists already, or the task is not declared."""
     task = published.header.task
     try:
         project.settings.task(task)
@@ -151,7 +151,7 @@ def record_change(
     evidence_id: str | None = None,
     detail: Mapping[str, Any] | None = None,
 ) -> Entry:
-    """Write one row of the ledger; the next decision looks at who is live again."""
+    """Write one row of the ledger; the next decision reads the live policy again."""
     entry = project.ledger.append(
         new_entry(
             project, task, kind, ref, digest, why=why, who=who, expects=expects, evidence_id=evidence_id, detail=detail
@@ -174,7 +174,7 @@ def new_entry(
     evidence_id: str | None = None,
     detail: Mapping[str, Any] | None = None,
 ) -> Entry:
-    """The row itself, not written yet."""
+    """A row that is not written yet."""
     return Entry(
         task=task,
         kind=kind,
@@ -190,18 +190,18 @@ def new_entry(
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """What a bundle was made with."""
+    """The versions of Python and packages, for a bundle's header."""
     known = {"python": platform.python_version()}
     for package in ("headway", "numpy", "safetensors", *packages):
         try:
             known[package] = version(package)
-        except PackageNotFoundError:  # run from a source tree that was never installed
+        except PackageNotFoundError:  # run from a source tree without installation
             known[package] = "unknown"
     return known
 
 
 def who_is_it(who: str) -> str:
-    """The name that a ledger row gets: the one given, or the user of this machine."""
+    """The name for a ledger row: the given one, or the user of this machine."""
     if who:
         return who
     try:

@@ -1,4 +1,4 @@
-"""Signal: how decisions and episodes went, checked against the task's reward, stored, and settled into outcomes."""
+"""Signals about decisions and episodes: checked against the task's reward, stored, and settled into outcomes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["checked", "settle", "signal", "withdraw"]
 
 
 def signal(project: ProjectFolder, rows: list[Signal], *, early: bool) -> int:
-    """Store signals of one subject; how many were new."""
+    """Store signals of one subject; returns the number of new ones."""
     new = project.store.signal(rows, early=early)
     project.tell((), rows)
     task = project.recent_tasks.get(rows[0].subject)
@@ -31,7 +31,7 @@ def signal(project: ProjectFolder, rows: list[Signal], *, early: bool) -> int:
 
 
 def withdraw(project: ProjectFolder, subject: str, name: str, *, rater: str, key: str) -> None:
-    """Take a signal back."""
+    """Withdraw a signal."""
     row = Signal(subject=_subject(subject), name=name, value=None, rater=rater, key=key, at=project.clock())
     project.store.signal([row])
 
@@ -70,7 +70,7 @@ def checked(
 
 
 def settle(project: ProjectFolder, task: str, *, again: bool) -> int:
-    """Settle what can be settled; how many outcomes were written."""
+    """Settle all outcomes that are known; returns the number written."""
     settings, rewards = project.settings.task(task), project.rewards(task)
     needs_decision = isinstance(settings.reward, str)
 
@@ -93,7 +93,7 @@ def settle(project: ProjectFolder, task: str, *, again: bool) -> int:
 
 
 def _agreement(rewards: Rewards) -> Agree:
-    from headway.reward.agree import agreeing  # numpy, and only where a task asks for it
+    from headway.reward.agree import agreeing  # numpy, loaded only if a task needs it
 
     return lambda given: agreeing(rewards, given)
 

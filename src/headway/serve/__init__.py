@@ -1,9 +1,9 @@
-"""serve — the HTTP door: decisions, signals, policies and evidence over /v1.
+"""serve — the HTTP server: decisions, signals, policies and evidence over /v1.
 
     from headway.serve.run import serve
     serve(Path("."), port=0)
 
 Takes: HTTP requests.   Gives: JSON, server-sent events, one error shape.
-Never: trains, holds a language model, takes a path or a propensity from a client, opens a socket outwards unasked.
+Never: trains, holds a language model, takes a path or a propensity from a client, connects to others by itself.
 May import: nouns, client, observe, promote, settings, project.
 """

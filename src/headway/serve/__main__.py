@@ -1,6 +1,6 @@
 """`python -m headway.serve FOLDER --port 0`: the server as a child process; its first line is its address as JSON.
 
-With several workers this process is their parent, and loads no more than that needs.
+With several workers this process is their parent, and loads only what a parent needs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
             log_requests=not asked.no_request_log,
         ).run()
     except HeadwayError as error:
-        if asked.socket is not None:  # the parent reports it as its own
+        if asked.socket is not None:  # the parent reports it
             _say({"code": error.code, "message": error.message, "hint": error.hint})
         else:
             sys.stderr.write(f"{error.code}: {error}\n")
@@ -80,4 +80,4 @@ if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # all is committed and closed: do not wait for a thread that waits for another process's lock
+    os._exit(code)  # everything is committed and closed: do not wait for a thread that waits for another process's lock

@@ -1,4 +1,4 @@
-"""Where a server listens: the port, and the file that holds its address.
+"""The address of a server: the port, and the file with the address.
 
 Imports neither the web server nor numpy: the parent of several workers needs only this.
 """
@@ -66,7 +66,7 @@ def bind(settings: ServerSettings) -> socket.socket:
 
 
 def write_address(home: Path, address: Address) -> None:
-    """What runs here, for `up`, clients and people; whole or not at all."""
+    """Write the address file for `up`, clients and people, atomically."""
     file = home / FILE
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     scratch = file.with_suffix(f".{address.pid}")
@@ -75,7 +75,7 @@ def write_address(home: Path, address: Address) -> None:
 
 
 def remove_address(home: Path) -> None:
-    """Unless another server has taken the place meanwhile."""
+    """Remove the address file, unless another server has replaced it."""
     file = home / FILE
     with contextlib.suppress(OSError, ValueError):
         if json.loads(file.read_text("utf-8"))["pid"] == os.getpid():

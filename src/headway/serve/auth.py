@@ -1,4 +1,4 @@
-"""Who is calling: the holder of the project token or of an API key, the page, or anybody on this machine.
+"""Identifies callers: the holder of the project token or of an API key, the page, or any program on this machine.
 
 - The **project token** in `.headway/token` (0600) may do everything; anyone who can read it owns the folder anyway.
 - **Keys** come from `headway keys`; they have scopes and may expire. A revoked key stops working within 200 ms.
@@ -101,7 +101,7 @@ class Credentials:
     def caller(self, secret: str, cookie: str, *, here: bool) -> Caller:
         """Who this is, or a 401. `secret` is what Authorization or x-api-key carried.
 
-        On this machine (`here`) a secret that is none of ours is ignored: SDKs insist on sending some key.
+        On this machine (`here`) an unknown secret is ignored: SDKs insist on sending some key.
         """
         if secret and (not here or secret.startswith(PREFIX)):
             digest = digest_of(secret)
@@ -140,12 +140,12 @@ class Credentials:
         return False
 
     def _sealed(self, kind: Sealed, lasts_s: float) -> str:
-        """Until when, something random, and our mark on both: nobody else can make one."""
+        """An expiry time, random bytes, and a signature of both."""
         text = f"{int(self._clock() + lasts_s)}.{secrets.token_urlsafe(16)}"
         return f"{text}.{self._mark(kind, text)}"
 
     def _until(self, kind: Sealed, sealed: str) -> float:
-        """Until when it holds; 0: it is none of ours."""
+        """The expiry time; 0 if the signature is not ours."""
         text, _, mark = sealed.rpartition(".")
         if not hmac.compare_digest(mark.encode("utf-8", "replace"), self._mark(kind, text).encode()):
             return 0.0

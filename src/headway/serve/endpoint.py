@@ -8,7 +8,7 @@
 
 A handler returns its `gives` type, a `Reply` (another status, headers, ready bytes), a `Stream`, or `SENT` where it has
 called `call.answer` itself. Bodies are strict: UTF-8 JSON, no unknown field, no NaN or infinity, no NUL.
-`takes=msgspec.Raw` passes the bytes on unread (the OpenAI endpoints, which pass unknown fields through).
+`takes=msgspec.Raw` passes the bytes on without reading them (the OpenAI endpoints, which keep unknown fields).
 
 Not covered: authentication and limits, which the guard checks beforehand.
 """
@@ -45,19 +45,19 @@ __all__ = [
     "strict",
 ]
 
-Scope = Literal["open", "decide", "signal", "train", "admin"]  # "open": any caller that may talk to the server at all
+Scope = Literal["open", "decide", "signal", "train", "admin"]  # "open": any caller that may reach the server
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 JSON = "application/json"
 _encoder = msgspec.json.Encoder()
 
 
 class strict(msgspec.Struct, forbid_unknown_fields=True):  # noqa: N801 — a word for bodies
-    """What a client may send: exactly these fields."""
+    """A request body with exactly these fields."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Reply:
-    """An answer that is more than its body. `body` is encoded as JSON unless it is bytes already."""
+    """An answer with status or headers. `body` is encoded as JSON unless it is bytes already."""
 
     body: Any = None
     status: int | None = None  # None: the endpoint's own
@@ -67,7 +67,7 @@ class Reply:
 
 @dataclass(slots=True, kw_only=True)
 class Stream:
-    """An answer in pieces; the iterator is closed when the client goes away or the server stops."""
+    """An answer in pieces; the iterator is closed when the client disconnects or the server stops."""
 
     chunks: AsyncIterator[bytes]
     status: int = 200
@@ -117,7 +117,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A route with everything that is known about it."""
+    """A route and its properties."""
 
     method: Method
     path: str
@@ -131,11 +131,11 @@ class Endpoint:
     scope: Scope = "open"
     batch: bool = False  # the larger body limit
     hot: bool = False  # looked up before all others
-    optional: bool = False  # the body may be left out
-    public: bool = False  # answered without a key even where everything else needs one
+    optional: bool = False  # the body may be omitted
+    public: bool = False  # answered without a key, even if everything else needs one
     blocking: bool = False
     summary: str = ""
-    kit: str = ""  # the installed kit that brings it; "" for ours
+    kit: str = ""  # the installed kit that adds it; "" for ours
     pattern: re.Pattern[str] | None = field(repr=False, default=None)  # of a path with parameters
     decode: Callable[[bytes], Any] = field(repr=False, default=bytes)
 

@@ -1,8 +1,8 @@
-"""Endpoints that kits bring.
+"""Endpoints of kits.
 
-A built-in kit's routes are part of the API. Another kit's lie under /v1/kits/NAME/, state a scope of their own, and
-carry the kit's name in operation ids and schemas, so that they can neither hide a route of ours nor harm the document.
-A route that breaks these rules, or a module that cannot be imported, is left out and logged; the server starts without.
+A built-in kit's routes are part of the API. Those of another kit are under /v1/kits/NAME/, declare their own scope, and
+have the kit's name in operation ids and schemas, so that they can neither hide our routes nor change the document.
+A route that breaks these rules, or a module that cannot be imported, is logged and omitted.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def kit_endpoints(catalogue: Catalogue) -> list[Endpoint]:
 
 
 def route_problems(kit: Kit) -> list[str]:
-    """Why the server leaves out a route of an installed kit."""
+    """The reason why the server omits a route of an installed kit."""
     return [] if kit.built_in else _installed_endpoints(kit)[1]
 
 
 def kit_problems(kit: Kit) -> list[str]:
-    """Everything that a passport names and that cannot be loaded, and the routes that the server leaves out."""
+    """Objects of a passport that cannot be loaded, and routes that the server omits."""
     problems = []
     for path in dict.fromkeys(_paths(kit)):
         try:
@@ -52,7 +52,7 @@ def kit_problems(kit: Kit) -> list[str]:
 
 
 def _installed_endpoints(kit: Kit) -> tuple[list[Endpoint], list[str]]:
-    """The endpoints of an installed kit, and why others of it are left out."""
+    """The endpoints of an installed kit, and the reasons for omitted ones."""
     endpoints: list[Endpoint] = []
     problems: list[str] = []
     for module in kit.routes:

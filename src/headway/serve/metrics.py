@@ -22,7 +22,7 @@ __all__ = ["MetricFamily", "MetricSample", "Metrics", "WorkerMetrics", "metrics_
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 _MOST_COUNTS = 1000
 _WRITE_EVERY_S = 1.0
-_SILENT_S = 10.0  # a worker that has not written for this long is gone
+_SILENT_S = 10.0  # a worker that has not written for this long has ended
 
 
 class MetricSample(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class MetricFamily(msgspec.Struct, frozen=True):
 
 
 class Metrics:
-    """What this process has counted since it started."""
+    """The counters of this process since its start."""
 
     def __init__(self, worker: int | None = None) -> None:
         self._worker = {} if worker is None else {"worker": str(worker)}
@@ -66,7 +66,9 @@ class Metrics:
     def count(self, what: str, task: str, n: int = 1) -> None:
         """`decisions` or `signals` of a task."""
         key = (what, task)
-        if key not in self._counts and len(self._counts) > _MOST_COUNTS:  # clients can create tasks: stay bounded
+        if (
+            key not in self._counts and len(self._counts) > _MOST_COUNTS
+        ):  # clients can create tasks: keep the number bounded
             key = (what, "others")
         self._counts[key] = self._counts.get(key, 0) + n
 
@@ -111,7 +113,7 @@ class Metrics:
 
 
 def metrics_text(workers: Iterable[list[MetricFamily]]) -> bytes:
-    """What all workers counted, in Prometheus' text format. The first call loads prometheus_client."""
+    """The counters of all workers in Prometheus' text format. The first call loads prometheus_client."""
     from prometheus_client.exposition import generate_latest
     from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
@@ -131,7 +133,7 @@ def metrics_text(workers: Iterable[list[MetricFamily]]) -> bytes:
 
 
 class WorkerMetrics:
-    """The files in which the workers of one server share what they counted; reading and writing may block."""
+    """The files in which the workers of one server share their counters; reading and writing may block."""
 
     def __init__(self, folder: Path, port: int, worker: int, workers: int) -> None:
         files = [folder / f"metrics.{port}.{number}.json" for number in range(workers)]
@@ -154,10 +156,10 @@ class WorkerMetrics:
         scratch.replace(self._mine)
 
     def others(self) -> list[list[MetricFamily]]:
-        """What the other workers wrote last."""
+        """The last counters of the other workers."""
         workers = []
         for path in self._others:
-            with contextlib.suppress(OSError, msgspec.DecodeError):  # it has not written yet, or is gone
+            with contextlib.suppress(OSError, msgspec.DecodeError):  # it has not written yet, or has ended
                 if time.time() - path.stat().st_mtime < _SILENT_S:
                     workers.append(msgspec.json.decode(path.read_bytes(), type=list[MetricFamily]))
         return workers

@@ -1,4 +1,4 @@
-"""/openapi.json, made from the endpoints and their types; nothing in it is written by hand."""
+"""/openapi.json, generated from the endpoints and their types."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PATH_PATTERNS = {"task": "^[a-z0-9][a-z0-9_.-]{0,63}$"}
 
 
 def document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]:
-    """The OpenAPI 3.1 document. Schemas of an installed kit carry its name, so that they cannot change any other."""
+    """The OpenAPI 3.1 document. Schemas of an installed kit have its name, so that they cannot change any other."""
     by_kit: dict[str, list[Endpoint]] = {"": []}
     for endpoint in endpoints:
         by_kit.setdefault(endpoint.kit, []).append(endpoint)
@@ -89,7 +89,7 @@ class _Schemas:
         return schema
 
     def named(self) -> dict[str, Any]:
-        """What operations refer to by name; the fields of a query are written out as parameters."""
+        """The types that operations refer to by name; the fields of a query become parameters."""
         return {
             f"{self._prefix}{name}": schema for name, schema in self._components.items() if name not in self._queries
         }
@@ -154,7 +154,7 @@ def _path_schema(name: str) -> dict[str, Any]:
 
 
 def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A query parameter is left out rather than null."""
+    """A query parameter is omitted rather than null."""
     options = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
     if len(options) == 1:
         rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}

@@ -1,7 +1,7 @@
 """The web page: the files of its build in `static/`, from memory and compressed once.
 
-The page holds no data, so anybody who can reach the server gets it; it loads its data from /v1 like any client.
-Without a build (`make page`), the API works all the same, and `/` says how to get the page.
+The page contains no data, so anyone who can reach the server gets it; it loads its data from /v1 like any client.
+Without a build (`make page`) the API works too, and `/` shows how to get the page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MEDIA = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_IMMUTABLE = "public, max-age=31536000, immutable"  # names carry a hash of their content
+_IMMUTABLE = "public, max-age=31536000, immutable"  # names contain a hash of the content
 _REVALIDATE = "no-cache"
 
 MISSING = b"""<!doctype html>

@@ -1,8 +1,8 @@
 """One JSON line per request: time, route, status, duration, and the name of the key.
 
 The route is the template (`/v1/decisions/{decision}`), so neither ids, texts, query strings nor keys can get in. Lines
-are gathered and written a few times a second; at 16 MB the file is put aside as `requests.log.1`. Several workers write
-to the same file, one after another: a lock on it is held from the look at its name to the last byte.
+are collected and written a few times a second; at 16 MB the file is rotated to `requests.log.1`. Several workers write
+to the same file in turn: each holds a lock on it from checking its name to the last byte.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """One server process: the port, the event loop, the signals, and the orderly stop.
 
 The port is bound once and without SO_REUSEPORT, so that a second server fails with `port_in_use` instead of quietly
-sharing it; granian serves the socket that it is handed. One of several workers gets it from their parent, which also
-tells where it is (`workers.py`). Stopping: no new work (503), event streams return, what is being answered is answered,
-what is queued is committed; after `stop_timeout_s` the process ends as it is, and what was acknowledged is durable all
-the same.
+sharing it; granian serves the given socket. A worker gets it from the parent, which also
+announces the address (`workers.py`). Stopping: no new work (503), event streams end, open requests are answered,
+queued writes are committed; after `stop_timeout_s` the process ends anyway, and acknowledged writes are durable in
+any case.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def serve(
 
     `announce` is called once the server answers, with its real address (port 0 asks for any free one). With `place`
     it is one of several workers: the port is bound already. Run as `python -m headway.client.parent PIPE headway.serve`
-    it ends with its parent, however that ends.
+    it ends with its parent.
     """
     opened = Project(folder) if project is None else project
     settings = replace(

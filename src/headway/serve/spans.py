@@ -1,12 +1,12 @@
 """Decisions, upstream calls and signals as OpenTelemetry spans, where `[server] otel = true`.
 
-- `decide TASK`: one per decision, whichever door it came through.
+- `decide TASK`: one per decision, from any interface.
 - `chat MODEL`: one per upstream call, under the client's `traceparent`, with the gen_ai attributes (semantic
   conventions 1.37) and Headway's own under `headway.*`.
 - `evaluate NAME`: one per signal, linked to its decision's span, as gen_ai.evaluation.*.
 
 Spans hold names and numbers, never a text, an answer or a key. If the process has a tracer provider (opentelemetry's
-own launcher, or a test), it is used; otherwise one that exports over OTLP/HTTP to where OTEL_* variables say.
+own launcher, or a test), it is used; otherwise one that exports over OTLP/HTTP to the address in OTEL_* variables.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CallSpan:
         self._answers = answers
 
     def end(self, measured: Mapping[str, float], *, failed: str = "", **answered: str) -> None:
-        """`measured` are the call's signals; `answered` is what the upstream said of itself."""
+        """`measured` are the call's signals; `answered` are the model and usage that the upstream reported."""
         from opentelemetry.trace import Status, StatusCode
 
         for name, value in measured.items():
@@ -78,10 +78,10 @@ class Spans:
 
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer = provider.get_tracer("headway")
-        self._decided: OrderedDict[str, SpanContext] = OrderedDict()  # whose signals can be linked
+        self._decided: OrderedDict[str, SpanContext] = OrderedDict()  # decisions whose signals can be linked
 
     def call(self, provider: str, operation: str, upstream: Upstream, decision: Decision, parent: str) -> CallSpan:
-        """Starts the span of a call, under the client's own where it has one."""
+        """Starts the span of a call, under the client's own if it has one."""
         from opentelemetry.trace import SpanKind
 
         address = urlsplit(upstream.url)
@@ -104,7 +104,7 @@ class Spans:
         return CallSpan(span, _ANSWERS)
 
     def heard(self, decisions: Sequence[Decision], signals: Sequence[Signal]) -> None:
-        """What has become durable; the project calls this, in any thread."""
+        """Called by the project with durable rows, in any thread."""
         from opentelemetry.trace import Link
 
         for decision in decisions:
@@ -183,7 +183,7 @@ _known: WeakKeyDictionary[Server, Spans] = WeakKeyDictionary()
 
 
 def spans_of(server: Server) -> Spans | None:
-    """Where settings ask for spans: from the first call on, whatever becomes durable is a span."""
+    """If settings enable spans: every row that becomes durable from now on is a span."""
     if not server.settings.otel:
         return None
     spans = _known.get(server)

@@ -65,7 +65,9 @@ class Server:
         self.changes = Changes(project.database)
         project.servings.watched = True
         self.metrics.gauge(
-            "queued_writes", "Writes that wait for the next commit.", lambda: project.queued + len(self.grouping)
+            "queued_writes",
+            "The number of writes that wait for the next commit.",
+            lambda: project.queued + len(self.grouping),
         )
         self.metrics.gauge("event_streams", "Open event streams.", lambda: len(self.hub))
         self.metrics.gauge("active_requests", "Requests being answered.", lambda: self.active)
@@ -123,7 +125,7 @@ class Server:
         try:
             await self.in_thread(self.credentials.reload)
             await self.in_thread(self.project.servings.refresh)
-        finally:  # last, so that whoever asks because of an event sees the new state
+        finally:  # last, so that a request caused by an event sees the new state
             for name, data in changes:
                 self.hub.publish(name, data)
 
@@ -135,7 +137,7 @@ class Server:
         ]
 
     async def metrics_text(self) -> bytes:
-        """The body of /metrics: the numbers of all workers, whichever of them answers."""
+        """The body of /metrics: the counters of all workers, from any of them."""
         own = self.metrics.families()
         others = [] if self._worker_metrics is None else await self.in_thread(self._worker_metrics.others)
         return await self.in_thread(metrics_text, [own, *others])
@@ -162,7 +164,7 @@ class Server:
         return True
 
     def close(self) -> None:
-        """Commits what is queued and closes the files."""
+        """Commits queued writes and closes the files."""
         self.log.flush()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.project.close()

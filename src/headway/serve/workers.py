@@ -93,7 +93,7 @@ class Workers:
         return 1 if gave_up or not clean else 0
 
     def _serve(self, children: Children, address: Address, listening: socket.socket) -> bool:
-        """Keep all workers alive until we are asked to stop; True: none of them can be kept alive."""
+        """Keep all workers alive until a stop is requested; True: none of them can be kept alive."""
         command = self._arguments(address, listening)
         for number in range(self._settings.workers):
             children.add(

@@ -1,4 +1,4 @@
-"""What of a task's settings affects acting: the body that is stored with each decision, and its hash."""
+"""The settings of a task that affect acting: the body that is stored with each decision, and its hash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORMER = {"model": ""}
 
 
 def config(task: TaskSettings) -> str:
-    """What affects acting, as canonical JSON: the body behind `config_hash`."""
+    """The settings that affect acting, as canonical JSON: the body behind `config_hash`."""
     acting = {key.name: _plain(getattr(task, key.name)) for key in fields_of(TaskSettings) if key.setting.acts}
     return json.dumps(_FORMER | acting, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 

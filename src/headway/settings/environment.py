@@ -17,13 +17,13 @@ VARIABLES = ("HEADWAY_POLICY", "HEADWAY_DIR", "HEADWAY_CACHE", "HEADWAY_STORE_UR
 
 
 def project_directory(given: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Path:
-    """Where the project lies: the directory given, else HEADWAY_DIR, else the working directory."""
+    """The project's directory: the given one, else HEADWAY_DIR, else the working directory."""
     environ = os.environ if environ is None else environ
     return Path(given if given is not None else environ.get("HEADWAY_DIR") or ".")
 
 
 def cache_folder(directory: Path = Path(), environ: Mapping[str, str] | None = None) -> Path:
-    """Where models and caches of this user are kept: HEADWAY_CACHE, else the user's cache directory."""
+    """The directory of models and caches: HEADWAY_CACHE, else the user's cache directory."""
     environ = os.environ if environ is None else environ
     if environ.get("HEADWAY_CACHE"):
         return Path(environ["HEADWAY_CACHE"]).expanduser().absolute()
@@ -36,7 +36,7 @@ def cache_folder(directory: Path = Path(), environ: Mapping[str, str] | None = N
 
 
 def check_names(environ: Mapping[str, str]) -> None:
-    """A mistyped kill switch must not be silent; other variables with this prefix belong to somebody else."""
+    """Reject a mistyped kill switch; other variables with this prefix belong to other programs."""
     for name in environ:
         if name.startswith("HEADWAY_") and name not in VARIABLES:
             near = difflib.get_close_matches(name[8:], [known[8:] for known in VARIABLES], n=1, cutoff=0.8)

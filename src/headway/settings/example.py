@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["example"]
 
 _EXAMPLE = """\
-# What Headway decides here. Every key: docs/reference/settings.md. `headway doctor` checks this file.
+# The settings of Headway. Every key: docs/reference/settings.md. `headway doctor` checks this file.
 
 [tasks.route]
 kind = "choice"                               # or "ranking"

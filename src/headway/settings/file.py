@@ -16,7 +16,7 @@ _PLACE = re.compile(r" ?\(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 
 
 def text_of(folder: Path) -> tuple[str, Path | None]:
-    """The text of a project's file, and the file; empty text and None where there is no file."""
+    """The text of a project's file, and its path; empty text and None if there is no file."""
     file = folder / FILE
     try:
         content = file.read_bytes()

@@ -1,8 +1,8 @@
-"""[kits] and the tables that kits bring: which kits a project uses, and what it says to them.
+"""[kits] and the tables of kits: which kits a project uses, and their settings.
 
     kits_in_use(Path("."))      # ("acme",): named by [kits] use or HEADWAY_KITS
 
-Reading this runs nobody's code. A table that a kit declares is read with the kit's own struct, as strictly as ours.
+Reading this runs no other code. A kit's table is read with the kit's own struct, as strictly as ours.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def kit_tables(root: SettingsTable, catalogue: Catalogue) -> Mapping[str, Any]:
 
 
 def kit_hint(catalogue: Catalogue) -> str:
-    """What might bring a name that nothing in use brings: a kit that is broken, or installed and not in use."""
+    """A hint for an unknown name: a kit that is broken, or installed and not in use, may have it."""
     names = {kit.name for kit in catalogue.kits}
     broken = [f"The kit {kit.name!r} cannot be used: {kit.reason.rstrip('.')}." for kit in catalogue.broken]
     known = names | {kit.name for kit in catalogue.broken}

@@ -152,7 +152,7 @@ def _store_url(table: SettingsTable, override: str) -> str:
         usable = parts.scheme in ("postgresql", "postgres") and bool(parts.path.strip("/") or parts.hostname)
     except ValueError:
         usable = False
-    if not usable:  # it may hold a password: never repeated
+    if not usable:  # it may contain a password: never repeated
         raise InvalidSettings(
             f"{'HEADWAY_STORE_URL' if override else 'store.url'} cannot be used, "
             'expected "sqlite" or postgresql://user@host/database.',

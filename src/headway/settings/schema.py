@@ -43,7 +43,7 @@ __all__ = [
 Exploration = Literal["epsilon", "softmax", "squarecb", "thompson", "none"]
 Redaction = Literal["secrets", "email", "phone", "card"]
 
-# State that every rule may use without declaring it, beside what is read off the situation (text_length, role, step).
+# State that every rule may use without declaring it, besides the situation's own (text_length, role, step).
 STATE = ("task_complexity_score", "primary_failure_count")
 
 _TASK_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z")
@@ -60,7 +60,7 @@ _AMOUNT = Meta(ge=0)
 
 
 def is_task_name(name: object) -> bool:
-    """Whether the name can stand in a path, a URL and a table heading alike."""
+    """Whether the name is valid in a path, a URL and a table heading."""
     return isinstance(name, str) and _TASK_NAME.match(name) is not None
 
 
@@ -81,7 +81,7 @@ class Role(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class GuardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A signal that must not get worse by more than `tolerance`; `direction` says which way is better."""
+    """A signal that must not get worse by more than `tolerance`; `direction` is the better direction."""
 
     tolerance: Annotated[float, _AMOUNT] = 0.0
     direction: Literal["lower", "higher"] = "lower"
@@ -109,9 +109,9 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     name: Annotated[str, Setting(acts=True, inside=True)]
     kind: Annotated[str, _ACTS] = "choice"
-    actions: Annotated[tuple[str, ...], _SCORED] = ()  # empty: each decision brings its own
+    actions: Annotated[tuple[str, ...], _SCORED] = ()  # empty: each decision has its own
     family: Annotated[str, _ACTS] = "bandit"
-    # how good was it
+    # the quality
     reward: Mapping[str, Term] | str = _REWARD  # or "module:function", or a preset
     combine: Combine = "additive"
     required: tuple[str, ...] = ("reward",)  # empty: the first signal that counts settles
@@ -163,13 +163,13 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def defaults(self) -> Mapping[str, str]:
-        """The action where no rule holds: by role, and under "" for everybody else."""
+        """The action if no rule holds: by role, and under "" for all other roles."""
         return {"": self.fallback, **{name: role.primary for name, role in self.roles.items()}}
 
 
 @lru_cache(maxsize=1024)
 def _undeclared(name: str) -> TaskSettings:
-    """A task that is made on first use; asked for at every decision."""
+    """A task that is created on first use; cached for every decision."""
     return TaskSettings(name=name)
 
 
@@ -183,7 +183,7 @@ class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     price_in: Annotated[float, _AMOUNT] = 0.0
     price_out: Annotated[float, _AMOUNT] = 0.0
     timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 60.0
-    max_tokens: Annotated[int, Meta(ge=0, le=10_000_000)] = 0  # per answer; 0: as the request says
+    max_tokens: Annotated[int, Meta(ge=0, le=10_000_000)] = 0  # per answer; 0: as in the request
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -202,17 +202,17 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can reach it; any other address asks for keys for everything."""
+        """Whether only this machine can reach it; any other address requires a key for everything."""
         return self.host in ("127.0.0.1", "::1", "localhost")
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where decisions and signals are kept."""
+    """The store of decisions and signals."""
 
-    url: str = "sqlite"  # may hold a password
+    url: str = "sqlite"  # may contain a password
     durability: Literal["power", "process"] = "power"
     queue: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000  # writes that may wait; more are refused with 429
-    synthetic: bool = False  # every decision of this project is synthetic, whichever door it comes through
+    synthetic: bool = False  # every decision of this project is synthetic, from any interface
     redact: tuple[Redaction, ...] = ("secrets",)  # removed from texts before they are decided on and stored
     keep_days: Annotated[float, _AMOUNT] = 0.0  # older decisions are deleted by the loop; 0: kept
 
@@ -247,7 +247,7 @@ class Settings:
     """headway.toml and HEADWAY_*, checked.
 
     settings.task("route")       # a declared task; with none declared, a default one made on the spot
-    settings.rewards("route")    # what its signals come to
+    settings.rewards("route")    # the reward definition
     settings.key("LARGE_KEY")    # the value of a variable that the file names with key_env
     """
 
@@ -262,7 +262,7 @@ class Settings:
     kit_tables: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)  # tables that kits declare, as their structs
     declared: bool = False  # whether any task is: then an unknown one is an error
     policy_override: str | None = None  # HEADWAY_POLICY: "off", "current" or a policy reference
-    cache: Path = Path(".headway/cache")  # HEADWAY_CACHE: where models and caches of this user are kept
+    cache: Path = Path(".headway/cache")  # HEADWAY_CACHE: the directory of models and caches
     keys: Mapping[str, str] = field(default_factory=lambda: _EMPTY, repr=False, compare=False)
 
     def task(self, name: str) -> TaskSettings:

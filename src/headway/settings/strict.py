@@ -6,7 +6,7 @@
     keys_of(WatchSettings)                                        # ("interval_s",)
     read(WatchSettings, SettingsTable({"interval_s": 0}, …))      # InvalidSettings: … is 0, expected a number above 0 …
 
-Type and `Meta` say what a value must be, `Setting` what a type cannot say. Booleans, numbers, text, literals, lists of
+Type and `Meta` define a valid value, `Setting` adds what they cannot. Booleans, numbers, text, literals, lists of
 text and structs get messages of their own; any other type is converted by msgspec, whose message is given a place.
 """
 
@@ -35,12 +35,12 @@ _META = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_le
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a key of a struct is beside its type: `Annotated[float, Setting(acts=True)]`."""
+    """Properties of a key besides its type: `Annotated[float, Setting(acts=True)]`."""
 
     expected: str = ""  # of a required key, for the message that it is missing
     acts: bool = False  # changes how a task acts: part of the configuration that is stored with a decision
     kinds: tuple[str, ...] = ()  # the kinds of task that have the key; empty: all
-    reader: Callable[[SettingsTable, str], Any] | None = None  # a text with a grammar of its own
+    reader: Callable[[SettingsTable, str], Any] | None = None  # a text with its own grammar
     inside: bool = False  # not a key of the file: the table's name
 
 

@@ -135,7 +135,7 @@ class SettingsTable:
         return value
 
     def one_of(self, key: str, choices: Sequence[Choice], otherwise: Callable[[], str] = str) -> Choice:
-        """One of some words. `otherwise` gives the hint for a word that is near none of them."""
+        """One of several words. `otherwise` gives the hint for an unknown word."""
         value = self.values[key]
         for choice in choices:
             if value == choice:
@@ -156,7 +156,7 @@ class SettingsTable:
         return texts
 
     def url(self, key: str) -> str:
-        """An http or https address. It is never repeated in a message: it may hold a password."""
+        """An http or https address. It is never repeated in a message: it may contain a password."""
         value = self.values[key]
         if not isinstance(value, str):
             raise self.error(key, _URL, value)
@@ -188,7 +188,7 @@ class SettingsTable:
     # -- tables in this one
 
     def table(self, key: str) -> Mapping[str, Any]:
-        """A table under this one; empty where there is none."""
+        """A table under this one; empty if there is none."""
         value = self.values.get(key, {})
         if not isinstance(value, Mapping):
             raise self.error(key, "a table", value)

@@ -39,7 +39,7 @@ EXPLORATION_VALUES: Mapping[Exploration, tuple[float, float, float]] = MappingPr
         "thompson": (1.0, 0.0, math.inf),  # the factor on deviations: smaller is greedier
     }
 )
-_ENDPOINT = "endpoint"  # the encoder that a table { url, model } asks for; not a name to write
+_ENDPOINT = "endpoint"  # the encoder of a table { url, model }; not a name to write
 _Values = Mapping[str, Any]  # the keys that are read already
 
 
@@ -315,8 +315,8 @@ def _check_condition(table: SettingsTable, keys: tuple[str, ...], text: str, var
 
 
 def _check_rewards(table: SettingsTable, task: TaskSettings) -> None:
-    # What only shows when the parts meet (a weight of 2 in a product) is reported now, by the code that will use them.
-    # A user's function is not imported here: reading settings runs nobody's code.
+    # Conflicts between parts (a weight of 2 in a product) are reported now, by the code that uses them.
+    # A user's function is not imported here: reading settings runs no user code.
     if isinstance(task.reward, str):
         return
     try:

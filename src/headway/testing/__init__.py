@@ -1,18 +1,18 @@
-"""testing — the contracts that every family, world and format keeps, for the tests of kits.
+"""testing — the contracts of every family, world and format, for the tests of kits.
 
     from headway.nouns.kit import catalogue
     from headway.testing import format_contract, learner_contract, world_contract
 
-    def test_the_family_keeps_the_contract():
+    def test_the_family_satisfies_the_contract():
         learner_contract(catalogue(("acme",)), "acme", least=0.9)
 
-    def test_the_world_keeps_the_contract():
+    def test_the_world_satisfies_the_contract():
         world_contract(world)                              # world(count=…) makes copies of it
 
-    def test_the_format_keeps_the_contract():
+    def test_the_format_satisfies_the_contract():
         format_contract(FORMAT, [{"id": 1, "model": "small", "score": 0.5}])
 
-A contract raises AssertionError that says what was expected. The built-in kits are held to the same ones.
+A contract raises an AssertionError with the expectation. The built-in kits are tested by the same contracts.
 
 Takes: what a kit brings.   Gives: nothing, or AssertionError.
 Never: is imported by anything but tests.

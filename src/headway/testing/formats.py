@@ -1,4 +1,4 @@
-"""What every format keeps: it knows its own rows, reads them alike each time, and never raises on what is wrong."""
+"""The contract of formats: recognise their own rows, read them the same way each time, never raise on invalid rows."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def format_contract(
 ) -> None:
     """`rows` are examples of the format, in the order of a file; at least one of them is a decision.
 
-    `among`: other formats in use; none that is tried earlier may take these rows for its own.
+    `among`: other formats in use; none that is tried earlier may recognise these rows.
     """
     given = options or Options(name="example")
     lines = [(number, dict(row)) for number, row in enumerate(rows, 1)]
     earlier = [other for other in among if other.name != format.name and other.priority < format.priority]
     for row in rows:
         for other in earlier:
-            assert not other.looks(dict(row)), f"{other.name} takes a row of {format.name} for its own: {row}"
-    assert sum(map(format.looks, map(dict, rows))) * 2 > len(rows), f"{format.name} does not know its own rows"
+            assert not other.looks(dict(row)), f"{other.name} recognises a row of {format.name}: {row}"
+    assert sum(map(format.looks, map(dict, rows))) * 2 > len(rows), f"{format.name} does not recognise its own rows"
     for row in _STRANGE:
-        assert isinstance(format.looks(dict(row)), bool), f"{format.name}.looks does not say yes or no to {row}"
+        assert isinstance(format.looks(dict(row)), bool), f"{format.name}.looks does not return a bool for {row}"
 
     items = list(format.read(lines, given))
     assert items == list(format.read([(number, dict(row)) for number, row in enumerate(rows, 1)], given)), (
-        "reading twice gives something else"
+        "a second reading gives a different result"
     )
     problems = [item for item in items if isinstance(item, Problem)]
     assert not problems, f"{format.name} cannot read its own example: {problems[0]}"
@@ -58,13 +58,13 @@ def _is_record(record: Record, count: int) -> None:
     if record.probabilities is not None:
         assert len(record.probabilities) == len(names), f"{where}: a probability per candidate is expected"
         assert math.isclose(math.fsum(record.probabilities), 1.0, abs_tol=1e-6), f"{where}: they do not sum to 1"
-        assert record.probabilities[names.index(record.action)] > 0.0, f"{where}: what was done had no probability"
+        assert record.probabilities[names.index(record.action)] > 0.0, f"{where}: the action has probability 0"
     for signal in record.signals:
         assert math.isfinite(signal.value), f"{where}: the signal {signal.name} is {signal.value!r}"
 
 
 def _survives(format: Format, options: Options) -> None:
-    """What another reader could not read stays a problem, and a strange row is said, never raised."""
+    """A problem is passed on, and a strange row is reported, not raised."""
     broken = Problem(1, "", "the line is truncated")
     items = list(format.read([broken], options))
     assert items == [broken], f"{format.name} does not pass on a line that could not be read: {items}"

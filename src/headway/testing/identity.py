@@ -69,14 +69,14 @@ def by_text(place: int, number: int) -> Situation:
 
 
 def by_numbers(place: int, number: int) -> Situation:
-    """One number is high, at the best arm's place; nothing else is known."""
+    """The number at the index of the best arm is high; nothing else is known."""
     return Situation(
         task="identity", state={f"x{i}": float(i == place) + 0.01 * (number % 5) for i in range(len(ARMS))}
     )
 
 
 def by_category(place: int, number: int) -> Situation:
-    """A category names the best arm, beside a number that says nothing."""
+    """A category names the best arm; a second, uninformative number is added."""
     return Situation(task="identity", state={"colour": ARMS[place], "noise": float(number % 3)})
 
 

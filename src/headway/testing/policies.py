@@ -1,4 +1,4 @@
-"""What every family keeps: its policy decides by the rules of the pipeline, its learner repeats itself and learns."""
+"""The contract of families: valid policies, a deterministic learner, and success on the identity world."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def learner_contract(
     least: float = 0.9,
     twice: bool = True,
 ) -> None:
-    """The family learns the identity world, twice alike, and gives a policy that keeps the policy contract.
+    """The family learns the identity world, deterministically, and returns a policy that satisfies the policy contract.
 
-    `world`: what situations say of the best arm, "text" (needs an encoder), "numbers" or "category". `least`: the
+    `world`: how situations name the best arm, "text" (needs an encoder), "numbers" or "category". `least`: the
     share of fresh situations that the policy must get right when it does not explore. `twice`: learn again and compare.
     """
     rows, wanted = identity(world, _ROWS), dict(knobs or {})
@@ -122,7 +122,7 @@ def _masks(policy: Policy, situation: Situation, candidates: Sequence[Candidate]
 
 
 def _sets(policy: Policy, situations: Sequence[Situation], candidates: Sequence[Candidate]) -> None:
-    """Candidate sets may differ from row to row, be in another order, and name arms that nobody has met."""
+    """Candidate sets may differ from row to row, be in another order, and contain unknown arms."""
     stranger = Candidate("never seen before")
     sets = [
         [*candidates, stranger],
@@ -141,7 +141,7 @@ def _sets(policy: Policy, situations: Sequence[Situation], candidates: Sequence[
 
 
 def _falls_back(policy: Policy, situations: Sequence[Situation], candidates: Sequence[Candidate]) -> None:
-    """With the floor out of reach the fallback acts always; with the floor at nothing, never."""
+    """With an unreachable floor the fallback always acts; with a floor of 0 it never does."""
     last = baseline("fixed@0", arm=candidates[-1].name)
     for least, branch in ((0.0, "policy"), (1.0, "fallback")):
         pipeline = Pipeline(policy, fallback=last, confidence_floor=least, floor=0.0)

@@ -1,4 +1,4 @@
-"""What every world keeps: many copies stepped together, the same seed giving the same episodes."""
+"""The contract of worlds: many copies stepped together, and the same episodes for the same seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def world_contract(make: Callable[..., Any], *, count: int = 4, steps: int = 60,
     """`make(count=…)` gives copies with the shape of Gymnasium's VectorEnv.
 
     Checked: shapes and types of everything that `reset` and `step` give, masks that always leave an action, finite
-    rewards, what a finished episode ended with, and that seed and actions alone determine what happens.
+    rewards, final observations of episodes, and that seed and actions alone determine the result.
     """
     first, second = make(count=count), make(count=count)
     try:
@@ -34,7 +34,7 @@ def world_contract(make: Callable[..., Any], *, count: int = 4, steps: int = 60,
 
 
 def _played(envs: Any, steps: int, seed: int) -> list[tuple[Any, ...]]:
-    """What happens under random allowed actions: (observations, rewards, terminated, truncated) per step."""
+    """The results of random allowed actions: (observations, rewards, terminated, truncated) per step."""
     rng = np.random.default_rng(seed)
     observations, info = envs.reset(seed=seed)
     _is_observation(envs, observations)
@@ -79,6 +79,6 @@ def _actions(envs: Any, rng: np.random.Generator) -> Any:
 
 
 def _mode(envs: Any) -> str:
-    """What the step after an end gives, as Gymnasium 1.x names it."""
+    """The autoreset mode, as Gymnasium 1.x names it."""
     mode = envs.metadata.get("autoreset_mode", "NextStep")
     return str(getattr(mode, "value", mode))

@@ -105,8 +105,8 @@ class Hook(NamedTuple):
 def hook(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Hook]:
     """Runs `headway hook` in this process, which is faster than a new one per event."""
 
-    def call(folder: Path, said: object, *options: str) -> Hook:
-        text = said if isinstance(said, str) else json.dumps(said)
+    def call(folder: Path, stdin: object, *options: str) -> Hook:
+        text = stdin if isinstance(stdin, str) else json.dumps(stdin)
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         return Hook(run(["-C", str(folder), "hook", *options]), *capsys.readouterr())
 
@@ -158,7 +158,7 @@ def test_a_decision_can_be_named_or_be_the_latest(decided: tuple[Path, str], hoo
 
 
 @pytest.mark.parametrize(
-    ("said", "options", "reason"),
+    ("stdin", "options", "reason"),
     [
         ("not JSON", [], "not JSON"),
         ("", [], "not JSON"),
@@ -173,14 +173,14 @@ def test_a_decision_can_be_named_or_be_the_latest(decided: tuple[Path, str], hoo
     ids=lambda value: str(value)[:30],
 )
 def test_an_agent_is_never_disturbed(
-    decided: tuple[Path, str], hook: Callable[..., Hook], said: object, options: list[str], reason: str
+    decided: tuple[Path, str], hook: Callable[..., Hook], stdin: object, options: list[str], reason: str
 ) -> None:
     folder, _ = decided
-    done = hook(folder, said, *options)
+    done = hook(folder, stdin, *options)
     assert (done.returncode, done.stdout) == (0, "")
     assert reason in done.stderr
     assert "Traceback" not in done.stderr
-    assert hook(folder, said, *options, "--strict").returncode == 1
+    assert hook(folder, stdin, *options, "--strict").returncode == 1
 
 
 def test_without_a_project_nothing_is_created(tmp_path: Path, hook: Callable[..., Hook]) -> None:

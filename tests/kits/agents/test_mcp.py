@@ -34,7 +34,7 @@ def talk(folder: Path, work: Callable[[Client], Awaitable[None]], *more: str) ->
     asyncio.run(conversation())
 
 
-async def told(client: Client, tool: str, **values: Any) -> Any:
+async def call(client: Client, tool: str, **values: Any) -> Any:
     answer = await client.call_tool(tool, values)
     assert not answer.is_error, answer.content
     return answer.structured_content
@@ -53,13 +53,13 @@ def test_an_agent_decides_signals_and_explains(tmp_path: Path) -> None:
         assert {entry.name for entry in listed} == TOOLS
         read_only = {entry.name for entry in listed if entry.annotations and entry.annotations.read_only_hint}
         assert read_only == TOOLS - {"decide", "signal"}
-        made = await told(client, "decide", task="route", text="Fix the build", candidates=["small", "large"])
+        made = await call(client, "decide", task="route", text="Fix the build", candidates=["small", "large"])
         assert made["action"] in ("small", "large")
         assert made["signals"] == ["reward"]
-        assert await told(client, "signal", id=made["id"], signals={"reward": 1.0}) == {"new": 1}
-        report = await told(client, "explain", id=made["id"])
+        assert await call(client, "signal", id=made["id"], signals={"reward": 1.0}) == {"new": 1}
+        report = await call(client, "explain", id=made["id"])
         assert (report["text"], report["outcome"]["reward"]) == ("Fix the build", 1.0)
-        (task,) = (await told(client, "status"))["tasks"]
+        (task,) = (await call(client, "status"))["tasks"]
         assert (task["task"], task["decisions"]) == ("route", 1)
         assert "bad_id" in await refused(client, "explain", id="nonsense")
         assert "signals" in await refused(client, "signal", id="dec_" + "0" * 32)
@@ -79,9 +79,9 @@ def test_an_agent_ranks_and_scores_with_the_learned_policy(tmp_path: Path) -> No
         project.rollback("route", to=policy, why="the test's choice")
 
     async def work(client: Client) -> None:
-        rows = (await told(client, "rank", task="route", candidates=["bad", "good"], text="ask"))["ranking"]
+        rows = (await call(client, "rank", task="route", candidates=["bad", "good"], text="ask"))["ranking"]
         assert [row["name"] for row in rows] == ["good", "bad"]
-        one = await told(client, "score", task="route", candidate="good", text="ask")
+        one = await call(client, "score", task="route", candidate="good", text="ask")
         assert one["predicted"] == pytest.approx(rows[0]["predicted"])
 
     talk(tmp_path, work)
@@ -91,9 +91,9 @@ def test_errors_reach_the_agent_and_the_signal_tool_can_be_omitted(tmp_path: Pat
     (tmp_path / "headway.toml").write_text('[tasks.route]\nactions = ["small", "large"]\n')
 
     async def work(client: Client) -> None:
-        said = await refused(client, "decide", task="rout")
-        assert "unknown_task" in said
-        assert "Did you mean 'route'?" in said
+        message = await refused(client, "decide", task="rout")
+        assert "unknown_task" in message
+        assert "Did you mean 'route'?" in message
         assert "no_prediction" in await refused(client, "rank", task="route")
         assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS - {"signal"}
         assert "signal" in await refused(client, "signal", id="dec_" + "0" * 32, signals={"reward": 1.0})

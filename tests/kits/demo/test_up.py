@@ -87,21 +87,21 @@ def test_a_client_cannot_mark_the_demos_traffic_as_real(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(700)
 def test_the_story_ends_within_ten_minutes(tmp_path: Path):
-    begun, end = time.monotonic(), time.monotonic() + 600
+    started, end = time.monotonic(), time.monotonic() + 600
     with up(tmp_path, "--demo", "--port", "0") as running:
         running.ready()
-        assert "synthetic" in running.said()
+        assert "synthetic" in running.printed()
         wanted = [
             "promoted by the gate",
             "a harmful candidate was planted",
             "the gate refused",
             "turned bad and was ended",
         ]
-        while time.monotonic() < end and not all(name in running.said() for name in wanted):
+        while time.monotonic() < end and not all(name in running.printed() for name in wanted):
             time.sleep(0.5)
-        said, took = running.said(), time.monotonic() - begun
+        printed, took = running.printed(), time.monotonic() - started
         assert running.stop() == 0
-    assert all(name in said for name in wanted), said
+    assert all(name in printed for name in wanted), printed
     print(f"the story took {took:.0f} s")
     with headway.open(tmp_path, environ={}) as project:
         for task in ("route", "draft"):

@@ -43,16 +43,16 @@ class Embeddings:
 
 @contextmanager
 def serving(width: int = 1536) -> Iterator[Embeddings]:
-    told = Embeddings(width)
+    server_state = Embeddings(width)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            told.asked.append({"path": self.path, **body})
-            told.keys.append(self.headers.get("authorization"))
-            status, headers, content = told.answer(body)
+            server_state.asked.append({"path": self.path, **body})
+            server_state.keys.append(self.headers.get("authorization"))
+            status, headers, content = server_state.answer(body)
             if status == 0:  # hang up
                 self.close_connection = True
                 self.connection.close()
@@ -74,9 +74,9 @@ def serving(width: int = 1536) -> Iterator[Embeddings]:
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
-        told.url = f"http://127.0.0.1:{server.server_port}/v1"
+        server_state.url = f"http://127.0.0.1:{server.server_port}/v1"
         try:
-            yield told
+            yield server_state
         finally:
             server.shutdown()
             thread.join()
@@ -84,8 +84,8 @@ def serving(width: int = 1536) -> Iterator[Embeddings]:
 
 @pytest.fixture
 def server() -> Iterator[Embeddings]:
-    with serving() as told:
-        yield told
+    with serving() as server_state:
+        yield server_state
 
 
 @pytest.fixture
@@ -139,10 +139,10 @@ def test_an_unreachable_server_is_an_error_and_not_a_vector(server: Embeddings, 
         asks.encode(["hello"])
     assert caught.value.code == "encoder_unreachable"
     asks.close()
-    nobody = EndpointEncoder("http://127.0.0.1:9/v1", "m", sleep=pauses.append)
+    unreachable = EndpointEncoder("http://127.0.0.1:9/v1", "m", sleep=pauses.append)
     with pytest.raises(Unavailable, match="ConnectError"):
-        nobody.encode(["hello"])
-    nobody.close()
+        unreachable.encode(["hello"])
+    unreachable.close()
 
 
 def test_a_caller_waits_for_a_limited_time(server: Embeddings, pauses: list[float]) -> None:

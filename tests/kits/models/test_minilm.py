@@ -45,8 +45,8 @@ def test_similar_texts_have_close_vectors_and_others_do_not(text: Any) -> None:
 
 def test_vectors_are_near_the_references(text: Any) -> None:
     vectors = text.encode([SENTENCES[place] for place in REFERENCE])
-    wanted = np.array(list(REFERENCE.values()))
-    assert np.abs(vectors[:, :8] - wanted).max() < 0.02
+    expected = np.array(list(REFERENCE.values()))
+    assert np.abs(vectors[:, :8] - expected).max() < 0.02
 
 
 def test_a_vector_does_not_depend_on_its_neighbours(text: Any) -> None:
@@ -142,9 +142,9 @@ def test_the_float32_graph_is_the_original_network(members: Path, model_cache: P
     missing = network.load_state_dict(weights, strict=False)
     assert not missing.missing_keys
     with torch.no_grad():
-        theirs = [network(torch.tensor([identifier])).last_hidden_state[0].mean(dim=0) for identifier in ids]
-    wanted = torch.nn.functional.normalize(torch.stack(theirs), dim=1).numpy()
-    assert np.abs(mine - wanted).max() < 1e-5
+        pooled = [network(torch.tensor([identifier])).last_hidden_state[0].mean(dim=0) for identifier in ids]
+    expected = torch.nn.functional.normalize(torch.stack(pooled), dim=1).numpy()
+    assert np.abs(mine - expected).max() < 1e-5
 
 
 @pytest.mark.slow

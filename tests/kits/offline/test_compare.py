@@ -243,7 +243,7 @@ def test_an_action_that_is_not_an_upstream_is_refused_before_any_request(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "reason"),
     [
         ("{", "is not JSON"),
         ("[]", "not an object"),
@@ -255,10 +255,10 @@ def test_an_action_that_is_not_an_upstream_is_refused_before_any_request(
         ("", "no prompt"),
     ],
 )
-def test_the_error_names_a_bad_line_of_prompts(tmp_path: Path, line: str, said: str) -> None:
+def test_the_error_names_a_bad_line_of_prompts(tmp_path: Path, line: str, reason: str) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_text('\n{"text": "fine"}\n' * bool(line) + line)
-    with pytest.raises(InvalidInput, match=said) as error:
+    with pytest.raises(InvalidInput, match=reason) as error:
         read_tasks(path)
     assert error.value.code == "bad_tasks"
     if line:

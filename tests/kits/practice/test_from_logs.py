@@ -35,8 +35,8 @@ def test_an_actor_critic_goes_through_the_whole_loop(opened: Callable[..., Proje
     project.canary(ref, share=0.5)
     pick = project.decide("route", "Prove that sqrt(2) is irrational", ARMS)
     assert sum(pick.probabilities) == pytest.approx(1.0)
-    told = project.replay(pick.id)
-    assert told.exact is True, told
+    replay = project.replay(pick.id)
+    assert replay.exact is True, replay
     assert project.explain(pick.id).action == pick.action
     with pytest.raises(InvalidInput, match="does not predict"):
         project.rank("route", ARMS, "anything", policy=ref)

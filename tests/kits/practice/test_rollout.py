@@ -226,11 +226,11 @@ def test_our_copies_behave_like_gymnasiums() -> None:
     rng = np.random.default_rng(1)
     for _ in range(130):
         actions = rng.integers(3, size=3)
-        mine, yours = ours.step(actions), theirs.step(actions)
+        our_step, their_step = ours.step(actions), theirs.step(actions)
         for place in range(4):
-            assert np.array_equal(mine[place], yours[place])
-        for copy in np.flatnonzero(mine[2] | mine[3]):
-            assert np.array_equal(mine[4]["final_obs"][copy], yours[4]["final_obs"][copy])
+            assert np.array_equal(our_step[place], their_step[place])
+        for copy in np.flatnonzero(our_step[2] | our_step[3]):
+            assert np.array_equal(our_step[4]["final_obs"][copy], their_step[4]["final_obs"][copy])
     ours.close()
     theirs.close()
 
@@ -250,10 +250,10 @@ def test_the_same_seed_gives_the_same_run() -> None:
 def test_a_snapshot_resumes_where_it_was_taken() -> None:
     make = lambda count: practice("cartpole", count=count)  # noqa: E731
     first = practise(make, QUICK, seed=3)
-    arrays, told = snapshot(first)
+    arrays, metadata = snapshot(first)
 
     def check(fitted: Any) -> None:
-        restore(fitted, arrays, told)
+        restore(fitted, arrays, metadata)
         assert fitted.steps == first.steps
         for name, tensor in first.engine.tensors().items():
             assert np.array_equal(tensor, fitted.engine.tensors()[name])
@@ -266,7 +266,7 @@ def test_a_snapshot_resumes_where_it_was_taken() -> None:
     assert len(second.curve) > len(first.curve)
     broken = {**arrays, "policy.w0": np.full_like(arrays["policy.w0"], np.nan)}
     with pytest.raises(ValueError, match="not finite"):
-        restore(second, broken, told)
+        restore(second, broken, metadata)
 
 
 def test_an_unknown_world_names_the_nearest() -> None:

@@ -25,7 +25,7 @@ from tests.serve.conftest import JSON, Running
 WIDTH = 16
 STATS = {"total_updates", "total_episodes", "avg_reward", "max_reward", "avg_policy_loss", "avg_value_loss",
          "avg_entropy", "avg_kl"}  # fmt: skip
-TOLD = {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "learning_rate", "buffer_size",
+UPDATE_FIELDS = {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "learning_rate", "buffer_size",
         "update_count"}  # fmt: skip
 
 
@@ -49,8 +49,8 @@ def worker(server: Running) -> Iterator[None]:
         yield
     finally:
         process.send_signal(signal.SIGTERM)
-        said, _ = process.communicate(timeout=20)
-        assert "Traceback" not in said, said
+        output, _ = process.communicate(timeout=20)
+        assert "Traceback" not in output, output
 
 
 def embedding(rng: np.random.Generator, best: int) -> list[float]:
@@ -168,32 +168,32 @@ def test_a_policy_learns_over_http_while_it_is_read_and_reports_correct_statisti
         rng2 = np.random.default_rng(8)
         reader = threading.Thread(target=read)
         reader.start()
-        told = [server.client.post("/update", json={}).json()]
+        answers = [server.client.post("/update", json={}).json()]
         looking.set()
         reader.join()
         assert not errors, errors[:3]
         assert seen[0] > 0
-        assert set(told[0]) == TOLD, told
-        assert told[0]["buffer_size"] == 0
+        assert set(answers[0]) == UPDATE_FIELDS, answers
+        assert answers[0]["buffer_size"] == 0
         server.client.post("/save", json={"path": "early"}).raise_for_status()
         early = server.client.post("/get_distribution", json={"embedding": [0.25] * WIDTH}).json()
         for _ in range(4):
             play(server, rng, LEAST)
-            told.append(server.client.post("/update", json={}).json())
+            answers.append(server.client.post("/update", json={}).json())
         # The probability of the best mutation: a fifth at first.
         shown = [(embedding(rng, n % 5), n % 5) for n in range(60)]
         asked = [server.client.post("/get_distribution", json={"embedding": state}).json() for state, _ in shown]
         best = np.mean([request["probabilities"][right] for request, (_, right) in zip(asked, shown, strict=True)])
         assert best > 0.25, best
-        assert [answer["update_count"] for answer in told] == [1, 2, 3, 4, 5]
-        assert all(answer["approx_kl"] >= 0 for answer in told)
+        assert [answer["update_count"] for answer in answers] == [1, 2, 3, 4, 5]
+        assert all(answer["approx_kl"] >= 0 for answer in answers)
 
         stats = server.client.get("/stats", headers=server.token).json()
         assert stats["total_updates"] == 5
         assert stats["total_episodes"] == 5 * LEAST == stored(server)
         assert stats["max_reward"] == 1.0
-        assert stats["avg_policy_loss"] == pytest.approx(np.mean([answer["policy_loss"] for answer in told]))
-        assert stats["avg_entropy"] == pytest.approx(np.mean([answer["entropy"] for answer in told]))
+        assert stats["avg_policy_loss"] == pytest.approx(np.mean([answer["policy_loss"] for answer in answers]))
+        assert stats["avg_entropy"] == pytest.approx(np.mean([answer["entropy"] for answer in answers]))
 
         # A reward of NaN is refused; the policy is unchanged bit for bit.
         before = server.client.post("/get_distribution", json={"embedding": [0.25] * WIDTH}).json()

@@ -201,7 +201,7 @@ def test_held_out_prompts_are_a_fifth_and_share_no_text_with_the_others(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "said"),
+    ("line", "code", "reason"),
     [
         ("{", "bad_corpus", "mine.jsonl:3 is not a prompt"),
         ('{"id": 1, "class": "sums", "text": "x", "check": {}}', "bad_corpus", "has the unknown class 'sums'"),
@@ -222,13 +222,13 @@ def test_held_out_prompts_are_a_fifth_and_share_no_text_with_the_others(tmp_path
     ],
 )
 def test_the_error_names_a_line_that_is_not_a_prompt(
-    folder: Path, server: ModelServer, line: str, code: str, said: str
+    folder: Path, server: ModelServer, line: str, code: str, reason: str
 ) -> None:
     lines = (folder / "mine.jsonl").read_text("utf-8").splitlines()
     (folder / "mine.jsonl").write_text("\n".join([*lines[:2], line, *lines[2:]]), "utf-8")
     error = learned(folder, "--model", "small", "--prompts", str(folder / "mine.jsonl"), code=1)["error"]
     assert error["code"] == code
-    assert said in error["message"]
+    assert reason in error["message"]
     assert not server.asked
 
 

@@ -244,8 +244,8 @@ class Scripted:
     def _reply(self, text: str) -> Completion:
         own = next(key for key in self.answers if text.startswith(key))
         helped = any(line in text for line in HEADINGS["constraint-addition"])
-        said = self.answers[own] if helped else "no idea"
-        return Completion(text=said, tokens=(1,) * 10, logprob_model=(), logprob_acting=(), finish="stop",
+        reply = self.answers[own] if helped else "no idea"
+        return Completion(text=reply, tokens=(1,) * 10, logprob_model=(), logprob_acting=(), finish="stop",
                           prompt_tokens=(1,) * 40)  # fmt: skip
 
     def stream(self, prompt: Asked) -> Iterator[Delta]:

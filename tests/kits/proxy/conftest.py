@@ -121,8 +121,8 @@ def ways(
     (folder / "headway.toml").write_text(toml)
     running = Proxy(folder, {})
     yield running
-    said = running.stop()
-    assert "Traceback" not in said, said
+    errors = running.stop()
+    assert "Traceback" not in errors, errors
 
 
 @pytest.fixture(scope="module")
@@ -149,8 +149,8 @@ def proxy(tmp_path: Path, running_upstream: Upstream) -> Iterator[Callable[..., 
 
     yield start
     for server in running:
-        said = server.stop()
-        assert "Traceback" not in said, said
+        errors = server.stop()
+        assert "Traceback" not in errors, errors
 
 
 @pytest.fixture(scope="module")
@@ -159,5 +159,5 @@ def served(tmp_path_factory: pytest.TempPathFactory, running_upstream: Upstream)
     (folder / "headway.toml").write_text(settings(running_upstream, {"small": "ok", "large": "ok"}))
     running = Proxy(folder, {})
     yield running
-    said = running.stop()
-    assert "Traceback" not in said, said
+    errors = running.stop()
+    assert "Traceback" not in errors, errors

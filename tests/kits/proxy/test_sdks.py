@@ -38,8 +38,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, running_upstream: Upstream)
     (folder / "headway.toml").write_text(settings(running_upstream, {"small": "ok", "large": "ok"}, more=more))
     running = Proxy(folder, {})
     yield running
-    said = running.stop()
-    assert "Traceback" not in said, said
+    errors = running.stop()
+    assert "Traceback" not in errors, errors
 
 
 @pytest.fixture

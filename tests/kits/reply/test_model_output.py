@@ -176,10 +176,10 @@ def test_greedy_text_equals_that_of_transformers(model: LanguageModel) -> None:
     for text in TEXTS:
         (mine,) = model.generate([Prompt(text=text, max_tokens=24, temperature=0)])
         ids = torch.tensor([mine.prompt_tokens])
-        theirs = network.generate(
+        generated = network.generate(
             ids, attention_mask=torch.ones_like(ids), max_new_tokens=24, do_sample=False, pad_token_id=259
         )[0, ids.shape[1] :]
-        assert list(mine.tokens) == theirs.tolist()
+        assert list(mine.tokens) == generated.tolist()
         assert mine.logprob_acting == (0.0,) * len(mine.tokens)
 
 

@@ -35,18 +35,18 @@ def test_the_capital_of_france_is_paris_and_transformers_gives_the_same_log_prob
         before = len(reply.prompt_tokens)
         with torch.inference_mode():
             logits = network(torch.tensor([[*reply.prompt_tokens, *reply.tokens]])).logits[0, before - 1 : -1]
-        theirs = torch.log_softmax(logits, -1).gather(1, torch.tensor(reply.tokens)[:, None])[:, 0]
-        assert reply.logprob_model == pytest.approx(theirs.tolist(), abs=1e-4)
+        reference = torch.log_softmax(logits, -1).gather(1, torch.tensor(reply.tokens)[:, None])[:, 0]
+        assert reply.logprob_model == pytest.approx(reference.tolist(), abs=1e-4)
     scored = smollm2.scores([(Prompt(tokens=reply.prompt_tokens), reply.tokens) for reply in made])
     for reply, score in zip(made, scored, strict=True):
         assert score.logprobs == pytest.approx(reply.logprob_model, abs=1e-4)
-    (theirs,) = network.generate(
+    (reference,) = network.generate(
         torch.tensor([made[0].prompt_tokens]),
         attention_mask=torch.ones(1, len(made[0].prompt_tokens), dtype=torch.long),
         max_new_tokens=8,
         do_sample=False,
     )
-    assert theirs[len(made[0].prompt_tokens) :].tolist() == list(made[0].tokens)
+    assert reference[len(made[0].prompt_tokens) :].tolist() == list(made[0].tokens)
 
 
 def test_a_conversation_is_ended_by_the_model_itself(smollm2: LanguageModel) -> None:

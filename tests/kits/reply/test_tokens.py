@@ -19,7 +19,7 @@ def llama(tiny: Path) -> LanguageModel:
     return LanguageModel.load(tiny, device="cpu")
 
 
-def said(llama: LanguageModel, text: str, **settings: object) -> list[Delta]:
+def deltas_of(llama: LanguageModel, text: str, **settings: object) -> list[Delta]:
     """The streamed pieces of a reply with exactly these bytes."""
     request = llama.request(Prompt(text="x", **{"max_tokens": 99, **settings}))  # type: ignore[arg-type]
     deltas = []
@@ -32,7 +32,7 @@ def said(llama: LanguageModel, text: str, **settings: object) -> list[Delta]:
 
 def test_a_stream_gives_whole_characters_and_adds_up_to_the_reply(llama: LanguageModel) -> None:
     text = "Grüße 🎉 日本語 naïve"
-    deltas = said(llama, text, max_tokens=len(text.encode()))
+    deltas = deltas_of(llama, text, max_tokens=len(text.encode()))
     assert "".join(delta.text for delta in deltas) == text
     assert not any("�" in delta.text for delta in deltas)
     last = deltas[-1].completion
@@ -41,7 +41,7 @@ def test_a_stream_gives_whole_characters_and_adds_up_to_the_reply(llama: Languag
 
 
 def test_a_character_that_stays_incomplete_comes_at_the_end(llama: LanguageModel) -> None:
-    deltas = said(llama, "a🎉", max_tokens=3)
+    deltas = deltas_of(llama, "a🎉", max_tokens=3)
     assert [delta.text for delta in deltas] == ["a", "", "�"]
 
 
@@ -70,7 +70,7 @@ def test_streaming_gives_the_same_text_as_generating(llama: LanguageModel) -> No
 
 
 def test_a_stop_string_ends_the_reply_before_it(llama: LanguageModel) -> None:
-    deltas = said(llama, "one two\n\nUser: three", stop=("\n\nUser:", "never"))
+    deltas = deltas_of(llama, "one two\n\nUser: three", stop=("\n\nUser:", "never"))
     last = deltas[-1].completion
     assert last is not None
     assert (last.text, last.finish) == ("one two", "stop")
@@ -80,12 +80,12 @@ def test_a_stop_string_ends_the_reply_before_it(llama: LanguageModel) -> None:
 
 def test_a_partial_stop_string_is_returned(llama: LanguageModel) -> None:
     text = "aab aaab\n\nUs and them"
-    deltas = said(llama, text, stop=("aaaa", "\n\nUser:"), max_tokens=len(text))
+    deltas = deltas_of(llama, text, stop=("aaaa", "\n\nUser:"), max_tokens=len(text))
     assert "".join(delta.text for delta in deltas) == text
 
 
 def test_the_earliest_stop_string_counts(llama: LanguageModel) -> None:
-    last = said(llama, "abcdef", stop=("ef", "cd"))[-1].completion
+    last = deltas_of(llama, "abcdef", stop=("ef", "cd"))[-1].completion
     assert last is not None
     assert last.text == "ab"
 
@@ -107,8 +107,8 @@ def test_an_end_token_ends_the_reply_and_is_kept_in_its_tokens(
 def test_a_conversation_goes_through_the_models_template(llama: LanguageModel) -> None:
     request = llama.request(Prompt(turns=(Turn("system", "Be brief."), Turn("user", "Hi")), max_tokens=9))
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
-    theirs = llama.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-    assert list(request.tokens) == theirs
+    reference = llama.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    assert list(request.tokens) == reference
 
 
 def test_a_message_cannot_impersonate_another_role(llama: LanguageModel) -> None:

@@ -87,11 +87,11 @@ def _module_worker_stays(project: Path) -> None:
 
 def test_a_worker_gives_the_same_text_as_the_model(project: Path, model: Path, here: LanguageModel) -> None:
     made = LanguageWorker(project, model).generate(PROMPTS)
-    for mine, theirs in zip(made, here.generate(PROMPTS), strict=True):
-        assert mine.text == theirs.text
-        assert mine.tokens == theirs.tokens
-        assert mine.logprob_model == pytest.approx(theirs.logprob_model, abs=1e-4)
-        assert mine.seed == theirs.seed
+    for served, local in zip(made, here.generate(PROMPTS), strict=True):
+        assert served.text == local.text
+        assert served.tokens == local.tokens
+        assert served.logprob_model == pytest.approx(local.logprob_model, abs=1e-4)
+        assert served.seed == local.seed
 
 
 def test_a_stream_adds_up_to_the_reply(project: Path, model: Path) -> None:
@@ -107,9 +107,9 @@ def test_a_stream_adds_up_to_the_reply(project: Path, model: Path) -> None:
 def test_a_worker_scores(project: Path, model: Path, here: LanguageModel) -> None:
     prompt = Prompt(text="abc", max_tokens=9)
     for reply in ("def", (1, 2, 3)):
-        mine, theirs = LanguageWorker(project, model).score(prompt, reply), here.score(prompt, reply)
-        assert mine.tokens == theirs.tokens
-        assert mine.logprobs == pytest.approx(theirs.logprobs, abs=1e-4)
+        served, local = LanguageWorker(project, model).score(prompt, reply), here.score(prompt, reply)
+        assert served.tokens == local.tokens
+        assert served.logprobs == pytest.approx(local.logprobs, abs=1e-4)
 
 
 def test_questions_of_several_threads_are_answered_together(project: Path, model: Path, here: LanguageModel) -> None:
@@ -124,7 +124,7 @@ def test_questions_of_several_threads_are_answered_together(project: Path, model
     assert [reply.tokens for reply in replies] == [reply.tokens for reply in here.generate(short)]
     for stream in streams:
         stream.close()
-    until(lambda: worker.health().running == 0, "the end of what nobody waits for")
+    until(lambda: worker.health().running == 0, "the end of the abandoned questions")
 
 
 def test_a_cancelled_question_generates_no_more_tokens(project: Path, model: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_cancelled_question_generates_no_more_tokens(project: Path, model: Pat
     assert next(stream)
     assert worker.health().running == 1
     stream.close()
-    until(lambda: worker.health().running == 0, "the end of what nobody waits for")
+    until(lambda: worker.health().running == 0, "the end of the abandoned questions")
     assert worker.health().made == before
 
 
@@ -143,7 +143,7 @@ def test_a_deadline_bounds_the_answer(project: Path, model: Path) -> None:
     with pytest.raises(Unavailable) as caught:
         worker.generate([Prompt(text="x", max_tokens=LONG)])
     assert caught.value.code == "deadline"
-    until(lambda: LanguageWorker(project, model).health().running == 0, "the end of what nobody waits for")
+    until(lambda: LanguageWorker(project, model).health().running == 0, "the end of the abandoned questions")
 
 
 def test_errors_arrive_as_they_were_raised(project: Path, model: Path, tmp_path: Path) -> None:
@@ -230,13 +230,13 @@ def test_a_long_path_works(tmp_path: Path, model: Path) -> None:
 
 
 def test_an_idle_model_is_unloaded_and_loaded_again(tmp_path: Path, model: Path) -> None:
-    said: list[str] = []
-    with working(tmp_path, idle_s=0.05, say=said.append):
+    lines: list[str] = []
+    with working(tmp_path, idle_s=0.05, say=lines.append):
         worker = LanguageWorker(tmp_path, model)
         first = worker.generate([Prompt(text="x", max_tokens=3)])
         until(lambda: worker.health().models == (), "the model to be let go")
         assert worker.generate([Prompt(text="x", max_tokens=3)]) == first
-    assert sum("is loaded" in reply for reply in said) == 2
+    assert sum("is loaded" in reply for reply in lines) == 2
 
 
 def test_two_models_are_held_and_a_third_replaces_the_oldest(tmp_path: Path, model: Path) -> None:

@@ -1,1 +1,1 @@
-"""Data in and out: import files, delete for good, check for leaks, write what a learner reads."""
+"""Data in and out: import files, delete rows, check for leaks, write the learner's input."""

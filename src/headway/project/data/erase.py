@@ -1,4 +1,4 @@
-"""Deleting for good: rows, what online policies had learned from them, caches; and which bundles remember them."""
+"""Permanent deletion: rows, their contribution to online policies, caches; and a list of affected bundles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionReport:
-    """What was deleted, and what may still hold some of it."""
+    """The deleted rows, and files that may still contain some of their data."""
 
     decisions: int = 0
     signals: int = 0
@@ -36,11 +36,11 @@ class DeletionReport:
     raters: int = 0
     jobs: int = 0
     experiences: int = 0
-    details: int = 0  # what kits kept beside the decisions
+    details: int = 0  # data of kits about the decisions
     tasks: tuple[str, ...] = ()
-    snapshots: Mapping[str, str] = field(default_factory=dict)  # online policies without what was deleted, by task
-    bundles: tuple[str, ...] = ()  # that were learned from deleted rows
-    remains: tuple[str, ...] = ()  # files that may still hold some of it
+    snapshots: Mapping[str, str] = field(default_factory=dict)  # online policies without the deleted rows, by task
+    bundles: tuple[str, ...] = ()  # learned from deleted rows
+    remains: tuple[str, ...] = ()  # files that may still contain deleted data
     dry_run: bool = False
 
     def document(self) -> dict[str, Any]:
@@ -54,10 +54,10 @@ class _RollBack(Exception):
 
 
 def erase(project: Project, wanted: DeletionFilter, *, dry_run: bool = False, rewrite: bool = True) -> DeletionReport:
-    """Delete what is wanted, in one transaction; then settle again what lost signals, and clean the disk.
+    """Delete the matching rows in one transaction, settle draws that lost signals again, and clean the disk.
 
-    Nothing else settles meanwhile. If an online policy published a snapshot in between, it starts over.
-    `dry_run` does all of it and rolls back, so that its counts are exact. `rewrite` gives the space back to the disk.
+    Nothing else settles at the same time. If an online policy publishes a snapshot meanwhile, it starts over.
+    `dry_run` does everything and rolls back, so that its counts are exact. `rewrite` returns the space to the disk.
     """
     for attempt in range(_ATTEMPTS):
         try:
@@ -99,13 +99,13 @@ def _erase(project: Project, wanted: DeletionFilter, dry_run: bool, rewrite: boo
     project.servings.forget_vectors()
     for task in matched.tasks:
         project.servings.forget(task)
-        with suppress(HeadwayError):  # recorded once, no longer declared: there is no reward to settle by
+        with suppress(HeadwayError):  # no longer declared: there is no reward definition
             project.settle(task)
     return replace(report, remains=tuple(project.database.purge(rewrite=rewrite)))
 
 
 def retain(project: Project, *, dry_run: bool = False) -> DeletionReport | None:
-    """Delete what is older than `[store] keep_days`; None where that is not set or nothing is that old."""
+    """Delete rows older than `[store] keep_days`; None if that is not set or no row is that old."""
     days = project.settings.store.keep_days
     if not days:
         return None
@@ -115,7 +115,7 @@ def retain(project: Project, *, dry_run: bool = False) -> DeletionReport | None:
     return erase(project, wanted, dry_run=dry_run, rewrite=False)
 
 
-# -- what was learned
+# -- learned policies
 
 
 def _counted(header: Header, row: Settled) -> bool:
@@ -124,7 +124,7 @@ def _counted(header: Header, row: Settled) -> bool:
     if row.reward is None or row.seq > int(trained.get("upto", 0)):
         return False
     if row.seq > int(trained.get("folded_from", trained.get("upto", 0))):
-        return True  # folded in, whatever its part
+        return True  # folded, in any part
     if row.decision.source == "mined" and "mined" not in trained.get("sources", {}):
         return False
     parts = trained.get("first_parts", trained.get("parts", ()))
@@ -157,7 +157,7 @@ def _snapshots(project: Project, matched: MatchedRows) -> list[Entry]:
 
 
 def _snapshot_without(project: Project, task: str, matched: MatchedRows) -> Entry | None:
-    """The snapshot of an online task's current policy without the matched rows; None where it has read none of them."""
+    """A snapshot of an online task's current policy without the matched rows; None if it has read none of them."""
     from headway.project.learn import encoder_spec
 
     if task not in project.settings.tasks and project.settings.declared:
@@ -202,7 +202,7 @@ def _snapshot_without(project: Project, task: str, matched: MatchedRows) -> Entr
 
 
 def _standing_rows(project: Project, matched: MatchedRows, task: str, upto: int) -> Iterator[Settled]:
-    """For every draw the row that stood when the log was at `upto`: the one that a fold up to there has counted."""
+    """For every draw its row when the log was at `upto`: the one that a fold up to there has counted."""
     last: dict[int, Settled] = {}
     for row in rows.outcomes(project.database, matched, task):
         if row.seq <= upto:

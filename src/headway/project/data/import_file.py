@@ -1,8 +1,8 @@
-"""Importing: a file of somebody else's history through the readers into the store, with a report that adds up.
+"""Import a file of external history into the store, with a report whose counts add up.
 
-Two passes. The first reads every line, so that a file with a bad line is refused before anything of it is stored, and
+Two passes. The first reads every line, so that a file with a bad line is refused before anything is stored, and
 watches for leaks; the second stores, a thousand rows at a time. With `on_error="skip"` bad lines are listed and the
-rest goes in.
+rest is imported.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 __all__ = ["ImportOptions", "ImportReport", "import_file"]
 
 OnError = Literal["stop", "skip"]
-_LISTED = 100  # problems and conflicts that a report names; all are counted
+_LISTED = 100  # problems and conflicts that a report lists; all are counted
 
 
 class ImportOptions(TypedDict, total=False):
-    """How to import."""
+    """Options of an import."""
 
-    format: str  # "auto", or one of the catalogue
+    format: str  # "auto", or a format of the catalogue
     task: str | None  # the format's own by default
-    columns: Mapping[str, str]  # our name → theirs
+    columns: Mapping[str, str]  # our name → the name in the file
     candidates: Iterable[str]
     dry_run: bool
     on_error: OnError
@@ -51,7 +51,7 @@ class ImportOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What became of a file. `read` = stored + already + late + conflicts + rejected + skipped."""
+    """The result of an import. `read` = stored + already + late + conflicts + rejected + skipped."""
 
     file: str
     format: str
@@ -62,18 +62,20 @@ class ImportReport:
     read: int = 0
     stored: int = 0  # new decisions; under dry_run: those that would be
     already: int = 0
-    late: int = 0  # known decisions whose outcome has come since
+    late: int = 0  # known decisions with a new outcome
     conflicts: int = 0
     rejected: int = 0
-    skipped: int = 0  # lines that hold no decision
-    labelled: int = 0  # records that carry the format's label
+    skipped: int = 0  # lines without a decision
+    labelled: int = 0  # records with the format's label
     undated: int = 0
     unknown_propensity: int = 0
-    statuses: Mapping[str, int] = field(default_factory=dict)  # of all records, by today's reward: they sum to them
+    statuses: Mapping[str, int] = field(
+        default_factory=dict
+    )  # of all records, under the present reward; their sum is `records`
     sources: Mapping[str, int] = field(default_factory=dict)
     schemas: Mapping[str, int] = field(default_factory=dict)
     why_skipped: Mapping[str, int] = field(default_factory=dict)
-    ignored: Mapping[str, int] = field(default_factory=dict)  # fields that a record has no place for
+    ignored: Mapping[str, int] = field(default_factory=dict)  # fields that a record does not have
     problems: tuple[Problem, ...] = ()
     clashes: tuple[Clash, ...] = ()
     leaks: Leaks | None = None
@@ -103,7 +105,7 @@ class ImportReport:
 
 @dataclass(slots=True)
 class _Tally:
-    """What is counted while a file is read."""
+    """Counts made while a file is read."""
 
     read: int = 0
     rejected: int = 0
@@ -141,7 +143,7 @@ def import_file(
     on_error: OnError = "stop",
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Check a file, store what is new in it, and report."""
+    """Check a file, store its new rows, and report."""
     known = _format(project, path, format, columns)
     digest = digest_of(path)
     options = Options(columns=columns or {}, candidates=tuple(candidates), name=path.stem)
@@ -185,7 +187,7 @@ def _format(project: Project, path: Path, name: str, columns: Mapping[str, str] 
 
 
 class _Run:
-    """One file on its way in."""
+    """The import of one file."""
 
     def __init__(self, project: Project, path: Path, format: Format, task: str | None, options: Options) -> None:
         self._project, self._path, self._format, self._options = project, path, format, options
@@ -193,7 +195,7 @@ class _Run:
         self._forced = task
         if not self._task and format.name != "headway":
             raise InvalidInput(
-                f"{path.name} does not say which task its decisions belong to.",
+                f"{path.name} does not name the task of its decisions.",
                 code="task_missing",
                 hint="Name it with --task.",
             )
@@ -201,7 +203,7 @@ class _Run:
         if self._task:
             self._rule(self._task)
         self._now = project.clock()
-        self._synthetic = project.settings.store.synthetic  # nothing in a synthetic store can say that it is real
+        self._synthetic = project.settings.store.synthetic  # a synthetic store has no real rows
 
     def writer(self, digest: str) -> RecordWriter:
         origin = Origin(
@@ -247,7 +249,7 @@ class _Run:
     def store(
         self, writer: RecordWriter, records: int, progress: Progress | None, *, write: bool
     ) -> tuple[Counter[str], list[Clash]]:
-        """How many records had which fate, and the first clashes; without `write`, what would happen."""
+        """Counts of records by result, and the first conflicts; without `write`, of a dry run."""
         done, fates, clashes = 0, Counter[str](), list[Clash]()
         for batch in _batches(item for item in self._items() if isinstance(item, Record)):
             result = writer.write(batch) if write else writer.preview(batch)
@@ -272,7 +274,7 @@ class _Run:
             yield self._cleaned(item)
 
     def _cleaned(self, item: Record) -> Record:
-        """The record as this project may keep it: without secrets, under the task and the source that it has here."""
+        """The record as this project stores it: without secrets, with this project's task and source."""
         redact = self._project.redact
         changed: dict[str, Any] = {}
         if (text := redact(item.text)) is not item.text:
@@ -293,7 +295,7 @@ class _Run:
         return replace(item, **changed) if changed else item
 
     def _refused(self, item: Record) -> Problem | None:
-        """Signals that the task's reward cannot take, and tasks that are not declared."""
+        """Signals that the task's reward refuses, and undeclared tasks."""
         try:
             check = self._rule(self._task_of(item)).rewards.check
             for signal in item.signals:
@@ -338,7 +340,7 @@ class _Run:
         )
 
     def _status(self, item: Record, labels: Mapping[str, float], rule: _Rule) -> str:
-        """What the record will settle as, by today's reward."""
+        """The outcome of the record under the present reward."""
         if rule.by_function:
             return "decided by a function"
         age = 0.0 if item.at is None else max(0.0, self._now - item.at)
@@ -346,15 +348,15 @@ class _Run:
 
 
 class _Rule(NamedTuple):
-    """What a task makes of signals."""
+    """How a task turns signals into a reward."""
 
     rewards: Rewards
-    counted: frozenset[str]  # signals that labels are made of
+    counted: frozenset[str]  # signals of the labels
     by_function: bool  # which needs the stored decision
 
 
 def _kept(redact: Redactor, rest: str) -> str | None:
-    """The line for an export back; what had a secret where JSON cannot do without it is put together again instead."""
+    """The line for an export back; rebuilt from the record if the original had a secret."""
     cleaned = redact(rest)
     if cleaned == rest:
         return rest

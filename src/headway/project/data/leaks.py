@@ -1,4 +1,4 @@
-"""Leak checks over what is stored: which fields give outcomes away, before anything is learned from them."""
+"""Leak checks of stored rows: fields that reveal the outcome, found before learning."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["check_leaks", "counted_labels", "leaks_document"]
 
-_MAX_ROWS = 20_000  # that are read, in windows spread over all
+_MAX_ROWS = 20_000  # read in windows spread over all rows
 _WINDOWS = 10
 
 
 def check_leaks(
     project: Project, task: str, *, parts: Sequence[str] = (), mined: bool = False, by: SplitBy = "group"
 ) -> Leaks:
-    """The leaks among the settled decisions of a task; `parts`, split `by`, narrows it to what a learner may read."""
+    """The leaks among the settled decisions of a task; `parts`, split `by`, limits them to a learner's rows."""
     from headway.prove.leaks import LeakDetector
 
     watch = LeakDetector()
@@ -38,7 +38,7 @@ def check_leaks(
 
 
 def counted_labels(signals: Mapping[str, float], counted: frozenset[str]) -> dict[str, float]:
-    """The signals that a reward is made of; all of them where a function decides."""
+    """The signals of a reward; all signals if a function computes it."""
     return {name: value for name, value in signals.items() if not counted or name in counted}
 
 
@@ -47,7 +47,7 @@ def _taken(decision: Decision) -> Any:
 
 
 def _spread(project: Project, task: str) -> Iterator[Settled]:
-    """All settled rows, or windows of them spread evenly where there are many."""
+    """All settled rows, or evenly spread windows if there are many."""
     last = project.query.last_settled(task)
     if last <= _MAX_ROWS:
         yield from project.query.settled(task, upto=last, signals=True)

@@ -1,4 +1,4 @@
-"""What a learner reads, as a file: settled rows with their part of the split, leaky fields left out."""
+"""The learner's input as a file: settled rows with their part of the split, without leaky fields."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["TransformReport", "transform"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformReport:
-    """What was written: rows by part and by source, and the fields that were left out."""
+    """The written rows by part and by source, and the omitted fields."""
 
     task: str
     file: str
@@ -51,7 +51,7 @@ def transform(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> TransformReport:
-    """Write the train and tune parts of a task to `out`; the file appears whole or not at all."""
+    """Write the train and tune parts of a task to `out`; the file appears completely or not at all."""
     if out.exists() and not overwrite:
         raise Conflict(
             f"{str(out)!r} already exists.", code="file_exists", hint="Choose another name, or overwrite it (--force)."
@@ -88,7 +88,7 @@ def _rewarded(source: Readable) -> Iterator[tuple[str, Settled]]:
 
 @contextmanager
 def _whole_file(out: Path) -> Iterator[TextIO]:
-    """A file beside `out` that takes its name when everything is written."""
+    """A temporary file next to `out` that takes its name once it is complete."""
     handle, name = tempfile.mkstemp(prefix=f".{out.name[:100]}-", dir=out.parent)
     scratch = Path(name)
     try:

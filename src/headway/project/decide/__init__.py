@@ -1,4 +1,4 @@
-"""Deciding: who decides now (`serving`), what callers may offer (`inputs`), one decision and many (`consider`)."""
+"""Decisions: the current policy (`serving`), checked arguments (`inputs`), one decision or many (`consider`)."""
 
 from headway.project.decide.consider import (
     Ask,

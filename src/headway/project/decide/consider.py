@@ -1,11 +1,11 @@
-"""Decide: from what a caller asks to a decision with its exact probability, durably logged.
+"""Decide: from a caller's request to a decision with its exact probability, durably logged.
 
     decide(project, Ask("route", text, ["small", "large"], {}))      # the stored decision
-    consider(project, asks)                                          # one per ask, or what is wrong with that one
+    consider(project, asks)                                          # one per ask, or its error
     submit(project, considered)                                      # a future of the stored decisions
 
-Asks that share policy and candidates are scored in one call, whose rows equal single calls bit for bit: replay,
-propensities and evidence cannot tell the difference.
+Asks with the same policy and candidates are scored in one call, whose rows equal single calls bit for bit: replay,
+propensities and evidence do not depend on it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Considered(NamedTuple):
 
 @dataclass(slots=True)
 class _Group:
-    """Asks that one policy scores together, because they offer the same candidates."""
+    """Asks that one policy scores together, because they have the same candidates."""
 
     serving: Serving
     offered: tuple[Candidate, ...]
@@ -87,10 +87,10 @@ def decide(project: ProjectFolder, ask: Ask) -> Decision:
 def submit_ask(project: ProjectFolder, ask: Ask, *, opening: bool = True) -> Future[tuple[Decision, bool]]:
     """`decide` for callers that must not block: the decision once it is durable, and whether it is new.
 
-    Without `opening` it draws inside its episode, whose earlier draw stands.
+    Without `opening` it draws inside its episode, whose earlier draw stays valid.
     """
     outcome: Future[tuple[Decision, bool]] = Future()
-    outcome.set_running_or_notify_cancel()  # a client that goes away cannot cancel what is being stored
+    outcome.set_running_or_notify_cancel()  # a disconnected client cannot cancel a write
 
     def store(considered: Considered, conflict: Callable[[Conflict], Considered] | None) -> None:
         def stored(done: Future[list[Decision]]) -> None:
@@ -125,7 +125,7 @@ def submit(project: ProjectFolder, considered: Iterable[Considered]) -> Future[l
 
 
 def consider(project: ProjectFolder, asks: Sequence[Ask]) -> list[Considered | HeadwayError]:
-    """A considered decision per ask, or what is wrong with that one; nothing is stored."""
+    """A considered decision per ask, or its error; nothing is stored."""
     considered: list[Considered | HeadwayError | None] = [None] * len(asks)
     groups: dict[tuple[int, int], _Group] = {}
     noise = os.urandom(8 * len(asks))
@@ -227,7 +227,7 @@ def record(
     policy: str,
     at: float | None,
 ) -> Decision:
-    """A decision that something else made, stored with the probability that it was made with."""
+    """A decision made elsewhere, stored with its probability."""
     now, details = project.clock(), ask.details
     identifier = details.get("id")
     decision = recorded(
@@ -248,7 +248,7 @@ def record(
 
 
 def one(project: ProjectFolder, ask: Ask) -> Considered:
-    """The considered decision of one ask; what is wrong with it is raised."""
+    """The considered decision of one ask; raises its error."""
     (considered,) = consider(project, (ask,))
     if isinstance(considered, HeadwayError):
         raise considered
@@ -256,15 +256,15 @@ def one(project: ProjectFolder, ask: Ask) -> Considered:
 
 
 def source_of(project: ProjectFolder, details: Details, default: Source | None = None) -> Source:
-    """Where a decision comes from; in a synthetic store nothing can say that it is real."""
+    """The source of a decision; in a synthetic store it is always synthetic."""
     if project.settings.store.synthetic:
         return "synthetic"
     return checked_source(details.get("source") or default or project.source)
 
 
 def _repeated(project: ProjectFolder, ask: Ask, error: Conflict) -> Considered:
-    """What to store instead where another request opened the sticky episode first: its draw, or a new one if that
-    action is not on offer. Other conflicts are raised.
+    """The decision to store if another request opened the sticky episode first: its draw, or a new one if that
+    action is not a candidate. Other conflicts are raised.
     """
     if error.code != "draw_exists":
         raise error
@@ -272,7 +272,7 @@ def _repeated(project: ProjectFolder, ask: Ask, error: Conflict) -> Considered:
 
 
 def _remember(project: ProjectFolder, decisions: Sequence[Decision]) -> None:
-    """Which task a decision belongs to, so that its first signals need not ask the store."""
+    """Remember the task of a decision, so that its first signals need no query."""
     known = project.recent_tasks
     if len(known) > _REMEMBERED:
         known.clear()

@@ -1,4 +1,4 @@
-"""Decisions that something else made: checked, so that evidence can rest on them."""
+"""Checks decisions made elsewhere, so that evidence can use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python door: what callers pass, checked before anything happens."""
+"""Checks the arguments of callers before anything happens."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Offer = str | Candidate | Mapping[str, Any]
 _MOST_CANDIDATES = 10_000
 _MOST_TEXT = 1_000_000
 _NOTHING: State = {}
-_ASIDE = {"key", "id", "source"}  # details that a policy does not see
+_ASIDE = {"key", "id", "source"}  # fields that a policy does not see
 
 
 class Details(TypedDict, total=False):
-    """What may be said of a decision beside its text and its candidates."""
+    """Optional arguments of a decision, besides its text and its candidates."""
 
     state: Mapping[str, Any] | None  # numbers, booleans, short texts, short sequences of numbers
     episode: str | None
@@ -41,7 +41,7 @@ class Details(TypedDict, total=False):
 
 
 def situation_of(task: str, text: str, details: Details, redact: Redactor) -> Situation:
-    """What the policy will see, checked and redacted: nothing behind this door has seen a secret."""
+    """The policy's input, checked and redacted: no later code sees a secret."""
     clean = redact(checked_text(text))
     if details.keys() <= _ASIDE:  # the usual case, on the path of every served decision
         return Situation(task=task, text=clean, state=_NOTHING)
@@ -58,7 +58,7 @@ def situation_of(task: str, text: str, details: Details, redact: Redactor) -> Si
 
 
 class Offers:
-    """Turns what a caller offers into candidates; equal offers give the same tuple, which later rooms intern."""
+    """Turns offers into candidates; equal offers give the same tuple, which later rooms intern."""
 
     def __init__(self, redact: Redactor) -> None:
         self._redact = redact
@@ -168,7 +168,7 @@ def _finite(name: str, value: Any) -> float:
     raise InvalidInput(
         f"The state variable {name!r} holds {value!r}, expected a finite number.",
         code="not_finite",
-        hint="Leave a value out when it is not known.",
+        hint="Omit unknown values.",
     )
 
 

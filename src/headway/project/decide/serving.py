@@ -1,8 +1,8 @@
-"""Which pipeline decides for a task now: the ledger says who, the bundle and the configuration say how.
+"""The pipeline that decides for a task now: the ledger names the policy, the bundle and the configuration define it.
 
-A `Serving` is immutable and complete; a change of the ledger replaces the whole of it, so that a decision never sees
+A `Serving` is immutable and complete; a change of the ledger replaces all of it, so that a decision never sees
 half a policy. The same function builds the pipeline that acts, the one that `prove` evaluates and the one that
-`explain --replay` asks again: from the configuration's own body, not from today's file.
+`explain --replay` uses: from the stored configuration, not from the present file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EXPLORER_VALUE = {"epsilon": "share", "softmax": "temperature", "squarecb": "ga
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """One task's decider, with everything that a decision writes down about it."""
+    """The acting pipeline of a task, with everything that a decision stores about it."""
 
     ref: str
     digest: str
@@ -46,16 +46,16 @@ class Serving:
     canary: str = ""
     state_seq: int = 0
     ledger_seq: int = 0
-    kit_missing: str = ""  # the family of the current policy, if no kit brings it: the baseline decides
+    kit_missing: str = ""  # the family of the current policy, if no kit has it: the baseline decides
 
 
 def baseline_ref(config: Mapping[str, Any]) -> str:
-    """What decides before anything was learned: the rules if there are any, else uniform choice."""
+    """The first policy of a task: the rules if there are any, else uniform choice."""
     return "rules@0" if config["rules"] or config["roles"] else "uniform@0"
 
 
 class Servings:
-    """The servings of a project, rebuilt when the ledger has moved."""
+    """The servings of a project, rebuilt when the ledger has changed."""
 
     def __init__(
         self, settings: Settings, registry: Registry, ledger: Ledger, database: Database, catalogue: Catalogue
@@ -71,10 +71,10 @@ class Servings:
         self.watched = False  # a server that calls `refresh` itself: decisions never wait for a bundle to load
         self._current: dict[str, tuple[float, Serving]] = {}
 
-    # -- what acts
+    # -- acting
 
     def of(self, task: TaskSettings) -> Serving:
-        """The serving of a task; looks for a newer ledger row five times a second at most."""
+        """The serving of a task; checks for a newer ledger row at most five times a second."""
         now = time.monotonic()
         known = self._current.get(task.name)
         if known is not None and (self.watched or now - known[0] < _LOOK_AGAIN_S):
@@ -82,12 +82,12 @@ class Servings:
         return self._look(task, known, now)
 
     def refresh(self) -> None:
-        """Look at the ledger of every task that has decided here; decisions go on with the old serving meanwhile."""
+        """Check the ledger for every task that has decided here; decisions use the old serving meanwhile."""
         failed: HeadwayError | None = None
         for name, known in list(self._current.items()):
             try:
                 self._look(self._settings.task(name), known, time.monotonic())
-            except HeadwayError as error:  # a damaged bundle of one task must not keep the others back
+            except HeadwayError as error:  # a damaged bundle of one task must not stop the others
                 failed = error
         if failed is not None:
             raise failed
@@ -99,11 +99,11 @@ class Servings:
         return known[1]
 
     def forget(self, task: str) -> None:
-        """Look again at the next decision (after this process changed the ledger)."""
+        """Check the ledger at the next decision (after this process changed it)."""
         self._current.pop(task, None)
 
     def renew(self, task: TaskSettings, heads: Heads) -> Serving:
-        """The serving by a view of the ledger that the caller has: after a change, without reading the ledger again."""
+        """The serving from the caller's view of the ledger, without reading it again after a change."""
         serving = self._build(task, heads)
         self._current[task.name] = (time.monotonic(), serving)
         return serving
@@ -147,11 +147,11 @@ class Servings:
         )
 
     def kit_missing(self, current: Entry | None) -> str:
-        """The family of the current policy, if no kit brings it."""
+        """The family of the current policy, if no kit has it."""
         return "" if current is None else self._missing_family(current.policy)
 
     def _missing_family(self, ref: str) -> str:
-        """The family of a policy if no kit brings it, any more or on this machine; empty where one does."""
+        """The family of a policy if no kit on this machine has it; empty if one does."""
         parsed = PolicyRef.parse(ref)
         return "" if parsed.built_in or parsed.family in self._catalogue.families() else parsed.family
 
@@ -160,17 +160,17 @@ class Servings:
             return 0
         return int(self._registry.header(digest).trained_on.get("upto", 0))
 
-    # -- what can be asked
+    # -- policies and configurations
 
     def body(self, task: TaskSettings) -> dict[str, Any]:
-        """The acting configuration of a task as it stands, without a canary. Loads no policy: one may be damaged."""
+        """The present acting configuration of a task, without a canary. Loads no policy: one may be damaged."""
         body: dict[str, Any] = loads(config(task))
         body["encoder_spec"] = body["encoder"]
         body["encoder"] = self.encoder(body["encoder"]).version if task.encoder else ""
         return body
 
     def resolve(self, task: TaskSettings, ref: str) -> tuple[str, str]:
-        """A reference as (ref, content hash); "current" is who is live."""
+        """A reference as (ref, content hash); "current" is the live policy."""
         if ref == "current":
             serving = self.of(task)
             return serving.ref, serving.digest
@@ -181,13 +181,13 @@ class Servings:
         return str(self._registry.ref(digest)), digest
 
     def pipeline(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:
-        """The whole way from situation to distribution under a configuration body."""
+        """The pipeline from situation to distribution under a configuration body."""
         policy = self.policy(task, body, ref, digest)
         fallback = self._baseline(baseline_ref(body), body)
         if body.get("fallback") and baseline_ref(body) != "rules@0":
             fallback = baseline("fixed@0", arm=body["fallback"])
         explore = body["explore"]
-        named = _EXPLORER_VALUE.get(explore["kind"]) if explore["value"] else None  # 0: there is none to set
+        named = _EXPLORER_VALUE.get(explore["kind"]) if explore["value"] else None  # 0: not set
         value = {named: explore["value"]} if named else {}
         kind: Any = "policy" if explore["kind"] == "none" else explore["kind"]
         canary = body.get("canary")
@@ -207,7 +207,7 @@ class Servings:
             present = self.baseline_digest(ref, body)
             if digest and digest != present:
                 raise Conflict(
-                    f"{ref} is not what it was: its rules have changed since.",
+                    f"The rules of {ref} have changed since this decision.",
                     code="policy_changed",
                     hint="The configuration of that time is stored with the decision, not its rules file.",
                 )
@@ -222,7 +222,7 @@ class Servings:
             )
         load = getattr(mine, "load", None)
         if load is not None and header.extra.get("features", {}).get("encoder", header.encoder):
-            load()  # now, and not at the first decision; what is missing is said here
+            load()  # now, and not at the first decision: a missing package is reported here
         return self._catalogue.build(header.family, header.knobs, tensors, header.extra, mine)
 
     def encoder(self, spec: Any) -> Encoder:
@@ -236,27 +236,27 @@ class Servings:
         return self._encoders[key]
 
     def prepare(self, task: TaskSettings, texts: Sequence[str]) -> None:
-        """Encode texts that are about to be decided on, where that takes long: a server does it in a thread."""
+        """Encode texts before their decisions, if encoding is slow: a server does it in a thread."""
         serving = self.of(task)
         if serving.canary or not PolicyRef.parse(serving.ref).built_in:
             self.encoder(loads(serving.config)["encoder_spec"]).encode(texts)
 
     def close(self) -> None:
-        """Let go of files and connections that encoders hold."""
+        """Close the files and connections of encoders."""
         for opened in self._encoders.values():
             close = getattr(opened, "close", None)
             if close is not None:
                 close()
 
     def forget_vectors(self) -> None:
-        """Drop every vector that was kept of a text, on disk too. They come back as texts are asked about again."""
+        """Delete all cached vectors of texts, also on disk. They are computed again on demand."""
         self.close()
         self._encoders.clear()
         for path in (self._settings.directory / ".headway").glob("vectors.db*"):
             path.unlink(missing_ok=True)
 
     def baseline_digest(self, ref: str, body: Mapping[str, Any]) -> str:
-        """A built-in policy's content is its definition."""
+        """The content of a built-in policy is its definition."""
         parts = {key: body[key] for key in ("rules", "roles", "fallback", "actions") if ref == "rules@0"}
         return hashlib.sha256(dumps([ref, parts]).encode()).hexdigest()
 
@@ -269,7 +269,7 @@ class Servings:
 def rules_policy(body: Mapping[str, Any]) -> Policy:
     """The rules table of a configuration body: plain rules, and a primary and a fallback per role.
 
-    Where no rule holds: the role's primary, the task's `fallback`, or its first action.
+    If no rule holds: the role's primary, the task's `fallback`, or its first action.
     """
     rules: list[dict[str, Any]] = []
     default: dict[str, str] = {}

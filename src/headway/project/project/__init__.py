@@ -1,4 +1,4 @@
-"""`Project`: an open folder that decides and takes signals (`folder`), with the verbs of the loop (`verbs`)."""
+"""`Project`: an open folder that decides and accepts signals (`folder`), with the verbs of the loop (`verbs`)."""
 
 from headway.project.project.verbs import Project
 

@@ -32,11 +32,11 @@ from headway.settings import Settings, load
 
 __all__ = ["Listener", "ProjectFolder"]
 
-Listener = Callable[[Sequence[Decision], Sequence[Signal]], None]  # hears what has become durable, in any thread
+Listener = Callable[[Sequence[Decision], Sequence[Signal]], None]  # called with new durable rows, in any thread
 
 
 class ProjectFolder:
-    """What a project needs to act. Safe from threads."""
+    """A project that decides and accepts signals. Thread-safe."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class ProjectFolder:
     ) -> Decision:
         """Choose one of the candidates, log the choice with its exact probability, and return it.
 
-        The same `id` again returns the stored decision. In a sticky task the first decision of an episode draws and the
+        A repeated `id` returns the stored decision. In a sticky task the first decision of an episode draws and the
         later ones repeat it.
         """
         return decide.decide(self, Ask(task, text, candidates, details))
@@ -96,7 +96,7 @@ class ProjectFolder:
         return decide.one(self, Ask(task, text, candidates, details))
 
     def consider_many(self, asks: Sequence[Ask]) -> list[Considered | HeadwayError]:
-        """A considered decision per ask, or what is wrong with that one: for servers that group what comes in."""
+        """A considered decision per ask, or its error: for servers that group requests."""
         return decide.consider(self, asks)
 
     def submit(self, considered: Iterable[Considered]) -> Future[list[Decision]]:
@@ -106,7 +106,7 @@ class ProjectFolder:
     def submit_ask(self, ask: Ask, *, opening: bool = True) -> Future[tuple[Decision, bool]]:
         """`decide` for callers that must not block: the decision once it is durable, and whether it is new.
 
-        Without `opening` it draws inside its episode, whose earlier draw stands.
+        Without `opening` it draws inside its episode, whose earlier draw stays valid.
         """
         return decide.submit_ask(self, ask, opening=opening)
 
@@ -123,9 +123,9 @@ class ProjectFolder:
         at: float | None = None,
         **details: Unpack[Details],
     ) -> Decision:
-        """Log a decision that something else made, with the probability that it was made with.
+        """Log a decision made elsewhere, with its probability.
 
-        Give all `probabilities`, or the `propensity` of the action alone: the rest is then spread evenly.
+        Pass all `probabilities`, or only the `propensity` of the action: the rest is then spread evenly.
         """
         ask = Ask(task, text, candidates, details)
         return decide.record(
@@ -162,7 +162,7 @@ class ProjectFolder:
         label: str = "",
         **named: float,
     ) -> int:
-        """Say how a decision or an episode went; returns how many signals were new.
+        """Record how a decision or an episode went; returns the number of new signals.
 
         project.signal(pick.id, solved=1.0, cost_usd=0.004)
         project.signal(pick.id, {"solved": 1.0}, rater="bob", key="retry-safe")
@@ -190,15 +190,15 @@ class ProjectFolder:
         return signal.checked(self, subject, values, rater=rater, key=key, at=at, label=label)
 
     def withdraw(self, subject: str, name: str, *, rater: str = "", key: str = "") -> None:
-        """Take a signal back: it stops counting, exactly."""
+        """Withdraw a signal, so that it no longer counts."""
         signal.withdraw(self, subject, name, rater=rater, key=key)
 
     def end_episode(self, task: str, episode: str, ending: Ending = "terminated", *, key: str | None = None) -> None:
-        """No decision of this episode comes any more. With `key`, only the episodes that it opened."""
+        """End an episode: it accepts no more decisions. With `key`, only if that key opened it."""
         self.store.end_episode(task, episode, ending, self.clock(), key=key)
 
     def episode(self, task: str, episode: str) -> str:
-        """The id by which an episode takes signals."""
+        """The id for signals about an episode."""
         return episode_id(task, episode)
 
     # -- rewards
@@ -210,11 +210,11 @@ class ProjectFolder:
         return rewards
 
     def settle(self, task: str, *, again: bool = False) -> int:
-        """Settle what can be settled; returns how many outcomes were written."""
+        """Settle all outcomes that are known; returns the number written."""
         return signal.settle(self, task, again=again)
 
     def rescore(self, task: str) -> int:
-        """Derive every reward again under today's definition; changes no stored signal. Returns how many changed."""
+        """Compute every reward again under the present definition; returns the number changed."""
         self._rewards.pop(task, None)
         return self.settle(task, again=True)
 
@@ -226,7 +226,7 @@ class ProjectFolder:
     # -- closing
 
     def close(self) -> None:
-        """Commit what is queued and let go of the files."""
+        """Commit queued writes and close the files."""
         self.writer.close()
         self.database.close()
         self.servings.close()
@@ -241,19 +241,19 @@ class ProjectFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """One settler, learner or folder at a time per store, over all processes and machines. Not re-entrant."""
+        """The lock for settling, learning and folding: one holder per store, on any machine. Not re-entrant."""
         with self.database.lock("project"):
             yield
 
-    # -- what has become durable
+    # -- durable rows
 
     @property
     def queued(self) -> int:
-        """Writes that wait for the next commit."""
+        """The number of writes that wait for the next commit."""
         return len(self.writer)
 
     def tell(self, decisions: Sequence[Decision], signals: Sequence[Signal]) -> None:
-        """Tell the listeners what has become durable."""
+        """Call the listeners with new durable rows."""
         for listener in self.listeners:
             listener(decisions, signals)
 
@@ -268,4 +268,4 @@ class ProjectFolder:
             storing.add_done_callback(stored)
 
     def signalled(self, task: str) -> None:
-        """Signals of a task have just become durable; `Project` lets online policies learn from them."""
+        """Called when signals of a task are durable; `Project` lets online policies learn from them."""

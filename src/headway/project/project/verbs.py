@@ -7,7 +7,7 @@
     proof = project.prove(policy)
     project.promote(policy, because=proof)
 
-`decide` and `signal` may be called from threads and inside an event loop; what they return from is durable.
+`decide` and `signal` may be called from threads and inside an event loop; they return after the commit.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ class Project(ProjectFolder):
         mined: bool = False,
         **knobs: Any,
     ) -> str:
-        """Learn a candidate from what has settled; returns its reference, `bandit@4f2a`.
+        """Learn a candidate from settled decisions; returns its reference, `bandit@4f2a`.
 
-        Fields that give the outcome away are left out of it (`leaks`), but for those in `trust`: you know that they
-        were there before the outcome. Mined labels count only if asked for (`mined`).
+        Fields that reveal the outcome (`leaks`) are omitted, except those in `trust`: you know that they
+        existed before the outcome. Mined labels count only with `mined`.
         """
         from headway.project.learn import learn
 
         return learn(self, task, family=family, seed=seed, progress=progress, knobs=knobs, trust=trust, mined=mined)
 
     def due(self, task: str) -> int:
-        """Newly settled decisions that are still missing before a retraining is due; 0: it is due."""
+        """The number of newly settled decisions still missing before learning is due; 0: it is due."""
         from headway.project.learn import due
 
         return due(self, task)
@@ -86,7 +86,7 @@ class Project(ProjectFolder):
     ) -> Verdict:
         """Is this candidate better than the current policy? The newest candidate unless one is named.
 
-        A verdict that one key's ratings decide is refused, but for the keys in `trust_keys`.
+        A verdict that depends on one key's ratings is refused, unless that key is in `trust_keys`.
         """
         from headway.project.prove.examine import examine
 
@@ -101,9 +101,9 @@ class Project(ProjectFolder):
         who: str = "",
         trust_keys: Sequence[str] = (),
     ) -> Entry:
-        """Make a candidate current, on evidence; GateRefused if the evidence does not carry it.
+        """Make a candidate current, on evidence; GateRefused if the evidence is not sufficient.
 
-        `trust_keys` names keys that may decide that alone; the ledger keeps them.
+        `trust_keys` are keys that may decide it alone; the ledger records them.
         """
         from headway.project.promote import promote
 
@@ -118,7 +118,7 @@ class Project(ProjectFolder):
         register: bool = False,
         policy: str | None = None,
     ) -> Planned:
-        """How many more decisions show an uplift of this size; `register` fixes that horizon before it is looked at."""
+        """The number of decisions needed to prove an uplift of this size; `register` fixes that horizon in advance."""
         from headway.project.prove.plan import plan
 
         return plan(self, task, uplift=uplift, power=power, register=register, policy=policy)
@@ -130,19 +130,19 @@ class Project(ProjectFolder):
         return canary(self, policy, share=share, task=task, who=who)
 
     def shadow(self, policy: str | None = None, *, task: str | None = None, who: str = "") -> Entry:
-        """Note that a candidate is being compared; it never acts."""
+        """Mark a candidate as a shadow: it is compared and never acts."""
         from headway.project.promote import shadow
 
         return shadow(self, policy, task=task, who=who)
 
     def retire(self, policy: str, *, task: str | None = None, why: str = "", who: str = "") -> Entry:
-        """Set a candidate aside; it can still be promoted later."""
+        """Retire a candidate; it can still be promoted later."""
         from headway.project.promote import retire
 
         return retire(self, policy, task=task, why=why, who=who)
 
     def guard(self, task: str, *, who: str = "") -> Entry | None:
-        """Roll back what is proven worse: a canary ends, a current policy makes way for the one before it."""
+        """Roll back a policy that is proven worse: end the canary, or restore the previous current policy."""
         from headway.project.promote import guard
 
         return guard(self, task, who=who)
@@ -154,15 +154,15 @@ class Project(ProjectFolder):
         return rollback(self, task, to=to, why=why, who=who)
 
     def fold(self, task: str) -> str | None:
-        """Online tasks: fold what has settled into the current policy and publish a snapshot; its reference, if new."""
+        """Online tasks: fold settled rows into the current policy and publish a snapshot; its reference, if new."""
         from headway.project.learn import fold
 
         return fold(self, task)
 
-    # -- history from elsewhere
+    # -- imported history
 
     def import_file(self, path: Path | str, **options: Unpack[ImportOptions]) -> ImportReport:
-        """Bring in somebody else's history, idempotently; what the file does not say stays unknown.
+        """Import external history, idempotently; values that the file does not have stay unknown.
 
         project.import_file("training-buffer.jsonl")                        # the format is recognised
         project.import_file("log.csv", task="route", columns={"action": "model", "reward": "score", "propensity": "p"})
@@ -173,7 +173,7 @@ class Project(ProjectFolder):
         return import_file(self, Path(path), **options)
 
     def leaks(self, task: str, *, mined: bool = False) -> Leaks:
-        """Which fields of the settled decisions give the outcome away, and what else would flatter a policy."""
+        """Fields of the settled decisions that reveal the outcome, and other causes of optimistic results."""
         from headway.project.data.leaks import check_leaks
 
         self.settle(task)
@@ -189,7 +189,7 @@ class Project(ProjectFolder):
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> TransformReport:
-        """Write what `learn` reads to a file: one JSON object per row, leaky fields left out."""
+        """Write the input of `learn` to a file: one JSON object per row, without leaky fields."""
         from headway.project.data.transform import transform
 
         return transform(self, task, out, mined=mined, trust=trust, overwrite=overwrite, progress=progress)
@@ -197,7 +197,7 @@ class Project(ProjectFolder):
     # -- delete
 
     def erase(self, wanted: DeletionFilter, *, dry_run: bool = False, rewrite: bool = True) -> DeletionReport:
-        """Delete decisions, or what one rater said, for good: it cannot be undone.
+        """Delete decisions, or the signals of one rater, permanently.
 
         project.erase(DeletionFilter(rater="ann"))
         project.erase(DeletionFilter(before=time.time() - 90 * 86_400, task="route"), dry_run=True)
@@ -207,21 +207,21 @@ class Project(ProjectFolder):
         return erase(self, wanted, dry_run=dry_run, rewrite=rewrite)
 
     def retain(self, *, dry_run: bool = False) -> DeletionReport | None:
-        """Delete what is older than `[store] keep_days`; None where that is not set or nothing is that old."""
+        """Delete rows older than `[store] keep_days`; None if that is not set or no row is that old."""
         from headway.project.data.erase import retain
 
         return retain(self, dry_run=dry_run)
 
-    # -- look
+    # -- read
 
     def explain(self, decision: str) -> Explanation:
-        """Who decided, why, with which probabilities, and how it went."""
+        """How a decision was made: policy, reason, probabilities and outcome."""
         from headway.project.inspect import explain
 
         return explain(self, parse_decision_id(decision))
 
     def replay(self, decision: str) -> Replay:
-        """Ask the same policy the same question with the same seed, and compare; or say what of it is gone."""
+        """Replay a decision with the same policy and seed, and compare; or report what is missing."""
         from headway.project.inspect import replay
 
         return replay(self, parse_decision_id(decision))
@@ -235,55 +235,55 @@ class Project(ProjectFolder):
         return rank(self, task, candidates, text, **situation)
 
     def status(self) -> ProjectStatus:
-        """Every task: who is current, what waits, how much there is, what to do next."""
+        """Every task: its current policy, candidate, counts and next step."""
         from headway.project.inspect import status
 
         return status(self)
 
     def next_step(self, task: str, policy: str | None = None) -> NextStep:
-        """The command that brings a task forward, or one policy of it."""
+        """The next command for a task, or for one of its policies."""
         from headway.project.inspect import next_step
 
         return next_step(self, task, policy)
 
     def standing(self, task: str, candidate: CandidatePolicy | None = None) -> Standing:
-        """Where a task stands: what `next_step` and the background loop decide by."""
+        """The state of a task, for `next_step` and the background loop."""
         from headway.project.inspect import standing
 
         return standing(self, task, candidate)
 
     def current(self, task: str) -> CurrentPolicy:
-        """Who is current by the ledger. Loads no bundle: it may be gone."""
+        """The current policy by the ledger. Loads no bundle: it may be missing."""
         from headway.project.prove.subject import current_policy
 
         return current_policy(self, self.settings.task(task))
 
     def evidence(self, identifier: str) -> Evidence:
-        """A stored evidence."""
+        """Stored evidence by its id."""
         from headway.project.prove.subject import stored_evidence
 
         return stored_evidence(self, identifier)
 
     def verdict(self, evidence: str) -> Verdict:
-        """What the gate says today about a stored evidence."""
+        """The gate's present verdict on stored evidence."""
         from headway.project.inspect import verdict_on
 
         return verdict_on(self, evidence)
 
     def report(self, evidence: str) -> JudgedEvidence:
-        """A stored evidence in words, and what to do about it."""
+        """Stored evidence as text, with the next step."""
         from headway.project.inspect import judge_evidence
 
         return judge_evidence(self, evidence)
 
     def raters(self, task: str) -> dict[str, Agreed[int]]:
-        """By signal that several people give: what they agree on, and how each of them rates."""
+        """For each signal with several raters: their consensus and each rater's habits."""
         from headway.project.inspect import rater_agreement
 
         return rater_agreement(self, task)
 
     def questions(self, task: str, *, count: int, signal: str | None = None) -> list[Question]:
-        """Which of the latest decisions to ask a rater about next, the most informative first."""
+        """The latest decisions to ask a rater about, the most informative first."""
         from headway.project.inspect import questions_to_ask
 
         return questions_to_ask(self, task, count=count, signal=signal)

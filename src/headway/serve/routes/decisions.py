@@ -16,7 +16,7 @@ from headway.project import Ask, Considered, Details
 from headway.serve.endpoint import SENT, Call, Sent, endpoint, strict
 from headway.serve.wire import DecisionAnswer, DecisionBatch, DecisionRequest, DecisionsAnswer, Task, described
 
-_TOGETHER = 50  # decisions of a batch that are considered in one go
+_TOGETHER = 50  # decisions of a batch that are considered together
 
 
 @endpoint(
@@ -32,7 +32,7 @@ _TOGETHER = 50  # decisions of a batch that are considered in one go
 async def decide(call: Call, body: DecisionRequest) -> Sent:
     """Choose one of the candidates; 201: decided and durably logged; 200: this id was decided before."""
     ask, project = _ask(call, body), call.server.project
-    if body.task in project.servings.slow:  # the vectors are in the cache when the loop asks for them
+    if body.task in project.servings.slow:  # the vectors are cached before the event loop needs them
         await asyncio.to_thread(project.servings.prepare, project.settings.task(body.task), [body.text])
 
     def answer(decision: Decision, new: bool) -> None:
@@ -70,7 +70,7 @@ async def decide_many(call: Call, body: DecisionBatch) -> DecisionsAnswer:
             if isinstance(result, HeadwayError):
                 raise result
             considered.append(result)
-        await asyncio.sleep(0)  # others get their turn
+        await asyncio.sleep(0)  # let other requests run
     stored = await asyncio.wrap_future(project.submit(considered))
     for one in stored:
         call.server.metrics.count("decisions", one.task)
@@ -181,7 +181,7 @@ class OutcomeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplanationAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who made a decision, why, with which probabilities, and how it went."""
+    """How a decision was made: policy, reason, probabilities and outcome."""
 
     id: str
     task: str
@@ -209,7 +209,7 @@ class ExplanationAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 @endpoint("GET", "/v1/decisions/{decision}", gives=ExplanationAnswer, errors=(404,), scope="decide")
 def explain(call: Call) -> ExplanationAnswer:
-    """Who decided, why, with which probabilities, and how it went."""
+    """How a decision was made: policy, reason, probabilities and outcome."""
     project = call.server.project
     decision = project.query.decision(parse_decision_id(call.params["decision"]))
     if decision.key != call.key and "train" not in call.scopes:

@@ -1,4 +1,4 @@
-"""/v1/kits: what rides on the loop here."""
+"""/v1/kits: the kits in use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["KitAnswer", "KitsAnswer", "kits"]
 
 
 class KitAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One kit, and the names of what it brings. `problem`: why it, or a route of it, cannot be used."""
+    """One kit, and the names that it adds. `problem`: why it, or a route of it, cannot be used."""
 
     name: str
     summary: str

@@ -22,13 +22,13 @@ async def health(call: Call) -> Health:
 
 @endpoint("GET", "/metrics", gives=str, media="text/plain; version=0.0.4", scope="train")
 async def metrics(call: Call) -> Reply:
-    """Counters in Prometheus' text form."""
+    """Counters in Prometheus' text format."""
     return Reply(body=await call.server.metrics_text(), media="text/plain; version=0.0.4")
 
 
 @endpoint("GET", "/v1/events", gives=str, media="text/event-stream", scope="train")
 async def events(call: Call) -> Stream:
-    """What happens, as server-sent events: hello, decisions, signals, ledger, progress, missed, stopping."""
+    """Server-sent events: hello, decisions, signals, ledger, progress, missed, stopping."""
     call.server.hub.check_room()
     first = await call.server.in_thread(call.server.now)
     return Stream(chunks=call.server.hub.listen(first))

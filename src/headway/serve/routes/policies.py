@@ -1,4 +1,4 @@
-"""/v1/policies and /v1/ledger: learned policies, which one is live, and changing that."""
+"""/v1/policies and /v1/ledger: learned policies, and changes of the live one."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class PolicyAnswer(Header):
 
 @endpoint("GET", "/v1/policies/{policy}", gives=PolicyAnswer, errors=(404,), scope="open")
 def header(call: Call) -> PolicyAnswer:
-    """The header of a policy: what it is, what it was trained on, and the baselines beside it."""
+    """The header of a policy: its family, training data and baselines."""
     registry = call.server.project.registry
     digest = registry.find(call.params["policy"])
     stored = registry.header(digest)

@@ -1,4 +1,4 @@
-"""What the page needs beside the rest: who is looking, how a task is set up, how it went lately, verdicts in words."""
+"""Endpoints for the page: the caller, a task's settings, recent decisions, verdicts as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.settings import TaskSettings
 
 
 class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the caller is to this server: the name of the key, and what it may do."""
+    """The caller: the name of the key, and its scopes."""
 
     key: str
     scopes: list[str]
@@ -26,7 +26,7 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 @endpoint("GET", "/v1/session", gives=SessionAnswer, scope="open")
 async def session(call: Call) -> SessionAnswer:
-    """Who is asking, and what they may do."""
+    """The caller and its scopes."""
     project = call.server.project
     return SessionAnswer(
         key=call.key,
@@ -52,7 +52,7 @@ class GuardAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SettingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a task's settings that explains what one sees; `reward` is empty where a function computes it."""
+    """The settings of a task that the page shows; `reward` is empty if a function computes it."""
 
     task: str
     kind: str
@@ -112,7 +112,7 @@ def _settings(settings: TaskSettings) -> SettingsAnswer:
 
 
 class MeanAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A mean over n values with its 95% interval; null where there is nothing to say."""
+    """A mean over n values with its 95% interval; null without values."""
 
     n: int
     value: float | None
@@ -121,7 +121,7 @@ class MeanAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BucketAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Some decisions in a row, up to number `upto`; `explored` is the probability that was not on the favourite."""
+    """Consecutive decisions up to number `upto`; `explored` is the probability of all but the most likely action."""
 
     upto: int
     at: str
@@ -132,7 +132,7 @@ class BucketAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one action, or one policy, did: how often, how well, and its signals."""
+    """One action or policy: its count, mean reward and signals."""
 
     name: str
     decisions: int
@@ -143,8 +143,8 @@ class PartAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 class RecentAnswer(msgspec.Struct, frozen=True, kw_only=True):
     task: str
-    decisions: int  # of the task, in all
-    window: int  # the latest of them, which the rest is about
+    decisions: int  # of the task, in total
+    window: int  # the latest ones, which the summary covers
     trend: list[BucketAnswer]
     actions: list[PartAnswer]
     policies: list[PartAnswer]
@@ -158,7 +158,7 @@ class RecentQuery(strict):
 
 @endpoint("GET", "/v1/tasks/{task}/recent", query=RecentQuery, gives=RecentAnswer, errors=(404,), scope="train")
 def recent(call: Call) -> RecentAnswer:
-    """The latest decisions of a task summed up: the trend of its reward, its actions and its policies."""
+    """A summary of the latest decisions of a task: the trend of its reward, its actions and its policies."""
     query: RecentQuery = call.query
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
@@ -213,7 +213,7 @@ class EstimateAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LineAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of a verdict's tables: what, what it came to, whether it is fine, and the cure."""
+    """A row of a verdict's tables: name, value, whether it passed, and the remedy."""
 
     name: str
     text: str
@@ -223,7 +223,7 @@ class LineAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A verdict in plain words, with everything it rests on. `fresh`: about the policy that is current now."""
+    """A verdict as text, with its evidence. `fresh`: it compares with the present current policy."""
 
     id: str
     task: str
@@ -259,5 +259,5 @@ class VerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 @endpoint("GET", "/v1/evidence/{evidence}/verdict", gives=VerdictAnswer, errors=(404,), scope="train")
 def verdict(call: Call) -> VerdictAnswer:
-    """What the gate says about an evidence under the present rules, in words."""
+    """The gate's verdict on evidence under the present rules, as text."""
     return msgspec.convert(call.server.project.report(call.params["evidence"]).document(), VerdictAnswer)

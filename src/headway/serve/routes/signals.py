@@ -1,4 +1,4 @@
-"""/v1/…/signals: say how a decision or an episode went. The key that says it is the rater."""
+"""/v1/…/signals: record how a decision or an episode went. The key is the rater."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class EarlyQuery(strict):
     hot=True,
 )
 async def signal(call: Call, body: Mapping[str, float | None]) -> None:
-    """Named numbers about a decision; null takes one back. `Idempotency-Key` makes a repeat count once."""
+    """Named numbers about a decision; null withdraws one. With an `Idempotency-Key` a repeated request counts once."""
     query: EarlyQuery = call.query
     await _store(call, _rows(call, call.params["decision"], body, key=_idempotency(call)), early=query.early)
 
 
 @endpoint("POST", "/v1/signals", takes=SignalBatch, gives=SignalsAnswer, errors=(404, 409), scope="signal", batch=True)
 async def signal_many(call: Call, body: SignalBatch) -> SignalsAnswer:
-    """Signals about up to 1,000 decisions or episodes: all are stored, or none. `new`: how many changed something."""
+    """Signals about up to 1,000 decisions or episodes: all are stored, or none. `new` counts changes."""
     rows: list[Signal] = []
     for signal in body.signals:
         rows += _rows(call, signal.subject, signal.signals, label=signal.label, key=signal.key)
@@ -65,7 +65,7 @@ class EndRequest(strict):
     optional=True,
 )
 def end_episode(call: Call, body: EndRequest) -> None:
-    """No decision of this episode comes any more: it ended by itself, or was cut off."""
+    """End an episode: it accepts no more decisions."""
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
     project.end_episode(task, call.params["episode"], body.ending, key=call.key)

@@ -1,4 +1,4 @@
-"""/v1/tasks: who decides for each task, and how it stands; learning as a job."""
+"""/v1/tasks: the policy and the state of each task; learning as a job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START_WORKER = "Start one in the project's folder: headway watch"
 
 
 class NextStepAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The command that brings a task forward, why, and the evidence that this rests on."""
+    """The next command for a task, the reason, and the evidence behind it."""
 
     verb: str
     command: str
@@ -27,7 +27,7 @@ class NextStepAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One task: who is current, what waits, how much there is."""
+    """One task: its current policy, candidate and counts."""
 
     task: str
     kind: str
@@ -43,7 +43,7 @@ class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     until_retrain: int
     evidence: str | None
     next: NextStepAnswer
-    kit_missing: str | None  # the family of the current policy, if no installed kit brings it: the rules decide
+    kit_missing: str | None  # the family of the current policy, if no installed kit has it: the rules decide
 
 
 class TasksAnswer(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ def _task(status: TaskStatus) -> TaskAnswer:
 
 
 class JobAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Work that a worker does: queued, running, done or failed."""
+    """Work of a worker: queued, running, done or failed."""
 
     job: int
     kind: str
@@ -106,7 +106,7 @@ class LearnRequest(strict):
     optional=True,
 )
 def learn(call: Call, body: LearnRequest) -> JobAnswer:
-    """Ask a worker for a new candidate; the job says how far it is."""
+    """Request a new candidate from a worker; the job shows its progress."""
     name = call.server.project.settings.task(call.params["task"]).name
     need_worker(call)
     asked = {"task": name, "family": body.family, "seed": body.seed}
