@@ -52,8 +52,8 @@ class Unread:
     def __init__(
         self, project: Project, settings: TaskSettings, candidate: tuple[str, str], other: tuple[str, str]
     ) -> None:
-        self._candidate = _Reader(project, settings, candidate)
-        self._other = _Reader(project, settings, other)
+        self._candidate = _ComparedPolicy(project, settings, candidate)
+        self._other = _ComparedPolicy(project, settings, other)
 
     def speaks(self, decision: Decision, first_settled: int | None) -> bool:
         """Whether neither policy has read this decision; `first_settled` is None while it is open."""
@@ -73,7 +73,7 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _TrainingRead:
     """One training: every decision of these parts that had settled by then."""
 
     upto: float  # infinite for a bundle of another store
@@ -97,14 +97,14 @@ def _dated_before(decision: Decision, moment: float) -> bool:
     return decision.at < moment or undated
 
 
-def _readings(project: Project, task: str, digest: str) -> Iterator[_Reading]:
+def _readings(project: Project, task: str, digest: str) -> Iterator[_TrainingRead]:
     """What a bundle was trained on, with the bundles that its training started from."""
     upto = math.inf
     while digest:
         try:
             header = project.registry.header(digest)
         except Damaged:  # a snapshot that was removed since: it has read every part
-            yield _Reading(upto, frozenset(PARTS), "group", math.inf)
+            yield _TrainingRead(upto, frozenset(PARTS), "group", math.inf)
             return
         reading = _reading(project, task, digest, header)
         yield reading
@@ -113,7 +113,7 @@ def _readings(project: Project, task: str, digest: str) -> Iterator[_Reading]:
         upto, digest = reading.upto, header.parent or ""
 
 
-def _reading(project: Project, task: str, digest: str, header: Header) -> _Reading:
+def _reading(project: Project, task: str, digest: str, header: Header) -> _TrainingRead:
     trained = header.trained_on
     upto, at = float(trained.get("upto", 0)), math.inf
     entry = project.ledger.first(task, digest)
@@ -121,7 +121,7 @@ def _reading(project: Project, task: str, digest: str, header: Header) -> _Readi
         at = entry.at
     elif upto:
         upto = math.inf
-    return _Reading(upto, frozenset(trained.get("parts", LEARNED_PARTS)), header.split.get("by", "group"), at)
+    return _TrainingRead(upto, frozenset(trained.get("parts", LEARNED_PARTS)), header.split.get("by", "group"), at)
 
 
 class _Acting(NamedTuple):
@@ -131,7 +131,7 @@ class _Acting(NamedTuple):
     canary: Pipeline | None
 
 
-class _Reader:
+class _ComparedPolicy:
     """One of the two policies: what it has read, and how it stood if it learns online."""
 
     def __init__(self, project: Project, settings: TaskSettings, policy: tuple[str, str]) -> None:
