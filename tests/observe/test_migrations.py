@@ -8,17 +8,19 @@ from headway.observe.query import Query
 from headway.promote.ledger import Ledger
 from tests.observe.test_copy_store import everything, fill
 
-NEWEST = "0009_ledger_index_and_details"
+NEWEST = "0010_imported_order"
 
 
-def test_migrating_adds_the_ledger_index_and_details_and_keeps_all_rows(ground, place):
+def test_migrating_adds_indexes_details_and_the_order_of_imports_and_keeps_all_rows(ground, place):
     assert MIGRATIONS[-1][0] == NEWEST
     fill(ground, 12)
     with ground.database.transaction() as connection:
         for name in ("ledger_by_kind", "ledger_by_policy", "evidence_by_task"):
             connection.execute(f"DROP INDEX {name}")
         connection.execute("DROP TABLE details")
-        connection.execute("DELETE FROM migrations WHERE name = ?", (NEWEST,))
+        connection.execute("DROP INDEX imported_by_place")
+        connection.execute("ALTER TABLE imported DROP COLUMN place")
+        connection.execute("DELETE FROM migrations WHERE name IN (?, ?)", ("0009_ledger_index_and_details", NEWEST))
     before = everything(ground.database)
     again = open_database(place)
     after = everything(again)

@@ -37,8 +37,9 @@ __all__ = ["FORMATS", "ExportFilter", "FormatWriter", "Write", "export", "record
 MANIFEST_FORMAT = 1
 _PAGE = 1000
 
-_Outcome = tuple[str, float | None, bool, float, str | None]  # status, reward, clipped, weight, reward version
-_NOTHING: _Outcome = ("pending", None, False, 1.0, None)
+# status, reward, clipped, weight, reward version, number of the row
+_Outcome = tuple[str, float | None, bool, float, str | None, int | None]
+_NOTHING: _Outcome = ("pending", None, False, 1.0, None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +166,7 @@ def records(database: Database, query: Query, wanted: ExportFilter, *, details: 
         signals = _signals(database, [*(decision.id for decision in decisions), *episodes.values()])
         detailed = having_details(database, [decision.id for decision in decisions]) if details else set()
         for decision in decisions:
-            status, reward, clipped, weight, reward_version = outcomes.get(decision.seq, _NOTHING)
+            status, reward, clipped, weight, reward_version, settled = outcomes.get(decision.seq, _NOTHING)
             of_episode = _episode(decision) if decision.situation.episode is not None else ""
             yield _record(decision) | {
                 "status": "repeats" if decision.draw_id else status,  # the draw settles for its repeats
@@ -173,6 +174,7 @@ def records(database: Database, query: Query, wanted: ExportFilter, *, details: 
                 "clipped": clipped,
                 "weight": weight,
                 "reward_version": reward_version,
+                "settled": settled,
                 "signals": signals.get(decision.id, []),
                 "episode_signals": signals.get(of_episode, []),
                 "details": as_text(read_details(database, decision.id)) if id_bytes(decision.id) in detailed else {},
@@ -240,12 +242,14 @@ def _outcomes(database: Database, seqs: Sequence[int]) -> dict[int, _Outcome]:
     outcomes: dict[int, _Outcome] = {}
     for chunk in chunks(seqs):
         rows = database.query(
-            "SELECT s.decision, s.status, s.reward, s.clipped, COALESCE(s.weight, 1.0), v.name FROM settled s "
+            "SELECT s.decision, s.status, s.reward, s.clipped, COALESCE(s.weight, 1.0), v.name, s.seq FROM settled s "
             f"JOIN names v ON v.id = s.version_id WHERE s.decision IN ({placeholders(chunk)}) ORDER BY s.seq",
             chunk,
         )
-        for decision, status, reward, clipped, weight, version in rows:
-            outcomes[decision] = (STATUSES[status], reward, bool(clipped), weight, version)
+        for decision, code, reward, clipped, weight, version, seq in rows:
+            status = STATUSES[code]
+            place = None if status == "pending" else seq
+            outcomes[decision] = (status, reward, bool(clipped), weight, version, place)
     return outcomes
 
 

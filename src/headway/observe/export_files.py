@@ -101,6 +101,7 @@ def _parquet(path: Path) -> Iterator[Write]:
         "clipped": arrow.bool_(),
         "seed": arrow.uint64(),
         "state_seq": arrow.int64(),
+        "settled": arrow.int64(),
         "signals": arrow.list_(signal),
         "episode_signals": arrow.list_(signal),
     }
@@ -129,6 +130,6 @@ _SIGNAL = ("name", "value", "label", "rater", "key", "at")
 _COLUMNS = (
     "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",
     "propensity", "policy", "policy_hash", "config_hash", "encoder", "exploration", "seed", "source", "draw",
-    "assigned", "state_seq", "key", "status", "reward", "clipped", "weight", "reward_version", "signals",
+    "assigned", "state_seq", "key", "status", "reward", "clipped", "weight", "reward_version", "settled", "signals",
     "episode_signals", "details",
 )  # fmt: skip

@@ -126,4 +126,13 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
             PRIMARY KEY (decision, kit, name));
         """,
     ),
+    (
+        # The place of an imported decision in the order in which decisions settled in the exporting store; empty once
+        # it was taken into account here.
+        "0010_imported_order",
+        """
+        ALTER TABLE imported ADD COLUMN place {int};
+        CREATE INDEX imported_by_place ON imported (place) WHERE place IS NOT NULL;
+        """,
+    ),
 )

@@ -1,7 +1,8 @@
 """Read files of `headway data export`: decisions keep their id, probabilities, details and signals.
 
-JSON lines, Parquet or CSV. Derived fields (status, reward) are ignored: the store derives them again. Policy bundles,
-seeds and configurations stay in the exporting project, so an imported decision cannot be replayed ("made elsewhere").
+JSON lines, Parquet or CSV. Derived fields (status, reward) are ignored: the store derives them again, in the order in
+which the decisions settled before (`settled`), so that learning gives the same policy. Policy bundles, seeds and
+configurations stay in the exporting project, so an imported decision cannot be replayed ("made elsewhere").
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ __all__ = ["HEADWAY_FORMAT", "looks_like_export", "read_export"]
 _USED = (
     "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",
     "propensity", "policy", "source", "signals", "details",
+    "settled",
 )  # fmt: skip
 _DERIVED = (
     "policy_hash", "config_hash", "encoder", "exploration", "seed", "draw", "assigned", "state_seq", "key", "status",
@@ -82,6 +84,7 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
         source=next((known for known in SOURCES if known == source and known != "real"), "imported"),
         signals=tuple(_signal(signal, place) for place, signal in enumerate(signals)),
         details=_details(_decoded(row, "details", {}), identifier),
+        place=integer(row, "settled", words=True),
         ignored=tuple(left),
     )
 

@@ -50,6 +50,7 @@ class Record:
     task: str = ""  # likewise
     policy: str = ""  # likewise
     details: tuple[Detail, ...] = ()  # likewise: what kits stored with it
+    place: int | None = None  # likewise: its place among the settled decisions
     rest: str | None = None  # the original line, if an export back to the format needs it
 
     def labels(self) -> dict[str, float]:

@@ -252,12 +252,13 @@ class RecordWriter:
             signals,
         )
         transaction.connection.executemany(
-            "INSERT INTO imported (decision, import_id, line, origin, content, outcome, rest) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (decision) DO UPDATE SET import_id = excluded.import_id, "
-            "line = excluded.line, content = excluded.content, outcome = excluded.outcome, rest = excluded.rest",
+            "INSERT INTO imported (decision, import_id, line, origin, content, outcome, rest, place) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (decision) DO UPDATE SET import_id = excluded.import_id, "
+            "line = excluded.line, content = excluded.content, outcome = excluded.outcome, rest = excluded.rest, "
+            "place = excluded.place",
             [
-                (row.id, import_id, row.record.line, row.origin, row.content, row.outcome, row.record.rest)
-                for row in fresh
+                (row.id, import_id, record.line, row.origin, row.content, row.outcome, record.rest, record.place)
+                for row, record in ((row, row.record) for row in fresh)
             ],
         )
         for row, decision in zip(fresh, decisions, strict=True):
