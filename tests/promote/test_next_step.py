@@ -18,6 +18,7 @@ from headway.nouns.errors import Conflict, GateRefused
 from headway.nouns.evidence import Evidence, VerdictState
 from headway.nouns.status import NextStep, StepVerb
 from headway.project import Project
+from headway.project.prove.terms import present_terms
 from headway.promote.gate import Admission, verdict
 from headway.promote.ledger import Entry
 from headway.promote.next_step import _URGENCY, FIRST_STEP, Activity, most_urgent, next_step
@@ -35,7 +36,10 @@ VERDICTS: dict[VerdictState, dict[str, Any]] = {
     "worse": {"statistic": -160.0, "statistic_worse": 160.0},
     "refused": {"diagnostics": (check("ess", ok=False),)},
 }
-EVIDENCES = ("none", "fresh", "other policy", "other reward")
+EVIDENCES = (
+    "none", "fresh", "other policy", "other reward", "other configuration", "other behaviour", "other declaration",
+    "not charged",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +71,9 @@ def keep(project: Project, state: VerdictState, about: str) -> str | None:
     newest = project.ledger.last("route", "candidate")
     assert newest is not None
     current = project.current("route")
+    terms = present_terms(
+        project, project.settings.task("route"), (newest.policy, newest.policy_hash), (current.ref, current.digest)
+    )
     evidence = replace(
         EVIDENCE,
         id=f"evi_{state}",
@@ -74,7 +81,11 @@ def keep(project: Project, state: VerdictState, about: str) -> str | None:
         candidate_hash=newest.policy_hash,
         against="rules@0" if about == "other policy" else current.ref,
         against_hash="0" * 64 if about == "other policy" else current.digest,
-        reward_version="of old" if about == "other reward" else project.rewards("route").version,
+        reward_version="of old" if about == "other reward" else terms.reward_version,
+        config_hash="of old" if about == "other configuration" else terms.config_hash,
+        behaviour="of old" if about == "other behaviour" else terms.behaviour,
+        declared={"missing": "at random"} if about == "other declaration" else {},
+        test="" if about == "not charged" else "7",
         **VERDICTS[state],
     )
     assert verdict(evidence).state == state
@@ -101,6 +112,8 @@ def test_status_page_and_gate_agree(
             assert (page.next.verb, page.next.command) == (step.verb, step.command)
         parsed = parse(step.command)
         admitted = promotes(project)
+    if about == "not charged" and state != "pass":
+        about = "fresh"  # a look that nothing can be promoted on is not charged
     assert (step.verb == "promote") == admitted
     assert admitted == (gate == "off" or (state == "pass" and about == "fresh"))
     if not admitted:

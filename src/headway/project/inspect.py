@@ -21,6 +21,7 @@ from headway.project.prove.subject import (
     previous_policy,
     stored_evidence,
 )
+from headway.project.prove.terms import admission_of
 from headway.promote import gate
 from headway.promote.next_step import Activity, most_urgent
 from headway.promote.next_step import next_step as step_of
@@ -258,7 +259,7 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         acting=heads.current,
         canary=heads.canary,
         candidate=candidate,
-        admission=None if candidate is None else _admission(project, settings, candidate, current.digest),
+        admission=None if candidate is None else admission_of(project, settings, candidate, current),
         settled=project.query.count_settled(task),
         since=project.query.count_settled(task, after=mark),
         retrain_after=settings.retrain_after,
@@ -295,20 +296,6 @@ def _decided(project: Project, newest: Entry, current_hash: str) -> bool:
     if newest.policy_hash == current_hash:
         return True
     return project.ledger.state(newest.task, newest.policy_hash) in ("current", "retired")
-
-
-def _admission(
-    project: Project, settings: TaskSettings, candidate: CandidatePolicy, current_hash: str
-) -> gate.Admission:
-    identifier = project.ledger.latest_evidence(settings.name, candidate.digest)
-    return gate.admission(
-        candidate_hash=candidate.digest,
-        current_hash=current_hash,
-        evidence=None if identifier is None else stored_evidence(project, identifier),
-        reward_version=project.rewards(settings.name).version,
-        rules=gate_rules(settings),
-        gate_on=settings.gate == "on",
-    )
 
 
 # -- evidence

@@ -18,6 +18,7 @@ from headway.project.prove.subject import (
     previous_policy,
     stored_evidence,
 )
+from headway.project.prove.terms import admission_of
 from headway.project.publish import record_change
 from headway.promote import gate
 from headway.promote.ledger import Entry, EntryKind, Heads
@@ -77,44 +78,33 @@ def _admitted(
     trusted: Sequence[str],
 ) -> _Reason:
     """The gate's verdict, as the reason of a promotion or as an error."""
-    evidence = _evidence(project, candidate, because) if settings.gate == "on" else None
-    rules = gate_rules(settings, trusted)
-    admission = gate.admission(
-        candidate_hash=candidate.digest,
-        current_hash=current.digest,
-        evidence=evidence,
-        reward_version=project.rewards(settings.name).version,
-        rules=rules,
-        gate_on=settings.gate == "on",
-    )
+    named = _named_evidence(project, candidate, because)
+    admission = admission_of(project, settings, candidate, current, because=named, trust=trusted)
     if admission.state != "admitted":
-        raise _refusal(admission, candidate, current)
-    if admission.verdict is None or evidence is None:
+        raise _refusal(admission, candidate)
+    verdict = admission.verdict
+    if settings.gate == "off" or verdict is None or verdict.evidence is None:
         return _Reason(why="gate off")
-    why = str(admission.verdict)
-    resting = gate.resting_on(admission.verdict, rules.trusted)
-    if not resting:
-        return _Reason(why=why, evidence_id=evidence.id)
+    resting = gate.resting_on(verdict, gate_rules(settings, trusted).trusted)
+    why = f"{verdict} (trusting {', '.join(resting)})" if resting else str(verdict)
+    detail: dict[str, Any] = {"trusted_keys": list(resting)} if resting else {}
+    declared = dict(verdict.evidence.declared)
     return _Reason(
-        why=f"{why} (trusting {', '.join(resting)})",
-        evidence_id=evidence.id,
-        detail={"trusted_keys": list(resting)},
+        why=why, evidence_id=verdict.evidence.id, detail=detail | ({"declared": declared} if declared else {})
     )
 
 
-def _evidence(project: Project, candidate: CandidatePolicy, because: Verdict | None) -> Evidence | None:
-    """The evidence that a promotion names, or the latest about the candidate."""
-    given = because.evidence if because is not None else None
-    identifier = given.id if given is not None else project.ledger.latest_evidence(candidate.task, candidate.digest)
-    if identifier is None:
+def _named_evidence(project: Project, candidate: CandidatePolicy, because: Verdict | None) -> Evidence | None:
+    """The evidence that a promotion names; it must be about the candidate."""
+    if because is None or because.evidence is None:
         return None
-    evidence = stored_evidence(project, identifier)
-    if evidence.candidate_hash != candidate.digest:
+    evidence = stored_evidence(project, because.evidence.id)
+    if evidence.candidate != candidate.ref:
         raise InvalidInput(f"That evidence is about {evidence.candidate}, not {candidate.ref}.", code="wrong_evidence")
     return evidence
 
 
-def _refusal(admission: gate.Admission, candidate: CandidatePolicy, current: CurrentPolicy) -> Conflict | GateRefused:
+def _refusal(admission: gate.Admission, candidate: CandidatePolicy) -> Conflict | GateRefused:
     task, ref, verdict = candidate.task, candidate.ref, admission.verdict
     if admission.state == "already_current":
         return Conflict(f"{ref} is current already.", code="already_current", hint=f"Undo: headway rollback {task}")
@@ -125,10 +115,7 @@ def _refusal(admission: gate.Admission, candidate: CandidatePolicy, current: Cur
             hint=f"Prove it first: headway prove {task}",
         )
     if admission.state == "stale":
-        if verdict.evidence.against_hash != current.digest:
-            what = f"{ref} was proven against {verdict.evidence.against}; {current.ref} is current of {task!r} now."
-        else:
-            what = f"{ref} was proven under another definition of the reward of {task!r}."
+        what = f"The evidence for {ref} does not apply any more: {'; '.join(admission.changed)}."
         return Conflict(what, code="stale_evidence", hint=f"Prove it again: headway prove {task}")
     return GateRefused(" ".join(verdict.reasons), reasons=verdict.reasons, hint=verdict.hint.strip())
 
@@ -251,7 +238,7 @@ def guard(project: Project, task: str, *, who: str) -> Entry | None:
     if current is None or current.kind == "rollback":
         return None
     before, _ = previous_policy(project, project.settings.task(task))
-    verdict = examine(project, current.policy, against=before, task=task).verdict
+    verdict = examine(project, current.policy, against=before, task=task, rollback=True).verdict
     if not _condemned(verdict, rules):
         return None
     return rollback(project, task, to=before, why=f"automatic: {' '.join(verdict.reasons)}", who=who)

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import quote
-from typing import Literal
+from typing import Any, Literal
 
 from headway.nouns.evidence import Diagnostic, Evidence, RaterShare, Verdict
+from headway.promote.terms import Terms, changes
 
 __all__ = [
     "ONE_KEY",
@@ -22,6 +23,7 @@ __all__ = [
     "GateRules",
     "accusers",
     "admission",
+    "blocks",
     "likely_uplift",
     "resting_on",
     "verdict",
@@ -60,29 +62,36 @@ class Admission:
     admitted          the gate is off, or the evidence is fresh and its verdict is a pass
     already_current   there is nothing to promote
     unproven          there is no evidence
-    stale             the evidence is against another policy than the current one, or uses another reward
+    stale             the evidence is bound to other terms: another policy is current, or the configuration, the reward
+                      or a declaration has changed
     refused           the verdict on fresh evidence is wait, refused or worse
     """
 
     state: AdmissionState
     verdict: Verdict | None = None  # on the latest evidence, fresh or not, under the present rules
-    fresh: bool = False  # whether that evidence is about the current policy and the present reward
+    fresh: bool = False  # whether that evidence is about the policies as they would be served now
+    changed: tuple[str, ...] = ()  # what the evidence is bound to and is different now
 
 
 def admission(
     *,
-    candidate_hash: str,
-    current_hash: str,
+    terms: Terms,
     evidence: Evidence | None,
-    reward_version: str,
+    config: Mapping[str, Any] | None = None,
     rules: GateRules | None = None,
     gate_on: bool = True,
 ) -> Admission:
-    """Whether the gate admits a candidate. A pure function of its arguments."""
+    """Whether the gate admits a candidate under the present terms. A pure function of its arguments.
+
+    `config` is the configuration that the evidence was made under, if it is stored: it gives stale evidence its reason.
+    """
     judged = None if evidence is None else verdict(evidence, rules)
-    fresh = evidence is not None and evidence.against_hash == current_hash and evidence.reward_version == reward_version
+    changed = () if evidence is None else changes(evidence, terms, config)
+    if judged is not None and judged.passed and evidence is not None and not evidence.test:
+        changed = (*changed, "the look was not charged to the error budget")
+    fresh = evidence is not None and not changed
     state: AdmissionState
-    if candidate_hash == current_hash:
+    if terms.candidate_hash == terms.against_hash:
         state = "already_current"
     elif not gate_on:
         state = "admitted"
@@ -92,7 +101,7 @@ def admission(
         state = "stale"
     else:
         state = "admitted" if judged.passed else "refused"
-    return Admission(state=state, verdict=judged, fresh=fresh)
+    return Admission(state=state, verdict=judged, fresh=fresh, changed=changed)
 
 
 def verdict(evidence: Evidence, rules: GateRules | None = None) -> Verdict:
@@ -100,7 +109,7 @@ def verdict(evidence: Evidence, rules: GateRules | None = None) -> Verdict:
     rules = rules or GateRules()
     evidence, deciding = _keys(evidence, rules)
     stale = _stale(evidence, rules)
-    blocked = [diagnostic for diagnostic in evidence.diagnostics if _blocks(diagnostic, rules)]
+    blocked = [diagnostic for diagnostic in evidence.diagnostics if blocks(diagnostic, rules)]
     failed = [guard for guard in evidence.guards if not guard.ok] if rules.guards else []
     if stale:
         return Verdict(
@@ -241,7 +250,8 @@ def _resting(trusted: Sequence[str]) -> tuple[str, ...]:
     return (f"It depends on {who}, which you trust.",)
 
 
-def _blocks(diagnostic: Diagnostic, rules: GateRules) -> bool:
+def blocks(diagnostic: Diagnostic, rules: GateRules) -> bool:
+    """Whether a check refuses the evidence under these rules."""
     if not diagnostic.blocks or diagnostic.name in rules.waived:
         return False
     limit = rules.floors.get(diagnostic.name)

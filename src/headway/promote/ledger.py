@@ -2,6 +2,7 @@
 
     candidate   a bundle was learned
     plan        a horizon was registered for the next test
+    test        a proof was looked at and charged to the error budget
     shadow      a candidate is compared without making decisions
     canary      a candidate decides a share of the traffic
     promote     a policy became current, on evidence (or with the gate off, which is recorded)
@@ -23,19 +24,18 @@ Every query except `entries` and `states` reads a fixed number of rows by an ind
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from dataclasses import replace
+from typing import Any, get_args
 
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict
 from headway.observe.database import Connection, Database, Row
 from headway.observe.query import Query
 from headway.observe.rows import dumps, loads, microseconds
+from headway.promote.entry import Entry, EntryKind, Heads, State
 
 __all__ = ["Entry", "EntryKind", "Heads", "Ledger", "State", "short"]
 
-EntryKind = Literal["candidate", "plan", "shadow", "canary", "promote", "rollback", "retire", "snapshot"]
-State = Literal["candidate", "shadow", "canary", "current", "retired"]
 _KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 _CHANGES: tuple[EntryKind, ...] = ("promote", "rollback")  # these end open tests and the canary
 _LIVE: tuple[EntryKind, ...] = (*_CHANGES, "snapshot")  # these define the current policy
@@ -43,59 +43,6 @@ _STATES: Mapping[EntryKind, State] = {
     "shadow": "shadow", "canary": "canary", "retire": "retired",
     "promote": "current", "rollback": "current", "snapshot": "current",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One change of the live policy, and why."""
-
-    task: str
-    kind: EntryKind
-    policy: str
-    policy_hash: str
-    expects: str = ""  # hash of the current policy at the time of the decision
-    who: str = ""
-    why: str = ""
-    evidence_id: str | None = None
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    at: float = 0.0
-    n: int = 0
-    seq: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heads:
-    """The state of a task, from one read of the last rows."""
-
-    seq: int = 0  # of the last row; 0 if there is none
-    current: Entry | None = None  # the row that made the current policy current; None: the built-in baseline
-    canary: Entry | None = None  # the active canary
-    plan: Entry | None = None  # the registered test that is open
-    candidate: Entry | None = None  # the newest one, whatever its state
-
-    @property
-    def expects(self) -> str:
-        """The `expects` of a change based on this view; empty before the first change."""
-        return self.current.policy_hash if self.current is not None else ""
-
-    def after(self, entry: Entry) -> Heads:
-        """The view after appending this row."""
-        seen = replace(self, seq=entry.seq)
-        match entry.kind:
-            case "candidate":
-                return replace(seen, candidate=entry)
-            case "plan":
-                return replace(seen, plan=entry)
-            case "canary":
-                return replace(seen, canary=entry if float(entry.detail.get("share", 0.0)) > 0 else None)
-            case "promote" | "rollback":
-                return replace(seen, current=entry, canary=None, plan=None)
-            case "snapshot":
-                return replace(seen, current=entry)
-            case "retire" if self.canary is not None and entry.policy_hash == self.canary.policy_hash:
-                return replace(seen, canary=None)
-        return seen
-
 
 _COLUMNS = "kind, policy, policy_hash, expects, who, why, evidence_id, detail, at, n, seq"
 _OF_TASK = f"SELECT {_COLUMNS} FROM ledger WHERE task_id = ?"
@@ -160,6 +107,15 @@ class Ledger:
         ).fetchone()
         return replace(entry, detail=loads(detail), at=at / 1e6, n=last + 1, seq=int(row[0]))
 
+    def charge(self, entry: Entry) -> Entry:
+        """Append a test, with its number `k` among those that count; once per candidate, opponent and plan."""
+        with self._database.transaction() as connection:
+            known = self.charged(entry.task, entry.policy_hash, entry.detail["against"], entry.detail["plan"])
+            if known is not None:
+                return known
+            number = len(self.tests(entry.task)) + 1
+            return self.write(connection, replace(entry, detail={**entry.detail, "k": number}))
+
     # -- the state of a task
 
     def head(self, task: str) -> int:
@@ -201,18 +157,46 @@ class Ledger:
             return None
         task_id = self._task_id(task)
         before: list[Entry] = []
-        for kind in _CHANGES:
-            sql = f"{_OF_TASK} AND kind = ? AND policy_hash <> ? ORDER BY n DESC LIMIT 1"
-            before += self._read(task, sql, (task_id, kind, change.policy_hash))
+        for kind in _CHANGES:  # a built-in policy keeps its name when its definition, and with it the hash, changes
+            sql = f"{_OF_TASK} AND kind = ? AND policy_hash <> ? AND policy <> ? ORDER BY n DESC LIMIT 1"
+            before += self._read(task, sql, (task_id, kind, change.policy_hash, change.policy))
         return max(before, key=lambda entry: entry.n, default=None)
 
     def challengers(self, task: str) -> list[Entry]:
-        """Candidates since the last promotion, oldest first; the k-th one gets the k-th share of the error budget."""
+        """Candidates since the last promotion or rollback, oldest first."""
         sql = f"{_OF_TASK} AND kind = 'candidate' AND n > {_LAST_CHANGE} ORDER BY n"
         first: dict[str, Entry] = {}
         for entry in self._read(task, sql, (self._task_id(task),) * (1 + len(_CHANGES))):
             first.setdefault(entry.policy_hash, entry)
         return list(first.values())
+
+    def tests(self, task: str) -> list[Entry]:
+        """Tests charged to the error budget since the last promotion that still stands, oldest first.
+
+        A rollback takes its promotion back, so the tests that led to it still count.
+        """
+        sql = f"{_OF_TASK} AND kind = 'test' AND n > ? ORDER BY n"
+        return self._read(task, sql, (self._task_id(task), self._standing_promotion(task)))
+
+    def charged(self, task: str, policy_hash: str, against: str, plan: str) -> Entry | None:
+        """The charge of this test, if there is one since the last promotion or rollback."""
+        change = self.last(task, *_CHANGES)
+        for test in self.tests(task):
+            what = (test.policy_hash, test.detail["against"], test.detail["plan"])
+            if (change is None or test.n > change.n) and what == (policy_hash, against, plan):
+                return test
+        return None
+
+    def _standing_promotion(self, task: str) -> int:
+        """The number of the row that promoted the current policy; 0 if nothing promoted it."""
+        change = self.last(task, *_CHANGES)
+        if change is None or change.kind == "promote":
+            return 0 if change is None else change.n
+        rows = self._database.query(
+            f"{_NUMBERS} AND kind = 'promote' AND policy_hash = ? ORDER BY n DESC LIMIT 1",
+            (self._task_id(task), change.policy_hash),
+        )
+        return int(rows[0][0]) if rows else 0
 
     def state(self, task: str, policy_hash: str) -> State | None:
         """The state of one policy of the task; None if the ledger does not have it. Reads only that policy's rows."""
@@ -223,7 +207,7 @@ class Ledger:
                 "SELECT kind, MAX(n) FROM ledger WHERE task_id = ? AND policy_hash = ? GROUP BY kind",
                 (task_id, policy_hash),
             )
-            if kind != "plan"
+            if kind not in ("plan", "test")
         }
         if not last:
             return None
@@ -296,11 +280,24 @@ class Ledger:
                         states[current] = "retired"
                     states[entry.policy_hash] = "current"
                     current = entry.policy_hash
-                case "plan":
+                case "plan" | "test":
                     pass
         return states
 
     # -- evidence
+
+    def keep_config(self, digest: str, body: Mapping[str, Any]) -> None:
+        """Store the configuration that an evidence was made under, under its hash."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO configs (hash, body) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING", (digest, dumps(body))
+            )
+
+    def config(self, digest: str) -> Mapping[str, Any] | None:
+        """A configuration by its hash, if it is stored."""
+        rows = self._database.query("SELECT body FROM configs WHERE hash = ?", (digest,))
+        body: Mapping[str, Any] | None = loads(rows[0][0]) if rows else None
+        return body
 
     def keep_evidence(self, identifier: str, task: str, policy_hash: str, body: Mapping[str, Any], at: float) -> None:
         with self._database.transaction() as connection:

@@ -105,11 +105,9 @@ def _admitted(standing: Standing, ref: str) -> str:
 
 
 def _stale(standing: Standing, ref: str) -> str:
-    evidence = standing.evidence
-    assert evidence is not None
-    if evidence.against_hash != standing.current.digest:
-        return f"{ref} was proven against {evidence.against}; {standing.current.ref} is current now."
-    return f"{ref} was proven under another definition of the reward."
+    admission = standing.admission
+    assert admission is not None
+    return f"{ref} must be proven again: {'; '.join(admission.changed)}."
 
 
 def _for_refused(standing: Standing, candidate: CandidatePolicy, prove: str) -> NextStep:

@@ -25,6 +25,8 @@ class CurrentPolicy:
     ref: str
     digest: str
     expects: str  # the `expects` of the next ledger row; empty before the first one
+    since: int = 0  # the ledger row of the last promotion or rollback
+    live: bool = False  # it publishes its state as it learns: its hash changes, the policy stays the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ __all__ = ["Serving", "Servings", "baseline_ref"]
 
 _LOOK_AGAIN_S = 0.2
 _QUICK = ("hashing", "wordllama", "structure", "hashing+structure")
+_DEFINED_BY = {"rules@0": ("rules", "roles", "fallback", "actions"), "fixed@0": ("fallback",)}
 _EXPLORER_VALUE = {"epsilon": "share", "softmax": "temperature", "squarecb": "gamma", "thompson": "scale"}
 
 
@@ -121,15 +122,16 @@ class Servings:
             missing = self.kit_missing(entry)
             ref, digest = baseline_ref(body), ""
             if entry is not None and not missing:
-                ref, digest = entry.policy, entry.policy_hash
+                ref, digest = self.as_defined(body, entry.policy, entry.policy_hash)
         digest = digest or self.baseline_digest(ref, body)
         canary = heads.canary if not override else None
         if canary is not None and self._missing_family(canary.policy):
             canary = None
         if canary is not None:
+            named, hashed = self.as_defined(body, canary.policy, canary.policy_hash)
             body["canary"] = {
-                "ref": canary.policy,
-                "hash": canary.policy_hash,
+                "ref": named,
+                "hash": hashed,
                 "share": float(canary.detail["share"]),
             }
         text = dumps(body)
@@ -204,8 +206,7 @@ class Servings:
     def policy(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Policy:
         """A policy by its content hash: built in, or from its verified bundle."""
         if PolicyRef.parse(ref).built_in:
-            present = self.baseline_digest(ref, body)
-            if digest and digest != present:
+            if digest and digest not in (self.baseline_digest(ref, body), _digest(ref, {})):
                 raise Conflict(
                     f"The rules of {ref} have changed since this decision.",
                     code="policy_changed",
@@ -255,15 +256,23 @@ class Servings:
         for path in (self._settings.directory / ".headway").glob("vectors.db*"):
             path.unlink(missing_ok=True)
 
+    def as_defined(self, body: Mapping[str, Any], ref: str, digest: str) -> tuple[str, str]:
+        """(reference, hash) of a policy in the ledger: a built-in one is what the configuration says now."""
+        return ref, self.baseline_digest(ref, body) if PolicyRef.parse(ref).built_in else digest
+
     def baseline_digest(self, ref: str, body: Mapping[str, Any]) -> str:
-        """The content of a built-in policy is its definition."""
-        parts = {key: body[key] for key in ("rules", "roles", "fallback", "actions") if ref == "rules@0"}
-        return hashlib.sha256(dumps([ref, parts]).encode()).hexdigest()
+        """A built-in policy's content is its definition: the rules table of rules@0, the arm of fixed@0."""
+        return _digest(ref, {key: body[key] for key in _DEFINED_BY.get(ref, ())})
 
     def _baseline(self, ref: str, body: Mapping[str, Any]) -> Policy:
         if ref != "rules@0":
             return baseline(ref, arm=body.get("fallback") or "")
         return rules_policy(body)
+
+
+def _digest(ref: str, definition: Mapping[str, Any]) -> str:
+    """Without a definition: what decisions of fixed@0 carried before its arm was part of its hash."""
+    return hashlib.sha256(dumps([ref, definition]).encode()).hexdigest()
 
 
 def rules_policy(body: Mapping[str, Any]) -> Policy:

@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Verdict
 from headway.nouns.protocols import Progress
+from headway.project.prove.budget import challenger, keep_verdict
 from headway.project.prove.kinds.kind import ProofQuestion, kind_named, pick
 from headway.project.prove.subject import (
     candidate_policy,
-    challenger,
     current_policy,
     gate_rules,
     known_raters,
     registered_plan,
 )
+from headway.project.prove.terms import present_terms
 from headway.promote import gate
 
 if TYPE_CHECKING:
     from headway.project import Project
     from headway.promote.standing import CandidatePolicy
+    from headway.promote.terms import Terms
     from headway.prove.about import About
     from headway.prove.guards import GuardRule
     from headway.prove.log import Log
@@ -55,10 +55,12 @@ def examine(
     see: Callable[[Log], None] | None = None,
     trust: Sequence[str] = (),
     kind: str | None = None,
+    rollback: bool = False,
 ) -> Examined:
     """A verdict on a candidate, stored with its evidence.
 
     `see` is shown every chunk of logged rows. `kind`: of the evidence; by default the one that suits the candidate.
+    `rollback`: asks whether to take the candidate back, which is not charged to the error budget.
     """
     from headway.prove.guards import GuardRule
 
@@ -67,7 +69,8 @@ def examine(
     trusted = known_raters(project, trust)
     project.settle(settings.name)
     other = _opponent(project, settings, candidate, against)
-    about = _about(project, settings, candidate, other, trusted)
+    terms = present_terms(project, settings, (candidate.ref, candidate.digest), other)
+    about = _about(project, terms, settings, trusted, rollback=rollback)
     guards = [
         GuardRule(name=name, tolerance=guard.tolerance, better=guard.direction)
         for name, guard in settings.guards.items()
@@ -86,10 +89,8 @@ def examine(
         raise absent
     evidence = chosen.evidence(question, about, guards)
     rules = gate_rules(settings)
-    project.ledger.keep_evidence(
-        evidence.id, settings.name, candidate.digest, msgspec.to_builtins(evidence), project.clock()
-    )
-    return Examined(gate.verdict(evidence, rules), about, tuple(guards), rules, dict(question.left))
+    verdict = keep_verdict(project, settings, terms, evidence, rules, rollback=rollback)
+    return Examined(verdict, about, tuple(guards), rules, dict(question.left))
 
 
 def _opponent(project: Project, settings: TaskSettings, candidate: CandidatePolicy, against: str) -> tuple[str, str]:
@@ -109,30 +110,28 @@ def _opponent(project: Project, settings: TaskSettings, candidate: CandidatePoli
 
 
 def _about(
-    project: Project,
-    settings: TaskSettings,
-    candidate: CandidatePolicy,
-    other: tuple[str, str],
-    trusted: tuple[str, ...],
+    project: Project, terms: Terms, settings: TaskSettings, trusted: tuple[str, ...], *, rollback: bool
 ) -> About:
     """What the evidence says about itself."""
     from headway.prove.about import About
 
-    task, (against, against_hash) = settings.name, other
+    task, plan = settings.name, None if rollback else registered_plan(project, settings.name)
     return About(
         task=task,
-        candidate=candidate.ref,
-        against=against,
-        candidate_hash=candidate.digest,
-        against_hash=against_hash,
-        plan=registered_plan(project, task),
-        challenger=challenger(project, task, candidate.digest),
+        candidate=terms.candidate,
+        against=terms.against,
+        candidate_hash=terms.candidate_hash,
+        against_hash=terms.against_hash,
+        plan=plan,
+        challenger=1 if rollback else challenger(project, task, terms, plan),
         margin=settings.margin,
-        reward_version=project.rewards(task).version,
+        reward_version=terms.reward_version,
         reward_range=project.rewards(task).range,
-        declared={"missing": settings.missing} if settings.missing == "at random" else {},
         seed=settings.seed,
-        command=f"headway prove {task} --policy {candidate.ref} --against {against}"
+        command=f"headway prove {task} --policy {terms.candidate} --against {terms.against}"
         + "".join(f" --trust-key {quote(name)}" for name in trusted),
         trusted=trusted,
+        config_hash=terms.config_hash,
+        behaviour=terms.behaviour,
+        declared=terms.declared,
     )

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headway.nouns.errors import InvalidInput
+from headway.project.prove.budget import next_test
 from headway.project.prove.logged import logged
-from headway.project.prove.subject import candidate_policy, challenger, current_policy
+from headway.project.prove.subject import candidate_policy, current_policy
 from headway.project.publish import record_change
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def plan(project: Project, task: str, *, uplift: float, power: float, register: 
         uplift=uplift,
         margin=settings.margin,
         power=power,
-        challenger=challenger(project, settings.name, candidate.digest),
+        challenger=next_test(project, settings.name),
         from_decision=last,
     )
     if register:

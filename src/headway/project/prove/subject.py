@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "candidate_policy",
-    "challenger",
     "current_policy",
     "gate_rules",
     "known_raters",
@@ -36,20 +35,26 @@ def current_policy(project: Project, settings: TaskSettings, heads: Heads | None
 
     `heads` is how the ledger stands, if the caller has read it.
     """
-    entry = project.ledger.current(settings.name) if heads is None else heads.current
-    if entry is not None:
-        return CurrentPolicy(ref=entry.policy, digest=entry.policy_hash, expects=entry.policy_hash)
-    body = project.servings.body(settings)
-    ref = baseline_ref(body)
-    return CurrentPolicy(ref=ref, digest=project.servings.baseline_digest(ref, body), expects="")
+    heads = project.ledger.heads(settings.name) if heads is None else heads
+    entry = heads.current
+    if entry is None:
+        body = project.servings.body(settings)
+        ref = baseline_ref(body)
+        return CurrentPolicy(ref=ref, digest=project.servings.baseline_digest(ref, body), expects="")
+    ref, digest = entry.policy, entry.policy_hash
+    if PolicyRef.parse(ref).built_in:
+        ref, digest = project.servings.as_defined(project.servings.body(settings), ref, digest)
+    return CurrentPolicy(
+        ref=ref, digest=digest, expects=entry.policy_hash, since=heads.changed, live=entry.kind == "snapshot"
+    )
 
 
 def previous_policy(project: Project, settings: TaskSettings) -> tuple[str, str]:
     """(reference, hash) of the policy before the current one: promoted, or the built-in baseline."""
     previous = project.ledger.previous(settings.name)
-    if previous is not None:
-        return previous.policy, previous.policy_hash
     body = project.servings.body(settings)
+    if previous is not None:
+        return project.servings.as_defined(body, previous.policy, previous.policy_hash)
     ref = baseline_ref(body)
     return ref, project.servings.baseline_digest(ref, body)
 
@@ -82,12 +87,6 @@ def _named(project: Project, policy: str, task: str | None) -> CandidatePolicy:
     if task is not None and header.task != task:
         project.registry.load(digest, task=task)  # says which task it was learned for
     return CandidatePolicy(task=header.task, ref=str(project.registry.ref(digest)), digest=digest, newest=False)
-
-
-def challenger(project: Project, task: str, digest: str) -> int:
-    """Which candidate since the last promotion this is, from 1."""
-    hashes = [entry.policy_hash for entry in project.ledger.challengers(task)]
-    return hashes.index(digest) + 1 if digest in hashes else len(hashes) + 1
 
 
 def stored_evidence(project: Project, identifier: str) -> Evidence:

@@ -1,0 +1,107 @@
+"""Whether a candidate looks better at all, on rows that it was trained on: junk is refused before it spends anything.
+
+These rows flatter the candidate, so one that does not look better even here is not worth a test. They are never
+evidence, so the screen takes nothing from the proof.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.evidence import Diagnostic
+from headway.nouns.records import Settled
+from headway.observe.experience import part_of
+from headway.project.learn import LEARNED_PARTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from headway.decide.acting import Pipeline
+    from headway.nouns.protocols import Floats
+    from headway.project import Project
+    from headway.promote.terms import Terms
+    from headway.settings import TaskSettings
+
+__all__ = ["TRAINING_ROWS", "screen"]
+
+TRAINING_ROWS = "training_rows"
+_MOST = 5000  # training rows that are read, the newest of them
+_BATCH = 1000
+
+
+def screen(project: Project, settings: TaskSettings, terms: Terms) -> Diagnostic | None:
+    """The check that refuses a candidate which looks no better on its own training rows; None where it passes.
+
+    Built-in policies, and policies without training rows in this store, pass.
+    """
+    if PolicyRef.parse(terms.candidate).built_in:
+        return None
+    header = project.registry.header(terms.candidate_hash)
+    rows = _training_rows(project, settings.name, header.trained_on)
+    if not rows:
+        return None
+    target = project.servings.pipeline(settings.name, terms.config, terms.candidate, terms.candidate_hash)
+    current = project.servings.pipeline(settings.name, terms.config, terms.against, terms.against_hash)
+    difference = _difference(rows, target, current)
+    if difference > 0.0:
+        return None
+    return Diagnostic(
+        name=TRAINING_ROWS,
+        value=difference,
+        limit=0.0,
+        ok=False,
+        blocks=True,
+        message=f"looks no better on the rows that it was trained on ({len(rows):,} decisions)",
+        cure=f"Learn a new candidate when there is more to learn from: headway learn {settings.name}. "
+        "This look spends nothing of the error budget.",
+    )
+
+
+def _training_rows(project: Project, task: str, trained: Mapping[str, Any]) -> Sequence[Settled]:
+    upto, parts = int(trained.get("upto", 0)), trained.get("parts", LEARNED_PARTS)
+    if not upto:
+        return ()
+    rows = deque(_read(project, task, parts, max(0, upto - 4 * _MOST), upto), maxlen=_MOST)
+    return rows or list(islice(_read(project, task, parts, 0, upto), _MOST))
+
+
+def _read(project: Project, task: str, parts: Sequence[str], after: int, upto: int) -> Iterator[Settled]:
+    for row in project.query.settled(task, after=after, upto=upto):
+        decision = row.decision
+        if row.reward is not None and decision.propensity_known and part_of(decision) in parts:
+            yield row
+
+
+def _difference(rows: Sequence[Settled], target: Pipeline, current: Pipeline) -> float:
+    """Candidate minus current: doubly robust, with the mean reward of each action as the reward model."""
+    given: dict[str, list[float]] = {}
+    for row in rows:
+        given.setdefault(row.decision.action, []).append(row.reward or 0.0)
+    means = {action: sum(rewards) / len(rewards) for action, rewards in given.items()}
+    overall = sum(row.reward or 0.0 for row in rows) / len(rows)
+    total = 0.0
+    stream = iter(rows)
+    while batch := list(islice(stream, _BATCH)):
+        moved = _distributions(target, batch) - _distributions(current, batch)
+        for row, shift in zip(batch, moved, strict=True):
+            decision, names = row.decision, [candidate.name for candidate in row.decision.candidates]
+            model = np.array([means.get(name, overall) for name in names])
+            place = names.index(decision.action)
+            surprise = (row.reward or 0.0) - model[place]
+            total += float(shift[: len(names)] @ model + shift[place] / decision.probabilities[place] * surprise)
+    return total / len(rows)
+
+
+def _distributions(pipeline: Pipeline, batch: Sequence[Settled]) -> Floats:
+    decisions = [row.decision for row in batch]
+    return pipeline.distributions(
+        [decision.situation for decision in decisions],
+        [decision.candidates for decision in decisions],
+        [decision.seed for decision in decisions],
+    )

@@ -1,0 +1,65 @@
+"""One row of the ledger, and the state of a task that its last rows give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+__all__ = ["Entry", "EntryKind", "Heads", "State"]
+
+EntryKind = Literal["candidate", "plan", "test", "shadow", "canary", "promote", "rollback", "retire", "snapshot"]
+State = Literal["candidate", "shadow", "canary", "current", "retired"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One change of the live policy, and why."""
+
+    task: str
+    kind: EntryKind
+    policy: str
+    policy_hash: str
+    expects: str = ""  # hash of the current policy at the time of the decision
+    who: str = ""
+    why: str = ""
+    evidence_id: str | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    at: float = 0.0
+    n: int = 0
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heads:
+    """The state of a task, from one read of the last rows."""
+
+    seq: int = 0  # of the last row; 0 if there is none
+    current: Entry | None = None  # the row that made the current policy current; None: the built-in baseline
+    canary: Entry | None = None  # the active canary
+    plan: Entry | None = None  # the registered test that is open
+    candidate: Entry | None = None  # the newest one, whatever its state
+    changed: int = 0  # the number of the last promotion or rollback
+
+    @property
+    def expects(self) -> str:
+        """The `expects` of a change based on this view; empty before the first change."""
+        return self.current.policy_hash if self.current is not None else ""
+
+    def after(self, entry: Entry) -> Heads:
+        """The view after appending this row."""
+        seen = replace(self, seq=entry.seq)
+        match entry.kind:
+            case "candidate":
+                return replace(seen, candidate=entry)
+            case "plan":
+                return replace(seen, plan=entry)
+            case "canary":
+                return replace(seen, canary=entry if float(entry.detail.get("share", 0.0)) > 0 else None)
+            case "promote" | "rollback":
+                return replace(seen, current=entry, canary=None, plan=None, changed=entry.n)
+            case "snapshot":
+                return replace(seen, current=entry)
+            case "retire" if self.canary is not None and entry.policy_hash == self.canary.policy_hash:
+                return replace(seen, canary=None)
+        return seen

@@ -1,0 +1,145 @@
+"""One error budget: which looks are charged, and which share of it the next one gets."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import headway
+from headway.project import Project
+from headway.project.prove import screen
+from headway.project.prove.terms import present_terms
+from tests.project.conftest import play
+
+TASK = '[tasks.route]\nactions = ["small", "large"]\nfallback = "small"\nseed = 3\n'
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("played") / "project"
+    folder.mkdir()
+    (folder / "headway.toml").write_text(TASK)
+    with headway.open(folder, environ={}, seed=3) as project:
+        play(project, 1200)
+        project.learn("route")
+    return folder
+
+
+@pytest.fixture
+def project(played: Path, tmp_path: Path):
+    folder = Path(shutil.copytree(played, tmp_path / "project"))
+    with headway.open(folder, environ={}, seed=3) as opened:
+        yield opened
+
+
+def share(project: Project, policy: str | None = None, **more: object) -> tuple[int, str]:
+    """Which test this look is, and the row that charged it."""
+    evidence = project.prove(policy, task="route", **more).evidence
+    assert evidence is not None
+    return evidence.challenger, evidence.test
+
+
+def count_charged(project: Project) -> int:
+    return len(project.ledger.entries("route", "test"))
+
+
+def test_a_test_is_charged_once_however_often_it_is_looked_at(project: Project) -> None:
+    first = share(project)
+    assert first[0] == 1
+    assert first[1]
+    play(project, 60, seed=9)
+    assert share(project) == first
+    assert count_charged(project) == 1
+
+
+def test_another_candidate_and_a_built_in_policy_are_further_tests(project: Project) -> None:
+    assert share(project)[0] == 1
+    assert share(project, "fixed@0")[0] == 2
+    project.learn("route", seed=5, model="clusters")
+    assert share(project)[0] == 3
+    assert share(project, "fixed@0")[0] == 2, "a test keeps its share"
+
+
+def test_every_registration_is_a_further_test(project: Project) -> None:
+    assert share(project)[0] == 1
+    for k in (2, 3):
+        project.plan("route", uplift=0.1, register=True)
+        play(project, 260, seed=20 + k)
+        assert share(project)[0] == k
+
+
+def test_a_promotion_renews_the_budget_and_a_rollback_does_not(project: Project) -> None:
+    assert share(project)[0] == 1
+    assert share(project, "fixed@0")[0] == 2
+    policy = project.promote(task="route").policy
+    assert project.ledger.tests("route") == []
+    project.rollback("route")
+    assert len(project.ledger.tests("route")) == 2
+    assert share(project, policy)[0] == 3
+
+
+def test_a_refused_look_is_free(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text(TASK)
+    with headway.open(tmp_path, environ={}, seed=3) as project:
+        play(project, 120)
+        project.learn("route")
+        verdict = project.prove(task="route")
+        assert verdict.state == "refused"
+        assert verdict.evidence is not None
+        assert (verdict.evidence.challenger, verdict.evidence.test) == (1, "")
+        assert count_charged(project) == 0
+
+
+def test_junk_is_refused_and_spends_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "_difference", lambda *_: -0.01)
+    verdict = project.prove(task="route")
+    assert verdict.state == "refused"
+    assert "looks no better on the rows that it was trained on" in verdict.reasons[0]
+    assert count_charged(project) == 0
+    assert share(project, "fixed@0")[0] == 1, "a built-in policy has no training rows to be screened on"
+
+
+def test_the_screen_knows_better_from_worse_on_training_rows(project: Project) -> None:
+    settings, uniform = project.settings.task("route"), project.current("route")
+    newest = project.ledger.last("route", "candidate")
+    assert newest is not None
+    better = present_terms(project, settings, (newest.policy, newest.policy_hash), (uniform.ref, uniform.digest))
+    assert screen.screen(project, settings, better) is None
+    same = present_terms(project, settings, *[(newest.policy, newest.policy_hash)] * 2)
+    equal = screen.screen(project, settings, same)
+    assert equal is not None
+    assert (equal.ok, equal.blocks, equal.value) == (False, True, 0.0)
+    rows = screen._training_rows(project, "route", project.registry.header(newest.policy_hash).trained_on)
+    learned, chance = (
+        project.servings.pipeline("route", better.config, *who)
+        for who in ((better.candidate, better.candidate_hash), (uniform.ref, uniform.digest))
+    )
+    assert screen._difference(rows, learned, chance) > 0.05
+    assert screen._difference(rows, chance, learned) < -0.05
+
+
+def test_an_automatic_rollback_is_not_charged(project: Project) -> None:
+    project.prove(task="route")
+    project.promote(task="route")
+    charged = count_charged(project)
+    play(project, 260, seed=31)
+    project.guard("route", who="test")
+    assert count_charged(project) == charged
+    evidence = project.verdict(project.ledger.latest_evidence("route", project.current("route").digest) or "").evidence
+    assert evidence is not None
+    assert (evidence.challenger, evidence.test, evidence.against) == (1, "", "uniform@0")
+
+
+def test_a_test_shows_in_the_ledger_and_leaves_who_is_current_alone(project: Project) -> None:
+    before = project.ledger.heads("route")
+    project.prove(task="route")
+    after = project.ledger.heads("route")
+    assert (after.current, after.candidate, after.canary, after.plan) == (
+        before.current, before.candidate, before.canary, before.plan,
+    )  # fmt: skip
+    entry = project.ledger.entries("route", "test")[0]
+    assert entry.detail["k"] == 1
+    assert entry.evidence_id == project.ledger.latest_evidence("route")
+    assert project.ledger.state("route", entry.policy_hash) == "candidate"
