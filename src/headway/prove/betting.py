@@ -12,6 +12,7 @@ the starting money; E is their sum. Their spread suits any effect that 5,000 row
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import inf, log, sqrt
 
@@ -101,13 +102,31 @@ class Bets:
         if self.n == 0:
             return -inf
         limit, high = log(1.0 / self.alpha), self.total / self.n
-        step = max(1e-3 * abs(high), 1e-6)
-        while self.log_wealth(high - step) < limit:
-            step *= 4.0
+        step = max(1e-3 * abs(high), self._width())
+        low = high - step
+        while self.log_wealth(low) < limit:
+            step *= 2.0
+            low = high - step
             if step > 1e9:
                 return -inf
-        low = high - step
-        for _ in range(26):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.log_wealth(middle) >= limit else (low, middle)
-        return low
+        return _crossing(lambda mean: self.log_wealth(mean) - limit, low, high)
+
+    def _width(self) -> float:
+        """About how far below the mean the bound is."""
+        best = int(self.slope.argmax())
+        return sqrt(2.0 * log(1.0 / self.alpha) / max(float(self.square[best]), 1e-24)) if self.n else 1.0
+
+
+def _crossing(excess: Callable[[float], float], low: float, high: float) -> float:
+    """A point where a falling function is at most a thousandth above 0: regula falsi that halves an end (Illinois)."""
+    at_low, at_high = excess(low), excess(high)
+    for _ in range(40):
+        middle = low + (high - low) * at_low / (at_low - at_high)
+        value = excess(middle)
+        if 0.0 <= value < 1e-3:
+            return middle
+        if value >= 0.0:
+            low, at_low, at_high = middle, value, at_high / 2.0
+        else:
+            high, at_high, at_low = middle, value, at_low / 2.0
+    return low

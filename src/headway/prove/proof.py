@@ -32,7 +32,7 @@ __all__ = ["FIRST_REFIT", "LogProof"]
 
 FIRST_REFIT = 50
 MOST_PENDING = 8_192  # rows buffered before the next refit
-MOST_POINTS = 120  # of the plot's curve; with more, every other one is dropped
+MOST_POINTS = 60  # of the plot's curve; with more, every other one is dropped
 MOST_RATERS = 64  # with a test without them; for later ones only their own rows are subtracted
 _HASHED = ("reward", "action", "logged", "target", "baseline", "features", "status", "order")
 
