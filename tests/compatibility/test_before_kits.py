@@ -103,12 +103,16 @@ def test_stored_evidence_is_unchanged(opened: Opened, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_proofs_give_the_same_numbers(opened: Opened, name: str) -> None:
+def test_proofs_of_the_present_rules_agree_with_the_old_ones(opened: Opened, name: str) -> None:
+    """The rules of a proof have changed since (rows, test, checks); the estimated difference is close to the old."""
     project, wanted = opened(name), stored.expected(name)["proofs"]
     assert {row["task"] for row in wanted} == set(project.tasks())
     for row in wanted:
-        proof = stored.proof(project, row["task"], row["policy"], row["against"])
-        assert stored.close(proof, row["proof"]), (proof, row["proof"])
+        proof, old = stored.proof(project, row["task"], row["policy"], row["against"]), row["proof"]
+        same = ("candidate", "candidate_hash", "against", "reward_version", "seed")
+        assert {key: proof[key] for key in same} == {key: old[key] for key in same}
+        width = old["difference"]["high"] - old["difference"]["low"]
+        assert abs(proof["difference"]["value"] - old["difference"]["value"]) <= width, (row["task"], proof, old)
 
 
 @pytest.mark.parametrize("name", STORES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from headway.observe.draws import Draws
+from headway.observe.export import ExportFilter, export
 from headway.project import Project
 
 
@@ -66,7 +67,11 @@ def test_a_decision_that_is_imported_later_keeps_its_own_time(tmp_path, environ)
     with Project(tmp_path / "old", environ={}, seed=1, clock=lambda: 1_700_000_000.0) as old:
         pick = old.decide("route", "then", ["a", "b"])
         old.signal(pick.id, reward=1.0)
-        old.export(tmp_path / "old.jsonl")
+        old.settle("route")
+        export(
+            old.database, old.query, tmp_path / "old.jsonl", ExportFilter(),
+            format="jsonl", writer=None, now=old.clock(), version="0",
+        )  # fmt: skip
     with Project(tmp_path / "new", environ=environ, seed=1, clock=lambda: 1_900_000_000.0) as project:
         project.decide("route", "now", ["a", "b"])
         project.import_file(tmp_path / "old.jsonl")

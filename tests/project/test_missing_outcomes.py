@@ -98,20 +98,23 @@ def failures_of_new_are_late(chance: dict[str, float]) -> Outcome:
 def test_failures_that_come_late_do_not_make_an_arm_look_better(world) -> None:
     here = world()
     here.play(800, failures_of_new_are_late(EQUAL), late=lambda *_: 0.0)
-    try:
-        first = here.prove_new()
-    except InvalidInput as error:
-        assert error.code == "no_evidence"
-        assert "waiting for outcomes" in error.message
-    else:
-        assert first.state in ("wait", "refused")
-        assert first.evidence is not None
-        assert first.evidence.counts["waiting for their outcome"] > 700
+    early = here.prove_new()
+    assert early.state in ("wait", "refused")
+    assert early.evidence is not None
+    assert early.evidence.counts["waiting for their outcome"] > 700
     here.wait(7 * HOUR)
     verdict = here.prove_new()
     assert verdict.evidence is not None
     assert verdict.evidence.n == 800, "all outcomes are in"
     assert verdict.state in ("wait", "refused")
+
+
+def test_decisions_without_any_outcome_are_no_evidence_yet(world) -> None:
+    here = world()
+    here.play(20, lambda *_: None)
+    with pytest.raises(InvalidInput, match="waiting for outcomes") as raised:
+        here.prove_new()
+    assert raised.value.code == "no_evidence"
 
 
 def test_a_better_arm_is_proven_once_its_late_failures_are_in(world) -> None:

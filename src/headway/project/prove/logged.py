@@ -109,18 +109,18 @@ def logged(
     `left` counts what may not: open outcomes after the maturity mark, mined labels, unknown propensities.
     """
     from headway.encode.fit import fit
-    from headway.project.prove.rows import Compared
+    from headway.project.prove.rows import ComparedRows
 
     task = settings.name
     body = project.servings.body(settings)
     encoder = project.servings.encoder(encoder_spec(project, settings))
     rewards = project.rewards(task)
     unread = Unread(project, settings, candidate, current)
-    reader = _Reader(project, task, unread, plan, Counter() if left is None else left)
+    reader = _ProofRows(project, task, unread, plan, Counter() if left is None else left)
     pilot = reader.pilot(_left_out(project, candidate))
     if not pilot:
         return
-    compared = Compared(
+    compared = ComparedRows(
         arms=project.query.arms(task),
         target=project.servings.pipeline(task, body, *candidate),
         baseline=project.servings.pipeline(task, body, *current),
@@ -141,7 +141,7 @@ def logged(
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ProofRows:
     """The rows of one proof; `left` counts those that may not speak, by what they lack."""
 
     project: Project

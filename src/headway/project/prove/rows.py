@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headway.project.prove.unread import Unread
     from headway.reward.compose import Rewards
 
-__all__ = ["Compared", "reward_without", "speaking"]
+__all__ = ["ComparedRows", "reward_without", "speaking"]
 
 _CHUNK = 2000
 _CODES = {"rewarded": REWARDED, "failed": FAILED, "censored": CENSORED, "pending": PENDING}
@@ -45,7 +45,7 @@ def speaking(rows: Iterable[Settled], left: Counter[str]) -> Iterator[Settled]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ComparedRows:
     """Two policies and everything that their rows are read with; columns are in the order of `arms`.
 
     `rewards` says what a decision that several rated comes to without one of them; `unread`, what a policy that learns
