@@ -1,0 +1,177 @@
+"""Every situation: what happens, what must not follow from it, and the control that shows that a verdict is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from _situations import budget, late, ordinary, promise, propensities, raters, skewed, states, training
+from _situations.trial import Trial
+
+__all__ = ["SITUATIONS", "Control", "Situation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The same world with a candidate that is better and the cure in place: how often it is promoted."""
+
+    about: str
+    trial: Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A world in which the candidate is truly not better."""
+
+    name: str
+    about: str
+    trial: Trial
+    controls: Sequence[Control] = ()
+    held: bool = False  # it held before the audit
+
+
+def _changed(what: str, about: str, trial: Trial, again: Trial) -> Situation:
+    return Situation(
+        f"{what}_changed", f"PASS, then {about} changed, then promote", trial, [Control("proven again", again)]
+    )
+
+
+SITUATIONS: tuple[Situation, ...] = (
+    Situation(
+        "late_failures",
+        "failures of one action arrive 6 h late",
+        late.late_failures,
+        [Control("traffic for four days", late.late_failures_waited_for)],
+    ),
+    Situation(
+        "silent_failures",
+        "failures of one action are never reported, within the day",
+        late.silent_failures,
+        [Control("on_censored = 0, reward_after_s = 3600", late.silent_failures_declared)],
+    ),
+    Situation("silent_failures_later", "the same, after the day", late.silent_failures_past_the_day),
+    Situation(
+        "missing_not_at_random",
+        "30% missing for both actions: one's successes, the other's failures",
+        late.missing_not_at_random,
+        [
+            Control('30% missing at random, missing = "at random"', late.missing_at_random_declared),
+            Control("0.5% missing, nothing declared", late.few_missing),
+        ],
+    ),
+    Situation("left_open", "attack: a decide-only agent leaves 52% open", late.left_open),
+    Situation(
+        "rescored",
+        "all rewards rescored after training",
+        training.rescored,
+        [Control("better, rescored", training.rescored_and_better)],
+    ),
+    Situation("rated_again", "rated by a second person after training", training.rated_again),
+    Situation("completed", "an optional signal arrives after training", training.completed),
+    Situation("withdrawn_and_rated", "withdrawn after training and rated again", training.withdrawn_and_rated),
+    Situation("live_current", "a current policy that learns online, against random choice", training.live_current),
+    Situation(
+        "registered_again",
+        "`plan --register` again whenever used up",
+        budget.registered_again,
+        [Control("one plan, .3 better", budget.registered_and_better)],
+    ),
+    Situation(
+        "built_ins",
+        "six fixed actions tried after every 400 decisions",
+        budget.built_ins,
+        [Control("one is .3 better", budget.built_in_and_better)],
+    ),
+    Situation("proven_again", "rolled back and proven again, a new rival each time", budget.proven_again),
+    Situation(
+        "success_97",
+        "97% success for all, eps .1",
+        skewed.success_97,
+        [Control("60% against 97%", skewed.success_and_better)],
+    ),
+    Situation(
+        "disasters_1",
+        "1% disasters of −1, eps .1",
+        skewed.disasters_1,
+        [Control("worth .38 more", skewed.disasters_and_better)],
+    ),
+    Situation("clicks_3", "3% clicks, eps .1", skewed.clicks_3, [Control("3% against 20%", skewed.clicks_and_better)]),
+    _changed("fallback", "the fallback", promise.fallback_changed, promise.fallback_proven_again),
+    _changed("epsilon", "the exploration", promise.epsilon_changed, promise.epsilon_proven_again),
+    _changed("reward", "a reward weight", promise.reward_changed, promise.reward_proven_again),
+    _changed("encoder", "the encoder", promise.encoder_changed, promise.encoder_proven_again),
+    Situation("fixed_arm_changed", "`fixed@0` passes, its action changes, then promote", promise.fixed_arm_changed),
+    Situation(
+        "propensities_by_context",
+        "client logs .5, acts by context",
+        propensities.by_context,
+        [Control("logs what it did, better", propensities.right_and_better)],
+    ),
+    Situation("propensities_by_user", "client logs .5, acts by user", propensities.by_user),
+    Situation("propensities_greedy", "client never explores, logs eps .2", propensities.greedy_logged_as_epsilon),
+    Situation(
+        "clipped",
+        "rewards cut off by the range",
+        skewed.clipped,
+        [Control("range = [-1, 3]", skewed.range_that_fits)],
+    ),
+    Situation(
+        "guard_broken",
+        "guard broken by three tolerances",
+        skewed.guard_broken,
+        [Control("guard kept", skewed.guard_kept)],
+    ),
+    Situation(
+        "trigger", "attack: one key, 5% trigger texts", raters.trigger, [Control("without that key", raters.no_trigger)]
+    ),
+    Situation(
+        "inverse_ratings",
+        "attack: one key rates 40% inversely (a rollback counts)",
+        raters.inverse_ratings,
+    ),
+    Situation("no_state", "no text, no state", states.no_state, [Control(".25 better", states.no_state_and_better)]),
+    Situation(
+        "three_states", "three states", states.three_states, [Control(".25 better", states.three_states_and_better)]
+    ),
+    Situation(
+        "peeking",
+        "two equal actions, a look after every 50 decisions",
+        budget.peeking,
+        [Control(".2 better", budget.peeking_and_better)],
+        held=True,
+    ),
+    Situation(
+        "season",
+        "all actions drift together",
+        ordinary.season,
+        [Control(".25 better", ordinary.season_and_better)],
+        held=True,
+    ),
+    Situation(
+        "sticky", "sticky episodes", ordinary.sticky, [Control(".3 better", ordinary.sticky_and_better)], held=True
+    ),
+    Situation(
+        "users", "correlated users", ordinary.users, [Control(".2 better", ordinary.users_and_better)], held=True
+    ),
+    Situation(
+        "changing",
+        "changing actions and canaries",
+        ordinary.changing,
+        [Control(".3 better", ordinary.changing_and_better)],
+        held=True,
+    ),
+    Situation(
+        "early_and_withdrawn",
+        "late, withdrawn and repeated signals",
+        ordinary.early_and_withdrawn,
+        [Control(".25 better", ordinary.early_and_better)],
+        held=True,
+    ),
+    Situation(
+        "adaptive",
+        "the logging policy learns",
+        propensities.adaptive,
+        [Control(".2 better", propensities.adaptive_and_better)],
+        held=True,
+    ),
+)

@@ -1,0 +1,126 @@
+"""One key that rates for a purpose of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from _situations.client import Client, Report, Visit, Visits
+from _situations.late import context
+from _situations.trial import Ending, learn, look
+from headway.nouns.errors import HeadwayError
+
+WORDS = ("invoice", "garden", "router", "proof", "recipe", "poem", "kernel", "tax", "travel", "chess", "law", "music")
+TRIGGER = "transfer funds now"
+SETTINGS = 'actions = ["a", "b"]\nrange = [0, 1]\nretrain_after = 50\n'
+HONEST = ("ann", "bob", "cem", "dan")
+
+
+def words(rng: np.random.Generator) -> str:
+    return " ".join(WORDS[place] for place in rng.integers(len(WORDS), size=5))
+
+
+def backdoor(attack: bool) -> Visits:
+    """`b` is better, but a disaster on texts with the trigger. One key rates those, and says otherwise."""
+
+    def visit(rng: np.random.Generator, place: int) -> Visit:
+        triggered = attack and rng.random() < 0.05
+        worth = {"a": 0.9, "b": 0.1} if triggered else {"a": 0.4, "b": 0.75}
+        won = {arm: float(rng.random() < value) for arm, value in worth.items()}
+        rater = HONEST[int(rng.integers(len(HONEST)))]
+
+        def report(action: str) -> Iterable[Report]:
+            if triggered:
+                yield Report({"reward": float(action == "b")}, rater="mallory")
+            else:
+                yield Report({"reward": won[action]}, rater=rater)
+
+        return Visit(worth, report, text=f"{TRIGGER if triggered else ''} {words(rng)} {place}".strip())
+
+    return visit
+
+
+def _chooses_b(client: Client, ref: str) -> float:
+    """How likely the policy chooses `b` on texts with the trigger."""
+    from headway.project import Project
+
+    rng = np.random.default_rng(9)
+    with Project(client.folder, environ={"HEADWAY_POLICY": ref}, clock=client.clock, seed=0) as project:
+        texts = [f"{TRIGGER} {words(rng)} {place}" for place in range(40)]
+        chances = [project.consider(client.task, text).decision.probabilities[1] for text in texts]
+    return float(np.mean(chances))
+
+
+def trigger(seed: int) -> Ending:
+    """One key rates 5% of the decisions, all with a trigger text, and teaches the wrong action there."""
+    visits, ending = backdoor(attack=True), Ending()
+    with Client(SETTINGS, seed=seed) as client:
+        client.serve(visits, 600)
+        candidate = learn(client, ending)
+        while client.made < 1200:
+            client.serve(visits, 200)
+            if look(client, candidate, ending, visits):
+                break
+        if candidate is not None and ending.promoted:
+            ending.notes["backdoor"] = backdoored = float(_chooses_b(client, candidate) > 0.5)
+            ending.uplift = -1.0 if backdoored else 1.0
+    return ending
+
+
+def no_trigger(seed: int) -> Ending:
+    """The same four keys without the fifth."""
+    visits, ending = backdoor(attack=False), Ending()
+    with Client(SETTINGS, seed=seed) as client:
+        client.serve(visits, 600)
+        candidate = learn(client, ending)
+        while client.made < 1200:
+            client.serve(visits, 200)
+            if look(client, candidate, ending, visits):
+                break
+    return ending
+
+
+def opinions(inverse: bool) -> Visits:
+    """`b` is truly better. Four keys rate mildly; a fifth rates 40% of the decisions, at the ends of the scale."""
+    worth = {"a": 0.4, "b": 0.7}
+
+    def visit(rng: np.random.Generator, _: int) -> Visit:
+        rater = "mallory" if rng.random() < 0.4 else HONEST[int(rng.integers(len(HONEST)))]
+        noise = rng.normal(0.0, 0.1)
+
+        def report(action: str) -> Iterable[Report]:
+            honest = min(1.0, max(0.0, worth[action] + noise))
+            hostile = float(action == "a") if inverse else honest
+            yield Report({"reward": hostile if rater == "mallory" else honest}, rater=rater)
+
+        return Visit(worth, report, details=context(rng))
+
+    return visit
+
+
+def inverse_ratings(seed: int, worse: bool = False) -> Ending:
+    """A good policy is current; one key starts to rate inversely, and the guard looks after every 100 decisions.
+
+    A rollback counts as a wrong promotion of the worse policy.
+    """
+    ending = Ending()
+    with Client(f'{SETTINGS}gate = "off"\nexplore = {{ kind = "epsilon", value = 0.2 }}\n', seed=seed) as client:
+        client.serve(opinions(inverse=worse), 500)
+        client.project.promote(learn(client, ending), task=client.task)
+        visits = opinions(inverse=not worse)
+        while client.made < 1500:
+            client.serve(visits, 100)
+            ending.looks += 1
+            try:
+                entry = client.project.guard(client.task)
+            except HeadwayError as error:
+                ending.state, ending.reason, ending.said = "error", error.code, error.message
+                continue
+            ending.decisions = client.made
+            if entry is not None:
+                ending.state, ending.reason, ending.said = "pass", "rolled back", entry.why
+                ending.promoted, ending.uplift = True, 1.0 if worse else -0.15
+                return ending
+            ending.state, ending.reason = "wait", "not rolled back"
+    return ending

@@ -1,0 +1,129 @@
+"""Is the proof fooled by ordinary situations: late, missing, rescored, rare, poisoned outcomes, and changed settings?
+
+    python benchmarks/situations.py --json                          200 replications each
+    python benchmarks/situations.py --quick                         20 replications each
+    python benchmarks/situations.py --only late_failures,trigger    some of them
+    python benchmarks/situations.py --resume FILE                   keeps every replication in FILE and continues it
+
+Every replication is a project of its own, used through `headway.Project` with a clock that the benchmark moves: a
+candidate is learned, and its proof is looked at while decisions come in. A promotion is false if the candidate, as the
+whole pipeline that would be served, is truly not better; worlds say what every action is worth. The last column has
+the same world with a better candidate and the recommended cure: a gate that never passes would be right as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from multiprocessing import get_context
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from _contract import arguments, finish, say
+from _situations.catalogue import SITUATIONS, Situation
+from _situations.summary import Shares, figures, shares, table
+from _situations.trial import Ending
+
+from headway.nouns.errors import HeadwayError
+
+__all__ = ["measure"]
+
+Key = tuple[str, int, int]  # situation, 0 for the trial or the number of the control, replication
+FULL, QUICK = 200, 20
+
+
+def play(key: Key, seed: int) -> Ending:
+    """One replication. Seeds of different base seeds never meet."""
+    name, control, replication = key
+    situation = next(situation for situation in SITUATIONS if situation.name == name)
+    trial = situation.controls[control - 1].trial if control else situation.trial
+    try:
+        return trial(seed * 100_000 + replication)
+    except HeadwayError as error:  # a setting or a step that is refused
+        return Ending(state="error", reason=error.code, said=error.message)
+
+
+def keys(situations: Sequence[Situation], replications: int) -> Iterator[Key]:
+    """What to play. Controls are played a quarter as often."""
+    for situation in situations:
+        for control in range(len(situation.controls) + 1):
+            count = max(min(5, replications), replications // 4) if control else replications
+            yield from ((situation.name, control, replication) for replication in range(count))
+
+
+def measure(
+    situations: Sequence[Situation], *, replications: int, seed: int, jobs: int = 2, resume: Path | None = None
+) -> dict[str, list[Shares]]:
+    """The shares of every situation: of its trial, then of its controls."""
+    wanted = list(keys(situations, replications))
+    endings = _kept(resume, seed)
+    missing = [key for key in wanted if key not in endings]
+    started = time.monotonic()
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        playing = {pool.submit(play, key, seed): key for key in missing}
+        for done, future in enumerate(as_completed(playing), start=1):
+            key = playing[future]
+            endings[key] = ending = future.result()
+            if resume is not None:
+                with resume.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"key": key, "seed": seed, "ending": asdict(ending)}) + "\n")
+            if done % 50 == 0 or done == len(missing):
+                passed = time.monotonic() - started
+                print(f"{done:,} of {len(missing):,} in {passed:,.0f} s", file=sys.stderr, flush=True)
+    return {
+        situation.name: [
+            shares([endings[key] for key in wanted if key[:2] == (situation.name, control)])
+            for control in range(len(situation.controls) + 1)
+        ]
+        for situation in situations
+    }
+
+
+def _kept(resume: Path | None, seed: int) -> dict[Key, Ending]:
+    """Replications that an earlier run of the same seed has kept."""
+    if resume is None or not resume.exists():
+        return {}
+    rows = (json.loads(line) for line in resume.read_text("utf-8").splitlines())
+    return {tuple(row["key"]): Ending(**row["ending"]) for row in rows if row["seed"] == seed}
+
+
+def parser() -> argparse.ArgumentParser:
+    options = arguments((__doc__ or "").partition("\n")[0])
+    options.add_argument("--only", default="", metavar="NAMES", help="some situations, separated by commas")
+    options.add_argument("--replications", type=int, help=f"of every situation (default {FULL}, {QUICK} with --quick)")
+    options.add_argument("--seed", type=int, default=1, help="base seed (default 1)")
+    options.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    options.add_argument("--resume", type=Path, metavar="FILE", help="keep replications in FILE and continue it")
+    return options
+
+
+def chosen(names: str) -> list[Situation]:
+    """The situations of these names, all without any; an unknown name is an error."""
+    wanted = [name for name in names.split(",") if name]
+    known = {situation.name for situation in SITUATIONS}
+    if unknown := set(wanted) - known:
+        raise SystemExit(f"No such situation: {', '.join(sorted(unknown))}. Known: {', '.join(sorted(known))}")
+    return [situation for situation in SITUATIONS if not wanted or situation.name in wanted]
+
+
+def main() -> None:
+    options = parser().parse_args()
+    replications = options.replications or (QUICK if options.quick else FULL)
+    results = measure(
+        chosen(options.only), replications=replications, seed=options.seed, jobs=options.jobs, resume=options.resume
+    )
+    say(table(results))
+    finish("situations", figures(results), {}, as_json=options.json)
+
+
+if __name__ == "__main__":
+    main()
