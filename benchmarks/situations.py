@@ -67,6 +67,7 @@ def measure(
     wanted = list(keys(situations, replications))
     endings = _kept(resume, seed)
     missing = [key for key in wanted if key not in endings]
+    missing.sort(key=lambda key: key[2])  # all situations advance alike
     started = time.monotonic()
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         playing = {pool.submit(play, key, seed): key for key in missing}

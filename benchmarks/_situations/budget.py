@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 import numpy as np
 
@@ -70,10 +71,8 @@ def registered_again(seed: int, visits: Visits | None = None) -> Ending:
 
 
 def _register(client: Client) -> None:
-    try:
+    with suppress(HeadwayError):  # no plan may be made: the next look says why
         client.project.plan(client.task, uplift=0.15, register=True)
-    except HeadwayError:
-        pass  # no plan may be made: the next look says why
 
 
 def registered_and_better(seed: int) -> Ending:

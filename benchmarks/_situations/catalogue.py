@@ -1,4 +1,4 @@
-"""Every situation: what happens, what must not follow from it, and the control that shows that a verdict is possible."""
+"""Every situation: what happens, and the control which shows that a verdict is possible."""
 
 from __future__ import annotations
 

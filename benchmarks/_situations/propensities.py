@@ -56,7 +56,7 @@ def by_context(seed: int) -> Ending:
 
 
 def _by_user(_: np.random.Generator) -> Choose:
-    return lambda visit: ("ab"[int(visit.details["state"]["user"].split("-")[0]) % 2], (0.5, 0.5))
+    return lambda visit: ("ab"[int(visit.details["state"]["user"]) % 2], (0.5, 0.5))
 
 
 def by_user(seed: int) -> Ending:
@@ -67,8 +67,8 @@ def by_user(seed: int) -> Ending:
         user = int(rng.integers(16))
         value = float(levels[user])
         won = float(rng.random() < value)
-        state = {**context(rng)["state"], "user": f"{user}-{seed}"}
-        return Visit({"a": value, "b": value}, lambda action: [Report({"reward": won})], details={"state": state})
+        state = {**context(rng)["state"], "user": user}
+        return Visit({"a": value, "b": value}, lambda _: [Report({"reward": won})], details={"state": state})
 
     return recorded(seed, visit, _by_user)
 

@@ -77,7 +77,7 @@ def figures(results: Results) -> dict[str, float]:
 def table(results: Results) -> str:
     """One Markdown table; every row is a situation."""
     lines = [
-        "| situation | false promotions | false worse | refused | waits | usual reason | better, with the cure: promoted |",
+        "| situation | false promotions | false worse | refused | waits | usual reason | better, with the cure |",
         "|---|---|---|---|---|---|---|",
     ]
     for situation in SITUATIONS:

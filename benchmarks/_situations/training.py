@@ -20,7 +20,7 @@ def noise(signals: Callable[[float], Iterable[Report]]) -> Visits:
     """Every action is worth .5 everywhere; `signals` says how a result is reported."""
 
     def visit(rng: np.random.Generator, _: int) -> Visit:
-        won = {arm: float(rng.random() < 0.5) for arm in ARMS}
+        won = {arm: 0.9 if rng.random() < 0.5 else 0.1 for arm in ARMS}
         state = {"place": f"p{rng.integers(PLACES)}", "x": float(rng.random())}
         return Visit(dict.fromkeys(ARMS, 0.5), lambda action: signals(won[action]), details={"state": state})
 
@@ -65,7 +65,7 @@ def rated_again(seed: int) -> Ending:
 
 def _twice(won: float) -> Iterable[Report]:
     yield Report({"reward": won})
-    yield Report({"reward": 0.05 + 0.9 * won}, 80_000.0, rater="ann")
+    yield Report({"reward": 0.02 + 0.95 * won}, 80_000.0, rater="ann")
 
 
 def completed(seed: int) -> Ending:
@@ -86,7 +86,12 @@ def withdrawn_and_rated(seed: int) -> Ending:
         yield Report({"reward": won}, withdraw_after_s=60_000.0)
         yield Report({"reward": won}, 80_000.0, rater="ann")
 
-    return after(seed, SETTINGS, noise(reports), lambda client: client.wait(86_400))
+    def change(client: Client) -> None:
+        client.wait(70_000)
+        client.project.settle(client.task)
+        client.wait(20_000)
+
+    return after(seed, SETTINGS, noise(reports), change)
 
 
 def rescored_and_better(seed: int) -> Ending:
@@ -108,7 +113,7 @@ def better(signals: Callable[[float], Iterable[Report]]) -> Visits:
     def visit(rng: np.random.Generator, _: int) -> Visit:
         place = int(rng.integers(4))
         worth = {arm: 0.9 if index == place else 0.4 for index, arm in enumerate(ARMS)}
-        won = {arm: float(rng.random() < value) for arm, value in worth.items()}
+        won = {arm: 0.9 if rng.random() < value else 0.1 for arm, value in worth.items()}
         state = {"place": f"p{place}", "x": float(rng.random())}
         return Visit(worth, lambda action: signals(won[action]), details={"state": state})
 
