@@ -1,9 +1,10 @@
 """Is the proof right, and how fast: coverage, false promotions under peeking, power, planning; compared with obp.
 
-    python benchmarks/proof.py --json [--quick] [--data DIR_OR_FILE]
+    python benchmarks/proof.py --json [--quick] [--data DIR_OR_FILE] [--seed 1]
 
 Simulations go through the functions that `headway prove` uses (LogProof, evidence_of, gate.verdict) with the shipped
-defaults. `--data` is nine_models_train.jsonl.gz (or its folder); without it those figures are omitted. `--quick` uses
+defaults; the situations of situations.py go through `headway.Project`, and their table is printed before the result.
+`--data` is nine_models_train.jsonl.gz (or its folder); without it those figures are omitted. `--quick` uses
 fewer replications, so its shares are rough.
 """
 
@@ -23,7 +24,8 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from _contract import arguments, data_file, finish, say
+import situations
+from _contract import data_file, finish, say
 from _worlds import EXACT_VALUES, NineModels, nine_models, routing_log
 
 from headway.nouns.evidence import Evidence, Plan
@@ -337,7 +339,7 @@ def stream_in_a_process(rounds: int) -> dict[str, float]:
 
 
 def main() -> None:
-    options = arguments(__doc__.partition("\n")[0] if __doc__ else "").parse_args()
+    options = situations.parser((__doc__ or "").partition("\n")[0]).parse_args()
     quick = options.quick
     figures: dict[str, float] = {}
     ratios: dict[str, float] = {}
@@ -379,6 +381,8 @@ def main() -> None:
         ratios, more = against_obp(modules, 100_000, 1 if quick else 5)
         figures |= more
         done("obp")
+    figures |= situations.run(options, 3)
+    done("situations")
     figures |= stream_in_a_process(1_000_000 if quick else 10_000_000)
     figures["replications_quick"] = float(quick)
     finish("proof", figures, ratios, packages=("obp",), as_json=options.json)

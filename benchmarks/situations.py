@@ -35,7 +35,7 @@ from _situations.trial import Ending
 
 from headway.nouns.errors import HeadwayError
 
-__all__ = ["measure"]
+__all__ = ["measure", "parser", "run"]
 
 Key = tuple[str, int, int]  # situation, 0 for the trial or the number of the control, replication
 FULL, QUICK = 200, 20
@@ -97,11 +97,12 @@ def _kept(resume: Path | None, seed: int) -> dict[Key, Ending]:
     return {tuple(row["key"]): Ending(**row["ending"]) for row in rows if row["seed"] == seed}
 
 
-def parser() -> argparse.ArgumentParser:
-    options = arguments((__doc__ or "").partition("\n")[0])
+def parser(description: str) -> argparse.ArgumentParser:
+    """The flags of a benchmark, and those of the situations."""
+    options = arguments(description)
     options.add_argument("--only", default="", metavar="NAMES", help="some situations, separated by commas")
-    options.add_argument("--replications", type=int, help=f"of every situation (default {FULL}, {QUICK} with --quick)")
-    options.add_argument("--seed", type=int, default=1, help="base seed (default 1)")
+    options.add_argument("--replications", type=int, help=f"of every situation (default {FULL}; fewer with --quick)")
+    options.add_argument("--seed", type=int, default=1, help="base seed of the situations (default 1)")
     options.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     options.add_argument("--resume", type=Path, metavar="FILE", help="keep replications in FILE and continue it")
     return options
@@ -116,14 +117,22 @@ def chosen(names: str) -> list[Situation]:
     return [situation for situation in SITUATIONS if not wanted or situation.name in wanted]
 
 
-def main() -> None:
-    options = parser().parse_args()
-    replications = options.replications or (QUICK if options.quick else FULL)
+def run(options: argparse.Namespace, quick: int = QUICK) -> dict[str, float]:
+    """Play what the options ask for, print the table, and give its numbers."""
     results = measure(
-        chosen(options.only), replications=replications, seed=options.seed, jobs=options.jobs, resume=options.resume
+        chosen(options.only),
+        replications=options.replications or (quick if options.quick else FULL),
+        seed=options.seed,
+        jobs=options.jobs,
+        resume=options.resume,
     )
     say(table(results))
-    finish("situations", figures(results), {}, as_json=options.json)
+    return figures(results)
+
+
+def main() -> None:
+    options = parser((__doc__ or "").partition("\n")[0]).parse_args()
+    finish("situations", run(options), {}, as_json=options.json)
 
 
 if __name__ == "__main__":
