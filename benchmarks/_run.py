@@ -27,12 +27,14 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 ROWS_AT_MOST = 25
+INCLUDED = ("situations",)  # run by another benchmark, proof.py
 FIELDS = {"benchmark": str, "host": dict, "versions": dict, "figures": dict, "ratios": dict}
 
 
 def names(folder: Path) -> list[str]:
     """The benchmarks in a folder, in order."""
-    return sorted(path.stem for path in folder.glob("*.py") if not path.name.startswith("_"))
+    stems = (path.stem for path in folder.glob("*.py") if not path.name.startswith("_"))
+    return sorted(stem for stem in stems if stem not in INCLUDED)
 
 
 def check(result: Any, name: str) -> dict[str, Any]:

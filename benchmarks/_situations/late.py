@@ -110,5 +110,5 @@ def few_missing(seed: int) -> Ending:
 def left_open(seed: int) -> Ending:
     """An agent that may only decide abandons what speaks against `b`: 52% stay open, and `b` is .3 worse."""
     lost = {"a": (0.0, 0.8), "b": (0.8, 0.0)}
-    with Client(UNIT, seed=seed, step_s=20.0) as client:
-        return follow(client, selected(0.8, 0.5, lost))
+    with Client(UNIT, seed=seed, step_s=120.0) as client:
+        return follow(client, selected(0.8, 0.5, lost), until=1800)
