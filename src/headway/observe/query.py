@@ -253,6 +253,17 @@ class Query:
             for subject, by_name in values.items()
         }
 
+    def withdrawn_raters(self, task: str) -> dict[str, frozenset[str]]:
+        """By decision: who has withdrawn or replaced a rating of it."""
+        raters: dict[str, frozenset[str]] = {}
+        for subject, rater in self._database.query(
+            "SELECT DISTINCT g.subject, r.name FROM signals g JOIN decisions d ON d.id = g.subject "
+            "JOIN names r ON r.id = g.rater_id WHERE d.task_id = ? AND g.withdrawn_by IS NOT NULL",
+            (self.name_id("task", task),),
+        ):
+            raters[id_text(subject)] = raters.get(id_text(subject), frozenset()) | {rater}
+        return raters
+
     def outcome(self, decision: Decision) -> Outcome:
         """The current outcome of a decision: the last row that settled it, or pending."""
         rows = self._database.query(

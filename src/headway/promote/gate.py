@@ -18,6 +18,7 @@ from headway.promote.terms import Terms, changes
 
 __all__ = [
     "ONE_KEY",
+    "ONE_KEY_REGION",
     "Admission",
     "AdmissionState",
     "GateRules",
@@ -33,6 +34,7 @@ __all__ = [
 AdmissionState = Literal["admitted", "already_current", "unproven", "stale", "refused"]
 
 ONE_KEY = "one_key"
+ONE_KEY_REGION = "one_key_region"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +186,12 @@ def resting_on(verdict_: Verdict, trusted: Iterable[str]) -> tuple[str, ...]:
     if verdict_.evidence is None or not verdict_.passed:
         return ()
     allowed = {*trusted, *verdict_.evidence.trusted}
-    return tuple(name for name in verdict_.evidence.deciding() if name in allowed)
+    deciding = verdict_.evidence.deciding()
+    return tuple(
+        rater.name
+        for rater in verdict_.evidence.raters
+        if rater.name in allowed and (rater.name in deciding or rater.region)
+    )
 
 
 def _keys(evidence: Evidence, rules: GateRules) -> tuple[Evidence, tuple[str, ...]]:
@@ -207,8 +214,24 @@ def _keys(evidence: Evidence, rules: GateRules) -> tuple[Evidence, tuple[str, ..
         message=_decided(evidence, bad) if bad else _shared(named, deciding),
         cure=_untrusted(evidence, bad) if bad else "",
     )
-    others = tuple(diagnostic for diagnostic in evidence.diagnostics if diagnostic.name != ONE_KEY)
-    return replace(evidence, diagnostics=(*others, check)), tuple(name for name in deciding if name in allowed)
+    local = _local(evidence, [rater for rater in named if rater.region and rater.name not in allowed])
+    names = (ONE_KEY, ONE_KEY_REGION)
+    others = tuple(diagnostic for diagnostic in evidence.diagnostics if diagnostic.name not in names)
+    resting = tuple(rater.name for rater in named if rater.name in allowed and (rater.name in deciding or rater.region))
+    return replace(evidence, diagnostics=(*others, check, *local)), resting
+
+
+def _local(evidence: Evidence, bad: Sequence[RaterShare]) -> tuple[Diagnostic, ...]:
+    """The check that no key alone decides what the candidate chooses somewhere, if one does."""
+    if not bad:
+        return ()
+    where = "; ".join(f"the key {rater.name!r} alone decides where {rater.region}" for rater in bad)
+    return (
+        Diagnostic(
+            name=ONE_KEY_REGION, value=float(len(bad)), limit=0.0, ok=False, blocks=True, message=where,
+            cure=_untrusted(evidence, bad),
+        ),
+    )  # fmt: skip
 
 
 def _decided(evidence: Evidence, bad: Sequence[RaterShare]) -> str:

@@ -41,6 +41,7 @@ _CHECKS = {
     "drift": "Traffic is similar to the training data",
     "missing_depends_on_action": "Missing outcomes are unrelated to the choice",
     "one_key": "No single key decides the verdict",
+    "one_key_region": "No single key decides what is chosen somewhere",
     "one_client": "No single client changes the result",
 }
 

@@ -11,6 +11,7 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Verdict
 from headway.nouns.protocols import Progress
 from headway.project.prove.budget import challenger, keep_verdict
+from headway.project.prove.keys import leave_keys_out
 from headway.project.prove.kinds.kind import ProofQuestion, kind_named, pick
 from headway.project.prove.subject import (
     candidate_policy,
@@ -89,6 +90,8 @@ def examine(
         raise absent
     evidence = chosen.evidence(question, about, guards)
     rules = gate_rules(settings)
+    if not rollback:
+        evidence = leave_keys_out(question, evidence, rules)
     verdict = keep_verdict(project, settings, terms, evidence, rules, rollback=rollback)
     return Examined(verdict, about, tuple(guards), rules, dict(question.left))
 

@@ -59,6 +59,10 @@ class Unread:
         """Whether neither policy has read this decision; `first_settled` is None while it is open."""
         return self._candidate.can_judge(decision, first_settled) and self._other.can_judge(decision, first_settled)
 
+    def candidate_read(self, decision: Decision, first_settled: int | None) -> bool:
+        """Whether the candidate was trained on this decision."""
+        return self._candidate.read(decision, first_settled)
+
     def stood(self, decision: Decision) -> tuple[float, ...] | None:
         """The probabilities of the policy that the candidate is compared with, if it made this decision online."""
         return self._other.stood((decision,))[0]
@@ -143,10 +147,11 @@ class _ComparedPolicy:
         self._states = frozenset() if built_in else _states(project, settings.name, digest)
         self._configurations: dict[str, _Acting | None] = {}
 
+    def read(self, decision: Decision, first_settled: int | None) -> bool:
+        return any(reading.covers(decision, first_settled) for reading in self._readings)
+
     def can_judge(self, decision: Decision, first_settled: int | None) -> bool:
-        if not any(reading.covers(decision, first_settled) for reading in self._readings):
-            return True
-        return self._acting(decision) is not None
+        return not self.read(decision, first_settled) or self._acting(decision) is not None
 
     def stood(self, decisions: Sequence[Decision]) -> Stood:
         if not self._states:
