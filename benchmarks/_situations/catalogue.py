@@ -52,7 +52,7 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("silent_failures_later", "the same, after the day", late.silent_failures_past_the_day),
     Situation(
         "missing_not_at_random",
-        "30% missing for both actions: one's successes, the other's failures",
+        "40% missing for both actions: one's successes, the other's failures",
         late.missing_not_at_random,
         [
             Control('30% missing at random, missing = "at random"', late.missing_at_random_declared),

@@ -88,8 +88,8 @@ HOURLY = f"{UNIT}reward_after_s = 3600\n"
 
 
 def missing_not_at_random(seed: int) -> Ending:
-    """30% of the outcomes of both actions are missing: successes of `a`, failures of `b`. `b` is .2 worse."""
-    lost = {"a": (0.0, 0.3 / 0.7), "b": (0.3 / 0.5, 0.0)}
+    """40% of the outcomes of both actions are missing: successes of `a`, failures of `b`. `b` is .2 worse."""
+    lost = {"a": (0.0, 0.4 / 0.7), "b": (0.4 / 0.5, 0.0)}
     with Client(HOURLY, seed=seed) as client:
         return follow(client, selected(0.7, 0.5, lost))
 

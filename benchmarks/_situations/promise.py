@@ -80,6 +80,7 @@ def fixed_arm_changed(seed: int) -> Ending:
     ending = Ending(looks=1)
     with Client(settings, seed=seed) as client:
         client.serve(visits, 800)
+        ending.decisions = client.made
         verdict = client.project.prove("fixed@0", task=client.task)
         if not verdict.passed:
             ending.reason = "the candidate did not pass"
