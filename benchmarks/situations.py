@@ -4,6 +4,7 @@
     python benchmarks/situations.py --quick                         20 replications each
     python benchmarks/situations.py --only late_failures,trigger    some of them
     python benchmarks/situations.py --resume FILE                   keeps every replication in FILE and continues it
+    python benchmarks/situations.py --resume FILE --write           and puts the table into docs/explanation/proof.md
 
 Every replication is a project of its own, used through `headway.Project` with a clock that the benchmark moves: a
 candidate is learned, and its proof is looked at while decisions come in. A promotion is false if the candidate, as the
@@ -39,6 +40,8 @@ __all__ = ["measure", "parser", "run"]
 
 Key = tuple[str, int, int]  # situation, 0 for the trial or the number of the control, replication
 FULL, QUICK = 200, 20
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "explanation" / "proof.md"
+BEGIN, END = "<!-- situations: begin -->", "<!-- situations: end -->"
 
 
 def play(key: Key, seed: int) -> Ending:
@@ -105,6 +108,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument("--seed", type=int, default=1, help="base seed of the situations (default 1)")
     options.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     options.add_argument("--resume", type=Path, metavar="FILE", help="keep replications in FILE and continue it")
+    options.add_argument("--write", action="store_true", help="put the table into docs/explanation/proof.md")
     return options
 
 
@@ -121,13 +125,29 @@ def run(options: argparse.Namespace, quick: int = QUICK) -> dict[str, float]:
     """Play what the options ask for, print the table, and give its numbers."""
     results = measure(
         chosen(options.only),
-        replications=options.replications or (quick if options.quick else FULL),
+        replications=_replications(options, quick),
         seed=options.seed,
         jobs=options.jobs,
         resume=options.resume,
     )
     say(table(results))
+    if options.write:
+        write(table(results), options, PAGE)
     return figures(results)
+
+
+def write(rows: str, options: argparse.Namespace, page: Path) -> None:
+    """Replace the table between the two marks of a page."""
+    head, begin, rest = page.read_text("utf-8").partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{page} lacks its marks {BEGIN} and {END}")
+    command = f"python benchmarks/situations.py --seed {options.seed} --replications {_replications(options, QUICK)}"
+    page.write_text(f"{head}{BEGIN}\n\n{rows}\n\nMeasured with `{command}`.\n\n{END}{tail}", "utf-8")
+
+
+def _replications(options: argparse.Namespace, quick: int) -> int:
+    return int(options.replications or (quick if options.quick else FULL))
 
 
 def main() -> None:

@@ -121,7 +121,7 @@ def proven_again(seed: int) -> Ending:
         good = learn(client, ending)
         client.serve(visits, 400)
         for turn in range(6):
-            if not _promote(client, good):
+            if not _promote(client, good, visits):
                 ending.state, ending.reason = "none", "the good policy did not pass"
                 return ending
             client.serve(visits, 150)
@@ -132,13 +132,16 @@ def proven_again(seed: int) -> Ending:
     return ending
 
 
-def _promote(client: Client, good: str | None) -> bool:
-    try:
-        verdict = client.project.prove(good, task=client.task)
-        client.project.promote(good, because=verdict, task=client.task)
-    except HeadwayError:
-        return False
-    return True
+def _promote(client: Client, good: str | None, visits: Visits) -> bool:
+    for _ in range(10):
+        try:
+            verdict = client.project.prove(good, task=client.task)
+            client.project.promote(good, because=verdict, task=client.task)
+        except HeadwayError:
+            client.serve(visits, 100)
+        else:
+            return True
+    return False
 
 
 def _tried(client: Client, rival: str, good: str | None, visits: Visits, ending: Ending) -> bool:
@@ -151,6 +154,8 @@ def _tried(client: Client, rival: str, good: str | None, visits: Visits, ending:
     except HeadwayError as error:
         ending.state, ending.reason, ending.said = "error", error.code, error.message
         return False
+    if verdict.evidence is not None:  # what all rivals together may spend
+        ending.notes["alpha"] = ending.notes.get("alpha", 0.0) + verdict.evidence.alpha
     settle_it(client, rival, verdict, ending, visits)
     ending.worse = False
     return ending.promoted

@@ -162,7 +162,7 @@ SITUATIONS: tuple[Situation, ...] = (
     ),
     Situation(
         "early_and_withdrawn",
-        "late, withdrawn and repeated signals",
+        "early, late, withdrawn and repeated signals",
         ordinary.early_and_withdrawn,
         [Control(".25 better", ordinary.early_and_better)],
         held=True,

@@ -33,12 +33,16 @@ PROBES = 400  # visits on which the true value of a policy is computed
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Signals that the client sends some time after the decision; `withdraw_after_s`: and takes back later."""
+    """Signals that the client sends some time after the decision; `withdraw_after_s`: and takes back later.
+
+    `early`: they reach the store before the decision does.
+    """
 
     signals: Mapping[str, float]
     delay_s: float = 0.0
     rater: str = ""
     withdraw_after_s: float | None = None
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +117,9 @@ class Client:
                 details = {"id": self.next_id(), **visit.details}
                 considered.append(self.project.consider(self.task, visit.text, visit.candidates, **details))
                 reports.append(visit.report)
-            for decision, report in zip(self.project.submit(considered).result(), reports, strict=True):
-                self.schedule(decision.id, report(decision.action), decision.at)
+            for one, report in zip(considered, reports, strict=True):
+                self.schedule(one.decision.id, report(one.decision.action), one.decision.at)
+            self.project.submit(considered).result()
             self.deliver()
 
     def record(self, visits: Visits, count: int, choose: Callable[[Visit], tuple[str, Sequence[float]]]) -> None:
@@ -152,6 +157,10 @@ class Client:
     def schedule(self, decision: str, reports: Iterable[Report], at: float) -> None:
         """Remember what to report about a decision, and when."""
         for report in reports:
+            if report.early:
+                signals = self.project.checked_signals(decision, report.signals, rater=report.rater, at=at)
+                self.project.submit_signals(signals, early=True).result()
+                continue
             self._push(at + report.delay_s, decision, report, withdraw=False)
             if report.withdraw_after_s is not None:
                 self._push(at + report.delay_s + report.withdraw_after_s, decision, report, withdraw=True)

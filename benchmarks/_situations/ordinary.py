@@ -86,15 +86,18 @@ def changing(seed: int, gain: float = 0.0) -> Ending:
 
 
 def early_and_withdrawn(seed: int, gain: float = 0.0) -> Ending:
-    """Some signals come late, some twice, and one in ten is withdrawn hours later, whatever the action."""
+    """Signals come before the decision is stored, or late; one in ten is withdrawn and given again by another."""
 
     def visit(rng: np.random.Generator, _: int) -> Visit:
         worth = {"a": 0.5, "b": 0.5 + gain}
         won = {arm: float(rng.random() < value) for arm, value in worth.items()}
         delay = float(rng.choice([0.0, 600.0, 7200.0]))
+        early = rng.random() < 0.1
         back = 10_000.0 if rng.random() < 0.1 else None
 
         def report(action: str) -> list[Report]:
+            if early:
+                return [Report({"reward": won[action]}, early=True)]
             reports = [Report({"reward": won[action]}, delay, withdraw_after_s=back)]
             if back is not None:
                 reports.append(Report({"reward": won[action]}, delay + 15_000.0, rater="ann"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import mean, median
 
 from _situations.catalogue import SITUATIONS, Situation
 from _situations.trial import Ending
@@ -27,6 +27,7 @@ class Shares:
     reason: str  # the most frequent one of those that were not promoted
     said: str  # in full, once
     decisions: float  # the median at the end
+    notes: Mapping[str, float]  # means
 
 
 def shares(endings: Sequence[Ending]) -> Shares:
@@ -35,6 +36,8 @@ def shares(endings: Sequence[Ending]) -> Shares:
     undecided = [ending for ending in endings if not ending.promoted]
     reasons = Counter(ending.reason for ending in undecided)
     reason = reasons.most_common(1)[0][0] if reasons else ""
+
+    names = sorted({name for ending in endings for name in ending.notes})
 
     def share(kept: Iterable[bool]) -> float:
         return sum(kept) / count
@@ -50,6 +53,7 @@ def shares(endings: Sequence[Ending]) -> Shares:
         reason=reason,
         said=next((ending.said for ending in undecided if ending.reason == reason), ""),
         decisions=float(median(ending.decisions for ending in endings)),
+        notes={name: mean([ending.notes[name] for ending in endings if name in ending.notes]) for name in names},
     )
 
 
@@ -65,6 +69,7 @@ def figures(results: Results) -> dict[str, float]:
         flat[f"{name}_refused"] = trial.refused
         flat[f"{name}_waits"] = trial.waits
         flat[f"{name}_replications"] = float(trial.replications)
+        flat |= {f"{name}_{note}": value for note, value in trial.notes.items()}
         for place, control in enumerate(controls, start=1):
             flat[f"{name}_control{place}_promoted"] = control.right
             flat[f"{name}_control{place}_decisions"] = control.decisions

@@ -15,7 +15,7 @@ from _situations.catalogue import SITUATIONS  # noqa: E402
 from _situations.summary import figures, shares, table  # noqa: E402
 from _situations.trial import Ending, reason_code  # noqa: E402
 
-from benchmarks.situations import chosen, keys  # noqa: E402
+from benchmarks.situations import BEGIN, END, PAGE, chosen, keys, parser, write  # noqa: E402
 from headway.nouns.evidence import Verdict  # noqa: E402
 
 
@@ -98,3 +98,20 @@ def test_an_unknown_situation_is_named() -> None:
 )
 def test_a_reason_is_shortened_to_a_few_words(said: str, code: str) -> None:
     assert reason_code(Verdict(state="refused", reasons=(said,))) == code
+
+
+def test_the_table_replaces_what_is_between_the_marks(tmp_path: Path) -> None:
+    page = tmp_path / "proof.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", "utf-8")
+    write("| a |", parser("").parse_args(["--seed", "5", "--replications", "7"]), page)
+    text = page.read_text("utf-8")
+    assert "old" not in text
+    assert "| a |" in text
+    assert "--seed 5 --replications 7" in text
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+
+
+def test_the_page_about_proof_has_the_marks() -> None:
+    text = PAGE.read_text("utf-8")
+    assert text.index(BEGIN) < text.index(END)
