@@ -80,10 +80,10 @@ class Unread:
 class _TrainingRead:
     """One training: every decision of these parts that had settled by then."""
 
-    upto: float  # infinite for a bundle of another store
+    upto: float  # 0: it read no decisions
     parts: frozenset[str]
     by: SplitBy
-    at: float  # when; what was made elsewhere before then counts as read
+    at: float  # what was decided before then counts as read; infinite for a bundle of another store
 
     def covers(self, decision: Decision, first_settled: int | None) -> bool:
         if not self.upto or not self.parts:
@@ -119,13 +119,13 @@ def _readings(project: Project, task: str, digest: str) -> Iterator[_TrainingRea
 
 def _reading(project: Project, task: str, digest: str, header: Header) -> _TrainingRead:
     trained = header.trained_on
-    upto, at = float(trained.get("upto", 0)), math.inf
     entry = project.ledger.first(task, digest)
-    if entry is not None:
-        at = entry.at
-    elif upto:
-        upto = math.inf
-    return _TrainingRead(upto, frozenset(trained.get("parts", LEARNED_PARTS)), header.split.get("by", "group"), at)
+    return _TrainingRead(
+        upto=float(trained.get("upto", 0)),
+        parts=frozenset(trained.get("parts", LEARNED_PARTS)),
+        by=header.split.get("by", "group"),
+        at=math.inf if entry is None else entry.at,
+    )
 
 
 class _Acting(NamedTuple):
