@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.cli.verdict import verdict_document
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard, Plan
 from headway.promote.gate import GateRules, verdict, worse
-from headway.prove import sequential
+from headway.prove import report, sequential
 from headway.prove.diagnostics import Floors
 
 ESTIMATE = Estimate(value=0.04, low=0.01, high=0.07, n=4_000, ess=800)
@@ -25,7 +26,7 @@ EVIDENCE = Evidence(
     statistic=160.0,
     statistic_worse=-160.0,
     threshold=100.0,
-    rule="confidence sequence",
+    rule="betting",
     alpha=0.02,
     bounds=(0.015, 0.065),
     needed=900,
@@ -76,6 +77,65 @@ def test_a_failed_guard_refuses_and_does_not_hide_that_it_is_worse() -> None:
     assert verdict(replace(EVIDENCE, guards=(guard,)), GateRules(guards=False)).passed
     bad = replace(EVIDENCE, guards=(guard,), statistic=-160.0, statistic_worse=160.0)
     assert verdict(bad).state == "worse"
+
+
+def test_an_undecided_guard_waits_and_refuses_once_the_test_has_ended() -> None:
+    guard = Guard(
+        name="cost_usd", difference=ESTIMATE, tolerance=0.1, ok=False, message="m", undecided=True, needed=700
+    )
+    answer = verdict(replace(EVIDENCE, guards=(guard,)))
+    assert answer.state == "wait"
+    assert "700 more decisions" in answer.hint
+    assert verdict(replace(EVIDENCE, guards=(guard,), ended=True)).state == "refused"
+    assert verdict(replace(EVIDENCE, guards=(replace(guard, needed=None),))).hint.startswith("It looks worse")
+    short = verdict(replace(EVIDENCE, guards=(guard,), statistic=90.0))
+    assert short.reasons[0].startswith("Not proven yet")
+
+
+@pytest.mark.parametrize(
+    "name", ["missing_width", "missing_depends_on_action", "open_outcomes", "training_rows", "rows", "one_key"]
+)
+def test_a_check_that_protects_a_pass_never_vetoes_a_rollback(name: str) -> None:
+    bad = replace(EVIDENCE, statistic=-160.0, statistic_worse=160.0, diagnostics=(check(name, ok=False),))
+    assert worse(bad)
+    assert verdict(bad).state == "worse"
+    assert verdict(replace(EVIDENCE, diagnostics=(check(name, ok=False),))).state == "refused" or name == "one_key"
+
+
+def test_the_other_side_has_a_threshold_of_its_own() -> None:
+    bad = replace(EVIDENCE, statistic=-160.0, statistic_worse=60.0, threshold_worse=50.0)
+    assert worse(bad)
+    assert not worse(replace(bad, threshold_worse=None))
+
+
+def test_missing_outcomes_are_refused_as_cannot_tell() -> None:
+    answer = verdict(replace(EVIDENCE, diagnostics=(check("missing_width", ok=False),)))
+    assert answer.reasons[0].startswith("Cannot tell: ")
+    assert answer.disowned
+
+
+def test_a_disowned_verdict_prints_no_number_of_its_evidence() -> None:
+    answer = verdict(replace(EVIDENCE, diagnostics=(check("ess", ok=False),)))
+    assert answer.disowned
+    assert f"{ESTIMATE.value:+.3f}" not in str(answer)
+    assert "REFUSED" in str(answer)
+    assert f"{ESTIMATE.value:+.3f}" in str(verdict(EVIDENCE))
+    document = verdict_document(answer)
+    assert document["disowned"] is True
+    assert (document["evidence"]["difference"], document["evidence"]["bounds"]) == (None, None)
+    assert verdict_document(verdict(EVIDENCE))["evidence"]["difference"]["value"] == ESTIMATE.value
+    for page in (report.text(answer), report.markdown(answer), report.html(answer)):
+        assert "0.040" not in page
+        assert "0.0150" not in page
+
+
+@pytest.mark.parametrize("rule", ["confidence sequence", "registered horizon 20000"])
+def test_evidence_by_an_earlier_rule_is_refused_as_stale(rule: str) -> None:
+    answer = verdict(replace(EVIDENCE, rule=rule))
+    assert answer.state == "refused"
+    assert "earlier version" in answer.reasons[0]
+    assert answer.hint.startswith("Prove again")
+    assert verdict(replace(EVIDENCE, rule="betting, registered horizon 20000")).passed
 
 
 def test_an_ended_test_cannot_pass_later() -> None:

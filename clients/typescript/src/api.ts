@@ -209,9 +209,9 @@ export interface EvidenceRow {
   against: string;
   n: number;
   state: string;
-  value: number;
-  low: number;
-  high: number;
+  value: number | null;
+  low: number | null;
+  high: number | null;
 }
 
 export interface EvidencesAnswer {
@@ -261,6 +261,8 @@ export interface Guard {
   tolerance: number;
   ok: boolean;
   message: string;
+  undecided?: boolean;
+  needed?: number | null;
 }
 
 export interface GuardAnswer {
@@ -398,6 +400,7 @@ export interface Plan {
   alpha: number;
   margin?: number;
   from_seq?: number;
+  from_decision?: number | null;
 }
 
 export interface PoliciesAnswer {
@@ -624,7 +627,7 @@ export interface VerdictAnswer {
   summary: string;
   reasons: string[];
   hint: string;
-  difference: EstimateAnswer;
+  difference: EstimateAnswer | null;
   estimated: boolean;
   bounds: [number, number] | null;
   needed: number | null;

@@ -28,10 +28,17 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
     return {
         "state": verdict.state,
         "passed": verdict.passed,
+        "disowned": verdict.disowned,
         "reasons": list(verdict.reasons),
         "hint": verdict.hint.strip(),
-        "evidence": None if evidence is None else msgspec.to_builtins(evidence, enc_hook=_python_number),
+        "evidence": None
+        if evidence is None
+        else msgspec.to_builtins(evidence, enc_hook=_python_number) | (_DISOWNED if verdict.disowned else {}),
     }
+
+
+# Estimates that a data check disowns are not printed; the stored evidence keeps them, so that it can be recomputed.
+_DISOWNED: Mapping[str, Any] = {"difference": None, "bounds": None, "values": {}, "guards": [], "curve": []}
 
 
 def _python_number(scalar: Any) -> Any:
@@ -46,7 +53,7 @@ def verdict_text(out: Output, verdict: Verdict) -> None:
     out.line(f"{word}: {_answer(verdict)}", style=style)
     evidence = verdict.evidence
     if evidence is not None:
-        _numbers(out, evidence)
+        _numbers(out, evidence, estimated=not verdict.disowned)
     for reason in verdict.reasons:
         out.line(f"- {reason}")
     if verdict.hint.strip():
@@ -63,6 +70,8 @@ def _answer(verdict: Verdict) -> str:
     evidence = verdict.evidence
     if evidence is None:
         return verdict.reasons[0] if verdict.reasons else ""
+    if verdict.disowned:
+        return f"{evidence.candidate} against {evidence.against}: not estimated"
     difference = evidence.difference
     uplift = f"{signed(difference.value)} {interval(difference.low, difference.high)}"
     return f"{evidence.candidate} against {evidence.against}: {uplift}"
@@ -82,17 +91,19 @@ _RATERS = RecordTable[RaterShare](
 )
 
 
-def _numbers(out: Output, evidence: Evidence) -> None:
+def _numbers(out: Output, evidence: Evidence, *, estimated: bool) -> None:
+    shown = f"; {percent(evidence.difference.level)} intervals" if estimated else ""
     out.line(
-        f"{number(evidence.n)} decisions, effective sample size {evidence.difference.ess:,.0f}; "
-        f"{percent(evidence.difference.level)} intervals; rule: {evidence.rule}."
+        f"{number(evidence.n)} decisions, effective sample size {evidence.difference.ess:,.0f}{shown}; "
+        f"rule: {evidence.rule}."
     )
     names = {
         "candidate": evidence.candidate,
         "current": f"{evidence.against} (compared with)",
         "behaviour": "what was logged",
     }
-    _VALUES.print(out, [(names.get(name, name), estimate) for name, estimate in evidence.values.items()])
+    if estimated:
+        _VALUES.print(out, [(names.get(name, name), estimate) for name, estimate in evidence.values.items()])
     if any(rater.name for rater in evidence.raters):
         _RATERS.print(out, evidence.raters[:10])
     unrewarded = {name: count for name, count in evidence.counts.items() if name in ("failed", "censored", "pending")}

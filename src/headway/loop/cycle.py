@@ -166,7 +166,7 @@ def promising(verdict: Verdict) -> bool:
         return False
     if verdict.state == "refused":
         blocked = {diagnostic.name for diagnostic in evidence.diagnostics if diagnostic.blocks and not diagnostic.ok}
-        return bool(blocked) and blocked <= _CURED and all(guard.ok for guard in evidence.guards)
+        return bool(blocked) and blocked <= _CURED and all(guard.ok or guard.undecided for guard in evidence.guards)
     return True
 
 

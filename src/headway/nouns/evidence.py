@@ -64,8 +64,10 @@ class Guard:
     name: str
     difference: Estimate
     tolerance: float
-    ok: bool
+    ok: bool  # a metric: shown to be within its tolerance; a segment: not proven worse
     message: str
+    undecided: bool = False  # not ok, and not proven to be outside its tolerance either
+    needed: int | None = None  # decisions that an undecided guard still needs, about; None: unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +180,7 @@ class Verdict:
     reasons: tuple[str, ...]
     hint: str = ""
     evidence: Evidence | None = None
+    disowned: bool = False  # a data check fails, so the numbers of the evidence mean nothing and are not shown
 
     @property
     def passed(self) -> bool:
@@ -187,6 +190,8 @@ class Verdict:
         word = {"pass": "PASS", "wait": "WAIT", "refused": "REFUSED", "worse": "WORSE"}[self.state]
         if self.evidence is None:
             return f"{word}: {' '.join(self.reasons)}"
+        if self.disowned:
+            return f"{self.evidence.candidate} against {self.evidence.against}: {word}. {' '.join(self.reasons)}"
         return f"{self.evidence.difference} against {self.evidence.against}: {word}"
 
     def _repr_html_(self) -> str:

@@ -315,6 +315,11 @@ class JudgedEvidence:
     fresh: bool
     next: NextStep  # with this candidate
 
+    @property
+    def estimated(self) -> bool:
+        """Whether its numbers mean anything: no data check disowns them."""
+        return bool(self.page.values)
+
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         import msgspec
@@ -323,9 +328,9 @@ class JudgedEvidence:
         return {
             **msgspec.to_builtins(self.page),
             **{name: getattr(self.evidence, name) for name in names},
-            "difference": asdict(self.evidence.difference),
-            "bounds": self.evidence.bounds,
-            "estimated": bool(self.page.values),
+            "difference": asdict(self.evidence.difference) if self.estimated else None,
+            "bounds": self.evidence.bounds if self.estimated else None,
+            "estimated": self.estimated,
             "current": self.current,
             "fresh": self.fresh,
             "next": asdict(self.next),

@@ -1,9 +1,12 @@
 """Evidence × rules → Verdict: a pure function. Anyone can recompute it from the stored evidence.
 
 pass      the rule's statistic is above its threshold, no check blocks, no guard fails
-wait      no check fails; there is not enough evidence yet
+wait      no check fails; there is not enough evidence yet, for the rule or for a guard
 refused   a check blocks, a guard fails, or the registered test ended without a proof
 worse     proven worse by the other side of the same rule; a canary or current policy is rolled back
+
+A guard is a requirement of its own: the candidate must be shown not to be worse on it by more than its tolerance. A
+segment is an alarm: it refuses a candidate that is proven worse there.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import Any, Literal
 
-from headway.nouns.evidence import Diagnostic, Evidence, RaterShare, Verdict
+from headway.nouns.evidence import Diagnostic, Evidence, Guard, RaterShare, Verdict
 from headway.promote.terms import Terms, changes
 
 __all__ = [
@@ -35,6 +38,7 @@ AdmissionState = Literal["admitted", "already_current", "unproven", "stale", "re
 
 ONE_KEY = "one_key"
 ONE_KEY_REGION = "one_key_region"
+_BET = "betting"  # the rule for logged decisions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,10 @@ class GateRules:
 
 
 _AT_LEAST = frozenset({"rows", "speaking_rows", "ess"})  # the others are "at most"
+_OF_MISSING = frozenset({"missing_width", "missing_depends_on_action", "open_outcomes"})
+# Checks that never veto a rollback: missing outcomes count at the value that speaks for the candidate when the question
+# is whether it is worse. Nor does the number of rows veto a bet, which holds for any number.
+_FOR_A_PASS = _OF_MISSING | {"training_rows", ONE_KEY, ONE_KEY_REGION}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,18 +119,9 @@ def verdict(evidence: Evidence, rules: GateRules | None = None) -> Verdict:
     rules = rules or GateRules()
     evidence, deciding = _keys(evidence, rules)
     stale = _stale(evidence, rules)
-    blocked = [diagnostic for diagnostic in evidence.diagnostics if blocks(diagnostic, rules)]
-    failed = [guard for guard in evidence.guards if not guard.ok] if rules.guards else []
     if stale:
         return Verdict(
             state="refused", reasons=(stale,), hint="Prove again under the present rules.", evidence=evidence
-        )
-    if blocked:
-        return Verdict(
-            state="refused",
-            reasons=tuple(f"{diagnostic.name}: {diagnostic.message}." for diagnostic in blocked),
-            hint=_cures(blocked) + _needed(evidence),
-            evidence=evidence,
         )
     if worse(evidence):
         return Verdict(
@@ -131,6 +130,32 @@ def verdict(evidence: Evidence, rules: GateRules | None = None) -> Verdict:
             hint="Keep the current policy; if this one is live, roll it back.",
             evidence=evidence,
         )
+    return _blocked(evidence, rules) or _guarded(evidence, rules) or _decided_by_rule(evidence, deciding)
+
+
+def _blocked(evidence: Evidence, rules: GateRules) -> Verdict | None:
+    """Refused because a data check fails; its numbers are not shown."""
+    blocked = [diagnostic for diagnostic in evidence.diagnostics if blocks(diagnostic, rules)]
+    if not blocked:
+        return None
+    return Verdict(
+        state="refused",
+        reasons=tuple(_reason(diagnostic) for diagnostic in blocked),
+        hint=_cures(blocked) + _needed(evidence),
+        evidence=evidence,
+        disowned=True,
+    )
+
+
+def _reason(diagnostic: Diagnostic) -> str:
+    name = "Cannot tell" if diagnostic.name in _OF_MISSING else diagnostic.name
+    return f"{name}: {diagnostic.message}."
+
+
+def _guarded(evidence: Evidence, rules: GateRules) -> Verdict | None:
+    """Refused or kept waiting because of a guard."""
+    bad = [guard for guard in evidence.guards if not guard.ok] if rules.guards else []
+    failed = [guard for guard in bad if not guard.undecided]
     if failed:
         return Verdict(
             state="refused",
@@ -138,6 +163,27 @@ def verdict(evidence: Evidence, rules: GateRules | None = None) -> Verdict:
             hint="Learn again with this metric in the reward, or raise its tolerance.",
             evidence=evidence,
         )
+    if not bad or evidence.statistic <= evidence.threshold:
+        return None
+    reasons = tuple(f"Guard {guard.name} is not shown to be within its tolerance: {guard.message}." for guard in bad)
+    if evidence.ended:
+        return Verdict(
+            state="refused",
+            reasons=(f"The registered {evidence.n:,} decisions are used up.", *reasons),
+            hint="Register a longer test for the next candidate, or raise the tolerance.",
+            evidence=evidence,
+        )
+    return Verdict(state="wait", reasons=(_passed(evidence), *reasons), hint=_guards_need(bad), evidence=evidence)
+
+
+def _guards_need(undecided: Sequence[Guard]) -> str:
+    numbers = [guard.needed for guard in undecided]
+    if any(number is None for number in numbers):
+        return "It looks worse than its tolerance so far: raise the tolerance, or learn again with this metric."
+    return f"Collect about {max(number or 0 for number in numbers):,} more decisions, or raise the tolerance."
+
+
+def _decided_by_rule(evidence: Evidence, deciding: Sequence[str]) -> Verdict:
     if evidence.statistic > evidence.threshold:
         return Verdict(state="pass", reasons=(_passed(evidence), *_resting(deciding)), evidence=evidence)
     if evidence.ended:
@@ -161,10 +207,14 @@ def worse(evidence: Evidence) -> bool:
     """Whether the candidate is proven worse than the policy it is compared with, which allows an automatic rollback.
 
     Applies the rule's other side without the margin. Overlap checks still apply: a log that cannot support a promotion
-    cannot support a rollback either. Guards do not apply.
+    cannot support a rollback either. Checks that protect only a pass do not, nor do guards.
     """
-    blocked = any(diagnostic.blocks and not diagnostic.ok for diagnostic in evidence.diagnostics)
-    return not blocked and evidence.statistic_worse > evidence.threshold
+    threshold = evidence.threshold if evidence.threshold_worse is None else evidence.threshold_worse
+    waived = _FOR_A_PASS | ({"rows"} if evidence.rule.startswith(_BET) else set())
+    blocked = any(
+        diagnostic.blocks and not diagnostic.ok and diagnostic.name not in waived for diagnostic in evidence.diagnostics
+    )
+    return not blocked and evidence.statistic_worse > threshold
 
 
 def accusers(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
@@ -285,6 +335,8 @@ def blocks(diagnostic: Diagnostic, rules: GateRules) -> bool:
 
 def _stale(evidence: Evidence, rules: GateRules) -> str:
     """Why this evidence was computed under weaker rules than these; empty if it was not."""
+    if evidence.kind == "log" and not evidence.rule.startswith(_BET):
+        return f"The evidence was made by the rule of an earlier version ({evidence.rule})."
     whole = rules.preference_alpha if evidence.kind == "preference" else rules.alpha
     k = evidence.challenger
     allowed = whole if k <= 1 else whole / (2 * k * (k + 1))

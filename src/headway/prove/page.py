@@ -40,6 +40,7 @@ _CHECKS = {
     "leak": "No feature gives the outcome away",
     "drift": "Traffic is similar to the training data",
     "missing_depends_on_action": "Missing outcomes are unrelated to the choice",
+    "training_rows": "Looks better on its training rows",
     "one_key": "No single key decides the verdict",
     "one_key_region": "No single key decides what is chosen somewhere",
     "one_client": "No single client changes the result",
@@ -86,7 +87,7 @@ def page_of(verdict: Verdict) -> Page:
     evidence = verdict.evidence
     if evidence is None:
         raise ValueError("a page needs the verdict's evidence")
-    estimated = all(diagnostic.ok or not diagnostic.blocks for diagnostic in evidence.diagnostics) and evidence.n > 0
+    estimated = not verdict.disowned and evidence.n > 0
     return Page(
         title=f"{evidence.task}: {evidence.candidate} against {evidence.against}",
         word=WORDS[verdict.state],

@@ -160,6 +160,8 @@ def _metric_tally(name: str, candidate: Sequence[float], current: Sequence[float
     ours, theirs = _pair(name, candidate, current)
     tally = MetricTally(1)
     tally.scores.add(ours - theirs)
+    both = np.concatenate([ours, theirs])
+    tally.low, tally.high, tally.weights = float(both.min()), float(both.max()), float(ours.size)
     return tally
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["challenger", "keep_verdict", "next_test"]
 
 # Checks whose result depends on whether the candidate passes: a look that they refuse is charged all the same.
-_OF_THE_RESULT = frozenset({"missing_width", gate.ONE_KEY})
+_OF_THE_RESULT = frozenset({"missing_width", gate.ONE_KEY, gate.ONE_KEY_REGION})
 
 
 def next_test(project: Project, task: str) -> int:

@@ -23,9 +23,9 @@ class EvidenceRow(msgspec.Struct, frozen=True, kw_only=True):
     against: str
     n: int
     state: str  # pass, wait, refused or worse, by the present rules
-    value: float  # candidate minus current, with its 95% interval
-    low: float
-    high: float
+    value: float | None  # candidate minus current, with its 95% interval; null where a data check fails
+    low: float | None
+    high: float | None
 
 
 class EvidencesAnswer(msgspec.Struct, frozen=True):
@@ -56,6 +56,7 @@ def _row(call: Call, identifier: str, task: str, digest: str, at: float) -> Evid
     verdict = call.server.project.verdict(identifier)
     evidence = verdict.evidence
     assert evidence is not None
+    difference = None if verdict.disowned else evidence.difference
     return EvidenceRow(
         id=identifier,
         task=task,
@@ -65,9 +66,9 @@ def _row(call: Call, identifier: str, task: str, digest: str, at: float) -> Evid
         against=evidence.against,
         n=evidence.n,
         state=verdict.state,
-        value=evidence.difference.value,
-        low=evidence.difference.low,
-        high=evidence.difference.high,
+        value=None if difference is None else difference.value,
+        low=None if difference is None else difference.low,
+        high=None if difference is None else difference.high,
     )
 
 

@@ -237,7 +237,7 @@ class VerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     reasons: list[str]
     hint: str
-    difference: EstimateAnswer
+    difference: EstimateAnswer | None  # null where a data check fails: nothing is estimated then
     estimated: bool
     bounds: tuple[float, float] | None
     needed: int | None
