@@ -111,7 +111,7 @@ def test_the_screen_knows_better_from_worse_on_training_rows(project: Project) -
     equal = screen.screen(project, settings, same)
     assert equal is not None
     assert (equal.ok, equal.blocks, equal.value) == (False, True, 0.0)
-    rows = screen._training_rows(project, "route", project.registry.header(newest.policy_hash).trained_on)
+    rows = screen._training_rows(project, project.registry.header(newest.policy_hash))
     learned, chance = (
         project.servings.pipeline("route", better.config, *who)
         for who in ((better.candidate, better.candidate_hash), (uniform.ref, uniform.digest))

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.evidence import Diagnostic
 from headway.nouns.records import Settled
 from headway.observe.experience import part_of
 from headway.project.learn import LEARNED_PARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Iterator, Sequence
 
     from headway.decide.acting import Pipeline
     from headway.nouns.protocols import Floats
@@ -43,7 +42,7 @@ def screen(project: Project, settings: TaskSettings, terms: Terms) -> Diagnostic
     if PolicyRef.parse(terms.candidate).built_in:
         return None
     header = project.registry.header(terms.candidate_hash)
-    rows = _training_rows(project, settings.name, header.trained_on)
+    rows = _training_rows(project, header)
     if not rows:
         return None
     target = project.servings.pipeline(settings.name, terms.config, terms.candidate, terms.candidate_hash)
@@ -63,18 +62,19 @@ def screen(project: Project, settings: TaskSettings, terms: Terms) -> Diagnostic
     )
 
 
-def _training_rows(project: Project, task: str, trained: Mapping[str, Any]) -> Sequence[Settled]:
-    upto, parts = int(trained.get("upto", 0)), trained.get("parts", LEARNED_PARTS)
+def _training_rows(project: Project, header: Header) -> Sequence[Settled]:
+    upto = int(header.trained_on.get("upto", 0))
     if not upto:
         return ()
-    rows = deque(_read(project, task, parts, max(0, upto - 4 * _MOST), upto), maxlen=_MOST)
-    return rows or list(islice(_read(project, task, parts, 0, upto), _MOST))
+    newest = deque(_read(project, header, max(0, upto - 4 * _MOST), upto), maxlen=_MOST)
+    return newest or list(islice(_read(project, header, 0, upto), _MOST))
 
 
-def _read(project: Project, task: str, parts: Sequence[str], after: int, upto: int) -> Iterator[Settled]:
-    for row in project.query.settled(task, after=after, upto=upto):
+def _read(project: Project, header: Header, after: int, upto: int) -> Iterator[Settled]:
+    parts, by = header.trained_on.get("parts", LEARNED_PARTS), header.split.get("by", "group")
+    for row in project.query.settled(header.task, after=after, upto=upto):
         decision = row.decision
-        if row.reward is not None and decision.propensity_known and part_of(decision) in parts:
+        if row.reward is not None and decision.propensity_known and part_of(decision, by) in parts:
             yield row
 
 
