@@ -45,6 +45,7 @@ def plan(session: Session, task: str, uplift: float, power: float, policy: str |
             variance=sized.variance,
             savings={saving.name: saving.horizon for saving in sized.savings},
             registered=register,
+            unit=sized.unit,
             synthetic=synthetic,
         )
     )
@@ -66,6 +67,7 @@ class PlannedTest:
     savings: Mapping[str, int]
     registered: bool
     synthetic: int
+    unit: str
 
 
 _SAVINGS = RecordTable[tuple[str, int]](
@@ -76,9 +78,9 @@ _SAVINGS = RecordTable[tuple[str, int]](
 @renders(PlannedTest)
 def _size(out: Output, size: PlannedTest) -> None:
     out.line(
-        f"{size.decisions:,} decisions for a {size.power:.0%} chance to prove an uplift of {size.uplift:+g} "
+        f"{size.decisions:,} {size.unit} for a {size.power:.0%} chance to prove an uplift of {size.uplift:+g} "
         f"(estimated from {size.pilot:,} so far)."
     )
     _SAVINGS.print(out, size.savings.items())
     if size.registered:
-        out.line(f"Registered: the next {size.decisions:,} settled decisions are the test.", style="bold")
+        out.line(f"Registered: the next {size.decisions:,} {size.unit} are the test.", style="bold")

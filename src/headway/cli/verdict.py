@@ -62,7 +62,7 @@ def verdict_text(out: Output, verdict: Verdict) -> None:
         for diagnostic in evidence.diagnostics:
             if not diagnostic.ok and not diagnostic.blocks:
                 out.note(f"- {diagnostic.name}: {diagnostic.message}. {diagnostic.cure}".rstrip())
-        for note in evidence.notes:
+        for note in (*evidence.notes, *evidence.unchecked):
             out.note(f"- {note}")
 
 
@@ -92,10 +92,10 @@ _RATERS = RecordTable[RaterShare](
 
 
 def _numbers(out: Output, evidence: Evidence, *, estimated: bool) -> None:
+    size = f", effective sample size {evidence.difference.ess:,.0f}" if evidence.kind == "log" else ""
     shown = f"; {percent(evidence.difference.level)} intervals" if estimated else ""
     out.line(
-        f"{number(evidence.n)} decisions, effective sample size {evidence.difference.ess:,.0f}{shown}; "
-        f"rule: {evidence.rule}."
+        f"Evidence: {evidence.kind}, {number(evidence.n)} {evidence.unit}{size}{shown}; rule: {evidence.rule}."
     )
     names = {
         "candidate": evidence.candidate,

@@ -131,6 +131,9 @@ def _guard(project: Project, standing: Standing, marks: Marks, done: CycleResult
 def _prove(project: Project, standing: Standing, marks: Marks, done: CycleResult, progress: Progress | None) -> None:
     candidate = standing.candidate
     assert candidate is not None
+    if standing.unprovable is not None:
+        done.notes.append(f"{candidate.ref} cannot be proven yet: {standing.unprovable.message}")
+        return
     guarded = marks.proved.get(candidate.digest) == standing.settled and standing.verdict is not None
     if guarded:  # the guard has just judged the same rows
         done.verdict = standing.verdict

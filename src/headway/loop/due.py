@@ -68,6 +68,8 @@ def enough(now: int, then: int) -> bool:
 
 
 def _proves(standing: Standing, proved: Mapping[str, int]) -> bool:
-    if standing.candidate is None:
+    if standing.candidate is None or standing.unprovable is not None:
         return False
+    if standing.evidence is not None and standing.verdict is not None and standing.evidence.ended:
+        return False  # no later look can change it
     return standing.verdict is None or enough(standing.settled, proved.get(standing.candidate.digest, -1))

@@ -35,6 +35,11 @@ class PolicyRef:
             )
         return cls(match[1], match[2])
 
+    @staticmethod
+    def matches(text: str) -> bool:
+        """Whether a text has the form of a reference."""
+        return _REF.match(text) is not None
+
     @property
     def built_in(self) -> bool:
         return self.digest == "0"

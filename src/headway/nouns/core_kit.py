@@ -31,7 +31,11 @@ CORE = Kit(
         "hashing": "headway.encode.hashing:make",
         "structure": "headway.encode.structure:make",
     },
-    evidence={"log": "headway.project.prove.logged:LOGGED"},
+    evidence={
+        "log": "headway.project.prove.logged:LOGGED",
+        "heldout": "headway.project.prove.kinds.heldout:HELDOUT",
+        "preference": "headway.project.prove.kinds.preference:PREFERENCE",
+    },
     formats={"headway": "headway.observe.ingest.headway_format:HEADWAY_FORMAT"},
     # The lines are here so that --help imports no command; a test compares them with the commands.
     commands={

@@ -20,6 +20,7 @@ __all__ = [
 ]
 
 EvidenceKind = str  # "log", "preference", "world", "heldout", or a kind that a kit registers
+_UNITS = {"log": "decisions", "preference": "comparisons", "world": "episodes", "heldout": "held-out rows"}
 VerdictState = Literal["pass", "wait", "refused", "worse"]
 
 
@@ -146,6 +147,11 @@ class Evidence:
     threshold_worse: float | None = None  # of `statistic_worse`; None: the same as `threshold`
     unchecked: Sequence[str] = ()  # checks that could not be made, in words
     test: str = ""  # id of the ledger row that charged this test to the error budget; empty: not charged
+
+    @property
+    def unit(self) -> str:
+        """What `n` counts."""
+        return _UNITS.get(self.kind, "rows")
 
     def deciding(self) -> tuple[str, ...]:
         """Keys without which the candidate would not pass: too few decisions remain, or the result changes."""

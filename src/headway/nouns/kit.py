@@ -52,7 +52,7 @@ class Family(NamedTuple):
     knobs: str = ""  # "module:Class", a frozen dataclass with a docstring per field
     online: bool = False  # its learner also updates row by row
     resumable: bool = False  # its `learn` takes `resume`: a policy to continue from
-    evidence: tuple[str, ...] = ("log",)  # kinds of evidence: `prove` uses the first that applies
+    evidence: tuple[str, ...] = ("log", "heldout")  # kinds of evidence: `prove` uses the first that applies
 
 
 class Command(NamedTuple):

@@ -229,8 +229,8 @@ def guard(project: Project, task: str, *, who: str) -> Entry | None:
     rules = gate_rules(project.settings.task(task))
     acting = project.ledger.canary(task)
     if acting is not None:
-        verdict = examine(project, acting.policy, against="current", task=task).verdict
-        if not _condemned(verdict, rules):
+        verdict = _outcomes_on(project, acting.policy, "current", task)
+        if verdict is None or not _condemned(verdict, rules):
             return None
         why = f"automatic: {' '.join(verdict.reasons)}"
         return retire(project, acting.policy, task=task, why=why, who=who)
@@ -238,8 +238,8 @@ def guard(project: Project, task: str, *, who: str) -> Entry | None:
     if current is None or current.kind == "rollback":
         return None
     before, _ = previous_policy(project, project.settings.task(task))
-    verdict = examine(project, current.policy, against=before, task=task, rollback=True).verdict
-    if not _condemned(verdict, rules):
+    verdict = _outcomes_on(project, current.policy, before, task, rollback=True)
+    if verdict is None or not _condemned(verdict, rules):
         return None
     return rollback(project, task, to=before, why=f"automatic: {' '.join(verdict.reasons)}", who=who)
 
@@ -248,6 +248,16 @@ def _condemned(verdict: Verdict, rules: gate.GateRules) -> bool:
     """Whether a policy is proven worse, and not by one key alone."""
     evidence = verdict.evidence
     return verdict.state == "worse" and evidence is not None and not gate.accusers(evidence, rules)
+
+
+def _outcomes_on(project: Project, policy: str, against: str, task: str, *, rollback: bool = False) -> Verdict | None:
+    """What the outcomes of its decisions say about a policy that acts; None while they cannot say anything."""
+    try:
+        return examine(project, policy, against=against, task=task, outcomes=True, rollback=rollback).verdict
+    except InvalidInput as error:
+        if error.code not in ("no_evidence", "propensity_unknown"):
+            raise
+        return None
 
 
 def _expects(project: Project, task: str) -> str:

@@ -190,7 +190,7 @@ def _decided_by_rule(evidence: Evidence, deciding: Sequence[str]) -> Verdict:
         return Verdict(
             state="refused",
             reasons=(
-                f"The registered {evidence.n:,} decisions are used up and it is not proven better: {_short(evidence)}.",
+                f"The planned {evidence.n:,} {evidence.unit} are used up and it is not proven better: {_short(evidence)}.",
             ),
             hint="The test is over; learn a new candidate, or register a longer horizon for the next one.",
             evidence=evidence,
@@ -353,6 +353,11 @@ def _passed(evidence: Evidence) -> str:
             f"Preferred over {evidence.against}: the betting score (E-value) is {_e(evidence.statistic)} and passes "
             f"at {_e(evidence.threshold)}."
         )
+    if evidence.kind == "heldout":
+        return (
+            f"Predicts held-out rows better than {evidence.against}: {_range(evidence)} ({evidence.rule}). "
+            "That does not show that it earns more."
+        )
     return f"Better than {evidence.against}: {_range(evidence)} ({evidence.rule})."
 
 
@@ -381,12 +386,14 @@ def _cures(blocked: list[Diagnostic]) -> str:
 
 def _needed(evidence: Evidence) -> str:
     if evidence.needed is None:
-        return " The candidate does not look better so far, so the number of decisions needed is unknown."
+        return f" The candidate does not look better so far, so the number of {evidence.unit} needed is unknown."
     if evidence.needed == 0:
         return ""
-    what = "comparisons" if evidence.kind == "preference" else "decisions"
+    more = f" Collect about {evidence.needed:,} more {evidence.unit}"
+    if evidence.kind != "log":
+        return f"{more}."
     plan = f"headway plan {evidence.task} --uplift {likely_uplift(evidence):g}"
-    return f" Collect about {evidence.needed:,} more {what}; a canary needs fewer (`{plan}`)."
+    return f"{more}; a canary needs fewer (`{plan}`)."
 
 
 def likely_uplift(evidence: Evidence) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from headway.nouns.errors import HeadwayError, MissingExtra
 from headway.nouns.evidence import Evidence, Verdict
 from headway.nouns.status import NextStep, StepVerb
 from headway.promote.gate import likely_uplift
@@ -85,6 +86,8 @@ def _for_candidate(standing: Standing, candidate: CandidatePolicy) -> NextStep:
     task, ref, evidence = standing.task, candidate.ref, standing.evidence
     named = "" if candidate.newest else f" --policy {ref}"
     prove = f"headway prove {task}{named}"
+    if standing.unprovable is not None and admission.state in ("unproven", "stale"):
+        return _cannot_prove(standing, ref, standing.unprovable)
     match admission.state:
         case "admitted":
             return _step("promote", f"headway promote {task} --policy {ref}", _admitted(standing, ref), evidence)
@@ -96,6 +99,16 @@ def _for_candidate(standing: Standing, candidate: CandidatePolicy) -> NextStep:
             return _for_refused(standing, candidate, prove)
         case "already_current":
             return _step("report", f"headway report {task}{named}", f"{ref} is current.", evidence)
+
+
+def _cannot_prove(standing: Standing, ref: str, error: HeadwayError) -> NextStep:
+    """What is missing before a proof of the candidate can be made."""
+    why = f"{ref} cannot be proven yet. {error.message} {error.hint}".rstrip()
+    if isinstance(error, MissingExtra) or error.code == "unknown_world":
+        return _step("doctor", "headway doctor", why)
+    if not standing.settled:
+        return _step("decide", _decide(standing), why)
+    return _step("log", f"headway data log {standing.task}", why)
 
 
 def _admitted(standing: Standing, ref: str) -> str:
@@ -125,6 +138,8 @@ def _for_refused(standing: Standing, candidate: CandidatePolicy, prove: str) -> 
     if verdict.state != "wait":
         shown = "" if candidate.newest else f" --policy {ref}"
         return _step("report", f"headway report {task}{shown}", reason, evidence)
+    if evidence.kind != "log":
+        return _step("prove", prove, f"{reason} Prove it again when there are more {evidence.unit}.", evidence)
     if acting:
         why = f"{ref} decides on a share of the traffic. {reason} Prove it again as outcomes come in."
         return _step("prove", prove, why, evidence)
@@ -135,7 +150,7 @@ def _for_refused(standing: Standing, candidate: CandidatePolicy, prove: str) -> 
 def _for_data(standing: Standing, activity: Activity) -> NextStep:
     """No candidate: collect, or learn one."""
     task = standing.task
-    decide = f"headway decide {task} {_EXAMPLE}{'' if standing.has_actions else ' --candidates small,large'}"
+    decide = _decide(standing)
     if not activity.decisions:
         return _step("decide", decide, "Nothing was decided yet.")
     if standing.learns:
@@ -148,6 +163,10 @@ def _for_data(standing: Standing, activity: Activity) -> NextStep:
     if activity.pending:
         return _step("log", f"headway data log {task}", f"{activity.pending:,} decisions wait for a signal; {missing}")
     return _step("decide", decide, missing)
+
+
+def _decide(standing: Standing) -> str:
+    return f"headway decide {standing.task} {_EXAMPLE}{'' if standing.has_actions else ' --candidates small,large'}"
 
 
 def _step(verb: StepVerb, command: str, why: str, evidence: Evidence | None = None) -> NextStep:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from headway.nouns.errors import HeadwayError
 from headway.nouns.evidence import Evidence, Verdict
 from headway.promote.gate import Admission
 from headway.promote.ledger import Entry
@@ -58,6 +59,7 @@ class Standing:
     has_actions: bool = True  # whether the task declares what can be chosen
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it
     disputed: Verdict | None = None  # the canary, or else the current policy, is worse, but only by one key's ratings
+    unprovable: HeadwayError | None = None  # why no proof of the candidate can be made now
 
     @property
     def verdict(self) -> Verdict | None:

@@ -80,6 +80,8 @@ class Page:
     unit: str
     earned: str  # title of the table of values
     raters: tuple[Line, ...] = ()  # who gave the rewards; empty if only this machine did
+    kind: str = "log"  # of the evidence
+    notes: tuple[str, ...] = ()  # what the evidence does not show, and what could not be checked
 
 
 def page_of(verdict: Verdict) -> Page:
@@ -121,8 +123,10 @@ def page_of(verdict: Verdict) -> Page:
         recompute=_recompute(evidence),
         curve=tuple(evidence.curve) if estimated else (),
         margin=evidence.margin,
-        unit=_unit(evidence),
-        earned=_EARNED[evidence.kind],
+        unit=evidence.unit,
+        earned=_EARNED.get(evidence.kind, "Score per row"),
+        kind=evidence.kind,
+        notes=(*evidence.notes, *evidence.unchecked),
         raters=_raters(verdict, evidence),
     )
 
@@ -133,7 +137,7 @@ def _headline(verdict: Verdict, evidence: Evidence, estimated: bool) -> str:
     if verdict.state == "worse":
         return f"{evidence.candidate} is worse than {evidence.against}. Keep {evidence.against}."
     if verdict.state == "wait":
-        return f"Not decided yet. Keep {evidence.against} and collect more {_unit(evidence)}."
+        return f"Not decided yet. Keep {evidence.against} and collect more {evidence.unit}."
     if not estimated:
         return f"The data does not support a decision. Keep {evidence.against}."
     return f"Not promoted. Keep {evidence.against}."
@@ -168,17 +172,24 @@ def _summary(evidence: Evidence) -> str:
         if candidate is not None and current is not None
         else ""
     )
-    unit = {"log": "decision", "world": "episode"}.get(evidence.kind, "row")
+    interval = f"95% interval: {d.low:+.3f} to {d.high:+.3f}."
+    if evidence.kind not in ("log", "world"):
+        better = "better" if d.value >= 0 else "worse"
+        what = "predicts" if evidence.kind == "heldout" else "scores"
+        return (
+            f"Judged on {evidence.n:,} {evidence.unit}, {evidence.candidate} {what} {better} than {evidence.against} "
+            f"by about {abs(d.value):.3f} per row{instead}. {interval}"
+        )
+    unit = {"log": "decision", "world": "episode"}[evidence.kind]
     return (
-        f"Judged on {evidence.n:,} {_unit(evidence)}, {evidence.candidate} earns about {abs(d.value):.3f} {more} "
-        f"reward per {unit} than {evidence.against}{instead}. "
-        f"95% interval: {d.low:+.3f} to {d.high:+.3f}."
+        f"Judged on {evidence.n:,} {evidence.unit}, {evidence.candidate} earns about {abs(d.value):.3f} {more} "
+        f"reward per {unit} than {evidence.against}{instead}. {interval}"
     )
 
 
 def _unestimated(evidence: Evidence) -> str:
     return (
-        f"The difference is not estimated: with these {evidence.n:,} {_unit(evidence)} any number would be a "
+        f"The difference is not estimated: with these {evidence.n:,} {evidence.unit} any number would be a "
         "guess. The checks below say what is wrong and how to fix it."
     )
 
@@ -195,10 +206,10 @@ def _method(evidence: Evidence) -> str:
         "log": "Every logged decision is weighted by how likely each policy is to make it, and corrected by a "
         "reward model fitted on earlier decisions only (doubly robust).",
         "world": "Both policies played the same episodes, and their returns are compared pair by pair.",
-        "heldout": "Both policies are scored on the same later rows, which were not used for training.",
-    }[evidence.kind]
+        "heldout": "Both policies predict the same later rows, which were not used for training.",
+    }.get(evidence.kind, f"Both policies are compared by the kind of evidence {evidence.kind!r}.")
     if evidence.plan is not None:
-        rule = f"The test was registered in advance with {evidence.plan.horizon:,} {_unit(evidence)}."
+        rule = f"The test was registered in advance with {evidence.plan.horizon:,} {evidence.unit}."
     else:
         rule = "No length was registered in advance, so the band is wide enough to be valid at every look."
     several = f" This is candidate {evidence.challenger} since the last promotion." if evidence.challenger > 1 else ""
@@ -231,9 +242,3 @@ def _plain(reason: str) -> str:
 
 def _interval(estimate: Estimate) -> str:
     return f"{estimate.value:+.3f}  [{estimate.low:+.3f}, {estimate.high:+.3f}]"
-
-
-def _unit(evidence: Evidence) -> str:
-    return {"log": "decisions", "preference": "comparisons", "world": "episodes", "heldout": "held-out rows"}[
-        evidence.kind
-    ]

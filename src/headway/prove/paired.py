@@ -1,4 +1,8 @@
-"""Evidence without propensities: preferences, fresh episodes of a world, held-out rows."""
+"""Evidence without propensities: preferences, fresh episodes of a world, held-out rows.
+
+Scores with known limits are tested by betting, which is exact for any bounded scores and for any number of looks. Where
+nobody knows the limits, an asymptotic confidence sequence decides, and the evidence says that it could not be checked.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,38 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind
+from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan
 from headway.prove import intervals, sequential
 from headway.prove.about import About, compose
+from headway.prove.betting import Bets
 from headway.prove.diagnostics import Floors
 from headway.prove.guards import GuardRule, judge_metrics, judge_segments
 from headway.prove.limits import at_least, at_most
 from headway.prove.log import Floats
+from headway.prove.power import Planned, decisions_needed
 from headway.prove.tally import ColumnMean, Groups, MetricTally
 
-__all__ = ["LEAST_EPISODES", "from_heldout", "from_preferences", "from_world"]
+__all__ = [
+    "LEAST_EPISODES",
+    "Limits",
+    "from_heldout",
+    "from_preferences",
+    "from_world",
+    "guards_not_measured",
+    "plan_pairs",
+]
 
 LEAST_EPISODES = 50
+UNBOUNDED = "Nothing says how large a difference can be, so the test holds for many {unit} only (asymptotically)."
+_STEP = 10  # pairs that are bet on with the same stakes
+_POINTS = 60  # of the curve
+Limits = tuple[float, float]
 
 
 def from_preferences(wins: int, losses: int, about: About, *, ties: int = 0) -> Evidence:
@@ -64,6 +83,8 @@ def from_world(
     current: Sequence[float] | Floats,
     about: About,
     *,
+    limits: Limits | None = None,
+    horizon: int | None = None,
     guards: Sequence[GuardRule] = (),
     metrics: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
     segments: Mapping[str, Sequence[str]] | None = None,
@@ -71,10 +92,11 @@ def from_world(
 ) -> Evidence:
     """Evidence from fresh episodes: returns of both policies on the same seeds, in the order they were run.
 
-    `metrics` gives a guard's value per episode for (candidate, current). Register the number of episodes as
-    `about.plan` beforehand for the tighter rule.
+    `limits`: between which every return lies. `horizon`: the number of episodes that was fixed beforehand, if no plan
+    is registered. `metrics` gives a guard's value per episode for (candidate, current).
     """
-    return _paired("world", candidate, current, about, None, guards, metrics or {}, segments or {}, least)
+    scores = _Scores(candidate, current, limits, None, horizon)
+    return _paired("world", scores, about, guards, metrics or {}, segments or {}, least)
 
 
 def from_heldout(
@@ -82,6 +104,7 @@ def from_heldout(
     current: Sequence[float] | Floats,
     about: About,
     *,
+    limits: Limits | None = None,
     groups: Sequence[str] | None = None,
     guards: Sequence[GuardRule] = (),
     metrics: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
@@ -90,54 +113,171 @@ def from_heldout(
 ) -> Evidence:
     """Evidence from later rows that were not used for training: one score per row and policy, higher is better.
 
-    `groups` (episode, branch, prompt cluster): rows of one group are averaged first, because they are not independent.
+    `limits`: between which every score lies. `groups` (episode, branch, prompt cluster): rows of one group are averaged
+    first, because they are not independent.
     """
-    return _paired("heldout", candidate, current, about, groups, guards, metrics or {}, segments or {}, least)
+    scores = _Scores(candidate, current, limits, groups, None)
+    return _paired("heldout", scores, about, guards, metrics or {}, segments or {}, least)
+
+
+class _Scores(NamedTuple):
+    """One score per row and policy, and what is known about them."""
+
+    candidate: Sequence[float] | Floats
+    current: Sequence[float] | Floats
+    limits: Limits | None
+    groups: Sequence[str] | None
+    horizon: int | None
+
+
+class _Tested(NamedTuple):
+    """What a rule says about paired differences, for both sides."""
+
+    rule: str
+    statistic: float
+    statistic_worse: float
+    threshold: float
+    threshold_worse: float
+    bounds: tuple[float, float] | None
+    curve: tuple[tuple[int, float, float, float], ...]
+    unchecked: tuple[str, ...] = ()
 
 
 def _paired(
     kind: EvidenceKind,
-    candidate: Sequence[float] | Floats,
-    current: Sequence[float] | Floats,
+    scores: _Scores,
     about: About,
-    groups: Sequence[str] | None,
     guards: Sequence[GuardRule],
     metrics: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     segments: Mapping[str, Sequence[str]],
     least: int,
 ) -> Evidence:
-    ours, theirs = _pair("returns" if kind == "world" else "scores", candidate, current)
+    ours, theirs = _pair("returns" if kind == "world" else "scores", scores.candidate, scores.current)
     by_segment = _by_segment(ours - theirs, segments)
     tallies = {name: _metric_tally(name, *values) for name, values in metrics.items()}
     data = hashlib.sha256(ours.tobytes() + theirs.tobytes())
-    if groups is not None:
-        data.update("\0".join(groups).encode())
-        ours, theirs = _averaged(ours, theirs, groups)
+    if scores.groups is not None:
+        data.update("\0".join(scores.groups).encode())
+        ours, theirs = _averaged(ours, theirs, scores.groups)
+    _within(scores.limits, ours, theirs)
+    horizon = scores.horizon if about.plan is None else about.plan.horizon
     differences = ours - theirs
-    used = differences if about.plan is None else differences[: about.plan.horizon]
-    mean = _column(used)
-    n = mean.n
-    limit = about.threshold(n, mean.variance) if n else 0.0
+    used = differences if horizon is None else differences[:horizon]
     unit = "episodes" if kind == "world" else "held-out rows"
+    tested = _by_sequence(used, about, unit) if scores.limits is None else _by_bets(used, about, scores.limits, horizon)
+    mean = _column(used)
     return compose(
         about,
         kind=kind,
-        n=n,
+        n=mean.n,
         difference=_with_bootstrap(mean.estimate("paired mean"), differences, about.seed),
         values={"candidate": _column(ours).estimate("mean"), "current": _column(theirs).estimate("mean")},
+        statistic=tested.statistic,
+        statistic_worse=tested.statistic_worse,
+        threshold=tested.threshold,
+        threshold_worse=tested.threshold_worse,
+        rule=tested.rule,
+        alpha=about.share,
+        counts={unit: mean.n},
+        data_hash=data.hexdigest(),
+        needed=about.still_needed(mean.variance, mean.n, mean.mean),
+        diagnostics=_diagnostics(used, least, unit),
+        guards=(*_judged(guards, tallies, unit), *judge_segments(by_segment)),
+        curve=tested.curve,
+        bounds=tested.bounds,
+        ended=horizon is not None and mean.n >= horizon,
+        unchecked=tested.unchecked,
+    )
+
+
+def _by_bets(used: Floats, about: About, limits: Limits, horizon: int | None) -> _Tested:
+    """Bets on the differences, which lie within the limits' width; stakes depend on earlier pairs only."""
+    width = limits[1] - limits[0]
+    better, worse = Bets(about.share, horizon), Bets(about.alpha_worse, horizon)
+    past = _column(np.array([-width / 2.0, width / 2.0]))  # before the first pair: the widest spread
+    points = set(np.unique(np.linspace(0, used.size // _STEP, _POINTS).astype(int)).tolist())
+    curve = []
+    for start in range(0, used.size, _STEP):
+        pairs = used[start : start + _STEP]
+        better.add(pairs - about.margin, np.full(pairs.size, -width - about.margin), past.variance)
+        worse.add(-pairs, np.full(pairs.size, -width), past.variance)
+        past.add(pairs)
+        if start // _STEP in points or start + _STEP >= used.size:
+            low, high = max(better.lower_bound() + about.margin, -width), min(-worse.lower_bound(), width)
+            curve.append((better.n, better.total / better.n + about.margin, low, high))
+    return _Tested(
+        rule=about.bet,
+        statistic=better.log_wealth(),
+        statistic_worse=worse.log_wealth(),
+        threshold=log(1.0 / about.share),
+        threshold_worse=log(1.0 / about.alpha_worse),
+        bounds=(curve[-1][2], curve[-1][3]) if curve else None,
+        curve=tuple(curve),
+    )
+
+
+def _by_sequence(used: Floats, about: About, unit: str) -> _Tested:
+    mean = _column(used)
+    n, limit = mean.n, about.threshold(mean.n, mean.variance) if mean.n else 0.0
+    return _Tested(
+        rule=about.rule,
         statistic=mean.total - about.margin * n,
         statistic_worse=-mean.total,
         threshold=limit,
-        rule=about.rule,
-        alpha=about.share,
-        counts={unit: n},
-        data_hash=data.hexdigest(),
-        needed=about.still_needed(mean.variance, n, mean.mean),
-        diagnostics=_diagnostics(used, least, unit),
-        guards=(*judge_metrics(guards, tallies), *judge_segments(by_segment)),
-        curve=_curve(used, about),
+        threshold_worse=limit,
         bounds=(mean.mean - limit / n, mean.mean + limit / n) if n else None,
-        ended=about.plan is not None and n >= about.plan.horizon,
+        curve=_curve(used, about),
+        unchecked=(UNBOUNDED.format(unit=unit),),
+    )
+
+
+def _within(limits: Limits | None, ours: Floats, theirs: Floats) -> None:
+    if limits is None or not ours.size:
+        return
+    low, high = float(min(ours.min(), theirs.min())), float(max(ours.max(), theirs.max()))
+    if low < limits[0] - 1e-9 or high > limits[1] + 1e-9:
+        raise InvalidInput(
+            f"A score is {low if low < limits[0] else high:g}; it was declared to lie between {limits[0]:g} and "
+            f"{limits[1]:g}.",
+            code="bad_pairs",
+            hint="Correct the declared limits (`returns` of a world), and prove again.",
+        )
+
+
+def plan_pairs(
+    pilot: Floats, about: About, *, uplift: float, power: float, lowest: float, least: int, unit: str, step: int = 1
+) -> Planned:
+    """The number of pairs for this uplift, from the spread of a pilot; a multiple of `step`, at least `least`."""
+    if uplift <= about.margin:
+        raise InvalidInput(
+            f"An uplift of {uplift!r} is not above the margin {about.margin!r}.",
+            code="bad_uplift",
+            hint="Plan for the smallest improvement that is worth a promotion.",
+        )
+    variance = _column(pilot).variance
+    needed = decisions_needed(variance, uplift - about.margin, about.share, power, lowest=lowest)
+    horizon = max(least, -(-(needed or least) // step) * step)
+    plan = Plan(horizon=horizon, uplift=uplift, power=power, alpha=about.share, margin=about.margin)
+    return Planned(plan=plan, variance=variance, pilot=pilot.size, unit=unit)
+
+
+def _judged(guards: Sequence[GuardRule], tallies: Mapping[str, MetricTally], unit: str) -> tuple[Guard, ...]:
+    """One guard per rule. A metric that these rows do not measure fails: nothing says that it stays as it is."""
+    measured = judge_metrics([rule for rule in guards if rule.name in tallies], tallies)
+    return (*measured, *guards_not_measured([rule for rule in guards if rule.name not in tallies], unit))
+
+
+def guards_not_measured(guards: Sequence[GuardRule], unit: str) -> tuple[Guard, ...]:
+    """Guards that fail, because this evidence does not measure them."""
+    return tuple(
+        Guard(
+            name=rule.name,
+            difference=ColumnMean().estimate("none"),
+            tolerance=rule.tolerance,
+            ok=False,
+            message=f"{unit} do not measure {rule.name!r}",
+        )
+        for rule in guards
     )
 
 
@@ -174,9 +314,9 @@ def _with_bootstrap(estimate: Estimate, differences: Floats, seed: int) -> Estim
 
 
 def _curve(used: Floats, about: About) -> tuple[tuple[int, float, float, float], ...]:
-    """n, mean, lower and upper bound at up to 60 points, for the plot."""
+    """n, mean, lower and upper bound at up to _POINTS points, for the plot."""
     n = used.size
-    rows = np.unique(np.linspace(2, n, min(60, max(n - 1, 1))).astype(int)) if n >= 2 else np.zeros(0, dtype=int)
+    rows = np.unique(np.linspace(2, n, min(_POINTS, max(n - 1, 1))).astype(int)) if n >= 2 else np.zeros(0, dtype=int)
     sums, squares = np.cumsum(used), np.cumsum(used**2)
     curve = []
     for k in rows.tolist():

@@ -53,12 +53,13 @@ class Planned:
     variance: float
     pilot: int  # rows used to estimate the variance
     savings: tuple[Saving, ...] = ()
+    unit: str = "decisions"  # what the horizon counts
 
     def __str__(self) -> str:
         lines = [
             (
-                f"{self.plan.horizon:,} decisions for {self.plan.power:.0%} power to detect an uplift of "
-                f"{self.plan.uplift:+.3f} (α = {self.plan.alpha:.3g}, from {self.pilot:,} pilot decisions)"
+                f"{self.plan.horizon:,} {self.unit} for {self.plan.power:.0%} power to detect an uplift of "
+                f"{self.plan.uplift:+.3f} (α = {self.plan.alpha:.3g}, from {self.pilot:,} pilot {self.unit})"
             )
         ]
         lines += [f"  with {saving.name}: {saving.horizon:,}" for saving in self.savings]

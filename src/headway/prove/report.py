@@ -42,6 +42,8 @@ def text(verdict: Verdict) -> str:
             parts.append(fill(f"  {mark}{row.name:{wide}}  {row.text}", WIDTH, subsequent_indent=" " * (wide + 8)))
         if passed:
             parts.append(fill(f"  ok  {len(passed)} passed: {'; '.join(passed)}", WIDTH, subsequent_indent="      "))
+    if page.notes:
+        parts += ["", "Note", *[fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in page.notes]]
     if page.counts:
         parts += ["", "Counted: " + ", ".join(f"{count} {name}" for name, count in page.counts)]
     parts += ["", fill(page.method, WIDTH), "", "Recompute"]
@@ -75,6 +77,8 @@ def markdown(verdict: Verdict) -> str:
         else:
             parts += ["| | check | |", "|---|---|---|"]
             parts += [f"| {'✓' if line.ok else '✗'} | {_md(line.name)} | {_md(line.text)} |" for line in lines]
+    if page.notes:
+        parts += ["", "## Note", "", *[f"- {_md(note)}" for note in page.notes]]
     if page.counts:
         parts += ["", "Counted: " + ", ".join(f"{count} {_md(name)}" for name, count in page.counts) + "."]
     parts += ["", "## Method", "", _md(page.method), "", "## Recompute", ""]
@@ -102,6 +106,8 @@ def html(verdict: Verdict) -> str:
         body.append(f"<p><b>Next:</b> {escape(page.hint)}</p>")
     for title, lines in _tables(page):
         body.append(f"<h2>{title}</h2>{_table(page, title, lines)}")
+    if page.notes:
+        body.append("<h2>Note</h2><ul>" + "".join(f"<li>{escape(note)}</li>" for note in page.notes) + "</ul>")
     if page.counts:
         counted = ", ".join(f"{count} {escape(name)}" for name, count in page.counts)
         body.append(f"<h2>Counts</h2><p>{counted}.</p>")

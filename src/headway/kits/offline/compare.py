@@ -69,6 +69,12 @@ def compare(
     )  # fmt: skip
     evidence = examined.verdict.evidence
     assert evidence is not None
+    if pack is not None and evidence.kind != "log":
+        raise InvalidInput(
+            f"{evidence.candidate} was judged by {evidence.n:,} {evidence.unit}; a run pack holds logged decisions.",
+            code="no_evidence",
+            hint="Omit --run-pack, or collect decisions with their probabilities.",
+        )
     rows = None
     if asking is not None:
         rows = _ask(project, settings, evidence, asking, None if pack is None else pack / "live.part", progress)

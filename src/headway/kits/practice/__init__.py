@@ -6,7 +6,7 @@
 
 Takes: a world, or a log.   Gives: an actor-critic policy, with the curve of its returns.
 Never: imports a kit that brings a world.
-May import: cli, project, settings, promote, learn, decide, observe, encode, nouns.
+May import: cli, project, settings, promote, learn, prove, decide, observe, encode, nouns.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,10 @@ KIT = Kit(
             policy="headway.kits.practice.policy:read",
             learner="headway.kits.practice.learner:ActorCriticLearner",
             knobs="headway.kits.practice.knobs:ActorCriticKnobs",
+            evidence=("world", "log"),
         ),
     },
+    evidence={"world": "headway.kits.practice.fresh:WORLD"},
     worlds={
         "cartpole": "headway.kits.practice.environments:cartpole",
         "acrobot": "headway.kits.practice.environments:acrobot",

@@ -36,6 +36,10 @@ __all__ = ["ENVIRONMENTS", "Environments", "Together", "copies", "environment", 
 ENVIRONMENTS: Mapping[str, str] = MappingProxyType(
     {"cartpole": "CartPole-v1", "acrobot": "Acrobot-v1", "lunarlander": "LunarLander-v3"}
 )
+# Between which the return of an episode lies, where the rules of the world say so.
+_RETURNS: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {"CartPole-v1": (0.0, 500.0), "CartPole-v0": (0.0, 200.0), "Acrobot-v1": (-500.0, 0.0)}
+)
 _BOOKKEEPING = {"PassiveEnvChecker", "OrderEnforcing", "TimeLimit"}
 
 
@@ -46,6 +50,10 @@ class Environments(Protocol):
     `rest(place)`: stop stepping that copy until the next `reset`; it returns zeros;
     `features`, if an observation is the vector of a situation by these `encode.state.Features`, without the leading
     constant: the policy can then decide on situations.
+
+    For proofs: `returns = (low, high)`, between which the return of an episode lies; `situations()`, a Situation per
+    copy, if decisions of the task are asked with more than the observation; `info["metrics"]`, name → [copy], values of
+    a step that guards may name.
     """
 
     num_envs: int
@@ -129,6 +137,8 @@ def environment(name: str, *, count: int, **settings: Any) -> Environments:
         raise InvalidInput(
             f"The world {name!r} cannot be made: {_short(error)}.", code="bad_world", hint="Check its settings."
         ) from error
+    if wanted in _RETURNS and not settings:
+        envs.returns = _RETURNS[wanted]
     copies_: Environments = envs
     return copies_
 

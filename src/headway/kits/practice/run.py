@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns.errors import Conflict, Damaged, UnknownName
+from headway.nouns.kit import Catalogue, load
 from headway.nouns.protocols import Learned, Progress
 from headway.project import publish_policy
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from headway.kits.practice.fit import Fitted, Practice
     from headway.project import Project, Published
 
-__all__ = ["Practised", "SnapshotFolder", "practise", "publish_practised", "slug"]
+__all__ = ["Practised", "SnapshotFolder", "fresh_settings", "practise", "publish_practised", "slug"]
 
 _EVERY_S = 20.0
 _KINDS = {("categorical", True): "choice", ("categorical", False): "factored"}
@@ -97,6 +98,7 @@ def practise(
         kind=_KINDS.get((actions.kind, len(actions.sizes) == 1), "box"),
         encoder=str(dict(result.extra["features"])["encoder"]),
         world=known,
+        fresh={**(settings or {}), **fresh_settings(project.catalogue, known)},
         seed=seed,
     )
     return keeper.practised(published, fitted, world=known, mean_return=final.mean, episodes=final.episodes)
@@ -115,12 +117,24 @@ def _how(world: str, steps: int | None, target: float | None, knobs: Mapping[str
 
 
 def publish_practised(
-    project: Project, learned: Learned, *, task: str, kind: str, encoder: str, world: str, seed: int
+    project: Project,
+    learned: Learned,
+    *,
+    task: str,
+    kind: str,
+    encoder: str,
+    world: str,
+    seed: int,
+    fresh: Mapping[str, Any] | None = None,
 ) -> Published:
-    """Publish a practised policy as a candidate; it must be proven before it decides."""
+    """Publish a practised policy as a candidate; it must be proven before it decides.
+
+    `fresh` are the settings of the world in which a proof plays; None: a proof cannot make this world again.
+    """
+    told = {"world": world} if fresh is None else {"world": world, "fresh": dict(fresh)}
     return publish_policy(
         project,
-        replace(learned, trained_on={**learned.trained_on, "world": world}),
+        replace(learned, trained_on={**learned.trained_on, **told}),
         task=task,
         kind=kind,
         encoder=encoder,
@@ -129,6 +143,12 @@ def publish_practised(
         why=f"practised {int(learned.metrics['steps']):,} steps in {world}",
         detail={"world": world},
     )
+
+
+def fresh_settings(catalogue: Catalogue, world: str) -> Mapping[str, Any]:
+    """Settings that a world of the catalogue changes for proofs (`fresh` of its function): held-out prompts, say."""
+    path = catalogue.all("worlds").get(world)
+    return {} if path is None else getattr(load(path), "fresh", {})
 
 
 def slug(world: str) -> str:

@@ -36,6 +36,7 @@ __all__ = ["TASK", "MutationRun", "choosers", "learn_mutations", "store"]
 TASK = "mutate"
 WIDTH = 128  # of the hashing encoder: its default, so that the policy can serve a task as it is
 TRAIN, TEST = 1400, 210  # prompts
+PROOF = 2100  # prompts that a proof plays on, none of which the figures above were computed on
 STEPS = 200_000
 _CANDIDATES = tuple(Candidate(name) for name in MUTATIONS)
 
@@ -169,6 +170,13 @@ def store(project: Project, run: MutationRun, task: str = TASK) -> str:
         baselines={"uniform": run.uniform, "fixed": run.fixed},
     )
     published = publish_practised(
-        project, learned, task=task, kind="choice", encoder=run.encoder, world="prompts", seed=run.seed
+        project,
+        learned,
+        task=task,
+        kind="choice",
+        encoder=run.encoder,
+        world="prompts",
+        seed=run.seed,
+        fresh={"part": "test", "prompts": PROOF, "seed": run.seed + PROOF},
     )
     return published.ref

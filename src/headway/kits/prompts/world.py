@@ -30,6 +30,7 @@ from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.mutations import allowed, mutate
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Floats
+from headway.nouns.records import Situation
 
 __all__ = ["MOST_STEPS", "Judge", "PromptsWorld", "Subject", "after"]
 
@@ -114,6 +115,9 @@ class PromptsWorld(Generic[S]):
         self.metadata: dict[str, Any] = {"autoreset_mode": Autoreset.SAME_STEP, "render_modes": []}
         self.action_names = MUTATIONS
         self.spec = SimpleNamespace(id="prompts", max_episode_steps=most_steps)
+        bounds = getattr(judge, "returns", None)  # of an episode of MOST_STEPS, or fewer, mutations
+        if bounds is not None:
+            self.returns: tuple[float, float] = bounds
         self._subjects, self._encoder, self._judge, self._most = list(subjects), encoder, judge, most_steps
         self._rng = np.random.default_rng(0)
         self._at = np.zeros(count, dtype=np.int64)
@@ -156,6 +160,10 @@ class PromptsWorld(Generic[S]):
         masks = np.array([may(text) for text in self._texts], dtype=np.bool_)
         masks[~masks.any(axis=1)] = True
         return masks
+
+    def situations(self) -> list[Situation]:
+        """What a decision about each copy's prompt would be asked with."""
+        return [Situation(task="", text=text) for text in self._texts]
 
     def close(self) -> None:
         """Nothing to close."""

@@ -21,7 +21,7 @@ from headway.nouns.errors import Conflict, HeadwayError
 from headway.nouns.ids import decision_id, parse_decision_id
 from headway.nouns.records import Candidate, Decision, Situation, Source
 from headway.project.decide.elsewhere import recorded
-from headway.project.decide.inputs import Details, Offer, checked_source, situation_of
+from headway.project.decide.inputs import Details, Offer, checked_source, is_comparison, situation_of
 
 if TYPE_CHECKING:
     from headway.project.decide.serving import Serving
@@ -134,7 +134,8 @@ def consider(project: ProjectFolder, asks: Sequence[Ask]) -> list[Considered | H
             settings = project.settings.task(task)
             offered = project.offers.candidates(task, candidates, settings.actions)
             situation = situation_of(task, text, details, project.redact)
-            serving = project.servings.of(settings)
+            compared = task in project.servings.compared and is_comparison(offered)
+            serving = project.servings.evenly(settings) if compared else project.servings.of(settings)
             if (identifier := details.get("id")) is not None:
                 parse_decision_id(identifier)
             first, opening = None, False

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.records import SOURCES, Candidate, Situation, Source, State, Value
 from headway.observe.redact import Redactor
@@ -18,6 +19,7 @@ __all__ = [
     "checked_source",
     "checked_state",
     "checked_text",
+    "is_comparison",
     "situation_of",
 ]
 
@@ -190,3 +192,8 @@ def checked_source(source: str) -> Source:
     if source not in SOURCES:
         raise InvalidInput(f"The source is {source!r}, expected one of {', '.join(SOURCES)}.", code="bad_source")
     return source
+
+
+def is_comparison(candidates: Sequence[Candidate]) -> bool:
+    """Whether this is a choice between two policies: which of them a voter is shown first."""
+    return len(candidates) == 2 and all(PolicyRef.matches(candidate.name) for candidate in candidates)

@@ -29,6 +29,7 @@ from headway.settings import Settings, TaskSettings, config
 __all__ = ["Serving", "Servings", "baseline_ref"]
 
 _LOOK_AGAIN_S = 0.2
+_EVEN = "uniform@0"
 _QUICK = ("hashing", "wordllama", "structure", "hashing+structure")
 _DEFINED_BY = {"rules@0": ("rules", "roles", "fallback", "actions"), "fixed@0": ("fallback",)}
 _EXPLORER_VALUE = {"epsilon": "share", "softmax": "temperature", "squarecb": "gamma", "thompson": "scale"}
@@ -69,6 +70,10 @@ class Servings:
         self._encoders: dict[str, Encoder] = {}
         # Tasks whose texts take milliseconds or a call to encode: see `prepare`.
         self.slow = frozenset(task.name for task in settings.tasks.values() if task.encoder not in _QUICK)
+        # Tasks whose policies are compared blind: a decision between two policies is the order in which they are shown.
+        self.compared = frozenset(
+            task.name for task in settings.tasks.values() if "preference" in self._evidence(task.family)
+        )
         self.watched = False  # a server that calls `refresh` itself: decisions never wait for a bundle to load
         self._current: dict[str, tuple[float, Serving]] = {}
 
@@ -81,6 +86,23 @@ class Servings:
         if known is not None and (self.watched or now - known[0] < _LOOK_AGAIN_S):
             return known[1]
         return self._look(task, known, now)
+
+    def evenly(self, task: TaskSettings) -> Serving:
+        """Uniform choice, whoever is current: for the order in which two policies are shown to a voter."""
+        body = self.body(task)
+        text, digest = dumps(body), self.baseline_digest(_EVEN, body)
+        return Serving(
+            ref=_EVEN,
+            digest=digest,
+            pipeline=Pipeline(self._baseline(_EVEN, body), floor=body["floor"]),
+            config=text,
+            config_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
+            encoder=body["encoder"],
+        )
+
+    def _evidence(self, family: str) -> Sequence[str]:
+        known = self._catalogue.all("families").get(family)
+        return () if known is None else known.evidence
 
     def refresh(self) -> None:
         """Check the ledger for every task that has decided here; decisions use the old serving meanwhile."""

@@ -12,7 +12,7 @@ from headway.nouns.evidence import Verdict
 from headway.nouns.protocols import Progress
 from headway.project.prove.budget import challenger, keep_verdict
 from headway.project.prove.keys import leave_keys_out
-from headway.project.prove.kinds.kind import ProofQuestion, kind_named, pick
+from headway.project.prove.kinds.kind import ProofQuestion, provable
 from headway.project.prove.subject import (
     candidate_policy,
     current_policy,
@@ -55,13 +55,13 @@ def examine(
     progress: Progress | None = None,
     see: Callable[[Log], None] | None = None,
     trust: Sequence[str] = (),
-    kind: str | None = None,
+    outcomes: bool = False,
     rollback: bool = False,
 ) -> Examined:
     """A verdict on a candidate, stored with its evidence.
 
-    `see` is shown every chunk of logged rows. `kind`: of the evidence; by default the one that suits the candidate.
-    `rollback`: asks whether to take the candidate back, which is not charged to the error budget.
+    `see` is shown every chunk of logged rows. `outcomes`: by the outcomes of its decisions, even if it could be judged
+    without any. `rollback`: asks whether to take the candidate back, which is not charged to the error budget.
     """
     from headway.prove.guards import GuardRule
 
@@ -84,11 +84,7 @@ def examine(
         progress=progress,
         see=see,
     )
-    chosen = kind_named(project.catalogue, kind or pick(question))
-    absent = chosen.missing(question)
-    if absent is not None:
-        raise absent
-    evidence = chosen.evidence(question, about, guards)
+    evidence = provable(question, outcomes=outcomes).evidence(question, about, guards)
     rules = gate_rules(settings)
     if not rollback:
         evidence = leave_keys_out(question, evidence, rules)

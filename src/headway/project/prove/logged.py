@@ -50,8 +50,18 @@ class LogKind:
         )
 
     def missing(self, question: ProofQuestion) -> HeadwayError | None:
-        del question  # what cannot speak is counted while the rows are read
-        return None
+        task, query = question.settings.name, question.project.query
+        if query.count_judged(task, known=True, most=1):
+            return None
+        lacking = {
+            "with a mined label": query.count_source(task, "mined"),
+            "with unknown propensity": query.count_judged(task, known=False, most=10**9),
+        }
+        lacking = {name: count for name, count in lacking.items() if count}
+        if lacking:
+            return _nothing_speaks(task, lacking)
+        waiting = len(query.draws(task))
+        return _too_early(task, waiting) if waiting else _nothing_decided(task)
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
         from headway.prove.evidence import from_log
@@ -214,6 +224,14 @@ def _nothing_speaks(task: str, counts: Mapping[str, int]) -> InvalidInput:
         code="propensity_unknown",
         hint="A proof needs the probability that each decision was made with: let Headway decide, or import "
         "it (--map propensity=COLUMN).",
+    )
+
+
+def _nothing_decided(task: str) -> InvalidInput:
+    return InvalidInput(
+        f"There is no settled decision of {task!r} to compute a proof from.",
+        code="no_evidence",
+        hint="Send outcomes with `headway signal`, then prove again.",
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from headway.nouns.errors import InvalidInput
 from headway.project.prove.budget import next_test
-from headway.project.prove.logged import logged
+from headway.project.prove.kinds.kind import ProofQuestion, provable
 from headway.project.prove.subject import candidate_policy, current_policy
 from headway.project.publish import record_change
 
@@ -20,8 +20,11 @@ __all__ = ["plan"]
 
 
 def plan(project: Project, task: str, *, uplift: float, power: float, register: bool, policy: str | None) -> Planned:
-    """How many decisions a test of this size needs; `register` fixes the horizon in the ledger beforehand."""
-    from headway.prove.power import plan as planned
+    """How many decisions (or episodes, or rows) a test of this size needs.
+
+    `register` fixes the horizon in the ledger beforehand.
+    """
+    from headway.prove.about import About
 
     candidate = candidate_policy(project, policy, task)
     settings = project.settings.task(candidate.task)
@@ -33,15 +36,21 @@ def plan(project: Project, task: str, *, uplift: float, power: float, register: 
             code="same_policy",
             hint=f"Learn a new candidate first: headway learn {settings.name}",
         )
-    last = project.query.last_settled(settings.name)
-    result = planned(
-        logged(project, settings, (candidate.ref, candidate.digest), (current.ref, current.digest)),
-        uplift=uplift,
-        margin=settings.margin,
-        power=power,
-        challenger=next_test(project, settings.name),
-        from_decision=last,
+    question = ProofQuestion(
+        project=project,
+        settings=settings,
+        candidate=(candidate.ref, candidate.digest),
+        other=(current.ref, current.digest),
     )
+    about = About(
+        task=settings.name,
+        candidate=candidate.ref,
+        against=current.ref,
+        margin=settings.margin,
+        challenger=next_test(project, settings.name),
+        reward_range=project.rewards(settings.name).range,
+    )
+    result = provable(question).plan(question, about, uplift=uplift, power=power)
     if register:
         record_change(
             project,
@@ -49,7 +58,7 @@ def plan(project: Project, task: str, *, uplift: float, power: float, register: 
             "plan",
             candidate.ref,
             candidate.digest,
-            why=f"test for an uplift of {uplift:+g} over {result.plan.horizon:,} decisions",
+            why=f"test for an uplift of {uplift:+g} over {result.plan.horizon:,} {result.unit}",
             detail=msgspec.to_builtins(result.plan),
         )
     return result

@@ -21,6 +21,7 @@ class EvidenceRow(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     candidate: str
     against: str
+    kind: str  # log, world, heldout, preference, or a kit's own
     n: int
     state: str  # pass, wait, refused or worse, by the present rules
     value: float | None  # candidate minus current, with its 95% interval; null where a data check fails
@@ -64,6 +65,7 @@ def _row(call: Call, identifier: str, task: str, digest: str, at: float) -> Evid
         at=rfc3339(at),
         candidate=evidence.candidate,
         against=evidence.against,
+        kind=evidence.kind,
         n=evidence.n,
         state=verdict.state,
         value=None if difference is None else difference.value,

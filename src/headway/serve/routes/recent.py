@@ -243,6 +243,7 @@ class VerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
     needed: int | None
     n: int
     margin: float
+    kind: str  # of the evidence
     unit: str
     earned: str
     method: str
@@ -250,6 +251,7 @@ class VerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
     checks: list[LineAnswer]
     guards: list[LineAnswer]
     counts: list[tuple[str, str]]
+    notes: list[str]
     recompute: list[tuple[str, str]]
     curve: list[tuple[int, float | None, float | None, float | None]]
     current: bool

@@ -19,7 +19,7 @@ from headway.decide.arms import Arms
 from headway.decide.stored import damaged, read_arms, read_features, tensor
 from headway.decide.trunks import Trunk
 from headway.encode.state import Features
-from headway.nouns.protocols import Encoder, Opinions
+from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Situation
 
 __all__ = ["EXPLORE", "Clone", "read"]
@@ -58,11 +58,18 @@ class Clone:
         std: bool = False,
     ) -> Opinions:
         del seeds, confidence, std
-        x = self.features.vectors(situations, self.encoder)
-        scores = explore.with_unknown(self.actor(x) / self.temperature)[:, self.arms.columns(candidates)]
+        scores = self._scores(situations, candidates)
         own = explore.softmax(scores, 1.0)
         acting = explore.greedy(scores) if self.knobs.get("explore") == "greedy" else own
         return Opinions(acting, own.max(axis=1))
+
+    def chances(self, situations: Sequence[Situation], candidates: Sequence[Candidate]) -> Floats:
+        """[row, candidate]: how probable it is that the logged policy chooses each."""
+        return explore.softmax(self._scores(situations, candidates), 1.0)
+
+    def _scores(self, situations: Sequence[Situation], candidates: Sequence[Candidate]) -> Floats:
+        x = self.features.vectors(situations, self.encoder)
+        return explore.with_unknown(self.actor(x) / self.temperature)[:, self.arms.columns(candidates)]
 
 
 def read(

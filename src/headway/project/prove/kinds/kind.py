@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headway.prove.power import Planned
     from headway.settings import TaskSettings
 
-__all__ = ["LOG", "ProofKind", "ProofQuestion", "kind_named", "pick", "unprovable"]
+__all__ = ["LOG", "ProofKind", "ProofQuestion", "kind_named", "pick", "provable", "unprovable"]
 
 LOG = "log"  # what is used where no kind of a family applies: its errors name the cure
 
@@ -88,19 +88,31 @@ def kind_named(catalogue: Catalogue, name: str) -> ProofKind:
     return kind
 
 
-def pick(question: ProofQuestion) -> str:
-    """The name of the first kind of the family that applies; "log" if none does."""
+def pick(question: ProofQuestion, *, outcomes: bool = False) -> str:
+    """The name of the first kind of the family that applies; "log" if none does.
+
+    `outcomes`: only kinds that new outcomes add to. A guard asks how decisions went, not how a world's episodes go.
+    """
     catalogue = question.project.catalogue
     for name in catalogue.family(_family(question)).evidence:
-        if kind_named(catalogue, name).applies(question):
+        kind = kind_named(catalogue, name)
+        if (kind.grows or not outcomes) and kind.applies(question):
             return name
     return LOG
 
 
-def unprovable(question: ProofQuestion) -> HeadwayError | None:
-    """Why `prove` cannot even start; None if it can."""
-    catalogue = question.project.catalogue
-    return kind_named(catalogue, pick(question)).missing(question)
+def provable(question: ProofQuestion, *, outcomes: bool = False) -> ProofKind:
+    """The kind that answers a question; raises what is missing."""
+    kind = kind_named(question.project.catalogue, pick(question, outcomes=outcomes))
+    absent = kind.missing(question)
+    if absent is not None:
+        raise absent
+    return kind
+
+
+def unprovable(question: ProofQuestion, *, outcomes: bool = False) -> HeadwayError | None:
+    """Why a proof cannot even start; None if it can."""
+    return kind_named(question.project.catalogue, pick(question, outcomes=outcomes)).missing(question)
 
 
 def _family(question: ProofQuestion) -> str:

@@ -1,0 +1,204 @@
+"""The kind of evidence `world`: candidate and current play the same fresh episodes of the world that was practised in.
+
+How many is fixed beforehand, by a registered plan or by EPISODES. The gate may look after every LOOK of them and stops
+at the first that decides. The seeds follow from task, candidate and plan: nobody can pick them, a policy cannot have
+practised on them because they depend on its own content hash, and a repeated proof plays the same episodes.
+
+Both policies act as whole pipelines, as they would be served. Not covered: what the task's own decisions come to. The
+world pays its own rewards, and the evidence says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from headway.kits.practice.environments import ENVIRONMENTS, Environments, copies, identify
+from headway.kits.practice.play import Played, play
+from headway.kits.practice.rollout import actions_of
+from headway.nouns.errors import HeadwayError, InvalidInput, MissingExtra, UnknownName
+from headway.promote import gate
+
+if TYPE_CHECKING:
+    from headway.nouns.evidence import Evidence, Plan
+    from headway.project import ProofQuestion
+    from headway.prove.about import About
+    from headway.prove.guards import GuardRule
+    from headway.prove.power import Planned
+
+__all__ = ["EPISODES", "LOOK", "WORLD", "WorldKind", "fresh_seed"]
+
+EPISODES = 1_000  # at most, if no plan is registered
+LOOK = 50
+
+
+class WorldKind:
+    """Fresh episodes of a world."""
+
+    name, grows = "world", False
+
+    def applies(self, question: ProofQuestion) -> bool:
+        """Whether one of the policies practised in a world that can be made again."""
+        return _practised(question) is not None
+
+    def missing(self, question: ProofQuestion) -> HeadwayError | None:
+        practised = _practised(question)
+        if practised is None:
+            return InvalidInput(
+                f"Neither {question.candidate[0]} nor {question.other[0]} practised in a world.",
+                code="no_world",
+                hint="Prove it on logged decisions.",
+            )
+        return _absent(question, practised[0])
+
+    def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
+        from headway.prove.paired import from_world
+
+        horizon = EPISODES if about.plan is None else about.plan.horizon
+        world, _ = _world(question)
+        ours, theirs = list[float](), list[float]()
+        metrics: defaultdict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+        limits: tuple[float, float] | None = None
+        evidence: Evidence | None = None
+        for limits, mine, other in _episodes(question, "proof", about.plan, horizon):
+            ours += mine.returns.tolist()
+            theirs += other.returns.tolist()
+            for name in mine.metrics.keys() & other.metrics.keys():
+                metrics[name][0].extend(mine.metrics[name].tolist())
+                metrics[name][1].extend(other.metrics[name].tolist())
+            evidence = from_world(ours, theirs, about, limits=limits, horizon=horizon, guards=guards, metrics=metrics)
+            if question.progress is not None:
+                question.progress("episodes", len(ours), horizon)
+            if gate.verdict(evidence).state in ("pass", "worse"):
+                break
+        assert evidence is not None, "a horizon has at least one look"
+        return replace(evidence, unchecked=(*evidence.unchecked, *_unchecked(question.settings.name, world)))
+
+    def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
+        from headway.prove.paired import plan_pairs
+
+        _, mine, other = next(_episodes(question, "pilot", None, LOOK))
+        low, high = _limits(question) or (float("-inf"), float("inf"))
+        return plan_pairs(
+            mine.returns - other.returns,
+            about,
+            uplift=uplift,
+            power=power,
+            lowest=low - high,
+            least=LOOK,
+            step=LOOK,
+            unit="episodes",
+        )
+
+
+WORLD = WorldKind()
+
+
+def fresh_seed(task: str, candidate_hash: str, purpose: str, plan: Plan | None, look: int) -> int:
+    """The seed of the episodes of one look: 63 bits that follow from what is proven, far from any seed of practice."""
+    named = "" if plan is None else f"{plan.horizon} {plan.uplift!r} {plan.from_seq}"
+    told = f"{task}\0{candidate_hash}\0{purpose}\0{named}\0{look}"
+    digest = hashlib.blake2b(told.encode(), digest_size=8, person=b"headway-world").digest()
+    return int.from_bytes(digest, "big") >> 1 | 1 << 62
+
+
+def _episodes(
+    question: ProofQuestion, purpose: str, plan: Plan | None, horizon: int
+) -> Iterator[tuple[tuple[float, float] | None, Played, Played]]:
+    """(bounds of a return, the candidate's episodes, the other policy's), a look at a time, on the same seeds."""
+    task = question.settings.name
+    body = question.project.servings.body(question.settings)
+    pipelines = [
+        question.project.servings.pipeline(task, body, *policy) for policy in (question.candidate, question.other)
+    ]
+    names = _names(question)
+    for look, start in enumerate(range(0, horizon, LOOK)):
+        seed = fresh_seed(task, question.candidate[1], purpose, plan, look)
+        with closing(_made(question, min(LOOK, horizon - start))) as envs:
+            _check_actions(envs, names)
+            mine, other = (play(envs, pipeline, names, task=task, seed=seed) for pipeline in pipelines)
+            yield getattr(envs, "returns", None), mine, other
+
+
+def _limits(question: ProofQuestion) -> tuple[float, float] | None:
+    with closing(_made(question, 1)) as envs:
+        limits: tuple[float, float] | None = getattr(envs, "returns", None)
+    return limits
+
+
+def _practised(question: ProofQuestion) -> tuple[str, Mapping[str, Any]] | None:
+    """(world, its settings for proofs) of the candidate, or else of the other policy."""
+    for policy in (question.candidate, question.other):
+        trained = question.trained_on(policy)
+        if "world" in trained and "fresh" in trained:
+            return str(trained["world"]), trained["fresh"]
+    return None
+
+
+def _world(question: ProofQuestion) -> tuple[str, Mapping[str, Any]]:
+    practised = _practised(question)
+    assert practised is not None, "`missing` was asked before"
+    return practised
+
+
+def _made(question: ProofQuestion, count: int) -> Environments:
+    world, settings = _world(question)
+    if world not in question.project.catalogue.all("worlds"):
+        identify(world, question.project.folder)
+    return copies(question.project.catalogue, world, count=count, **settings)
+
+
+def _absent(question: ProofQuestion, world: str) -> HeadwayError | None:
+    """What is not installed of a world; only looked for, not imported."""
+    known = question.project.catalogue.all("worlds")
+    if world in known and world not in ENVIRONMENTS:
+        return None
+    if find_spec("gymnasium") is None:
+        return MissingExtra(f"The world {world!r}", "gymnasium", "worlds")
+    if ":" not in world and world not in known and world not in ENVIRONMENTS.values():
+        return _unregistered(world)
+    module = world.rpartition(":")[0]
+    here = (question.project.folder / f"{module.replace('.', '/')}.py").exists()
+    if module and not here and find_spec(module.partition(".")[0]) is None:
+        return UnknownName(
+            f"The world {world!r} is not installed: there is no module {module!r}.",
+            code="unknown_world",
+            hint="Install it, or run the proof where the policy practised.",
+        )
+    return None
+
+
+def _unregistered(world: str) -> HeadwayError | None:
+    """The error for a name that neither a kit nor Gymnasium knows; this imports Gymnasium."""
+    try:
+        identify(world)
+    except HeadwayError as error:
+        return error
+    return None
+
+
+def _names(question: ProofQuestion) -> tuple[str, ...]:
+    """The actions of the world, by the names that the practised policy gives them."""
+    for ref, digest in (question.candidate, question.other):
+        if "world" in question.trained_on((ref, digest)):
+            return tuple(map(str, question.project.registry.header(digest).extra["arms"]))
+    raise AssertionError("`missing` was asked before")
+
+
+def _check_actions(envs: Environments, names: Sequence[str]) -> None:
+    actions = actions_of(envs.single_action_space)
+    if actions.kind != "categorical" or len(actions.sizes) != 1 or actions.outputs != len(names):
+        raise InvalidInput(
+            f"The world's actions are {actions.kind} of sizes {actions.sizes}, not one of {len(names)} choices.",
+            code="not_a_choice",
+            hint="Only choices can be served, and so only they can be proven.",
+        )
+
+
+def _unchecked(task: str, world: str) -> tuple[str, ...]:
+    return (f"The episodes are those of the world {world!r}; outcomes of {task!r} elsewhere are not part of it.",)

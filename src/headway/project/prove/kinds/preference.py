@@ -1,0 +1,156 @@
+"""The kind of evidence `preference`: blind comparisons of what two policies give, one vote each.
+
+A comparison is a decision of the task between two policies: its candidates are their references, and its action is the
+one to show first, drawn with probability ½ whoever is current. The vote is the signal `preferred`: 1 if the first was
+preferred, 0 if the second was, 0.5 if neither. Whoever votes sees no names, and a habit of preferring the first one
+cancels out.
+
+    headway decide reply "…" --candidates reply@4f2a,reply@90c1        # → reply@90c1: show that one first
+    headway signal dec_… preferred=1                                   # the first was better
+
+Votes on other pairs of policies, and comparisons whose order was not drawn evenly, are counted and left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import isclose
+from typing import TYPE_CHECKING, NamedTuple
+
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import HeadwayError, InvalidInput
+from headway.nouns.evidence import Evidence, RaterShare
+from headway.nouns.records import Settled, is_own
+from headway.project.prove.kinds.kind import ProofQuestion
+
+if TYPE_CHECKING:
+    from headway.prove.about import About
+    from headway.prove.guards import GuardRule
+    from headway.prove.power import Planned
+
+__all__ = ["PREFERENCE", "SIGNAL", "PreferenceKind"]
+
+SIGNAL = "preferred"
+
+
+class _Vote(NamedTuple):
+    """What came of one comparison: 1 for the candidate, 0 for the other policy, ½ for neither; and who voted."""
+
+    value: float
+    by: dict[str, float]  # rater → value
+
+
+class PreferenceKind:
+    """Votes of blind comparisons."""
+
+    name, grows = "preference", True
+
+    def applies(self, question: ProofQuestion) -> bool:
+        del question  # a family that names this kind is judged by it
+        return True
+
+    def missing(self, question: ProofQuestion) -> HeadwayError | None:
+        if next(_votes(question), None) is not None:
+            return None
+        mine, other = question.candidate[0], question.other[0]
+        task = question.settings.name
+        return InvalidInput(
+            f"Nobody has compared {mine} with {other} yet.",
+            code="no_evidence",
+            hint=f"Ask which one to show first (headway decide {task} --candidates {mine},{other}), show both without "
+            f"their names, and send the vote: headway signal DECISION {SIGNAL}=1 (the first), 0 (the second) or 0.5.",
+        )
+
+    def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
+        from headway.prove.paired import from_preferences, guards_not_measured
+
+        question.left.clear()
+        votes = list(_votes(question))
+        wins, losses = _counted([vote.value for vote in votes])
+        evidence = from_preferences(wins, losses, about, ties=len(votes) - wins - losses)
+        return replace(
+            evidence,
+            counts={**evidence.counts, **question.left},
+            guards=guards_not_measured(guards, "Votes"),
+            raters=_raters(votes, evidence.threshold),
+        )
+
+    def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
+        del about, uplift, power
+        raise InvalidInput(
+            f"Comparisons of {question.settings.name!r} need no plan: a proof may look after every vote.",
+            code="no_plan",
+            hint=f"Run: headway prove {question.settings.name}",
+        )
+
+
+PREFERENCE = PreferenceKind()
+
+
+def _votes(question: ProofQuestion) -> Iterator[_Vote]:
+    """The votes on these two policies; `left` counts what cannot be one."""
+    names = {_exact(question, question.candidate[0]): True, _exact(question, question.other[0]): False}
+    rows = question.project.query.settled(question.settings.name, signals=True, raters=(SIGNAL,))
+    for row in rows:
+        shown = [names.get(_exact(question, candidate.name)) for candidate in row.decision.candidates]
+        if sorted(shown, key=str) != [False, True]:
+            question.left["of other policies"] += 1
+        elif not all(isclose(share, 0.5, abs_tol=1e-9) for share in row.decision.probabilities or (0.0,)):
+            question.left["in an order that was not drawn evenly"] += 1
+        elif SIGNAL not in row.signals:
+            question.left["without a vote"] += 1
+        else:
+            yield _vote(row, first=bool(shown[row.decision.index]))
+
+
+def _exact(question: ProofQuestion, name: str) -> str:
+    """A policy by its content hash, where it is one; a name that is no policy stays as it is."""
+    if not PolicyRef.matches(name) or PolicyRef.parse(name).built_in:
+        return name
+    try:
+        return question.project.registry.find(name)
+    except HeadwayError:  # it is not, or no longer, in the registry
+        return name
+
+
+def _vote(row: Settled, *, first: bool) -> _Vote:
+    """The vote from the candidate's side."""
+
+    def turned(value: float) -> float:
+        within = min(max(value, 0.0), 1.0)
+        return within if first else 1.0 - within
+
+    by = {rater: turned(dict(said)[SIGNAL]) for rater, said in row.said.items() if SIGNAL in dict(said)}
+    return _Vote(turned(row.signals[SIGNAL]), by)
+
+
+def _counted(values: Sequence[float]) -> tuple[int, int]:
+    wins = sum(value > 0.5 for value in values)
+    losses = sum(value < 0.5 for value in values)
+    return wins, losses
+
+
+def _raters(votes: Sequence[_Vote], threshold: float) -> tuple[RaterShare, ...]:
+    """The share of each rater, and what the votes say without it."""
+    from headway.prove.sequential import e_process
+
+    given = Counter(rater for vote in votes for rater in vote.by)
+    shares = []
+    for rater, rows in given.most_common():
+        rest = [[value for name, value in vote.by.items() if name != rater] for vote in votes]
+        wins, losses = _counted([sum(values) / len(values) for values in rest if values])
+        shares.append(
+            RaterShare(
+                name=rater,
+                rows=rows,
+                share=rows / len(votes),
+                uplift=None,
+                own=is_own(rater),
+                others=wins + losses,
+                statistic=e_process(wins, losses),
+                threshold=threshold,
+            )
+        )
+    return tuple(shares)
