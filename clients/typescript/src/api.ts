@@ -207,6 +207,7 @@ export interface EvidenceRow {
   at: string;
   candidate: string;
   against: string;
+  kind: string;
   n: number;
   state: string;
   value: number | null;
@@ -633,6 +634,7 @@ export interface VerdictAnswer {
   needed: number | null;
   n: number;
   margin: number;
+  kind: string;
   unit: string;
   earned: string;
   method: string;
@@ -640,6 +642,7 @@ export interface VerdictAnswer {
   checks: LineAnswer[];
   guards: LineAnswer[];
   counts: [string, string][];
+  notes: string[];
   recompute: [string, string][];
   curve: ([number, number | null, number | null, number | null])[];
   current: boolean;

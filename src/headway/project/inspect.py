@@ -14,7 +14,7 @@ from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatu
 from headway.nouns.times import rfc3339
 from headway.observe.rows import loads
 from headway.project.decide.inputs import Offer, checked_state, checked_text
-from headway.project.prove.kinds.kind import ProofQuestion, unprovable
+from headway.project.prove.kinds.kind import unprovable
 from headway.project.prove.subject import (
     candidate_policy,
     current_policy,
@@ -26,7 +26,7 @@ from headway.project.prove.terms import admission_of
 from headway.promote import gate
 from headway.promote.next_step import Activity, most_urgent
 from headway.promote.next_step import next_step as step_of
-from headway.promote.standing import CandidatePolicy, CurrentPolicy, Standing
+from headway.promote.standing import CandidatePolicy, Standing
 
 if TYPE_CHECKING:
     from headway.decide.acting import Acted
@@ -270,7 +270,7 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         has_actions=bool(settings.actions),
         kit_missing=project.servings.kit_missing(heads.current) or None,
         disputed=_disputed(project, settings, heads, current.digest),
-        unprovable=None if candidate is None else _unprovable(project, settings, candidate, current),
+        unprovable=None if candidate is None else unprovable(project, settings, candidate, current),
     )
 
 
@@ -291,25 +291,6 @@ def _disputed(project: Project, settings: TaskSettings, heads: Heads, current_ha
     assert evidence is not None
     fresh = evidence.against_hash == against and evidence.reward_version == project.rewards(settings.name).version
     return verdict if fresh and verdict.state == "worse" and gate.accusers(evidence, rules) else None
-
-
-def _unprovable(
-    project: Project, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
-) -> HeadwayError | None:
-    """Why no proof of the candidate can be made now; None if one can, or if it cannot be asked about."""
-    if candidate.digest == current.digest:
-        return None
-    try:
-        return unprovable(
-            ProofQuestion(
-                project=project,
-                settings=settings,
-                candidate=(candidate.ref, candidate.digest),
-                other=(current.ref, current.digest),
-            )
-        )
-    except HeadwayError as error:  # a policy that cannot be loaded has no proof either
-        return error
 
 
 def _decided(project: Project, newest: Entry, current_hash: str) -> bool:

@@ -189,9 +189,7 @@ def _decided_by_rule(evidence: Evidence, deciding: Sequence[str]) -> Verdict:
     if evidence.ended:
         return Verdict(
             state="refused",
-            reasons=(
-                f"The planned {evidence.n:,} {evidence.unit} are used up and it is not proven better: {_short(evidence)}.",
-            ),
+            reasons=(f"The planned {evidence.n:,} {evidence.unit} are used up without a proof: {_short(evidence)}.",),
             hint="The test is over; learn a new candidate, or register a longer horizon for the next one.",
             evidence=evidence,
         )

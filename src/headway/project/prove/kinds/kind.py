@@ -2,7 +2,7 @@
 
     pick(question)                 # the first kind of the candidate's family that applies: "log"
     kind_named(catalogue, "world") # the ProofKind that a kit registered under this name
-    unprovable(question)           # the error that `prove` would raise before it starts, or None
+    provable(question)             # that ProofKind, or what is missing is raised
 
 A kit registers a kind in its passport, `evidence={"votes": "acme.votes:VOTES"}`. A family names the kinds that can
 judge it, in order of preference: `Family(…, evidence=("votes", "log"))`.
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence
     from headway.nouns.protocols import Progress
     from headway.project import Project
+    from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.prove.about import About
     from headway.prove.guards import GuardRule
     from headway.prove.log import Log
@@ -110,9 +111,23 @@ def provable(question: ProofQuestion, *, outcomes: bool = False) -> ProofKind:
     return kind
 
 
-def unprovable(question: ProofQuestion, *, outcomes: bool = False) -> HeadwayError | None:
-    """Why a proof cannot even start; None if it can."""
-    return kind_named(question.project.catalogue, pick(question, outcomes=outcomes)).missing(question)
+def unprovable(
+    project: Project, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
+) -> HeadwayError | None:
+    """Why no proof of the candidate can be made now; None if one can."""
+    if candidate.digest == current.digest:
+        return None
+    question = ProofQuestion(
+        project=project,
+        settings=settings,
+        candidate=(candidate.ref, candidate.digest),
+        other=(current.ref, current.digest),
+    )
+    try:
+        provable(question)
+    except HeadwayError as error:  # what is missing, or why a policy cannot be loaded
+        return error
+    return None
 
 
 def _family(question: ProofQuestion) -> str:
