@@ -1,10 +1,11 @@
 """One error budget: which share of it a proof may spend, and the row of the ledger that charges it.
 
 A test is charged the first time that a candidate is looked at against an opponent under a plan with all data checks in
-order. The k-th test since the last promotion that still stands gets the k-th share. Another plan is another test, and
-so is a proof after a rollback, which gives nothing back; built-in policies are charged like learned ones. Looks that a
-data check refuses are free, because they could not have passed, and so are candidates that do not even look better on
-the rows that they were trained on. An automatic rollback has a budget of its own and is never charged.
+order. The k-th test since the last promotion that still stands gets the k-th share. Another plan or another kind of
+evidence is another test, and so is a proof after a rollback, which gives nothing back; built-in policies are charged
+like learned ones. Looks that a data check refuses are free, because they could not have passed, and so are candidates
+that do not even look better on the rows that they were trained on. An automatic rollback has a budget of its own and is
+never charged.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def next_test(project: Project, task: str) -> int:
     return len(project.ledger.tests(task)) + 1
 
 
-def challenger(project: Project, task: str, terms: Terms, plan: Plan | None) -> int:
+def challenger(project: Project, task: str, terms: Terms, plan: Plan | None, kind: str) -> int:
     """The number of this test among those that are charged; if it is not charged yet, the number it would get now."""
-    charged = project.ledger.charged(task, terms.candidate_hash, terms.lineage, _plan_id(plan))
+    charged = project.ledger.charged(task, terms.candidate_hash, terms.lineage, _plan_id(plan, kind))
     return int(charged.detail["k"]) if charged is not None else next_test(project, task)
 
 
@@ -71,10 +72,10 @@ def _spend(
     project: Project, settings: TaskSettings, terms: Terms, evidence: Evidence, rules: gate.GateRules
 ) -> Evidence:
     """The evidence with the id of its test; or with the check that refuses it, at no charge."""
-    task, plan = settings.name, evidence.plan
+    task, plan = settings.name, _plan_id(evidence.plan, evidence.kind)
     if any(gate.blocks(check, rules) for check in evidence.diagnostics if check.name not in _OF_THE_RESULT):
         return evidence
-    charged = project.ledger.charged(task, terms.candidate_hash, terms.lineage, _plan_id(plan))
+    charged = project.ledger.charged(task, terms.candidate_hash, terms.lineage, plan)
     if charged is None:
         junk = screen(project, settings, terms) if evidence.kind == "log" else None
         if junk is not None:
@@ -88,7 +89,7 @@ def _spend(
                 evidence.candidate_hash,
                 why=f"looked at against {evidence.against}",
                 evidence_id=evidence.id,
-                detail={"against": terms.lineage, "plan": _plan_id(plan), "alpha": evidence.alpha},
+                detail={"against": terms.lineage, "plan": plan, "alpha": evidence.alpha},
             )
         )
     if int(charged.detail["k"]) != evidence.challenger:
@@ -100,6 +101,7 @@ def _spend(
     return replace(evidence, test=str(charged.n))
 
 
-def _plan_id(plan: Plan | None) -> str:
-    """Two registrations are one test only if they count the same decisions with the same rule."""
-    return "" if plan is None else hashlib.sha256(dumps(msgspec.to_builtins(plan)).encode()).hexdigest()[:16]
+def _plan_id(plan: Plan | None, kind: str) -> str:
+    """Two looks are one test only if they are of one kind and count the same rows with the same rule."""
+    named = "" if plan is None else hashlib.sha256(dumps(msgspec.to_builtins(plan)).encode()).hexdigest()[:16]
+    return named if kind == "log" else f"{kind} {named}".rstrip()

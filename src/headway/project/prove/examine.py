@@ -71,11 +71,6 @@ def examine(
     project.settle(settings.name)
     other = _opponent(project, settings, candidate, against)
     terms = present_terms(project, settings, (candidate.ref, candidate.digest), other)
-    about = _about(project, terms, settings, trusted, rollback=rollback)
-    guards = [
-        GuardRule(name=name, tolerance=guard.tolerance, better=guard.direction)
-        for name, guard in settings.guards.items()
-    ]
     question = ProofQuestion(
         project=project,
         settings=settings,
@@ -84,7 +79,13 @@ def examine(
         progress=progress,
         see=see,
     )
-    evidence = provable(question, outcomes=outcomes).evidence(question, about, guards)
+    kind = provable(question, outcomes=outcomes)
+    about = _about(project, terms, settings, trusted, kind=kind.name, rollback=rollback)
+    guards = [
+        GuardRule(name=name, tolerance=guard.tolerance, better=guard.direction)
+        for name, guard in settings.guards.items()
+    ]
+    evidence = kind.evidence(question, about, guards)
     rules = gate_rules(settings)
     if not rollback:
         evidence = leave_keys_out(question, evidence, rules)
@@ -109,7 +110,7 @@ def _opponent(project: Project, settings: TaskSettings, candidate: CandidatePoli
 
 
 def _about(
-    project: Project, terms: Terms, settings: TaskSettings, trusted: tuple[str, ...], *, rollback: bool
+    project: Project, terms: Terms, settings: TaskSettings, trusted: tuple[str, ...], *, kind: str, rollback: bool
 ) -> About:
     """What the evidence says about itself."""
     from headway.prove.about import About
@@ -122,7 +123,7 @@ def _about(
         candidate_hash=terms.candidate_hash,
         against_hash=terms.against_hash,
         plan=plan,
-        challenger=1 if rollback else challenger(project, task, terms, plan),
+        challenger=1 if rollback else challenger(project, task, terms, plan, kind),
         margin=settings.margin,
         reward_version=terms.reward_version,
         reward_range=project.rewards(task).range,
