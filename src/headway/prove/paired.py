@@ -85,6 +85,7 @@ def from_world(
     *,
     limits: Limits | None = None,
     horizon: int | None = None,
+    display: bool = True,
     guards: Sequence[GuardRule] = (),
     metrics: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
     segments: Mapping[str, Sequence[str]] | None = None,
@@ -93,9 +94,10 @@ def from_world(
     """Evidence from fresh episodes: returns of both policies on the same seeds, in the order they were run.
 
     `limits`: between which every return lies. `horizon`: the number of episodes that was fixed beforehand, if no plan
-    is registered. `metrics` gives a guard's value per episode for (candidate, current).
+    is registered. `metrics` gives a guard's value per episode for (candidate, current). Without `display` there are no
+    bounds, no curve and no bootstrap interval: for a look that only asks whether to go on.
     """
-    scores = _Scores(candidate, current, limits, None, horizon)
+    scores = _Scores(candidate, current, limits, None, horizon, display)
     return _paired("world", scores, about, guards, metrics or {}, segments or {}, least)
 
 
@@ -128,6 +130,7 @@ class _Scores(NamedTuple):
     limits: Limits | None
     groups: Sequence[str] | None
     horizon: int | None
+    display: bool = True
 
 
 class _Tested(NamedTuple):
@@ -164,13 +167,17 @@ def _paired(
     differences = ours - theirs
     used = differences if horizon is None else differences[:horizon]
     unit = "episodes" if kind == "world" else "held-out rows"
-    tested = _by_sequence(used, about, unit) if scores.limits is None else _by_bets(used, about, scores.limits, horizon)
+    if scores.limits is None:
+        tested = _by_sequence(used, about, unit)
+    else:
+        tested = _by_bets(used, about, scores.limits, horizon, display=scores.display)
     mean = _column(used)
+    plain = mean.estimate("paired mean")
     return compose(
         about,
         kind=kind,
         n=mean.n,
-        difference=_with_bootstrap(mean.estimate("paired mean"), differences, about.seed),
+        difference=_with_bootstrap(plain, differences, about.seed) if scores.display else plain,
         values={"candidate": _column(ours).estimate("mean"), "current": _column(theirs).estimate("mean")},
         statistic=tested.statistic,
         statistic_worse=tested.statistic_worse,
@@ -190,7 +197,7 @@ def _paired(
     )
 
 
-def _by_bets(used: Floats, about: About, limits: Limits, horizon: int | None) -> _Tested:
+def _by_bets(used: Floats, about: About, limits: Limits, horizon: int | None, *, display: bool) -> _Tested:
     """Bets on the differences, which lie within the limits' width; stakes depend on earlier pairs only."""
     width = limits[1] - limits[0]
     better, worse = Bets(about.share, horizon), Bets(about.alpha_worse, horizon)
@@ -202,7 +209,7 @@ def _by_bets(used: Floats, about: About, limits: Limits, horizon: int | None) ->
         better.add(pairs - about.margin, np.full(pairs.size, -width - about.margin), past.variance)
         worse.add(-pairs, np.full(pairs.size, -width), past.variance)
         past.add(pairs)
-        if start // _STEP in points or start + _STEP >= used.size:
+        if display and (start // _STEP in points or start + _STEP >= used.size):
             low, high = max(better.lower_bound() + about.margin, -width), min(-worse.lower_bound(), width)
             curve.append((better.n, better.total / better.n + about.margin, low, high))
     return _Tested(

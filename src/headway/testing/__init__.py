@@ -16,9 +16,10 @@ A contract raises an AssertionError with the expectation. The built-in kits are 
 
 Takes: what a kit brings.   Gives: nothing, or AssertionError.
 Never: is imported by anything but tests.
-May import: learn, decide, observe, encode, nouns.
+May import: project, learn, prove, decide, observe, encode, nouns.
 """
 
+from headway.testing.evidence import evidence_contract
 from headway.testing.formats import format_contract
 from headway.testing.identity import ARMS, CANDIDATES, WORLDS, MemoryLog, identity, row
 from headway.testing.policies import learner_contract, policy_contract, rebuilt
@@ -29,6 +30,7 @@ __all__ = [
     "CANDIDATES",
     "WORLDS",
     "MemoryLog",
+    "evidence_contract",
     "format_contract",
     "identity",
     "learner_contract",

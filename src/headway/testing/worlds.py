@@ -27,6 +27,8 @@ def world_contract(make: Callable[..., Any], *, count: int = 4, steps: int = 60,
     finally:
         first.close()
         second.close()
+    returns = getattr(first, "returns", None)
+    assert returns is None or -np.inf < returns[0] < returns[1] < np.inf, f"`returns` is {returns!r}, not (low, high)"
     alone = make(count=1)
     observations, _ = alone.reset(seed=seed)
     alone.close()

@@ -11,10 +11,10 @@ world pays its own rewards, and the evidence says so.
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -60,24 +60,20 @@ class WorldKind:
         from headway.prove.paired import from_world
 
         horizon = EPISODES if about.plan is None else about.plan.horizon
-        world, _ = _world(question)
-        ours, theirs = list[float](), list[float]()
-        metrics: defaultdict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
-        limits: tuple[float, float] | None = None
-        evidence: Evidence | None = None
+        pairs = _Pairs()
         for limits, mine, other in _episodes(question, "proof", about.plan, horizon):
-            ours += mine.returns.tolist()
-            theirs += other.returns.tolist()
-            for name in mine.metrics.keys() & other.metrics.keys():
-                metrics[name][0].extend(mine.metrics[name].tolist())
-                metrics[name][1].extend(other.metrics[name].tolist())
-            evidence = from_world(ours, theirs, about, limits=limits, horizon=horizon, guards=guards, metrics=metrics)
+            pairs.add(mine, other)
+            look = partial(
+                from_world, pairs.ours, pairs.theirs, about, limits=limits, horizon=horizon, guards=guards,
+                metrics=pairs.metrics,
+            )  # fmt: skip
             if question.progress is not None:
-                question.progress("episodes", len(ours), horizon)
-            if gate.verdict(evidence).state in ("pass", "worse"):
+                question.progress("episodes", len(pairs.ours), horizon)
+            if gate.verdict(look(display=False)).state in ("pass", "worse"):
                 break
-        assert evidence is not None, "a horizon has at least one look"
-        return replace(evidence, unchecked=(*evidence.unchecked, *_unchecked(question.settings.name, world)))
+        evidence = look()
+        unchecked = _unchecked(question.settings.name, _world(question)[0])
+        return replace(evidence, unchecked=(*evidence.unchecked, *unchecked))
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
         from headway.prove.paired import plan_pairs
@@ -97,6 +93,23 @@ class WorldKind:
 
 
 WORLD = WorldKind()
+
+
+@dataclass(slots=True)
+class _Pairs:
+    """The episodes so far, of both policies."""
+
+    ours: list[float] = field(default_factory=list)
+    theirs: list[float] = field(default_factory=list)
+    metrics: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+
+    def add(self, mine: Played, other: Played) -> None:
+        self.ours += mine.returns.tolist()
+        self.theirs += other.returns.tolist()
+        for name in mine.metrics.keys() & other.metrics.keys():
+            values = self.metrics.setdefault(name, ([], []))
+            values[0].extend(mine.metrics[name].tolist())
+            values[1].extend(other.metrics[name].tolist())
 
 
 def fresh_seed(task: str, candidate_hash: str, purpose: str, plan: Plan | None, look: int) -> int:
