@@ -20,10 +20,11 @@ from headway.prove.diagnostics import Floors, Window, diagnose
 from headway.prove.display import Display
 from headway.prove.guards import GuardRule, judge_metrics, judge_segments
 from headway.prove.log import Log
-from headway.prove.paired import from_heldout, from_preferences, from_world
+from headway.prove.paired import from_heldout, from_world
 from headway.prove.proof import LogProof
 from headway.prove.raters import standing
 from headway.prove.tally import MetricTally
+from headway.prove.votes import from_preferences
 
 __all__ = ["About", "evidence_of", "from_heldout", "from_log", "from_preferences", "from_world", "log_proof"]
 

@@ -64,7 +64,8 @@ class PreferenceKind:
         )
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
-        from headway.prove.paired import from_preferences, guards_not_measured
+        from headway.prove.paired import guards_not_measured
+        from headway.prove.votes import from_preferences
 
         question.left.clear()
         votes = list(_votes(question))
