@@ -94,9 +94,7 @@ _RATERS = RecordTable[RaterShare](
 def _numbers(out: Output, evidence: Evidence, *, estimated: bool) -> None:
     size = f", effective sample size {evidence.difference.ess:,.0f}" if evidence.kind == "log" else ""
     shown = f"; {percent(evidence.difference.level)} intervals" if estimated else ""
-    out.line(
-        f"Evidence: {evidence.kind}, {number(evidence.n)} {evidence.unit}{size}{shown}; rule: {evidence.rule}."
-    )
+    out.line(f"Evidence: {evidence.kind}, {number(evidence.n)} {evidence.unit}{size}{shown}; rule: {evidence.rule}.")
     names = {
         "candidate": evidence.candidate,
         "current": f"{evidence.against} (compared with)",
