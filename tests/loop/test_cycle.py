@@ -52,7 +52,7 @@ def test_with_ask_a_proven_candidate_waits(tmp_path, watching):
     assert again.skipped.endswith(f"headway promote route --policy {done.proved}"), (
         "nothing replaces it while the user decides"
     )
-    assert kinds(watch.project) == ["candidate"]
+    assert kinds(watch.project) == ["candidate", "test"]
     entry = watch.project.promote(task="route")
     assert entry.policy == done.learned, "the suggested command promotes that candidate"
 
