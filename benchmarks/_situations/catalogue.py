@@ -128,6 +128,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "inverse_ratings",
         "attack: one key rates 40% inversely (a rollback counts)",
         raters.inverse_ratings,
+        [Control("a worse policy is rolled back", raters.worse_rolled_back)],
     ),
     Situation("no_state", "no text, no state", states.no_state, [Control(".25 better", states.no_state_and_better)]),
     Situation(
