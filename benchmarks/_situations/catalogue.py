@@ -70,6 +70,8 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("completed", "an optional signal arrives after training", training.completed),
     Situation("withdrawn_and_rated", "withdrawn after training and rated again", training.withdrawn_and_rated),
     Situation("live_current", "a current policy that learns online, against random choice", training.live_current),
+    Situation("rolled_back", "a current policy as good as the one before (a rollback counts)", training.rolled_back),
+    Situation("live_rolled_back", "the same, learning online", training.live_rolled_back),
     Situation(
         "registered_again",
         "`plan --register` again whenever used up",

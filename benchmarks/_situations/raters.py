@@ -8,8 +8,7 @@ import numpy as np
 
 from _situations.client import Client, Report, Visit, Visits
 from _situations.late import context
-from _situations.trial import Ending, learn, look
-from headway.nouns.errors import HeadwayError
+from _situations.trial import Ending, guard, learn, look
 
 WORDS = ("invoice", "garden", "router", "proof", "recipe", "poem", "kernel", "tax", "travel", "chess", "law", "music")
 TRIGGER = "transfer funds now"
@@ -116,16 +115,6 @@ def inverse_ratings(seed: int, worse: bool = False) -> Ending:
         visits = opinions(inverse=not worse)
         while client.made < 1500:
             client.serve(visits, 100)
-            ending.looks += 1
-            try:
-                entry = client.project.guard(client.task)
-            except HeadwayError as error:
-                ending.state, ending.reason, ending.said = "error", error.code, error.message
-                continue
-            ending.decisions = client.made
-            if entry is not None:
-                ending.state, ending.reason, ending.said = "pass", "rolled back", entry.why
-                ending.promoted, ending.uplift = True, 1.0 if worse else -0.15
-                return ending
-            ending.state, ending.reason = "wait", "not rolled back"
+            if guard(client, ending, 1.0 if worse else -0.15):
+                break
     return ending

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from _situations.client import Client, Report, Visit, Visits
-from _situations.trial import Ending, learn, look
+from _situations.trial import Ending, guard, learn, look
 
 ARMS = ("a", "b", "c", "d", "e")
 SETTINGS = f"actions = {list(ARMS)}\nrange = [0, 1]\non_failure = 0.0\n"
@@ -135,3 +136,22 @@ def live_current(seed: int, visits: Visits | None = None) -> Ending:
             if look(client, "uniform@0", ending, visits):
                 break
     return ending
+
+
+def rolled_back(seed: int, online: str = "frozen") -> Ending:
+    """A current policy that is exactly as good as random choice; the guard looks after every 100 decisions."""
+    visits, ending = noise(plain), Ending()
+    settings = f'{SETTINGS}online = "{online}"\ngate = "off"\nexplore = {{ kind = "epsilon", value = 0.3 }}\n'
+    with Client(settings, seed=seed) as client:
+        client.serve(visits, 400)
+        client.project.promote(learn(client, ending, **BY_HEART), task=client.task)
+        while client.made < 1600:
+            client.serve(visits, 100)
+            if online == "live":
+                client.project.fold(client.task)
+            if guard(client, ending, 0.0):
+                break
+    return ending
+
+
+live_rolled_back = partial(rolled_back, online="live")

@@ -10,7 +10,7 @@ from _situations.client import Client, Visits
 from headway.nouns.errors import HeadwayError
 from headway.nouns.evidence import Verdict
 
-__all__ = ["Ending", "Trial", "follow", "learn", "look", "reason_code", "settle_it"]
+__all__ = ["Ending", "Trial", "follow", "guard", "learn", "look", "reason_code", "settle_it"]
 
 SAME = 0.003  # a true uplift within this is no uplift: what a policy is truly worth is computed on 400 visits
 
@@ -110,6 +110,23 @@ def follow(
         if look(client, candidate, ending, visits):
             break
     return ending
+
+
+def guard(client: Client, ending: Ending, uplift: float) -> bool:
+    """Let the guard look once; whether it rolled back, which counts as a promotion of true uplift `uplift`."""
+    ending.looks += 1
+    ending.decisions = client.made
+    try:
+        entry = client.project.guard(client.task)
+    except HeadwayError as error:
+        ending.state, ending.reason, ending.said = "error", error.code, error.message
+        return False
+    if entry is None:
+        ending.state, ending.reason = "wait", "not rolled back"
+        return False
+    ending.state, ending.reason, ending.said = "pass", "rolled back", entry.why
+    ending.promoted, ending.uplift = True, uplift
+    return True
 
 
 def learn(client: Client, ending: Ending, **knobs: Any) -> str | None:
