@@ -129,7 +129,7 @@ def evidence_of(
 def _diagnostics(
     proof: LogProof, about: About, floors: Floors | None, training: Window | None
 ) -> tuple[Diagnostic, ...]:
-    excluded = proof.missing.scores.n > 0 and proof.counts.get("without reward", 0) > proof.counts.get("pending", 0)
+    excluded = proof.missing.scores.n > 0 and proof.counts.get("left out", 0) > 0
     return (
         *diagnose(
             proof.checks, proof.tally, proof.missing, proof.keys, arms=proof.arms, floors=floors, training=training,

@@ -379,9 +379,11 @@ class LogProof:
         for code, count in enumerate(np.bincount(piece.status, minlength=len(STATUS)).tolist()):
             if count:
                 self.counts[STATUS[code]] = self.counts.get(STATUS[code], 0) + count
-        missing = int(np.isnan(piece.reward).sum())
-        if missing:
-            self.counts["without reward"] = self.counts.get("without reward", 0) + missing
+        missing = np.isnan(piece.reward)
+        left_out = missing & ~piece.worst & (piece.status != PENDING)
+        for name, rows in (("without reward", missing), ("left out", left_out)):
+            if rows.any():
+                self.counts[name] = self.counts.get(name, 0) + int(rows.sum())
         if piece.sources is not None:
             for source, count in zip(*np.unique(piece.sources, return_counts=True), strict=True):
                 self.counts[f"source {source}"] = self.counts.get(f"source {source}", 0) + int(count)
