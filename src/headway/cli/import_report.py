@@ -76,7 +76,7 @@ def _remarks(out: Output, report: ImportReport, counted: Mapping[str, frozenset[
     if report.unknown_propensity:
         out.note(
             f"{report.file}: {report.unknown_propensity:,} decisions have no probability of their action: "
-            "nothing is proven with them."
+            "they cannot show who earns more."
         )
     for task in report.tasks:
         if counted[task] and report.label not in counted[task] and report.labelled:

@@ -38,8 +38,11 @@ def evidence_contract(project: Project, kind: ProofKind, task: str, policy: str 
     assert 0.0 < evidence.alpha < 1.0, f"alpha is {evidence.alpha!r}"
     assert evidence.rule, "the evidence does not name its rule"
     assert evidence.data_hash, "the evidence has no hash of its data"
-    stored = msgspec.json.encode(project.evidence(evidence.id))
-    assert stored == msgspec.json.encode(twin), "the stored evidence differs from the one that was made"
+    made, stored = (
+        msgspec.json.decode(msgspec.json.encode(one)) for one in (twin, project.verdict(evidence.id).evidence)
+    )
+    changed = [name for name in made if made[name] != stored.get(name)]
+    assert not changed, f"the stored evidence differs from the one that was made: {changed}"
     for page in (report.text, report.markdown, report.html):
         assert evidence.candidate in page(project.verdict(evidence.id)), "the page does not name the candidate"
     missing = project.standing(task).unprovable

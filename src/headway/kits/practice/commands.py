@@ -41,10 +41,9 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
         except KeyboardInterrupt:
             session.next(f"{again} --resume")
             raise
+        served = project.registry.header(project.registry.find(done.policy)).kind == "choice"
     show(session, done, time.perf_counter() - begun)
-    session.next(
-        f"headway learn --world {own['world']} --seed {done.seed} --steps {2 * done.steps} --target nan --resume"
-    )
+    session.next(f"headway prove {done.task}" if served else f"{again} --steps {2 * done.steps} --target nan --resume")
     return 0
 
 

@@ -72,7 +72,7 @@ def mutate(session: Session, out: Path | None, steps: int | None, seeds: int, se
         folder=str(folder.resolve()), policy=policy, runs=tuple(runs), best=best, plot=plot, why_no_plot=missing
     )
     session.show(demo)
-    session.next('headway mutate "Please could you write a slogan for a bakery?"')
+    session.next("headway prove mutate")
     return 0 if demo.close else 1
 
 
@@ -138,7 +138,7 @@ def _demo(out: Output, demo: MutationDemo) -> None:
         right=("how often", "uniform"),
     )
     out.line(f"Plot: {demo.plot}" if demo.plot else f"No plot: {demo.why_no_plot}")
-    out.line(f"{demo.policy} is a candidate of the task 'mutate'; it decides after a proof on your own outcomes.")
+    out.line(f"{demo.policy} is a candidate of the task 'mutate'; it decides once it is proven and promoted.")
 
 
 def _run_document(run: MutationRun) -> dict[str, Any]:

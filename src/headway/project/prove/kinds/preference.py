@@ -123,8 +123,9 @@ def _vote(row: Settled, *, first: bool) -> _Vote:
         within = min(max(value, 0.0), 1.0)
         return within if first else 1.0 - within
 
-    by = {rater: turned(dict(said)[SIGNAL]) for rater, said in row.said.items() if SIGNAL in dict(said)}
-    return _Vote(turned(row.signals[SIGNAL]), by)
+    together = row.signals[SIGNAL]  # what each said is listed only where several voted
+    by = {rater: turned(dict(said).get(SIGNAL, together)) for rater, said in row.said.items()}
+    return _Vote(turned(together), by)
 
 
 def _counted(values: Sequence[float]) -> tuple[int, int]:

@@ -1,0 +1,235 @@
+"""Kinds of evidence beside the log: held-out rows of imported history, and blind comparisons."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headway.nouns.errors import InvalidInput
+from headway.nouns.kit import catalogue
+from headway.project import Project
+from headway.project.prove.kinds.heldout import HELDOUT
+from headway.project.prove.kinds.preference import PREFERENCE
+from headway.prove import report
+from headway.testing import evidence_contract
+from tests.kits.packages import install
+
+ROUTE = '[tasks.route]\nactions = ["a", "b", "c"]\nfamily = "{family}"\nrange = [0.0, 1.0]\non_failure = 0.0\n{more}'
+
+
+def imported(folder: Path, family: str, *, noise: bool, seed: int = 1, rows: int = 1200, more: str = "") -> Project:
+    """A project with history without probabilities. Action k is best where x_k is largest, or nothing matters."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "headway.toml").write_text(ROUTE.format(family=family, more=more), "utf-8")
+    rng = np.random.default_rng(seed)
+    lines = []
+    for number in range(rows):
+        x = rng.random(3)
+        best, action = int(x.argmax()), int(rng.integers(3))
+        if family == "clone" and not noise and rng.random() < 0.8:
+            action = best  # whoever acted knew what to do
+        chance = 0.5 if noise else 0.85 if action == best else 0.15
+        lines.append(
+            {
+                "id": str(number),
+                "text": f"row {number}",
+                "action": "abc"[action],
+                "reward": float(rng.random() < chance),
+            }
+            | {f"x{place}": float(value) for place, value in enumerate(x)}
+        )
+    (folder / "log.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    project = Project(folder)
+    columns = {"propensity": "unknown"} | {f"state.x{place}": f"x{place}" for place in range(3)}
+    project.import_file(
+        folder / "log.jsonl", format="columns", task="route", columns=columns, candidates=("a", "b", "c")
+    )
+    return project
+
+
+# -- held-out rows
+
+
+@pytest.mark.parametrize("family", ["outcome", "clone", "bandit"])
+def test_history_without_probabilities_is_judged_on_held_out_rows(family: str, tmp_path: Path) -> None:
+    with imported(tmp_path, family, noise=False) as project:
+        ref = project.learn("route")
+        assert project.next_step("route").verb == "prove"
+        verdict = project.prove(task="route")
+        assert verdict.passed, verdict.reasons
+        evidence = verdict.evidence
+        assert evidence is not None
+        assert (evidence.kind, evidence.rule, evidence.unit) == ("heldout", "betting", "held-out rows")
+        assert "does not show that it earns more" in verdict.reasons[0]
+        assert any("not who earns more" in note for note in evidence.notes)
+        assert "predicts better" in report.text(verdict)
+        assert 300 < evidence.n < 600, "only rows that training never read"
+        assert project.promote(task="route").policy == ref
+        assert project.decide("route", "hello", state={"x0": 0.1, "x1": 0.9, "x2": 0.2}).policy == ref
+        project.rollback("route")
+
+
+@pytest.mark.parametrize("family", ["outcome", "clone", "bandit"])
+def test_noise_labels_promote_nothing(family: str, tmp_path: Path) -> None:
+    for seed in range(3):  # benchmarks/kinds.py does 20 of each
+        with imported(tmp_path / str(seed), family, noise=True, seed=seed) as project:
+            project.learn("route")
+            assert not project.prove(task="route").passed
+
+
+def test_a_copy_of_noise_does_not_beat_rules_that_predict_badly(tmp_path: Path) -> None:
+    rules = 'fallback = "a"\nrules = [{ when = "x0 > 0.5", use = "b" }]\nstate = ["x0", "x1", "x2"]\n'
+    with imported(tmp_path, "clone", noise=True, more=rules) as project:
+        project.learn("route")
+        verdict = project.prove(task="route")
+        assert verdict.evidence is not None
+        assert verdict.evidence.against == "rules@0"
+        assert verdict.evidence.difference.value > 0.5, "it predicts better than the rules"
+        assert not verdict.passed, "but no better than how often each action is chosen"
+
+
+def test_decisions_with_probabilities_take_over_once_there_are_enough(tmp_path: Path) -> None:
+    with imported(tmp_path, "outcome", noise=False, rows=600) as project:
+        project.learn("route")
+        rng = np.random.default_rng(2)
+        for number in range(210):
+            x = rng.random(3).tolist()
+            pick = project.decide("route", f"live {number}", state={f"x{place}": x[place] for place in range(3)})
+            project.signal(pick.id, reward=float(rng.random() < 0.5))
+            if number == 100:
+                early = project.prove(task="route").evidence
+                assert early is not None
+                assert early.kind == "heldout"
+        late = project.prove(task="route").evidence
+        assert late is not None
+        assert late.kind == "log"
+        assert len(project.ledger.tests("route")) <= 2
+
+
+def test_held_out_evidence_keeps_the_contract(tmp_path: Path) -> None:
+    with imported(tmp_path, "outcome", noise=False) as project:
+        project.learn("route")
+        evidence_contract(project, HELDOUT, "route")
+
+
+def test_a_policy_that_predicts_returns_has_no_held_out_proof(tmp_path: Path) -> None:
+    with imported(tmp_path, "cql", noise=False, rows=300) as project:
+        project.learn("route", gamma=0.5, steps=50)
+        step = project.next_step("route")
+        assert step.verb == "log"
+        assert "probability" in step.why
+        with pytest.raises(InvalidInput) as error:
+            project.prove(task="route")
+        assert error.value.code == "propensity_unknown"
+
+
+# -- blind comparisons
+
+
+FAMILY = """
+import numpy as np
+from headway.decide import explore
+from headway.nouns.protocols import Learned, Opinions
+
+class Plain:
+    family = "votes"
+    def opinions(self, situations, candidates, seeds, *, confidence=True, std=False):
+        scores = np.zeros((len(situations), len(candidates)))
+        return Opinions(explore.softmax(scores, 1.0), np.ones(len(situations)))
+
+def read(knobs, tensors, extra, encoder):
+    return Plain()
+
+class Learner:
+    def __init__(self, encoder=None):
+        pass
+    def learn(self, experience, knobs, seed, progress=None):
+        tensors = {"seed": np.array([float(seed)])}
+        return Learned(family="votes", tensors=tensors, knobs={}, metrics={}, baselines={}, trained_on={}, extra={})
+"""
+VOTES = """
+[kits]
+use = ["votes"]
+
+[tasks.reply]
+family = "votes"
+reward = { preferred = 1.0 }
+required = ["preferred"]
+"""
+
+
+@pytest.fixture
+def voting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    """A project whose family is judged by votes, with one candidate."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    path = "votes_kit.family"
+    family = f'Family(kinds=("choice",), policy="{path}:read", learner="{path}:Learner", evidence=("preference",))'
+    install(site, "votes", fields=f'families={{"votes": {family}}}', family=FAMILY)
+    (tmp_path / "headway.toml").write_text(VOTES, "utf-8")
+    catalogue.cache_clear()
+    with Project(tmp_path) as project:
+        project.learn("reply", seed=7)
+        yield project
+    catalogue.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "votes_kit"]:
+        del sys.modules[name]
+
+
+def vote(project: Project, candidate: str, share: float, count: int, *, rater: str = "", first: int = 0) -> None:
+    """Comparisons of which the candidate wins this share."""
+    for number in range(first, first + count):
+        shown = project.decide("reply", f"question {number}", [candidate, "uniform@0"])
+        wins = number * share % 1.0 < share
+        project.signal(shown.id, rater=rater, preferred=float((shown.action == candidate) == wins))
+
+
+def test_votes_of_blind_comparisons_decide(voting: Project) -> None:
+    candidate = voting.ledger.entries("reply")[-1].policy
+    step = voting.next_step("reply")
+    assert step.verb == "decide"
+    assert "Nobody has compared" in step.why
+    with pytest.raises(InvalidInput, match="Nobody has compared"):
+        voting.prove(task="reply")
+    vote(voting, candidate, 0.8, 60)
+    verdict = voting.prove(task="reply")
+    assert verdict.passed, verdict.reasons
+    evidence = verdict.evidence
+    assert evidence is not None
+    assert (evidence.kind, evidence.n, evidence.rule) == ("preference", 60, "e-process")
+    assert evidence.counts["wins"] == 48
+    evidence_contract(voting, PREFERENCE, "reply")
+    assert voting.promote(task="reply").policy == candidate
+    voting.rollback("reply")
+
+
+def test_the_order_of_a_comparison_is_drawn_evenly_whoever_is_current(voting: Project) -> None:
+    candidate = voting.ledger.entries("reply")[-1].policy
+    shown = voting.decide("reply", "which first", [candidate, "uniform@0"])
+    assert shown.probabilities == (0.5, 0.5)
+    assert shown.policy == "uniform@0"
+    assert voting.replay(shown.id).exact
+    voting.record("reply", "uneven", [candidate, "uniform@0"], action=candidate, propensity=0.9)
+    vote(voting, candidate, 0.5, 10)
+    for decision in voting.query.decisions("reply"):
+        voting.signal(decision.id, preferred=1.0)
+    evidence = voting.prove(task="reply").evidence
+    assert evidence is not None
+    assert evidence.counts["in an order that was not drawn evenly"] == 1
+    assert evidence.n == 11
+
+
+def test_one_key_cannot_decide_a_comparison(voting: Project) -> None:
+    candidate = voting.ledger.entries("reply")[-1].policy
+    vote(voting, candidate, 0.5, 20, rater="ann")
+    vote(voting, candidate, 1.0, 60, rater="bob", first=20)
+    verdict = voting.prove(task="reply")
+    assert verdict.state == "refused"
+    assert "'bob'" in verdict.reasons[0]
