@@ -149,6 +149,7 @@ class Settled:
     status: Status
     replaces: int | None = None
     first: int = 0  # the number of the first row that settled this decision, whatever replaced it; 0 if not read
+    clipped: bool = False  # the reward lay outside of the task's range
     signals: Mapping[str, float] = field(default_factory=dict)
     weight: float = 1.0  # weight in learning; below 1 if raters disagree
     said: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)  # rater → signals, if several rate

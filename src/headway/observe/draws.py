@@ -107,7 +107,8 @@ def outcomes(
     """
     sql = (
         "SELECT COALESCE(s.seq, 0), s.reward, COALESCE(s.status, 0), s.replaces, s.weight, "
-        f"{DECISION_COLUMNS}, COALESCE((SELECT MIN(f.seq) FROM settled f WHERE f.decision = d.seq), 0) "
+        f"{DECISION_COLUMNS}, COALESCE((SELECT MIN(f.seq) FROM settled f WHERE f.decision = d.seq), 0), "
+        f"COALESCE(s.clipped, 0) "
         f"FROM {DECISION_TABLES} LEFT JOIN settled s ON {_LIVE} WHERE d.seq IN "
     )
     reader: RaterSignals | None = None

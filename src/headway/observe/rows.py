@@ -44,7 +44,7 @@ DECISION_TABLES = (
 )
 SETTLED_COLUMNS = (
     f"s.seq, s.reward, s.status, s.replaces, s.weight, {DECISION_COLUMNS}, CASE WHEN s.replaces IS NULL THEN s.seq "
-    "ELSE (SELECT MIN(f.seq) FROM settled f WHERE f.decision = s.decision) END"
+    "ELSE (SELECT MIN(f.seq) FROM settled f WHERE f.decision = s.decision) END, s.clipped"
 )
 SETTLED_TABLES = "settled s JOIN " + DECISION_TABLES.replace(
     "decisions d JOIN", "decisions d ON d.seq = s.decision JOIN", 1
@@ -162,6 +162,7 @@ def settled_from_row(
         status=STATUSES[row[2]],
         replaces=row[3],
         first=row[5 + _WIDTH],
+        clipped=bool(row[6 + _WIDTH]),
         weight=1.0 if row[4] is None else row[4],
         decision=decision_from_row(row[5:]),
         signals=signals,

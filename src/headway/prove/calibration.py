@@ -142,13 +142,16 @@ class Calibration:
         limit = log(2.0 * cells / FALSE_ALARM)
         surprise = np.where(variance > 0.0, exponent(total, variance, 1.0), 0.0)
         heavy = np.where(counted, exponent(weights, spread, self._largest), 0.0)
+        most = max(float(heavy.max(initial=0.0)), float(surprise.max(initial=0.0)))
+        if most <= limit:
+            return Misfit(value=most, limit=limit, message=f"{cells:,} counts of actions agree with the probabilities")
         if heavy.max(initial=0.0) > surprise.max(initial=0.0):
             kind, side, arm = (int(place) for place in np.unravel_index(int(heavy.argmax()), heavy.shape))
             message = (
                 f"the weights 1/probability of {arms[arm]!r}{self._where(kind, side, columns)} are off by "
                 f"{weights[kind, side, arm]:+,.0f} decisions"
             )
-            return Misfit(value=float(heavy.max()), limit=limit, message=message)
+            return Misfit(value=most, limit=limit, message=message)
         kind, side, cell = (int(place) for place in np.unravel_index(int(surprise.argmax()), surprise.shape))
         off = float(total[kind, side, cell])
         message = (
@@ -156,7 +159,7 @@ class Calibration:
             f"logged probabilities add up to{self._where(kind, side, columns)} (chance explains "
             f"±{2.0 * variance[kind, side, cell] ** 0.5:,.0f})"
         )
-        return Misfit(value=float(surprise.max()), limit=limit, message=message)
+        return Misfit(value=most, limit=limit, message=message)
 
     def _what(self, cell: int, arms: tuple[str, ...]) -> str:
         if cell < self._arms:

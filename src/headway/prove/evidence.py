@@ -10,7 +10,7 @@ Each is a pure function of its arguments: the same data and policies give the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import log
 
 from headway.nouns.errors import InvalidInput
@@ -39,7 +39,7 @@ def from_log(
     guards: Sequence[GuardRule] = (),
     segment_tolerance: float = 0.0,
     floors: Floors | None = None,
-    training: Window | None = None,
+    training: Window | Callable[[], Window | None] | None = None,
     display: bool = True,
 ) -> Evidence:
     """Evidence from logged decisions, streamed once, in the order in which their outcomes became known.
@@ -61,7 +61,7 @@ def from_log(
         guards=guards,
         segment_tolerance=segment_tolerance,
         floors=floors,
-        training=training,
+        training=training() if callable(training) else training,
         shown=shown,
     )
 

@@ -47,7 +47,7 @@ class OriginChecks:
         self.calibration.add(piece)
         self.repetition.add(piece)
         if piece.replayed is not None:
-            asked = ~np.isnan(piece.replayed[:, 0])
+            asked = ~np.isnan(piece.replayed).any(axis=1)
             self.replayed += int(asked.sum())
             gap = np.abs(piece.replayed[asked] - piece.logged[asked]).max(axis=1, initial=0.0)
             self.mismatched += int((gap > SAME).sum())

@@ -37,6 +37,7 @@ _CHECKS = {
     "clock": "Outcomes come after decisions",
     "clipping": "Rewards lie within the range",
     "duplicates": "Decisions are stored once",
+    "future": "No decision lies in the future",
     "leak": "No feature gives the outcome away",
     "drift": "Traffic is similar to the training data",
     "missing_depends_on_action": "Missing outcomes are unrelated to the choice",
@@ -119,7 +120,7 @@ def page_of(verdict: Verdict) -> Page:
         counts=tuple(
             (name.replace("source ", "from source "), f"{count:,}") for name, count in evidence.counts.items()
         ),
-        method=_method(evidence),
+        method=_method(evidence) + _unchecked(evidence),
         recompute=_recompute(evidence),
         curve=tuple(evidence.curve) if estimated else (),
         margin=evidence.margin,
@@ -214,6 +215,10 @@ def _method(evidence: Evidence) -> str:
         rule = "No length was registered in advance, so the band is wide enough to be valid at every look."
     several = f" This is candidate {evidence.challenger} since the last promotion." if evidence.challenger > 1 else ""
     return f"{how} {rule} {often} A policy that is no better passes with probability about {error}.{several}"
+
+
+def _unchecked(evidence: Evidence) -> str:
+    return f" Not checked: {'; '.join(evidence.unchecked)}." if evidence.unchecked else ""
 
 
 def _recompute(evidence: Evidence) -> tuple[tuple[str, str], ...]:

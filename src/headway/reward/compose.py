@@ -19,6 +19,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -158,6 +159,12 @@ class Rewards:
     @property
     def range(self) -> tuple[float, float]:
         return self._low, self._high
+
+    def unclipped(self) -> Rewards:
+        """The same rewards without the range: what a clipped reward would have been."""
+        free = copy(self)
+        free._low, free._high = -math.inf, math.inf
+        return free
 
     def worth(self, name: str) -> float:
         """The change of the reward per unit of this signal; 1 for a function or a product."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence, Plan
     from headway.nouns.protocols import Progress
     from headway.project import Project
+    from headway.project.prove.checks import RowChecks
     from headway.prove.about import About
     from headway.prove.guards import GuardRule
     from headway.prove.log import Log
@@ -64,8 +65,10 @@ class LogKind:
         return _too_early(task, waiting) if waiting else _nothing_decided(task)
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
+        from headway.project.prove.checks import RowChecks
         from headway.prove.evidence import from_log
 
+        checks = RowChecks(question.project, question.settings, question.candidate)
         rows = logged(
             question.project,
             question.settings,
@@ -74,11 +77,12 @@ class LogKind:
             plan=about.plan,
             progress=question.progress,
             left=question.left,
+            checks=checks,
         )
         if about.plan is not None:  # `logged` has left out what came before it
             about = replace(about, plan=replace(about.plan, from_seq=0))
-        evidence = from_log(_shown(rows, question.see), about, guards=guards)
-        return replace(evidence, counts={**evidence.counts, **question.left})
+        evidence = from_log(_shown(rows, question.see), about, guards=guards, training=lambda: checks.training)
+        return checks.added(replace(evidence, counts={**evidence.counts, **question.left}))
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
         from headway.prove.power import plan
@@ -113,12 +117,14 @@ def logged(
     plan: Plan | None = None,
     progress: Progress | None = None,
     left: Counter[str] | None = None,
+    checks: RowChecks | None = None,
 ) -> Iterator[Log]:
     """The rows that may speak for the candidate, as chunks with both policies' probabilities.
 
     `left` counts what may not: open outcomes after the maturity mark, mined labels, unknown propensities.
     """
     from headway.encode.fit import fit
+    from headway.project.prove.checks import training_window
     from headway.project.prove.rows import ComparedRows
 
     task = settings.name
@@ -130,20 +136,24 @@ def logged(
     pilot = reader.pilot(_left_out(project, candidate))
     if not pilot:
         return
+    features = fit(pilot, encoder)
+    if checks is not None:
+        checks.training = training_window(project, settings, candidate, features, encoder)
     compared = ComparedRows(
         arms=project.query.arms(task),
         target=project.servings.pipeline(task, body, *candidate),
         baseline=project.servings.pipeline(task, body, *current),
-        features=fit(pilot, encoder),
+        features=features,
         encoder=encoder,
         guards=tuple(settings.guards),
         rewards=rewards,
         unread=unread,
         at_random=settings.missing == "at random",
+        checks=checks,
     )
     rows = reader.rows(signals=bool(settings.guards), raters=rewards.counting or True)
     done = 0
-    for chunk in compared.chunks(rows):
+    for chunk in compared.chunks(rows if checks is None else checks.once(rows)):
         yield chunk
         done += len(chunk)
         if progress is not None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,9 @@ from headway.prove.log import CENSORED, FAILED, PENDING, REWARDED, Log
 if TYPE_CHECKING:
     from headway.encode.state import Features
     from headway.nouns.protocols import Encoder
+    from headway.project.prove.checks import RowChecks
     from headway.project.prove.unread import Unread
+    from headway.prove.log import RowOrigin
     from headway.reward.compose import Rewards
 
 __all__ = ["ComparedRows", "reward_without", "speaking"]
@@ -44,6 +46,13 @@ def speaking(rows: Iterable[Settled], left: Counter[str]) -> Iterator[Settled]:
             yield row
 
 
+class _CheckColumns(TypedDict, total=False):
+    origin: RowOrigin
+    replayed: Floats
+    decided_at: Floats
+    settled_at: Floats
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRows:
     """Two policies and everything that their rows are read with; columns are in the order of `arms`.
@@ -61,6 +70,7 @@ class ComparedRows:
     rewards: Rewards | None = None
     unread: Unread | None = None
     at_random: bool = False
+    checks: RowChecks | None = None
 
     def chunks(self, rows: Iterable[Settled]) -> Iterator[Log]:
         """`Log` chunks with both policies' probabilities."""
@@ -77,6 +87,7 @@ class ComparedRows:
         places = _places([decision.candidates for decision in decisions], column)
         candidate, other = self._distributions(decisions)
         raters, without = _rated(batch, self.rewards)
+        checked = {} if self.checks is None else self._checked(self.checks, batch, places)
         roles = np.array([situation.role or "none" for situation in situations], dtype=np.str_)
         return Log.of(
             reward=_rewards(batch),
@@ -95,7 +106,19 @@ class ComparedRows:
             raters=raters,
             without=without,
             first_row=first_row,
+            **checked,
         )
+
+    def _checked(self, checks: RowChecks, batch: Sequence[Settled], places: NDArray[np.int64]) -> _CheckColumns:
+        """Columns that only the checks read."""
+        decisions = [row.decision for row in batch]
+        decided_at, settled_at = checks.times(decisions)
+        return {
+            "origin": checks.origin(batch, self.features),
+            "replayed": _spread(checks.replays.probabilities(decisions, places.shape[1]), places, len(self.arms)),
+            "decided_at": decided_at,
+            "settled_at": settled_at,
+        }
 
     def _distributions(self, decisions: Sequence[Decision]) -> tuple[Floats, Floats]:
         """Both policies' probabilities, [row, candidate]."""

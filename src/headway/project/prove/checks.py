@@ -1,0 +1,247 @@
+"""What a proof checks in its rows beside the numbers of the test, and what it could not check, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from math import ceil, floor, log10
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.evidence import Diagnostic, Evidence
+from headway.nouns.ids import id_bytes
+from headway.nouns.records import Decision, Settled, Situation
+from headway.observe.experience import part_of, without
+from headway.observe.moments import ahead, first_signals, same_moment
+from headway.observe.rows import dumps
+from headway.project.learn import LEARNED_PARTS
+from headway.project.prove.replays import Replays
+from headway.prove.diagnostics import Window
+from headway.prove.limits import at_most
+from headway.prove.log import Floats, Integers, RowOrigin
+
+if TYPE_CHECKING:
+    from headway.encode.state import Features
+    from headway.nouns.protocols import Encoder
+    from headway.project import Project
+    from headway.settings import TaskSettings
+
+__all__ = ["RowChecks", "training_window"]
+
+REPEATED = "repeated, counted once"
+MOST_REPEATED = 0.2  # of the decisions
+MOST_AHEAD = 0.001  # of the decisions
+MOST_FIELDS = 6  # of the state that are tried as groups
+CLIPPED_READ = 200  # clipped rewards that are computed again without the range
+TRAINING_READ, TRAINING_BLOCKS = 2000, 10
+SKEW_S = 60.0
+
+
+class RowChecks:
+    """The checks of one proof; its rows pass through `once`, `origin`, `times` and `replays` as they are read."""
+
+    def __init__(self, project: Project, settings: TaskSettings, candidate: tuple[str, str]) -> None:
+        self._project, self._settings, self._candidate = project, settings, candidate
+        task, query = settings.name, project.query
+        self._decisions = query.counts(task).decisions
+        self._together = same_moment(project.database, query, task)
+        self._ahead = ahead(project.database, query, task, project.clock() + SKEW_S)
+        self._seen: set[int] = set()
+        self._vectors: dict[tuple[str, str], bool] = {}
+        self._fields: list[str] | None = None
+        self._clipped: list[Decision] = []
+        self._kept = self._repeated = self._alone = 0
+        self.replays = Replays(project, self._decisions)
+        self.training: Window | None = None
+
+    # -- rows
+
+    def once(self, rows: Iterable[Settled]) -> Iterator[Settled]:
+        """Every decision once: copies under another id are dropped, where copies can be told."""
+        self._seen.clear()
+        self._kept = self._repeated = 0
+        for row in rows:
+            if self._together.copies and row.decision.config_hash == "elsewhere":
+                code = _content(row)
+                if code in self._seen:
+                    self._repeated += 1
+                    continue
+                self._seen.add(code)
+            self._kept += 1
+            yield row
+
+    def origin(self, batch: Sequence[Settled], features: Features) -> RowOrigin:
+        """Groups, clipping, and which rows have only the chosen action's probability."""
+        decisions = [row.decision for row in batch]
+        clipped = np.array([row.clipped for row in batch])
+        for place in np.flatnonzero(clipped)[: CLIPPED_READ - len(self._clipped)].tolist():
+            self._clipped.append(decisions[place])
+        alone = np.array([self._chosen_only(decision) for decision in decisions])
+        self._alone += int(alone.sum())
+        return RowOrigin(
+            groups=self._groups(decisions), chosen_only=alone, clipped=clipped, columns=tuple(features.names)
+        )
+
+    def times(self, decisions: Sequence[Decision]) -> tuple[Floats, Floats]:
+        """When each was decided, and when its first signal came; early signals of a minute are no fault."""
+        first = first_signals(self._project.database, [decision.id for decision in decisions])
+        return np.array([decision.at - SKEW_S for decision in decisions]), np.array(first)
+
+    def _chosen_only(self, decision: Decision) -> bool:
+        """Whether the client of this decision sends only the probability of its choice, by its earlier decisions.
+
+        The store then holds equal probabilities for all other actions. A client that once sent others sends them all.
+        """
+        if decision.config_hash != "elsewhere" or len(decision.probabilities) < 3:
+            return False
+        who = (decision.key, decision.policy)
+        alone = self._vectors.get(who, False)
+        rest = [value for place, value in enumerate(decision.probabilities) if place != decision.index]
+        if max(rest) - min(rest) > 1e-12:
+            self._vectors[who] = False
+        elif abs(decision.propensity - rest[0]) > 1e-12:
+            self._vectors.setdefault(who, True)
+        return alone
+
+    def _groups(self, decisions: Sequence[Decision]) -> dict[str, Integers]:
+        """Numbers of what decisions may share; a decision without it shares nothing."""
+        if self._fields is None:
+            names = {
+                name: None
+                for decision in decisions
+                for name, value in decision.situation.state.items()
+                if isinstance(value, (str, int)) and not isinstance(value, bool)
+            }
+            self._fields = sorted(names)[:MOST_FIELDS]
+        groups = {
+            "situation": _codes([decision.situation.text + dumps(decision.situation.state) for decision in decisions])
+        }
+        if any(decision.situation.episode for decision in decisions):
+            groups["episode"] = _codes([decision.situation.episode or decision.id for decision in decisions])
+        for name in self._fields:
+            values = [decision.situation.state.get(name) for decision in decisions]
+            groups[name] = _codes(
+                [
+                    decision.id if value is None else str(value)
+                    for value, decision in zip(values, decisions, strict=True)
+                ]
+            )
+        return groups
+
+    # -- results
+
+    def added(self, evidence: Evidence) -> Evidence:
+        """The evidence with these checks, and with what could not be checked."""
+        diagnostics = [self._fitting(diagnostic) for diagnostic in evidence.diagnostics]
+        diagnostics += [self._copies(), self._future()]
+        return replace(
+            evidence,
+            diagnostics=tuple(diagnostics),
+            counts={**evidence.counts, **({REPEATED: self._repeated} if self._repeated else {})},
+            unchecked=(*evidence.unchecked, *self._unchecked()),
+        )
+
+    def _copies(self) -> Diagnostic:
+        total = self._kept + self._repeated
+        return at_most(
+            "duplicates",
+            self._repeated / max(total, 1),
+            MOST_REPEATED,
+            f"{self._repeated:,} of {total:,} decisions repeat another one and count once",
+            "Find out why decisions are stored twice (a file imported under other ids, a client that sends again "
+            "without an id), and delete the copies.",
+        )
+
+    def _future(self) -> Diagnostic:
+        return at_most(
+            "future",
+            self._ahead / max(self._decisions, 1),
+            MOST_AHEAD,
+            f"{self._ahead:,} decisions are dated in the future",
+            "Correct the clock of this machine, or delete these decisions and import them with the right time.",
+        )
+
+    def _fitting(self, diagnostic: Diagnostic) -> Diagnostic:
+        """The check of clipping with the range that would have held every reward."""
+        if diagnostic.name != "clipping" or diagnostic.ok:
+            return diagnostic
+        rewards = self._project.rewards(self._settings.name).unclipped()
+        values = self._project.query.values([id_bytes(decision.id) for decision in self._clipped])
+        low, high = self._settings.range
+        for decision in self._clipped:
+            reward = rewards.outcome(values.get(id_bytes(decision.id), {}), age_s=0.0, decision=decision).reward
+            if reward is not None:
+                low, high = min(low, reward), max(high, reward)
+        if (low, high) == tuple(self._settings.range):
+            return diagnostic
+        wide = f"range = [{_outward(low, floor):g}, {_outward(high, ceil):g}]"
+        return replace(diagnostic, cure=f"Set {wide} in the task's settings: it holds every reward that was read.")
+
+    def _unchecked(self) -> Iterator[str]:
+        if self.replays.elsewhere:
+            yield (
+                f"{self.replays.elsewhere:,} decisions were made elsewhere: whether their policy gives the logged "
+                "probabilities again"
+            )
+        for reason, count in self.replays.gone.most_common(3):
+            yield f"{count:,} sampled decisions cannot be asked again: {reason}"
+        if self._alone:
+            yield (
+                f"{self._alone:,} decisions have the probability of the chosen action only: whether actions depend on "
+                "the user, episode or situation (send `probabilities` of all actions)"
+            )
+        together = self._together
+        if together.equal and not together.copies:
+            yield "decisions from elsewhere share their times: which of them came first, and whether some are copies"
+        if self.training is None and not PolicyRef.parse(self._candidate[0]).built_in:
+            yield "drift since training: the training rows of the candidate are not in this store"
+
+
+def training_window(
+    project: Project, settings: TaskSettings, candidate: tuple[str, str], features: Features, encoder: Encoder | None
+) -> Window | None:
+    """The features' moments in a sample of what the candidate was trained on; None if it is not in this store."""
+    ref, digest = candidate
+    if PolicyRef.parse(ref).built_in:
+        return None
+    header = project.registry.header(digest)
+    trained = header.trained_on
+    upto, parts = int(trained.get("upto", 0)), trained.get("parts", LEARNED_PARTS)
+    by, left_out = header.split.get("by", "group"), trained.get("left_out", ())
+    situations: list[Situation] = []
+    for block in range(TRAINING_BLOCKS):
+        start, stop = upto * block // TRAINING_BLOCKS, upto * (block + 1) // TRAINING_BLOCKS
+        rows = project.query.settled(settings.name, after=start, upto=stop)
+        read = (row for row in rows if part_of(row.decision, by) in parts)
+        some = islice(read, TRAINING_READ // TRAINING_BLOCKS)
+        situations += [without(row, left_out).decision.situation for row in some]
+    if len(situations) < 2:
+        return None
+    vectors = features.vectors(situations, encoder)
+    return Window(n=len(situations), mean=vectors.mean(axis=0), std=vectors.std(axis=0))
+
+
+def _content(row: Settled) -> int:
+    """A number for everything that two copies share; also the seed, by which our own draws differ."""
+    decision = row.decision
+    situation = decision.situation
+    names = tuple(candidate.name for candidate in decision.candidates)
+    what = (situation.text, dumps(situation.state), situation.step, names, decision.probabilities, decision.action)
+    return hash((decision.at, what, decision.seed, row.reward, row.status))
+
+
+def _codes(labels: Sequence[str]) -> NDArray[np.int64]:
+    return np.array([crc32(label.encode()) for label in labels], dtype=np.int64)
+
+
+def _outward(value: float, away: Callable[[float], int]) -> float:
+    """Rounded away from the range to two digits."""
+    if value == 0.0:
+        return 0.0
+    unit = 10.0 ** (floor(log10(abs(value))) - 1)
+    return away(value / unit) * unit

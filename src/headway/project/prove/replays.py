@@ -1,0 +1,76 @@
+"""Asking our own decisions again: the recorded policy, under the configuration of that time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headway.nouns.errors import HeadwayError
+from headway.nouns.protocols import Floats
+from headway.nouns.records import Decision
+from headway.observe.rows import loads
+
+if TYPE_CHECKING:
+    from headway.decide.acting import Pipeline
+    from headway.project import Project
+
+__all__ = ["Replays"]
+
+SAMPLE = 500  # decisions that are asked again, spread over the log
+MOST_POLICIES = 40  # policies under one configuration each that are loaded for it
+
+
+class Replays:
+    """A sample of decisions, asked again; `gone` counts by reason those that cannot be."""
+
+    def __init__(self, project: Project, decisions: int) -> None:
+        self._project = project
+        self._stride = max(1, decisions // SAMPLE)
+        self._pipelines: dict[tuple[str, str, str], Pipeline | str] = {}
+        self.elsewhere = 0
+        self.gone: Counter[str] = Counter()
+
+    def probabilities(self, decisions: Sequence[Decision], width: int) -> Floats:
+        """[row, candidate]; NaN where nothing was asked."""
+        asked = np.full((len(decisions), width), np.nan)
+        groups: dict[tuple[str, str, str], list[int]] = {}
+        for place, decision in enumerate(decisions):
+            if decision.config_hash == "elsewhere":
+                self.elsewhere += 1
+            elif decision.seq % self._stride == 0:
+                groups.setdefault((decision.policy, decision.policy_hash, decision.config_hash), []).append(place)
+        for who, places in groups.items():
+            pipeline = self._pipeline(decisions[places[0]].task, who)
+            if isinstance(pipeline, str):
+                self.gone[pipeline] += len(places)
+                continue
+            rows = [decisions[place] for place in places]
+            sets = [row.candidates for row in rows]
+            again = pipeline.distributions([row.situation for row in rows], sets, [row.seed for row in rows])
+            asked[places] = 0.0
+            asked[places, : again.shape[1]] = again
+        return asked
+
+    def _pipeline(self, task: str, who: tuple[str, str, str]) -> Pipeline | str:
+        """What decided, or why it cannot be asked any more."""
+        known = self._pipelines.get(who)
+        if known is None:
+            if len(self._pipelines) >= MOST_POLICIES:
+                return f"they are of more than {MOST_POLICIES} policies"
+            known = self._pipelines[who] = self._load(task, who)
+        return known
+
+    def _load(self, task: str, who: tuple[str, str, str]) -> Pipeline | str:
+        policy, digest, config = who
+        servings = self._project.servings
+        try:
+            body = loads(self._project.query.config(config))
+            encoder = servings.encoder(body["encoder_spec"]).version
+            if encoder != body["encoder"] and body["encoder"]:
+                return f"the encoder {body['encoder']!r} was replaced by {encoder!r}"
+            return servings.pipeline(task, body, policy, digest)
+        except HeadwayError as error:
+            return error.message.rstrip(".")

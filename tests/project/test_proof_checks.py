@@ -1,0 +1,190 @@
+"""What `prove` checks in the decisions of a project, through the public interface."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from headway.nouns.evidence import Diagnostic, Verdict
+from headway.project import Project
+from tests.project.conftest import play
+
+ACTIONS = ["a", "b", "c"]
+TOML = '[tasks.ask]\nactions = ["a", "b", "c"]\nrange = [0.0, 1.0]\nfallback = "a"\n\n[tasks.ask.reward]\nscore = 1.0\n'
+SHARE = 0.3  # of exploration that every client below claims
+OFTEN = [1.0 - SHARE + SHARE / 3, SHARE / 3, SHARE / 3]
+pytestmark = pytest.mark.engines(slow="postgresql", why="the checks are about rows, not about engines")
+
+
+def named(verdict: Verdict, name: str) -> Diagnostic:
+    assert verdict.evidence is not None
+    return next(check for check in verdict.evidence.diagnostics if check.name == name)
+
+
+def unchecked(verdict: Verdict) -> str:
+    assert verdict.evidence is not None
+    return "; ".join(verdict.evidence.unchecked)
+
+
+def record(
+    project: Project,
+    n: int,
+    choose: Callable[[random.Random, int, float], str],
+    *,
+    claim: Callable[[str], list[float] | float] = lambda action: OFTEN,
+    score: Callable[[str], float] = lambda action: 0.5,
+    at: Callable[[int], float] = lambda row: 1.7e9 + row,
+) -> None:
+    """Decisions that a client made by itself; it claims to explore with probability SHARE."""
+    rng = random.Random(1)
+    for row in range(n):
+        user, x = rng.randrange(100), rng.random()
+        action = choose(rng, user, x)
+        claimed = claim(action)
+        odds = {"propensity": claimed} if isinstance(claimed, float) else {"probabilities": claimed}
+        made = project.record("ask", "", ACTIONS, state={"user": f"u{user}", "x": x}, action=action, at=at(row), **odds)
+        project.signal(made.id, score=score(action))
+
+
+def honest(rng: random.Random, user: int, x: float) -> str:
+    del user, x
+    return rng.choices(ACTIONS, OFTEN)[0]
+
+
+def by_user(rng: random.Random, user: int, x: float) -> str:
+    del rng, x
+    return random.Random(user).choices(ACTIONS, OFTEN)[0]
+
+
+def by_context(rng: random.Random, user: int, x: float) -> str:
+    del user
+    explores = SHARE * 2.0 * (x > 0.5)
+    return rng.choice(ACTIONS) if rng.random() < explores else "a"
+
+
+def greedy(rng: random.Random, user: int, x: float) -> str:
+    del rng, user, x
+    return "a"
+
+
+def other_order(rng: random.Random, user: int, x: float) -> str:
+    del user, x
+    return rng.choices(ACTIONS, OFTEN[::-1])[0]
+
+
+@pytest.fixture
+def asked(opened: Callable[..., Project]) -> Iterator[Project]:
+    yield opened(TOML)
+
+
+@pytest.mark.parametrize(
+    ("choose", "check"),
+    [(by_user, "repetition"), (by_context, "calibration"), (greedy, "calibration"), (other_order, "calibration")],
+)
+def test_a_client_with_wrong_probabilities_proves_nothing(asked, choose, check):
+    record(asked, 800, choose)
+    verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
+    assert verdict.state == "refused"
+    assert not named(verdict, check).ok
+
+
+def test_an_honest_client_passes_the_checks_and_what_it_alone_knows_is_named(asked):
+    record(asked, 800, honest)
+    verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
+    for name in ("calibration", "repetition", "clock", "clipping", "duplicates", "future"):
+        assert named(verdict, name).ok, named(verdict, name)
+    assert "800 decisions were made elsewhere" in unchecked(verdict)
+
+
+def test_a_client_that_sends_only_the_probability_of_its_choice_is_not_accused(asked):
+    record(asked, 800, honest, claim=lambda action: OFTEN[ACTIONS.index(action)])
+    verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
+    assert named(verdict, "calibration").ok
+    assert "the probability of the chosen action only" in unchecked(verdict)
+
+
+def test_a_greedy_client_is_found_by_the_probability_of_its_choice_alone(asked):
+    record(asked, 800, greedy, claim=lambda action: OFTEN[ACTIONS.index(action)])
+    assert not named(asked.prove("fixed@0", against="uniform@0", task="ask"), "calibration").ok
+
+
+def test_our_own_decisions_are_asked_again(project):
+    play(project, n=300)
+    verdict = project.prove(project.learn("route"))
+    assert named(verdict, "replay").ok
+    assert "asked again" in named(verdict, "replay").message
+    assert named(verdict, "drift").ok
+    assert unchecked(verdict) == ""
+
+
+def test_a_store_that_was_changed_by_hand_is_found_by_asking_again(project):
+    play(project, n=300)
+    policy = project.learn("route")
+    import struct
+
+    with project.database.transaction() as connection:
+        connection.execute("UPDATE decisions SET probabilities = ?", (struct.pack("<2d", 0.52, 0.48),))
+    verdict = project.prove(policy)
+    assert not named(verdict, "replay").ok
+    assert verdict.state == "refused"
+
+
+def test_decisions_of_a_policy_that_is_gone_are_named(project):
+    play(project, n=150)
+    policy = project.learn("route", seed=1)
+    project.canary(policy, share=0.5)
+    play(project, n=150, seed=8)
+    other = project.learn("route", seed=2)
+    digest = project.registry.find(policy)
+    project.canary(other, share=0.1)
+    project.registry.remove(digest)
+    verdict = project.prove(other)
+    assert "cannot be asked again" in unchecked(verdict)
+
+
+def test_rewards_that_the_range_cuts_are_refused_with_a_range_that_fits(asked):
+    record(asked, 800, honest, score=lambda action: 2.7 if action == "c" else 0.5)
+    verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
+    check = named(verdict, "clipping")
+    assert verdict.state == "refused"
+    assert check.message.startswith("Cannot tell: ")
+    assert "after 'c'" in check.message
+    assert "range = [0, 2.7]" in check.cure
+
+
+def test_copies_under_other_ids_count_once(asked):
+    record(asked, 400, honest)
+    record(asked, 400, honest)
+    verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
+    assert verdict.evidence is not None
+    assert verdict.evidence.counts["repeated, counted once"] == 400
+    assert verdict.evidence.n == 400
+    assert not named(verdict, "duplicates").ok
+
+
+def test_decisions_of_one_day_are_not_taken_for_copies(asked):
+    """Few different situations, and only the day is known."""
+    record(asked, 600, honest, at=lambda row: 1.7e9 + 86_400.0 * (row // 100))
+    verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
+    assert verdict.evidence is not None
+    assert verdict.evidence.n == 600
+    assert named(verdict, "duplicates").ok
+
+
+def test_decisions_in_the_future_and_outcomes_before_their_decision_are_refused(asked):
+    record(asked, 300, honest, at=lambda row: 4e9 + row)
+    verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
+    assert not named(verdict, "future").ok
+    assert not named(verdict, "clock").ok, "their signals came before"
+
+
+def test_the_page_names_what_was_not_checked(asked):
+    record(asked, 300, honest)
+    verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
+    assert verdict.evidence is not None
+    page = asked.report(verdict.evidence.id).page
+    assert "Not checked: 300 decisions were made elsewhere" in page.method
+    assert not replace(verdict.evidence, unchecked=()).unchecked
