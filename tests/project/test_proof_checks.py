@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from headway.nouns.evidence import Diagnostic, Verdict
+from headway.nouns.ids import decision_id
 from headway.project import Project
 from tests.project.conftest import play
+from tests.project.imports import lines
 
 ACTIONS = ["a", "b", "c"]
 TOML = '[tasks.ask]\nactions = ["a", "b", "c"]\nrange = [0.0, 1.0]\nfallback = "a"\n\n[tasks.ask.reward]\nscore = 1.0\n'
+NOW = 1.75e9
 SHARE = 0.3  # of exploration that every client below claims
 OFTEN = [1.0 - SHARE + SHARE / 3, SHARE / 3, SHARE / 3]
 pytestmark = pytest.mark.engines(slow="postgresql", why="the checks are about rows, not about engines")
@@ -29,24 +32,46 @@ def unchecked(verdict: Verdict) -> str:
     return "; ".join(verdict.evidence.unchecked)
 
 
-def record(
+def client(
     project: Project,
     n: int,
     choose: Callable[[random.Random, int, float], str],
     *,
-    claim: Callable[[str], list[float] | float] = lambda action: OFTEN,
     score: Callable[[str], float] = lambda action: 0.5,
     at: Callable[[int], float] = lambda row: 1.7e9 + row,
+    seed: int = 1,
 ) -> None:
-    """Decisions that a client made by itself; it claims to explore with probability SHARE."""
-    rng = random.Random(1)
+    """Import decisions that a client made by itself; it claims to explore with probability SHARE."""
+    rng = random.Random(seed)
+    rows = []
     for row in range(n):
         user, x = rng.randrange(100), rng.random()
         action = choose(rng, user, x)
-        claimed = claim(action)
-        odds = {"propensity": claimed} if isinstance(claimed, float) else {"probabilities": claimed}
-        made = project.record("ask", "", ACTIONS, state={"user": f"u{user}", "x": x}, action=action, at=at(row), **odds)
-        project.signal(made.id, score=score(action))
+        rows.append(
+            {
+                "id": decision_id(at(row)),
+                "task": "ask",
+                "at": at(row),
+                "state": {"user": f"u{user}", "x": x},
+                "candidates": ACTIONS,
+                "probabilities": OFTEN,
+                "action": action,
+                "signals": [{"name": "score", "value": score(action), "at": min(at(row), NOW) + 1.0}],
+            }
+        )
+    path = lines(project.folder / f"log{len(list(project.folder.glob('log*')))}.jsonl", rows)
+    assert project.import_file(path, format="headway").stored == n
+
+
+def record(project: Project, n: int, choose: Callable[[random.Random, int, float], str]) -> None:
+    """Decisions of a client that sends the probability of its choice alone."""
+    rng = random.Random(1)
+    for _ in range(n):
+        user, x = rng.randrange(100), rng.random()
+        action = choose(rng, user, x)
+        claimed = OFTEN[ACTIONS.index(action)]
+        made = project.record("ask", "", ACTIONS, state={"user": f"u{user}", "x": x}, action=action, propensity=claimed)
+        project.signal(made.id, score=0.5)
 
 
 def honest(rng: random.Random, user: int, x: float) -> str:
@@ -76,8 +101,8 @@ def other_order(rng: random.Random, user: int, x: float) -> str:
 
 
 @pytest.fixture
-def asked(opened: Callable[..., Project]) -> Iterator[Project]:
-    yield opened(TOML)
+def asked(opened: Callable[..., Project]) -> Project:
+    return opened(TOML)
 
 
 @pytest.mark.parametrize(
@@ -85,14 +110,14 @@ def asked(opened: Callable[..., Project]) -> Iterator[Project]:
     [(by_user, "repetition"), (by_context, "calibration"), (greedy, "calibration"), (other_order, "calibration")],
 )
 def test_a_client_with_wrong_probabilities_proves_nothing(asked, choose, check):
-    record(asked, 800, choose)
+    client(asked, 800, choose)
     verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
     assert verdict.state == "refused"
     assert not named(verdict, check).ok
 
 
 def test_an_honest_client_passes_the_checks_and_what_it_alone_knows_is_named(asked):
-    record(asked, 800, honest)
+    client(asked, 800, honest)
     verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
     for name in ("calibration", "repetition", "clock", "clipping", "duplicates", "future"):
         assert named(verdict, name).ok, named(verdict, name)
@@ -100,14 +125,14 @@ def test_an_honest_client_passes_the_checks_and_what_it_alone_knows_is_named(ask
 
 
 def test_a_client_that_sends_only_the_probability_of_its_choice_is_not_accused(asked):
-    record(asked, 800, honest, claim=lambda action: OFTEN[ACTIONS.index(action)])
+    record(asked, 400, honest)
     verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
     assert named(verdict, "calibration").ok
     assert "the probability of the chosen action only" in unchecked(verdict)
 
 
 def test_a_greedy_client_is_found_by_the_probability_of_its_choice_alone(asked):
-    record(asked, 800, greedy, claim=lambda action: OFTEN[ACTIONS.index(action)])
+    record(asked, 400, greedy)
     assert not named(asked.prove("fixed@0", against="uniform@0", task="ask"), "calibration").ok
 
 
@@ -146,7 +171,7 @@ def test_decisions_of_a_policy_that_is_gone_are_named(project):
 
 
 def test_rewards_that_the_range_cuts_are_refused_with_a_range_that_fits(asked):
-    record(asked, 800, honest, score=lambda action: 2.7 if action == "c" else 0.5)
+    client(asked, 800, honest, score=lambda action: 2.7 if action == "c" else 0.5)
     verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
     check = named(verdict, "clipping")
     assert verdict.state == "refused"
@@ -156,8 +181,8 @@ def test_rewards_that_the_range_cuts_are_refused_with_a_range_that_fits(asked):
 
 
 def test_copies_under_other_ids_count_once(asked):
-    record(asked, 400, honest)
-    record(asked, 400, honest)
+    client(asked, 400, honest)
+    client(asked, 400, honest)
     verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
     assert verdict.evidence is not None
     assert verdict.evidence.counts["repeated, counted once"] == 400
@@ -167,7 +192,7 @@ def test_copies_under_other_ids_count_once(asked):
 
 def test_decisions_of_one_day_are_not_taken_for_copies(asked):
     """Few different situations, and only the day is known."""
-    record(asked, 600, honest, at=lambda row: 1.7e9 + 86_400.0 * (row // 100))
+    client(asked, 600, honest, at=lambda row: 1.7e9 + 86_400.0 * (row // 100))
     verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
     assert verdict.evidence is not None
     assert verdict.evidence.n == 600
@@ -175,14 +200,14 @@ def test_decisions_of_one_day_are_not_taken_for_copies(asked):
 
 
 def test_decisions_in_the_future_and_outcomes_before_their_decision_are_refused(asked):
-    record(asked, 300, honest, at=lambda row: 4e9 + row)
+    client(asked, 300, honest, at=lambda row: 4e9 + row)
     verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
     assert not named(verdict, "future").ok
     assert not named(verdict, "clock").ok, "their signals came before"
 
 
 def test_the_page_names_what_was_not_checked(asked):
-    record(asked, 300, honest)
+    client(asked, 300, honest)
     verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
     assert verdict.evidence is not None
     page = asked.report(verdict.evidence.id).page
