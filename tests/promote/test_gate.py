@@ -93,7 +93,7 @@ def test_an_undecided_guard_waits_and_refuses_once_the_test_has_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["missing_width", "missing_depends_on_action", "open_outcomes", "training_rows", "rows", "one_key"]
+    "name", ["drift", "missing_width", "missing_depends_on_action", "open_outcomes", "training_rows", "rows", "one_key"]
 )
 def test_a_check_that_protects_a_pass_never_vetoes_a_rollback(name: str) -> None:
     bad = replace(EVIDENCE, statistic=-160.0, statistic_worse=160.0, diagnostics=(check(name, ok=False),))

@@ -61,8 +61,9 @@ class GateRules:
 _AT_LEAST = frozenset({"rows", "speaking_rows", "ess"})  # the others are "at most"
 _OF_MISSING = frozenset({"missing_width", "missing_depends_on_action", "open_outcomes"})
 # Checks that never veto a rollback: missing outcomes count at the value that speaks for the candidate when the question
-# is whether it is worse. Nor does the number of rows veto a bet, which holds for any number.
-_FOR_A_PASS = _OF_MISSING | {"training_rows", ONE_KEY, ONE_KEY_REGION}
+# is whether it is worse, and traffic that has changed since training is a reason to roll back.
+# Nor does the number of rows veto a bet, which holds for any number.
+_FOR_A_PASS = _OF_MISSING | {"training_rows", "drift", ONE_KEY, ONE_KEY_REGION}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +149,8 @@ def _blocked(evidence: Evidence, rules: GateRules) -> Verdict | None:
 
 
 def _reason(diagnostic: Diagnostic) -> str:
+    if diagnostic.message.startswith("Cannot tell"):
+        return f"{diagnostic.message}."
     name = "Cannot tell" if diagnostic.name in _OF_MISSING else diagnostic.name
     return f"{name}: {diagnostic.message}."
 
