@@ -28,7 +28,7 @@ def bare(gain: float, states: int, seed: int) -> Visits:
 def few(seed: int, gain: float, states: int) -> Ending:
     """Two actions, `gain` apart; the task and the states are called differently in every replication."""
     with Client(UNIT, seed=seed, task=f"route-{seed}") as client:
-        return follow(client, bare(gain, states, seed))
+        return follow(client, bare(gain, states, seed), learn_at=800, until=2400)
 
 
 no_state = partial(few, gain=0.0, states=0)

@@ -50,7 +50,8 @@ Trial = Callable[[int], Ending]  # by seed
 
 def reason_code(verdict: Verdict) -> str:
     """The first reason in a few words: the name of the check, or the beginning of the sentence."""
-    first = verdict.reasons[0] if verdict.reasons else verdict.state
+    against = [reason for reason in verdict.reasons if verdict.passed or not reason.startswith("Better than")]
+    first = against[0] if against else verdict.state
     if first.startswith("Cannot tell"):
         return f"cannot tell ({' '.join(first.partition(':')[2].split()[:6])} …)"
     name = first.partition(":")[0]

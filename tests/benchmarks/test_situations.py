@@ -82,6 +82,11 @@ def test_an_unknown_situation_is_named() -> None:
         chosen("late_failurs")
 
 
+def test_what_speaks_for_a_candidate_is_not_the_reason_to_wait() -> None:
+    reasons = ("Better than uniform@0: +0.06.", "Guard latency_s is not shown to be within its tolerance: …")
+    assert reason_code(Verdict(state="wait", reasons=reasons)) == "Guard latency_s is not shown to …"
+
+
 @pytest.mark.parametrize(
     ("said", "code"),
     [
