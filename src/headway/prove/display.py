@@ -1,4 +1,4 @@
-"""The displayed numbers: cross-fitted doubly robust values with bootstrap intervals.
+"""The displayed numbers: cross-fitted doubly robust values with intervals from the known probabilities.
 
 They use all rows at once, including later ones. So they are the best estimate at the moment, and not valid for a test
 that is read more than once. Logs beyond `MOST_BYTES` show the streamed past-only estimates instead.
@@ -6,11 +6,14 @@ that is read more than once. Logs beyond `MOST_BYTES` show the streamed past-onl
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from headway.nouns.evidence import Estimate
 from headway.prove import estimators
 from headway.prove.log import Log
+from headway.prove.spread import LEAST, Spread, possible
 
 __all__ = ["MOST_BYTES", "Display"]
 
@@ -21,8 +24,8 @@ MOST_CONSTANTS = 12
 class Display:
     """Keeps a log's rows while they fit in memory, and estimates from them."""
 
-    def __init__(self, *, seed: int = 0) -> None:
-        self.seed = seed
+    def __init__(self, *, reward_range: tuple[float, float] | None = None) -> None:
+        self.reward_range = reward_range
         self._chunks: list[Log] | None = []
         self._bytes = 0
 
@@ -43,25 +46,41 @@ class Display:
         if not self._chunks:
             return difference, values
         log = _together(self._chunks)
-        seen = ~np.isnan(log.reward)
-        if int(seen.sum()) < 2 * estimators.FOLDS:
-            return difference, values
+        if int((~np.isnan(log.reward)).sum()) < LEAST:
+            return self._unknown(log, difference, values)
         q = estimators.cross_fitted(log)
+        spread = Spread(log, q, self.reward_range)
         shown = dict(values)
-        result = estimators.paired(log, q=q, seed=self.seed)
-        shown["candidate"] = estimators.estimate(log, log.target, q=q, seed=self.seed)
-        shown["current"] = estimators.estimate(log, log.baseline, q=q, seed=self.seed)
-        shown["behaviour"] = estimators.estimate_rows(
-            log.reward[seen], method="mean", ess=float(seen.sum()), seed=self.seed
-        )
+        result = estimators.paired(log, q=q, spread=spread)
+        shown["candidate"] = estimators.estimate(log, log.target, q=q, spread=spread)
+        shown["current"] = estimators.estimate(log, log.baseline, q=q, spread=spread)
+        shown["behaviour"] = self._behaviour(log, spread)
         if len(log.arms) <= MOST_CONSTANTS:
             for column, arm in enumerate(log.arms):
                 if not (log.logged[:, column] > 0.0).all():
                     continue  # the arm was not always a candidate, so "always this arm" is not defined
                 constant = np.zeros_like(log.target)
                 constant[:, column] = 1.0
-                shown[f"always {arm}"] = estimators.estimate(log, constant, q=q, interval="normal")
+                shown[f"always {arm}"] = estimators.estimate(log, constant, q=q, spread=spread)
         return result, shown
+
+    def _behaviour(self, log: Log, spread: Spread) -> Estimate:
+        """What was earned: the mean reward."""
+        rewards = log.reward[~np.isnan(log.reward)]
+        low, high = spread.interval(rewards, log.logged)
+        return Estimate(
+            value=float(rewards.mean()), low=low, high=high, n=rewards.size, ess=float(rewards.size), method="mean"
+        )
+
+    def _unknown(
+        self, log: Log, difference: Estimate, values: dict[str, Estimate]
+    ) -> tuple[Estimate, dict[str, Estimate]]:
+        """With a handful of rows an interval is all that is possible."""
+        low, high = possible(log.reward, self.reward_range)
+        span = high - low
+        return replace(difference, low=-span, high=span), {
+            name: replace(value, low=low, high=high) for name, value in values.items()
+        }
 
 
 def _together(chunks: list[Log]) -> Log:

@@ -27,6 +27,7 @@ from headway.prove import intervals
 from headway.prove.log import Floats, Log
 from headway.prove.reward_model import ArmSums, narrow
 from headway.prove.sequential import quantile
+from headway.prove.spread import Spread
 
 __all__ = [
     "LAMBDAS",
@@ -136,20 +137,15 @@ def estimate_rows(
     values: Floats, *, method: str, ess: float, interval: Interval = "bootstrap", level: float = 0.95, seed: int = 0
 ) -> Estimate:
     """The mean of per-decision numbers with its interval."""
-    low, high = (
-        intervals.bootstrap(values, level=level, seed=seed)
-        if interval == "bootstrap"
-        else intervals.normal(values, level)
+    bounds = (
+        intervals.normal(values, level) if interval == "normal" else intervals.bootstrap(values, level=level, seed=seed)
     )
-    return Estimate(
-        value=float(values.mean()) if values.size else 0.0,
-        low=low,
-        high=high,
-        n=values.size,
-        ess=ess,
-        method=method,
-        level=level,
-    )
+    return _with_bounds(values, bounds, method=method, ess=ess, level=level)
+
+
+def _with_bounds(values: Floats, bounds: tuple[float, float], *, method: str, ess: float, level: float) -> Estimate:
+    mean = float(values.mean()) if values.size else 0.0
+    return Estimate(value=mean, low=bounds[0], high=bounds[1], n=values.size, ess=ess, method=method, level=level)
 
 
 def cross_fitted(log_: Log, folds: int = FOLDS) -> Floats:
@@ -180,16 +176,23 @@ def estimate(
     *,
     method: Method = "dr",
     q: Floats | None = None,
-    interval: Interval = "bootstrap",
+    interval: Interval | None = None,
     level: float = 0.95,
     seed: int = 0,
+    spread: Spread | None = None,
 ) -> Estimate:
-    """The value of a policy [n, arm], the log's target unless given; rows without a reward are omitted."""
+    """The value of a policy [n, arm], the log's target unless given; rows without a reward are omitted.
+
+    The interval of DR comes from the known probabilities (`Spread`), the others' from a bootstrap, unless one is named.
+    """
     policy = log_.target if policy is None else policy
     if q is None and method not in ("ips", "snips"):
         q = cross_fitted(log_)
     values, ess = _policy_rows(log_, policy, method, q)
-    return estimate_rows(values, method=method, ess=ess, interval=interval, level=level, seed=seed)
+    if interval is None and method == "dr" and q is not None:
+        bounds = (spread or Spread(log_, q)).interval(values, policy, level=level)
+        return _with_bounds(values, bounds, method=method, ess=ess, level=level)
+    return estimate_rows(values, method=method, ess=ess, interval=interval or "bootstrap", level=level, seed=seed)
 
 
 def paired(
@@ -197,16 +200,22 @@ def paired(
     *,
     method: Method = "dr",
     q: Floats | None = None,
-    interval: Interval = "bootstrap",
+    interval: Interval | None = None,
     level: float = 0.95,
     seed: int = 0,
+    spread: Spread | None = None,
 ) -> Estimate:
     """Target minus baseline on the same rows: their common noise cancels."""
     if q is None and method not in ("ips", "snips"):
         q = cross_fitted(log_)
     ours, ess = _policy_rows(log_, log_.target, method, q)
     theirs, _ = _policy_rows(log_, log_.baseline, method, q)
-    return estimate_rows(ours - theirs, method=method, ess=ess, interval=interval, level=level, seed=seed)
+    values = ours - theirs
+    if interval is None and method == "dr" and q is not None:
+        difference = log_.target - log_.baseline
+        bounds = (spread or Spread(log_, q)).interval(values, difference, paired=True, level=level)
+        return _with_bounds(values, bounds, method=method, ess=ess, level=level)
+    return estimate_rows(values, method=method, ess=ess, interval=interval or "bootstrap", level=level, seed=seed)
 
 
 def _policy_rows(log_: Log, policy: Floats, method: Method, q: Floats | None) -> tuple[Floats, float]:

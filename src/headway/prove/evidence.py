@@ -44,11 +44,11 @@ def from_log(
 ) -> Evidence:
     """Evidence from logged decisions, streamed once, in the order in which their outcomes became known.
 
-    `display` adds cross-fitted estimates with bootstrap intervals where the rows fit in memory; the gate's own numbers
+    `display` adds cross-fitted estimates with intervals (`Spread`) where the rows fit in memory; the gate's own numbers
     do not depend on it. Failed and censored rows without a reward are counted; they block if they depend on the action.
     """
     proof = log_proof(about, hashing=not about.data_hash)
-    shown = Display(seed=about.seed) if display else None
+    shown = Display(reward_range=about.reward_range) if display else None
     for chunk in chunks:
         step = LOOK if proof.rows < 100 * LOOK else max(LOOK, len(chunk))
         for start in range(0, len(chunk), step):

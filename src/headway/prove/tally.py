@@ -11,7 +11,7 @@ from headway.nouns.evidence import Estimate
 from headway.prove.log import Floats, Integers
 from headway.prove.sequential import quantile
 
-__all__ = ["MIN_GAIN", "ColumnMean", "Groups", "MetricTally", "ScoreTally"]
+__all__ = ["MIN_GAIN", "ColumnMean", "Groups", "MetricTally", "ScoreTally", "noise_ratio"]
 
 MIN_GAIN = 0.05  # least gain in the action's probability for a row to count as informative
 NOISE_PRIOR = 30.0  # rows of shrinkage of an arm's noise to that of all arms
@@ -77,6 +77,17 @@ class Groups:
             self.means.setdefault(name, ColumnMean()).add_sums(n, total, square)
 
 
+def noise_ratio(*, noise: Floats, shape: Floats, chosen: Floats) -> Floats:
+    """[arm]; squared residuals per unit of `shape`, each arm's shrunk to that of all arms."""
+    total = float(shape.sum())
+    if total <= 0.0:
+        return np.zeros_like(shape)
+    pooled = float(noise.sum()) / total
+    prior = NOISE_PRIOR * total / float(chosen.sum())
+    ratio: Floats = (noise + pooled * prior) / (shape + prior)
+    return ratio
+
+
 class ScoreTally:
     """The paired scores inside the test: their sum, two estimates of their variance, and the largest contribution."""
 
@@ -137,13 +148,7 @@ class ScoreTally:
     @property
     def noise_ratio(self) -> Floats:
         """[arm]; k_a."""
-        total = float(self.shape.sum())
-        if total <= 0.0:
-            return np.zeros_like(self.shape)
-        pooled = float(self.noise.sum()) / total
-        prior = NOISE_PRIOR * total / float(self.chosen.sum())
-        ratio: Floats = (self.noise + pooled * prior) / (self.shape + prior)
-        return ratio
+        return noise_ratio(noise=self.noise, shape=self.shape, chosen=self.chosen)
 
     @property
     def variance(self) -> float:
