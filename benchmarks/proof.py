@@ -26,6 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import situations
 from _contract import data_file, finish, say
+from _coverage import five_arm_coverage
 from _worlds import EXACT_VALUES, NineModels, nine_models, routing_log
 
 from headway.nouns.evidence import Evidence, Plan
@@ -275,7 +276,7 @@ def against_obp(modules: Any, rounds: int, repeats: int) -> tuple[dict[str, floa
     ours_s, theirs_s, estimate_s, peer_s = [], [], [], []
     for repeat in range(repeats):
         start = time.process_time()
-        estimators.estimate(log, q=q, seed=repeat)
+        estimators.estimate(log, q=q, interval="bootstrap", seed=repeat)
         ours_s.append(time.process_time() - start)
         start = time.process_time()
         obp.DoublyRobust().estimate_interval(n_bootstrap_samples=1000, random_state=repeat, **theirs)
@@ -351,6 +352,7 @@ def main() -> None:
         clock = time.process_time()
 
     figures |= display_coverage(60 if quick else 500)
+    figures |= five_arm_coverage(40 if quick else 1_000, options.seed)
     done("display coverage")
     path = data_file(options.data, "routing/nine_models_train.jsonl.gz")
     if path is None:

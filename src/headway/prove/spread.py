@@ -6,13 +6,13 @@ small until such rows have occurred. The probabilities are known, though, and wi
 variance of a score whether or not its heavy rows are among the rows (`ScoreTally.model_variance`). The interval is
 value ± t·√(v/n), and errs on the wide side in three ways:
 
-- v is the larger of the empirical and the model's variance;
-- the model's noise counts as if `SURPRISES` of the n decisions had been off by the whole range: a disaster that
-  happens once in a hundred decisions has often not happened yet;
-- t is Student's quantile for as many rows as the heaviest weights leave, and `MORE`.
+- v is the larger of the empirical and the model's variance, and an action's noise is at least that of its own rows;
+- every action counts as if `SURPRISES` more of its decisions had been off by the whole range, among `AMONG` more: a
+  disaster that happens once in a hundred decisions has often not happened yet;
+- t is Student's quantile for the effective number of heavy rows, and `MORE`.
 
 Rows that count at their worst value widen it on both sides. Checked in worlds of known value by benchmarks/proof.py,
-on other worlds and seeds than those on which the two constants were chosen.
+on other worlds and seeds than those on which the constants were chosen.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from headway.prove.log import Floats, Integers, Log
 from headway.prove.sequential import quantile
 from headway.prove.tally import NOISE_FLOOR, noise_ratio
 
-__all__ = ["LEAST", "MORE", "SURPRISES", "Spread", "possible", "student"]
+__all__ = ["AMONG", "LEAST", "MORE", "SURPRISES", "Spread", "possible", "student"]
 
-SURPRISES = 3.0
-MORE = 4.0
+SURPRISES = 4.0
+AMONG = 100.0
+MORE = 1.0
 LEAST = 10  # rows; with fewer, the interval is all that is possible
 
 
@@ -41,7 +42,7 @@ def possible(reward: Floats, declared: tuple[float, float] | None) -> tuple[floa
 
 
 def student(level: float, rows: float) -> float:
-    """The two-sided quantile of Student's t, by its expansion around the normal one; for 4 rows or more within 1%."""
+    """The two-sided quantile of Student's t, by its expansion around the normal one; within 4% from 2 rows on."""
     z = quantile(0.5 + level / 2.0)
     first = (z**3 + z) / 4.0
     second = (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0
@@ -75,10 +76,12 @@ class Spread:
         rows = np.arange(self.n)
         noise = np.maximum((self._q - self.low) * (self.high - self._q), 0.0) + NOISE_FLOOR * span**2
         residual = reward - self._q[rows, action]
-        squares: Floats = np.bincount(action, weights=residual * residual, minlength=arms)
-        shapes: Floats = np.bincount(action, weights=noise[rows, action], minlength=arms)
-        noise *= noise_ratio(noise=squares, shape=shapes, chosen=np.bincount(action, minlength=arms) * 1.0)
-        noise += SURPRISES * span**2 / max(self.n, 1)
+        squares = np.bincount(action, weights=residual * residual, minlength=arms).astype(np.float64)
+        shapes = np.bincount(action, weights=noise[rows, action], minlength=arms).astype(np.float64)
+        chosen = np.bincount(action, minlength=arms).astype(np.float64)
+        own = np.divide(squares, shapes, out=np.zeros(arms), where=shapes > 0.0)
+        noise *= np.maximum(own, noise_ratio(noise=squares, shape=shapes, chosen=chosen))
+        noise += SURPRISES * span**2 / (chosen + AMONG)
         return noise
 
     def interval(
