@@ -146,9 +146,22 @@ def test_rows_whose_outcome_is_missing_more_often_for_the_candidate_block(tmp_pa
         "" if like and rng.random() < 0.5 else value  # type: ignore[misc]
         for like, value in zip(likes, table["reward"], strict=True)
     ]
-    answer = verdict(from_file(write(tmp_path / "log.csv", table)))
-    assert answer.state == "refused"
-    assert any(reason.startswith("missing_depends_on_action") for reason in answer.reasons)
+    path = write(tmp_path / "log.csv", table)
+    bounded = from_file(path)
+    assert verdict(bounded).state == "refused"
+    assert verdict(bounded).reasons[0].startswith("Cannot tell: ")
+    assert bounded.counts["at worst value"] == bounded.counts["without reward"] > 300
+    left_out = verdict(from_file(path, at_random=True))
+    assert left_out.state == "refused"
+    assert left_out.reasons[0].startswith("Cannot tell: outcomes are missing ")
+    assert left_out.evidence is not None
+    assert left_out.evidence.declared == {"missing": "at random"}
+
+
+def test_a_range_can_be_given_instead_of_taken_from_the_rows(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", columns())
+    assert any("range of the rewards" in name for name in from_file(path).unchecked)
+    assert not any("range of the rewards" in name for name in from_file(path, reward_range=(0.0, 1.0)).unchecked)
 
 
 def open_bandit(folder: Path, name: str) -> list[dict[str, str]]:
@@ -177,7 +190,7 @@ def test_open_bandit_in_both_directions_overlaps_the_value_on_policy(shared_data
         estimate = evidence.values["candidate"]
         assert estimate.low <= share + wide, name
         assert estimate.high >= share - wide, name
-        assert evidence.difference.ess > 500
+        assert evidence.difference.ess > 300
         assert verdict(evidence).state == "wait"  # 10,000 rows and some 60 clicks prove nothing
 
 

@@ -28,6 +28,14 @@ NOT_PASSED = 3
 @click.option("--target", metavar="COLUMN", help="With --log: the candidate's probability of the logged action.")
 @click.option("--baseline", metavar="COLUMN", help="With --log: the probability under the policy to compare with.")
 @click.option(
+    "--range", "reward_range", nargs=2, type=float, metavar="LOW HIGH", help="With --log: what a reward can be."
+)
+@click.option(
+    "--missing",
+    type=click.Choice(["worst case", "at random"]),
+    help='With --log: how a row without a reward counts ("worst case" by default).',
+)
+@click.option(
     "--trust-key",
     "trust",
     multiple=True,
@@ -43,6 +51,8 @@ def prove(
     log_file: Path | None,
     target: str | None,
     baseline: str | None,
+    reward_range: tuple[float, float] | None,
+    missing: str | None,
     trust: tuple[str, ...],
     check: bool,
 ) -> int:
@@ -55,11 +65,11 @@ def prove(
     if log_file is not None:
         if task is not None or policy is not None or against != "current" or trust:
             raise click.UsageError("--log brings its own policies: omit TASK, --policy, --against and --trust-key.")
-        verdict = _from_file(log_file, target, baseline)
+        verdict = _from_file(log_file, target, baseline, reward_range, missing == "at random")
         session.show(verdict)
     else:
-        if target is not None or baseline is not None:
-            raise click.UsageError("--target and --baseline name columns of a --log FILE.")
+        if any(option is not None for option in (target, baseline, reward_range, missing)):
+            raise click.UsageError("--target, --baseline, --range and --missing describe a --log FILE.")
         if task is None and policy is None:
             raise click.UsageError("Name the TASK, a --policy, or a --log FILE.")
         with session.project() as project:
@@ -74,12 +84,24 @@ def prove(
     return NOT_PASSED if check and not verdict.passed else 0
 
 
-def _from_file(path: Path, target: str | None, baseline: str | None) -> Verdict:
+def _from_file(
+    path: Path,
+    target: str | None,
+    baseline: str | None,
+    reward_range: tuple[float, float] | None,
+    at_random: bool,
+) -> Verdict:
     from headway.promote import gate
     from headway.prove.foreign import from_file
 
     try:
-        evidence = from_file(path, target=target or "target_probability", baseline=baseline)
+        evidence = from_file(
+            path,
+            target=target or "target_probability",
+            baseline=baseline,
+            reward_range=reward_range,
+            at_random=at_random,
+        )
     except ModuleNotFoundError as error:
         if error.name != "pyarrow":
             raise

@@ -179,6 +179,12 @@ def _guarded(evidence: Evidence, rules: GateRules) -> Verdict | None:
     return Verdict(state="wait", reasons=(_passed(evidence), *reasons), hint=_guards_need(bad), evidence=evidence)
 
 
+def _declaration(evidence: Evidence) -> tuple[str, ...]:
+    if evidence.declared.get("missing") != "at random":
+        return ()
+    return ("Missing outcomes are left out, because they are declared to be missing at random.",)
+
+
 def _guards_need(undecided: Sequence[Guard]) -> str:
     numbers = [guard.needed for guard in undecided]
     if any(number is None for number in numbers):
@@ -188,7 +194,9 @@ def _guards_need(undecided: Sequence[Guard]) -> str:
 
 def _decided_by_rule(evidence: Evidence, deciding: Sequence[str]) -> Verdict:
     if evidence.statistic > evidence.threshold:
-        return Verdict(state="pass", reasons=(_passed(evidence), *_resting(deciding)), evidence=evidence)
+        return Verdict(
+            state="pass", reasons=(_passed(evidence), *_resting(deciding), *_declaration(evidence)), evidence=evidence
+        )
     if evidence.ended:
         return Verdict(
             state="refused",

@@ -19,8 +19,11 @@ from headway.prove.origin import OriginChecks
 from headway.prove.tally import Groups, MetricTally, ScoreTally
 
 __all__ = [
-    "Checks", "Floors", "Window", "diagnose", "missing_depends_on_action", "one_client_decides", "overlap",
+    "Checks", "Floors", "Window", "diagnose", "missing_depends_on_action", "missing_width", "one_client_decides", "overlap",
 ]  # fmt: skip
+
+
+MOST_WIDTH = 0.03  # of the reward range: the most that unknown outcomes may move a difference that has not passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +261,31 @@ def one_client_decides(keys: Groups, margin: float = 0.0) -> str:
         if rest * total <= 0.0 and abs(total) > 0.0 and -abs(rest) < worst:
             worst, name = -abs(rest), key
     return name
+
+
+def missing_width(*, n: int, unknown: int, moved: float, reward_width: float, passed: bool) -> Diagnostic:
+    """How far unknown outcomes may move the difference; blocks where that decides the result.
+
+    `moved` is the sum over the `unknown` rows of how far their scores may be off, `passed` whether the candidate passes
+    with all of them at their worst value.
+    """
+    width = moved / n / reward_width if n else 0.0
+    ok = passed or width <= MOST_WIDTH
+    return Diagnostic(
+        name="missing_width",
+        value=width,
+        limit=MOST_WIDTH,
+        ok=ok,
+        blocks=True,
+        message=f"{unknown:,} of {n:,} outcomes are open or missing and count at their worst value, which moves the "
+        f"difference by up to {width * reward_width:.3g}"
+        if unknown
+        else "no outcome counts at its worst value",
+        cure=""
+        if ok
+        else "Send the missing outcomes, or wait until they are in. If a missing outcome has a known worth, set "
+        'on_censored to it; if outcomes are missing at random, declare missing = "at random" in the task\'s settings.',
+    )
 
 
 def missing_depends_on_action(missing: MetricTally, *, excluded: bool) -> Diagnostic:

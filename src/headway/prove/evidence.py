@@ -16,7 +16,7 @@ from math import log
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard
 from headway.prove.about import RANGE_FROM_ROWS, About, compose
-from headway.prove.diagnostics import Floors, Window, diagnose
+from headway.prove.diagnostics import Floors, Window, diagnose, missing_width
 from headway.prove.display import Display
 from headway.prove.guards import GuardRule, judge_metrics, judge_segments
 from headway.prove.log import Log
@@ -28,7 +28,6 @@ from headway.prove.votes import from_preferences
 
 __all__ = ["About", "evidence_of", "from_heldout", "from_log", "from_preferences", "from_world", "log_proof"]
 
-MOST_WIDTH = 0.03  # of the reward range: the most that unknown outcomes may move a difference that has not passed
 LOOK = 100  # initial number of rows between two points of the plot's curve
 
 
@@ -115,7 +114,7 @@ def evidence_of(
         alpha=proof.alpha,
         counts=dict(proof.counts),
         data_hash=proof.data_hash,
-        needed=about.still_needed(tally.variance, n, tally.scores.mean, proof.better.lowest),
+        needed=about.still_needed(tally.variance, n, tally.scores.mean, proof.bets.better.lowest),
         diagnostics=_diagnostics(proof, about, floors, training),
         guards=judged,
         curve=tuple(proof.curve) if shown is not None else (),
@@ -135,32 +134,14 @@ def _diagnostics(
             proof.checks, proof.tally, proof.missing, proof.keys, arms=proof.arms, floors=floors, training=training,
             excluded=excluded, margin=about.margin,
         ),
-        missing_width(proof, about),
+        missing_width(
+            n=proof.n,
+            unknown=proof.bets.at_worst,
+            moved=proof.bets.missing_width,
+            reward_width=proof.bets.width,
+            passed=proof.statistic(about.margin) > log(1.0 / proof.alpha),
+        ),
     )  # fmt: skip
-
-
-def missing_width(proof: LogProof, about: About) -> Diagnostic:
-    """How far the difference may be off because outcomes are open or missing; blocks where that decides the result."""
-    low, high = proof.reward_range or (proof._low, proof._high)
-    width = proof.missing_width / proof.n / (high - low) if proof.n else 0.0
-    unknown = proof.counts.get("at worst value", 0)
-    passed = proof.statistic(about.margin) > log(1.0 / proof.alpha)
-    ok = passed or width <= MOST_WIDTH
-    return Diagnostic(
-        name="missing_width",
-        value=width,
-        limit=MOST_WIDTH,
-        ok=ok,
-        blocks=True,
-        message=f"{unknown:,} of {proof.n:,} outcomes are open or missing and count at their worst value, which moves "
-        f"the difference by up to {width * (high - low):.3g}"
-        if unknown
-        else "no outcome counts at its worst value",
-        cure=""
-        if ok
-        else "Send the missing outcomes, or wait until they are in. If a missing outcome has a known worth, set "
-        'on_censored to it; if outcomes are missing at random, declare missing = "at random" in the task\'s settings.',
-    )
 
 
 def _estimates(proof: LogProof, shown: Display | None) -> tuple[Estimate, dict[str, Estimate]]:

@@ -7,13 +7,14 @@ from math import inf, log
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence
 from headway.prove import estimators
 from headway.prove.about import RANGE_FROM_ROWS, About, compose
 from headway.prove.betting import Bets
-from headway.prove.diagnostics import Checks, Floors, missing_depends_on_action, overlap
+from headway.prove.diagnostics import Checks, Floors, missing_depends_on_action, missing_width, overlap
 from headway.prove.log import Floats
 from headway.prove.log_files import ForeignChunk, digest_of, header, read_log
 from headway.prove.tally import MetricTally, ScoreTally
@@ -33,6 +34,8 @@ def from_file(
     *,
     target: str = "target_probability",
     baseline: str | None = None,
+    reward_range: tuple[float, float] | None = None,
+    at_random: bool = False,
     about: About | None = None,
     floors: Floors | None = None,
 ) -> Evidence:
@@ -40,12 +43,24 @@ def from_file(
 
     from_file(Path("log.csv"))                                            # target_probability against the logged policy
     from_file(Path("log.parquet"), target="pi_new", baseline="pi_old")
+
+    A row without a reward counts at its worst value; `at_random` declares that they are missing by chance, and leaves
+    them out.
     """
     against = baseline or ("baseline_probability" if "baseline_probability" in header(path) else "behaviour")
     if about is None:
         flags = "" if target == "target_probability" else f" --target {target}"
         flags += f" --baseline {baseline}" if baseline is not None else ""
-        about = About(task=path.name, candidate=target, against=against, command=f"headway prove --log {path}{flags}")
+        flags += f" --range {reward_range[0]:g} {reward_range[1]:g}" if reward_range is not None else ""
+        flags += ' --missing "at random"' if at_random else ""
+        about = About(
+            task=path.name,
+            candidate=target,
+            against=against,
+            reward_range=reward_range,
+            declared={"missing": "at random"} if at_random else {},
+            command=f"headway prove --log {path}{flags}",
+        )
     if not about.data_hash:
         about = replace(about, data_hash=digest_of(path))
     proof = _ForeignProof(about)
@@ -67,6 +82,7 @@ class _ForeignProof:
         horizon = None if about.plan is None else about.plan.horizon
         self.better, self.worse = Bets(about.share, horizon), Bets(about.alpha_worse, horizon)
         self._range = about.reward_range or (0.0, 1.0)
+        self.unknown, self.moved = 0, 0.0  # rows at their worst value, and how far their scores may be off
         self._heaviest = np.zeros(2)  # the largest weights so far, of candidate and current
         self.model = False
 
@@ -96,6 +112,7 @@ class _ForeignProof:
                 reward[start:stop], ours[start:stop], theirs[start:stop], fitted[start:stop],
                 mine[start:stop], other[start:stop],
             )  # fmt: skip
+        self._bet_on_unknown(chunk, ~seen)
         self.running.add(reward=reward, weight=ours, direct=mine, fitted=fitted, baseline=(theirs, other))
         if self.kept is not None:
             self.kept.append((reward, ours, theirs, fitted, mine, other))
@@ -146,13 +163,33 @@ class _ForeignProof:
         self.better.add(score, direct - first * below - second * above, stake)
         self.worse.add(-score, -direct - first * above - second * below, stake)
 
+    def _bet_on_unknown(self, chunk: ForeignChunk, gone: NDArray[np.bool_]) -> None:
+        """Rows without a reward, at their worst value on each side; left out if they are declared missing at random."""
+        if self.about.declared.get("missing") == "at random" or not gone.any():
+            return
+        ours, theirs = (chunk.target / chunk.propensity)[gone], (chunk.baseline / chunk.propensity)[gone]
+        if chunk.model is not None:
+            fitted, mine, other = (part[gone] for part in chunk.model)
+        else:
+            fitted = mine = other = np.full(ours.size, self.total / max(self.rewarded, 1))
+        low, high = self._range
+        weight, direct = ours - theirs, mine - other
+        ends = weight * (low - fitted), weight * (high - fitted)
+        lowest, highest = direct + np.minimum(*ends), direct + np.maximum(*ends)
+        stake = max(self.tally.variance, 1e-12)
+        self.better.add(lowest, lowest, stake)
+        self.worse.add(-highest, -highest, stake)
+        self.unknown += ours.size
+        self.moved += float(np.abs(weight).sum()) * (high - low)
+
     def evidence(self, floors: Floors) -> Evidence:
         about, tally = self.about, self.tally
         if tally.n == 0:
             raise InvalidInput(
                 f"{about.task!r} has no row with a reward.", code="no_evidence", hint="Fill the column 'reward'."
             )
-        n = tally.n
+        n = self.better.n
+        statistic, width = self.better.log_wealth(about.margin), self._range[1] - self._range[0]
         difference, values = self._shown()
         return compose(
             about,
@@ -160,19 +197,26 @@ class _ForeignProof:
             n=n,
             difference=difference,
             values=values,
-            statistic=self.better.log_wealth(about.margin),
+            statistic=statistic,
             statistic_worse=self.worse.log_wealth(),
             threshold=log(1.0 / about.share),
             threshold_worse=log(1.0 / about.alpha_worse),
             rule=about.bet,
             alpha=about.share,
-            counts={"rewarded": n, "without reward": self.rows - n},
+            counts={"rewarded": tally.n, "without reward": self.rows - tally.n, "at worst value": self.unknown},
             data_hash="",
             needed=about.still_needed(tally.variance, n, tally.scores.mean, self.better.lowest),
             diagnostics=(
                 *overlap(self.checks, tally, floors),
                 self._mean_weight(),
                 missing_depends_on_action(self.missing, excluded=self.rows > n),
+                missing_width(
+                    n=n,
+                    unknown=self.unknown,
+                    moved=self.moved,
+                    reward_width=width,
+                    passed=statistic > log(1.0 / about.share),
+                ),
             ),
             curve=tuple(self.curve),
             bounds=self._bounds(),

@@ -176,7 +176,7 @@ def _pilot(
             hint="Collect a few dozen decisions with outcomes first.",
         )
     lighter = {name: weight / heaviest_now if heaviest_now > 0.0 else 1.0 for name, weight in heaviest.items()}
-    return _Pilot(proof.tally, proof.better.lowest, noise, lighter)
+    return _Pilot(proof.tally, proof.bets.better.lowest, noise, lighter)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Plan
-from headway.prove.betting import Bets
 from headway.prove.diagnostics import Checks
 from headway.prove.log import PENDING, STATUS, Floats, Integers, Log
 from headway.prove.raters import RaterScores, RewardMean, silenced
 from headway.prove.reward_model import ArmRidges, ArmSums, narrow
 from headway.prove.sequential import ALPHA
 from headway.prove.tally import NOISE_FLOOR, ColumnMean, Groups, MetricTally, ScoreTally
+from headway.prove.wagers import Wagers
 
 __all__ = ["FIRST_REFIT", "LogProof"]
 
@@ -60,12 +60,7 @@ class LogProof:
     ) -> None:
         self.plan = plan
         self.alpha, self.alpha_worse = alpha, alpha_worse
-        self.reward_range = reward_range
-        horizon = None if plan is None else plan.horizon
-        self.better, self.worse = Bets(alpha, horizon), Bets(alpha_worse, horizon)
-        self._stake, self._guess = 0.0, (0.0, 0)  # the variance that stakes are set by
-        self.missing_width = 0.0  # Σ of how far the score of a row with an unknown reward may be off
-        self._low, self._high = reward_range or (0.0, 1.0)
+        self.bets = Wagers(alpha, alpha_worse, None if plan is None else plan.horizon, reward_range)
         self.arms: tuple[str, ...] = ()
         self.rows = 0
         self.counts: dict[str, int] = {}
@@ -145,7 +140,7 @@ class LogProof:
     @property
     def n(self) -> int:
         """Rows in the test: those with a reward, and those that count at their worst value."""
-        return self.better.n
+        return self.bets.better.n
 
     @property
     def ended(self) -> bool:
@@ -153,16 +148,15 @@ class LogProof:
 
     def statistic(self, margin: float = 0.0) -> float:
         """ln E for "better by more than the margin"; it passes above ln 1/alpha."""
-        return self.better.log_wealth(margin)
+        return self.bets.better.log_wealth(margin)
 
     def statistic_worse(self) -> float:
         """ln E for "worse"; it is proven above ln 1/alpha_worse."""
-        return self.worse.log_wealth()
+        return self.bets.worse.log_wealth()
 
     def bounds(self) -> tuple[float, float] | None:
         """The differences that the test does not exclude, each side at its alpha; None before the first score."""
-        width = self._high - self._low  # no policy can be better or worse than another by more
-        return (max(self.better.lower_bound(), -width), min(-self.worse.lower_bound(), width)) if self.n else None
+        return self.bets.bounds() if self.n else None
 
     def _fork(self) -> LogProof:
         """A copy of this test that continues with other rewards; without the parts that only the page shows."""
@@ -171,7 +165,7 @@ class LogProof:
         made.keys, made.segments, made.guards, made.counts, made.curve = Groups(), {}, {}, {}, []
         made.candidate, made.current, made.behaviour = ColumnMean(), ColumnMean(), ColumnMean()
         made._last, made._beside = -inf, True
-        for name in ("tally", "missing", "failures", "better", "worse", "_sums", "_pending"):
+        for name in ("tally", "missing", "failures", "bets", "_sums", "_pending"):
             setattr(made, name, deepcopy(getattr(self, name)))
         return made
 
@@ -205,7 +199,6 @@ class LogProof:
         reward, action, logged = piece.reward, piece.action, piece.logged
         seen = ~np.isnan(reward)
         q, low, high = self._predict(x, reward, seen)
-        bounds = self._range(reward)
         difference = piece.target - piece.baseline
         propensity = logged[rows, action]
         weight = difference[rows, action] / propensity
@@ -225,7 +218,7 @@ class LogProof:
             residual=(reward - fitted)[pick],
             shape=shape[pick],
         )
-        won = self._bet(piece, inside, difference, q, bounds)
+        won = self.bets.add(piece, inside, difference, q)
         if not self._beside:
             target_weight = piece.target[rows, action] / propensity
             baseline_weight = piece.baseline[rows, action] / propensity
@@ -238,60 +231,6 @@ class LogProof:
             self._count(piece)
         self._group(piece, score, kept, won)
         self._train(x, action, reward, seen)
-
-    def _bet(
-        self, piece: Log, inside: NDArray[np.bool_], difference: Floats, q: Floats, bounds: tuple[Floats, Floats]
-    ) -> tuple[Floats, Floats]:
-        """Bet on "better" and on "worse"; returns what each side won, [gambler, n] in logarithms, 0 if no bet."""
-        low, high = bounds
-        rows = np.arange(len(piece))
-        possible = piece.logged > 0.0
-        weights = np.where(possible, difference / np.where(possible, piece.logged, 1.0), 0.0)
-        direct = np.einsum("ij,ij->i", difference, q)
-        at_low, at_high = weights * (low[:, None] - q), weights * (high[:, None] - q)
-        lowest = direct + np.minimum(at_low, at_high).min(axis=1)
-        highest = direct + np.maximum(at_low, at_high).max(axis=1)
-        weight = weights[rows, piece.action]
-        worst = piece.worst & np.isnan(piece.reward)
-        score = direct + weight * (piece.reward - q[rows, piece.action])
-        other = -score
-        if worst.any():
-            ends = at_low[rows, piece.action], at_high[rows, piece.action]
-            score[worst] = (direct + np.minimum(*ends))[worst]
-            other[worst] = -(direct + np.maximum(*ends))[worst]
-            self.missing_width += float((np.abs(weight) * (high - low))[worst & inside].sum())
-            self._at_worst(int((worst & inside).sum()))
-        used = inside & ~np.isnan(score)
-        stake = self._stake if self._stake > 0.0 else self._first_stake(weights, difference, high - low)[used]
-        won = np.zeros((2, self.better.stakes.size, len(piece)))
-        won[0][:, used] = self.better.add(score[used], lowest[used], stake)
-        won[1][:, used] = self.worse.add(other[used], -highest[used], stake)
-        return won[0], won[1]
-
-    def _at_worst(self, count: int) -> None:
-        if count and not self._beside:
-            self.counts["at worst value"] = self.counts.get("at worst value", 0) + count
-
-    def _first_stake(self, weights: Floats, difference: Floats, width: Floats) -> Floats:
-        """[n]; the variance of a score before any was seen: for rewards as noisy as their range allows."""
-        each = np.einsum("ij,ij->i", weights, difference) * (0.5 * width) ** 2
-        total = self._guess[0] + np.cumsum(each)
-        count = self._guess[1] + np.arange(1, each.size + 1)
-        if each.size:
-            self._guess = float(total[-1]), int(count[-1])
-        guess: Floats = np.maximum(total / count, 1e-12)
-        return guess
-
-    def _range(self, reward: Floats) -> tuple[Floats, Floats]:
-        """[n], [n]; the lowest and the highest possible reward."""
-        if self.reward_range is None:
-            known = np.where(np.isnan(reward), self._low, reward)
-            low = np.minimum(np.minimum.accumulate(known), self._low)
-            known = np.where(np.isnan(reward), self._high, reward)
-            high = np.maximum(np.maximum.accumulate(known), self._high)
-            self._low, self._high = float(low[-1]), float(high[-1])
-            return low, high
-        return np.full(reward.size, self._low), np.full(reward.size, self._high)
 
     def _group(self, piece: Log, score: Floats, kept: NDArray[np.bool_], won: tuple[Floats, Floats]) -> None:
         """Add the scores to the sums by segment, key and rater."""
@@ -324,7 +263,7 @@ class LogProof:
             self._pending.clear()
         if refit:
             self._model = self._sums.fit()
-            self._stake = self.tally.variance
+            self.bets.variance = self.tally.variance
             for tally in (self.missing, self.failures, *self.guards.values()):
                 tally.refit()
             self._next_refit *= 2
@@ -384,6 +323,8 @@ class LogProof:
         for name, rows in (("without reward", missing), ("left out", left_out)):
             if rows.any():
                 self.counts[name] = self.counts.get(name, 0) + int(rows.sum())
+        if self.bets.at_worst:
+            self.counts["at worst value"] = self.bets.at_worst
         if piece.sources is not None:
             for source, count in zip(*np.unique(piece.sources, return_counts=True), strict=True):
                 self.counts[f"source {source}"] = self.counts.get(f"source {source}", 0) + int(count)

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from headway.nouns.evidence import RaterShare
 from headway.nouns.records import is_own
-from headway.prove.betting import Bets
 from headway.prove.log import Floats, Log
 from headway.prove.tally import ColumnMean, ScoreTally
+from headway.prove.wagers import Wagers
 
 __all__ = ["RaterScores", "RewardMean", "silenced", "standing"]
 
@@ -81,9 +81,7 @@ class _Test(Protocol):
     @property
     def tally(self) -> ScoreTally: ...
     @property
-    def better(self) -> Bets: ...
-    @property
-    def worse(self) -> Bets: ...
+    def bets(self) -> Wagers: ...
     @property
     def alpha(self) -> float: ...
     @property
@@ -111,8 +109,8 @@ def standing(proof: _Rated, *, margin: float) -> tuple[RaterShare, ...]:
             statistic, statistic_worse = test.statistic(margin), test.statistic_worse()
             rest = test.tally.scores.total - margin * test.tally.n
         elif not own:  # too late for a test from the start: leave its own rows out
-            statistic = proof.better.log_wealth(margin, less=rated.won)
-            statistic_worse = proof.worse.log_wealth(less=rated.lost)
+            statistic = proof.bets.better.log_wealth(margin, less=rated.won)
+            statistic_worse = proof.bets.worse.log_wealth(less=rated.lost)
             rest = total - (rated.total - margin * rated.n)
         standings.append(
             RaterShare(

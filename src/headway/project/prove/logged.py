@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns.checkpoint import PolicyRef
@@ -133,10 +134,12 @@ def logged(
     rewards = project.rewards(task)
     unread = Unread(project, settings, candidate, current)
     reader = _ProofRows(project, task, unread, plan, Counter() if left is None else left)
-    pilot = reader.pilot(_left_out(project, candidate))
-    if not pilot:
+    rows = reader.rows(signals=bool(settings.guards), raters=rewards.counting or True)
+    first = list(islice(rows, _PILOT))
+    if not first:
+        reader.refuse()
         return
-    features = fit(pilot, encoder)
+    features = fit(_pilot(first, _left_out(project, candidate)), encoder)
     if checks is not None:
         checks.training = training_window(project, settings, candidate, features, encoder)
     compared = ComparedRows(
@@ -151,7 +154,7 @@ def logged(
         at_random=settings.missing == "at random",
         checks=checks,
     )
-    rows = reader.rows(signals=bool(settings.guards), raters=rewards.counting or True)
+    rows = chain(first, rows)
     done = 0
     for chunk in compared.chunks(rows if checks is None else checks.once(rows)):
         yield chunk
@@ -200,22 +203,23 @@ class _ProofRows:
             self.left,
         )
 
-    def pilot(self, left_out: Sequence[str]) -> list[Situation]:
-        """Situations that the features of the reward model are fitted on; none: nothing may speak yet.
-
-        Fields that the candidate was not trained on because they give the outcome away have no place in that model.
-        """
-        from headway.observe.experience import without
-
-        pilot = [without(row, left_out).decision.situation for row, _ in zip(self.rows(), range(_PILOT), strict=False)]
-        if pilot:
-            return pilot
+    def refuse(self) -> None:
+        """The error of a proof without rows, with the cure."""
         unusable = {name: count for name, count in self.left.items() if name != WAITING}
         if unusable:
             raise _nothing_speaks(self.task, unusable)
         if self._waiting:
             raise _too_early(self.task, self._waiting)
-        return pilot
+
+
+def _pilot(rows: Sequence[Settled], left_out: Sequence[str]) -> list[Situation]:
+    """Situations that the features of the reward model are fitted on.
+
+    Fields that the candidate was not trained on because they give the outcome away have no place in that model.
+    """
+    from headway.observe.experience import without
+
+    return [without(row, left_out).decision.situation for row in rows]
 
 
 def _left_out(project: Project, candidate: tuple[str, str]) -> Sequence[str]:

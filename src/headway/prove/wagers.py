@@ -1,0 +1,93 @@
+"""Both sides of the gate's bet on a log: that the candidate is better, and that it is worse.
+
+Knows what a score of a row can be at most and at least, from the logged probabilities and the range of the rewards, and
+what a row with an unknown reward is worth in the worst case of each side.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.prove.betting import Bets
+from headway.prove.log import Floats, Log
+
+__all__ = ["Wagers"]
+
+
+class Wagers:
+    """`better` and `worse` are the bets; `variance` is the scores' variance that the stakes of the next rows go by.
+
+    `reward_range`: no reward can be outside. Without it, the range of the rewards so far is used, at least [0, 1].
+    """
+
+    def __init__(
+        self, alpha: float, alpha_worse: float, horizon: int | None, reward_range: tuple[float, float] | None
+    ) -> None:
+        self.better, self.worse = Bets(alpha, horizon), Bets(alpha_worse, horizon)
+        self.variance = 0.0  # 0: not known yet
+        self.low, self.high = reward_range or (0.0, 1.0)
+        self.at_worst = 0  # rows that count at their worst value
+        self.missing_width = 0.0  # Σ of how far the scores of these rows may be off
+        self._fixed = reward_range is not None
+        self._guess = (0.0, 0)  # Σ and number of the variances that are guessed for the first rows
+
+    @property
+    def width(self) -> float:
+        """Of the range of the rewards: no policy can be better or worse than another by more."""
+        return self.high - self.low
+
+    def bounds(self) -> tuple[float, float]:
+        """The differences that the bets do not exclude, each side at its alpha."""
+        return max(self.better.lower_bound(), -self.width), min(-self.worse.lower_bound(), self.width)
+
+    def add(self, piece: Log, inside: NDArray[np.bool_], difference: Floats, q: Floats) -> tuple[Floats, Floats]:
+        """Bet on the rows `inside` the test; returns what each side won, [gambler, n] in logarithms, 0 if no bet.
+
+        `difference` [n, arm] is π − b, `q` [n, arm] the reward model's estimate from earlier rows.
+        """
+        low, high = self._range(piece.reward)
+        rows, action = np.arange(len(piece)), piece.action
+        possible = piece.logged > 0.0
+        weights = np.where(possible, difference / np.where(possible, piece.logged, 1.0), 0.0)
+        direct = np.einsum("ij,ij->i", difference, q)
+        at_low, at_high = weights * (low[:, None] - q), weights * (high[:, None] - q)
+        lowest = direct + np.minimum(at_low, at_high).min(axis=1)
+        highest = direct + np.maximum(at_low, at_high).max(axis=1)
+        weight = weights[rows, action]
+        score = direct + weight * (piece.reward - q[rows, action])
+        against = -score
+        worst = piece.worst & np.isnan(piece.reward)
+        if worst.any():
+            ends = at_low[rows, action], at_high[rows, action]
+            score[worst] = (direct + np.minimum(*ends))[worst]
+            against[worst] = -(direct + np.maximum(*ends))[worst]
+            counted = worst & inside
+            self.at_worst += int(counted.sum())
+            self.missing_width += float((np.abs(weight) * (high - low))[counted].sum())
+        used = inside & ~np.isnan(score)
+        variance = self.variance if self.variance > 0.0 else self._guessed(weights, difference, high - low)[used]
+        won = np.zeros((2, self.better.stakes.size, len(piece)))
+        won[0][:, used] = self.better.add(score[used], lowest[used], variance)
+        won[1][:, used] = self.worse.add(against[used], -highest[used], variance)
+        return won[0], won[1]
+
+    def _guessed(self, weights: Floats, difference: Floats, width: Floats) -> Floats:
+        """[n]; the variance of a score before any was seen: for rewards as noisy as their range allows."""
+        noise = np.einsum("ij,ij->i", weights, difference) * (0.5 * width) ** 2
+        total = self._guess[0] + np.cumsum(noise)
+        count = self._guess[1] + np.arange(1, noise.size + 1)
+        if noise.size:
+            self._guess = float(total[-1]), int(count[-1])
+        guess: Floats = np.maximum(total / count, 1e-12)
+        return guess
+
+    def _range(self, reward: Floats) -> tuple[Floats, Floats]:
+        """[n], [n]; the lowest and the highest possible reward of each row."""
+        if self._fixed or not reward.size:
+            return np.full(reward.size, self.low), np.full(reward.size, self.high)
+        unknown = np.isnan(reward)
+        low = np.minimum(np.minimum.accumulate(np.where(unknown, self.low, reward)), self.low)
+        high = np.maximum(np.maximum.accumulate(np.where(unknown, self.high, reward)), self.high)
+        self.low, self.high = float(low[-1]), float(high[-1])
+        return low, high
