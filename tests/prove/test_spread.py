@@ -11,7 +11,7 @@ from headway.prove import estimators
 from headway.prove.display import Display
 from headway.prove.evidence import About, from_log
 from headway.prove.log import PENDING, Log
-from headway.prove.spread import LEAST, Spread, possible, student
+from headway.prove.spread import LEAST, ScoreSpread, possible, student
 
 MEANS = np.array([0.5, 0.55, 0.6, 0.65, 0.7])
 ABOUT = About(task="route", candidate="bandit@4f2a", against="rules@0", reward_range=(0.0, 1.0))
@@ -64,7 +64,7 @@ def test_the_estimate_is_the_same_with_any_interval() -> None:
 def test_rewards_that_never_vary_leave_room_for_a_surprise() -> None:
     """200 successes and no failure: a failure rate of 1% is still likely enough."""
     log = five_arms(200, 1, means=np.ones(5))
-    low, high = Spread(log, np.ones((200, 5)), (0.0, 1.0)).interval(log.reward, log.logged)
+    low, high = ScoreSpread(log, np.ones((200, 5)), (0.0, 1.0)).interval(log.reward, log.logged)
     assert low < 0.99
     assert high == 1.0
 
@@ -139,6 +139,6 @@ def test_the_range_is_declared_or_that_of_the_rows_and_0_to_1() -> None:
 def test_an_interval_holds_its_estimate(seed: int, n: int, declared: bool) -> None:
     log = five_arms(n, seed)
     q = estimators.cross_fitted(log)
-    spread = Spread(log, q, (0.0, 1.0) if declared else None)
+    spread = ScoreSpread(log, q, (0.0, 1.0) if declared else None)
     for estimate in (estimators.paired(log, q=q, spread=spread), estimators.estimate(log, q=q, spread=spread)):
         assert estimate.low <= estimate.value <= estimate.high

@@ -12,11 +12,11 @@ segment is an alarm: it refuses a candidate that is proven worse there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from shlex import quote
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headway.nouns.evidence import Diagnostic, Evidence, Guard, RaterShare, Verdict
+from headway.nouns.evidence import Diagnostic, Evidence, Guard, Verdict
+from headway.promote.one_key import ONE_KEY, ONE_KEY_REGION, depends_on, with_key_checks
 from headway.promote.terms import Terms, changes
 
 __all__ = [
@@ -36,8 +36,6 @@ __all__ = [
 
 AdmissionState = Literal["admitted", "already_current", "unproven", "stale", "refused"]
 
-ONE_KEY = "one_key"
-ONE_KEY_REGION = "one_key_region"
 _BET = "betting"  # the rule for logged decisions
 
 
@@ -118,7 +116,7 @@ def admission(
 def verdict(evidence: Evidence, rules: GateRules | None = None) -> Verdict:
     """Whether the candidate may be promoted, with every reason. A pure function of its arguments."""
     rules = rules or GateRules()
-    evidence, deciding = _keys(evidence, rules)
+    evidence, deciding = with_key_checks(evidence, rules.trusted)
     stale = _stale(evidence, rules)
     if stale:
         return Verdict(
@@ -195,7 +193,7 @@ def _guards_need(undecided: Sequence[Guard]) -> str:
 def _decided_by_rule(evidence: Evidence, deciding: Sequence[str]) -> Verdict:
     if evidence.statistic > evidence.threshold:
         return Verdict(
-            state="pass", reasons=(_passed(evidence), *_resting(deciding), *_declaration(evidence)), evidence=evidence
+            state="pass", reasons=(_passed(evidence), *depends_on(deciding), *_declaration(evidence)), evidence=evidence
         )
     if evidence.ended:
         return Verdict(
@@ -251,85 +249,6 @@ def resting_on(verdict_: Verdict, trusted: Iterable[str]) -> tuple[str, ...]:
         for rater in verdict_.evidence.raters
         if rater.name in allowed and (rater.name in deciding or rater.region)
     )
-
-
-def _keys(evidence: Evidence, rules: GateRules) -> tuple[Evidence, tuple[str, ...]]:
-    """The evidence with the check that no single key decides it, and the trusted keys that do.
-
-    Applies to a pass; `accusers` is the same for a policy that is proven worse.
-    """
-    named = [rater for rater in evidence.raters if not rater.own]
-    if not named:
-        return evidence, ()
-    deciding = evidence.deciding()
-    allowed = rules.trusted | frozenset(evidence.trusted)
-    bad = [rater for rater in named if rater.name in deciding and rater.name not in allowed]
-    check = Diagnostic(
-        name=ONE_KEY,
-        value=float(len(bad)),
-        limit=0.0,
-        ok=not bad,
-        blocks=True,
-        message=_decided(evidence, bad) if bad else _shared(named, deciding),
-        cure=_untrusted(evidence, bad) if bad else "",
-    )
-    local = _local(evidence, [rater for rater in named if rater.region and rater.name not in allowed])
-    names = (ONE_KEY, ONE_KEY_REGION)
-    others = tuple(diagnostic for diagnostic in evidence.diagnostics if diagnostic.name not in names)
-    resting = tuple(rater.name for rater in named if rater.name in allowed and (rater.name in deciding or rater.region))
-    return replace(evidence, diagnostics=(*others, check, *local)), resting
-
-
-def _local(evidence: Evidence, bad: Sequence[RaterShare]) -> tuple[Diagnostic, ...]:
-    """The check that no key alone decides what the candidate chooses somewhere, if one does."""
-    if not bad:
-        return ()
-    where = "; ".join(f"the key {rater.name!r} alone decides where {rater.region}" for rater in bad)
-    return (
-        Diagnostic(
-            name=ONE_KEY_REGION, value=float(len(bad)), limit=0.0, ok=False, blocks=True, message=where,
-            cure=_untrusted(evidence, bad),
-        ),
-    )  # fmt: skip
-
-
-def _decided(evidence: Evidence, bad: Sequence[RaterShare]) -> str:
-    rater = bad[0]
-    gave = f"the key {rater.name!r} rated {rater.share:.0%} of {evidence.n:,} decisions"
-    if rater.others == 0:
-        what = "and no other key rated any"
-    elif rater.statistic <= 0.0 < evidence.statistic:
-        what = f"and without its ratings {evidence.candidate} is not better ({rater.others:,} decisions)"
-    else:
-        what = f"and without its ratings {evidence.candidate} is not proven better ({rater.others:,} decisions)"
-    more = f"; the same applies to {', '.join(repr(other.name) for other in bad[1:])}" if len(bad) > 1 else ""
-    return f"{gave}, {what}{more}"
-
-
-def _shared(named: Sequence[RaterShare], deciding: Sequence[str]) -> str:
-    if deciding:
-        return f"it depends on {', '.join(map(repr, deciding))}, which is trusted to decide it"
-    most = named[0]
-    given = f"the largest share, {most.share:.0%}, was rated by {most.name!r}"
-    return f"none of {len(named)} keys decides it alone: {given}" if len(named) > 1 else given
-
-
-def _untrusted(evidence: Evidence, bad: Sequence[RaterShare]) -> str:
-    trust = " ".join(f"--trust-key {quote(rater.name)}" for rater in bad)
-    names = ", ".join(f'"{rater.name}"' for rater in bad)
-    return (
-        f"Inspect its ratings (`headway rewards analyze {evidence.task}`). Collect ratings from other keys, "
-        "so that the proof does not depend on one; or delete its ratings (`headway data delete --rater "
-        f"{quote(bad[0].name)}`). If you trust it: headway promote {evidence.task} {trust}, or "
-        f"trust_keys = [{names}] in the task's settings."
-    )
-
-
-def _resting(trusted: Sequence[str]) -> tuple[str, ...]:
-    if not trusted:
-        return ()
-    who = f"the key {trusted[0]!r}" if len(trusted) == 1 else f"the keys {', '.join(map(repr, trusted))}"
-    return (f"It depends on {who}, which you trust.",)
 
 
 def blocks(diagnostic: Diagnostic, rules: GateRules) -> bool:

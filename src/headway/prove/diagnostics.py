@@ -19,7 +19,8 @@ from headway.prove.origin import OriginChecks
 from headway.prove.tally import Groups, MetricTally, ScoreTally
 
 __all__ = [
-    "Checks", "Floors", "Window", "diagnose", "missing_depends_on_action", "missing_width", "one_client_decides", "overlap",
+    "Checks", "Floors", "Window", "diagnose", "missing_depends_on_action", "missing_width",
+    "one_client_decides", "overlap",
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from headway.nouns.evidence import Estimate
 from headway.prove import estimators
 from headway.prove.log import Log
-from headway.prove.spread import LEAST, Spread, possible
+from headway.prove.spread import LEAST, ScoreSpread, possible
 
 __all__ = ["MOST_BYTES", "Display"]
 
@@ -49,7 +49,7 @@ class Display:
         if int((~np.isnan(log.reward)).sum()) < LEAST:
             return self._unknown(log, difference, values)
         q = estimators.cross_fitted(log)
-        spread = Spread(log, q, self.reward_range)
+        spread = ScoreSpread(log, q, self.reward_range)
         shown = dict(values)
         result = estimators.paired(log, q=q, spread=spread)
         shown["candidate"] = estimators.estimate(log, log.target, q=q, spread=spread)
@@ -64,7 +64,7 @@ class Display:
                 shown[f"always {arm}"] = estimators.estimate(log, constant, q=q, spread=spread)
         return result, shown
 
-    def _behaviour(self, log: Log, spread: Spread) -> Estimate:
+    def _behaviour(self, log: Log, spread: ScoreSpread) -> Estimate:
         """What was earned: the mean reward."""
         rewards = log.reward[~np.isnan(log.reward)]
         low, high = spread.interval(rewards, log.logged)

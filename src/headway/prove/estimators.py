@@ -27,7 +27,7 @@ from headway.prove import intervals
 from headway.prove.log import Floats, Log
 from headway.prove.reward_model import ArmSums, narrow
 from headway.prove.sequential import quantile
-from headway.prove.spread import Spread
+from headway.prove.spread import ScoreSpread
 
 __all__ = [
     "LAMBDAS",
@@ -179,18 +179,18 @@ def estimate(
     interval: Interval | None = None,
     level: float = 0.95,
     seed: int = 0,
-    spread: Spread | None = None,
+    spread: ScoreSpread | None = None,
 ) -> Estimate:
     """The value of a policy [n, arm], the log's target unless given; rows without a reward are omitted.
 
-    The interval of DR comes from the known probabilities (`Spread`), the others' from a bootstrap, unless one is named.
+    The interval of DR comes from the known probabilities (`ScoreSpread`), the others' from a bootstrap, unless one is named.
     """
     policy = log_.target if policy is None else policy
     if q is None and method not in ("ips", "snips"):
         q = cross_fitted(log_)
     values, ess = _policy_rows(log_, policy, method, q)
     if interval is None and method == "dr" and q is not None:
-        bounds = (spread or Spread(log_, q)).interval(values, policy, level=level)
+        bounds = (spread or ScoreSpread(log_, q)).interval(values, policy, level=level)
         return _with_bounds(values, bounds, method=method, ess=ess, level=level)
     return estimate_rows(values, method=method, ess=ess, interval=interval or "bootstrap", level=level, seed=seed)
 
@@ -203,7 +203,7 @@ def paired(
     interval: Interval | None = None,
     level: float = 0.95,
     seed: int = 0,
-    spread: Spread | None = None,
+    spread: ScoreSpread | None = None,
 ) -> Estimate:
     """Target minus baseline on the same rows: their common noise cancels."""
     if q is None and method not in ("ips", "snips"):
@@ -213,7 +213,7 @@ def paired(
     values = ours - theirs
     if interval is None and method == "dr" and q is not None:
         difference = log_.target - log_.baseline
-        bounds = (spread or Spread(log_, q)).interval(values, difference, paired=True, level=level)
+        bounds = (spread or ScoreSpread(log_, q)).interval(values, difference, paired=True, level=level)
         return _with_bounds(values, bounds, method=method, ess=ess, level=level)
     return estimate_rows(values, method=method, ess=ess, interval=interval or "bootstrap", level=level, seed=seed)
 

@@ -25,7 +25,7 @@ from headway.prove.log import Floats, Integers, Log
 from headway.prove.sequential import quantile
 from headway.prove.tally import NOISE_FLOOR, noise_ratio
 
-__all__ = ["AMONG", "LEAST", "MORE", "SURPRISES", "Spread", "possible", "student"]
+__all__ = ["AMONG", "LEAST", "MORE", "SURPRISES", "ScoreSpread", "possible", "student"]
 
 SURPRISES = 4.0
 AMONG = 100.0
@@ -50,10 +50,10 @@ def student(level: float, rows: float) -> float:
     return z + first / rows + second / rows**2 + third / rows**3
 
 
-class Spread:
+class ScoreSpread:
     """Intervals of doubly robust estimates on one log; `q` [n, arm] is the reward model of the scores.
 
-    spread = Spread(log, q, reward_range=(0.0, 1.0))
+    spread = ScoreSpread(log, q, reward_range=(0.0, 1.0))
     spread.interval(scores, log.target)                                   # of a value
     spread.interval(scores, log.target - log.baseline, paired=True)       # of a difference
     """
