@@ -3,7 +3,7 @@
     python benchmarks/kinds.py --json
 
 - `world_false_promotions`: a coin against another of the same chance, a look after every 50 of at most 1,000 episodes;
-  even coins, coins that nearly always pay, and coins that rarely do. α = .04 for the first candidate.
+  even coins, coins that nearly always pay, and coins that rarely do. α = .001 for the first candidate.
 - `shuffled_promotions`: of 20 policies that practised in the prompts world with rewards shuffled between prompts.
 - `noise_promotions`: of 20 policies per family, learned from imported rows without probabilities and with noise labels.
 
@@ -114,13 +114,13 @@ def main() -> None:
     reps, few = (20, 2) if given.quick else (200, 20)
     figures: dict[str, float] = {}
     for chance in CHANCES:
-        passed = sum(coin(chance, seed).passed for seed in range(1, reps + 1))
+        passed = sum(coin(chance, seed).passed for seed in range(1_000, 1_000 + reps))
         figures[f"world_false_promotions_{chance:g}"] = passed / reps
         say(f"coins that pay {chance:.0%}: {passed} of {reps} promoted")
-    figures["shuffled_promotions"] = sum(shuffled(seed).passed for seed in range(few))
+    figures["shuffled_promotions"] = sum(shuffled(seed).passed for seed in range(100, 100 + few))
     say(f"shuffled rewards: {figures['shuffled_promotions']:g} of {few} promoted")
     for family in FAMILIES:
-        figures[f"noise_promotions_{family}"] = sum(noise(family, seed).passed for seed in range(few))
+        figures[f"noise_promotions_{family}"] = sum(noise(family, seed).passed for seed in range(100, 100 + few))
         say(f"noise labels, {family}: {figures[f'noise_promotions_{family}']:g} of {few} promoted")
     figures["honest_promotions"] = sum(shuffled(seed, shuffle=False).passed for seed in range(max(1, few // 10)))
     finish("kinds", figures, {}, as_json=given.json)

@@ -42,6 +42,7 @@ def test_a_better_policy_passes_at_the_first_look_that_decides(tmp_path: Path) -
         evidence = verdict.evidence
         assert (evidence.kind, evidence.rule) == ("world", "betting")
         assert evidence.n % LOOK == 0
+        assert evidence.alpha == pytest.approx(0.001)
         assert evidence.n < EPISODES
         assert any("'coins'" in words for words in evidence.unchecked)
         assert project.promote(task="coins").kind == "promote"
@@ -181,7 +182,7 @@ def test_the_guard_waits_for_outcomes_and_then_judges_by_them(tmp_path: Path) ->
 
 @pytest.mark.parametrize("chances", [(0.5, 0.5), (0.97, 0.97), (0.03, 0.03)])
 def test_equal_policies_are_not_promoted(chances: tuple[float, float], tmp_path: Path) -> None:
-    """12 proofs with up to 20 looks each at α = .04: 7 or more passes have a probability below 1e-6."""
+    """12 proofs with up to 20 looks each at α = .001: 3 or more passes have a probability below 1e-6."""
     passed = 0
     for number in range(12):
         folder = tmp_path / str(number)
@@ -189,7 +190,7 @@ def test_equal_policies_are_not_promoted(chances: tuple[float, float], tmp_path:
         project, verdict = proven(folder, chances, low=-0.001 * number)
         project.close()
         passed += verdict.passed
-    assert passed <= 6
+    assert passed <= 2
 
 
 # -- worlds

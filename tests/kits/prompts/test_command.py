@@ -76,3 +76,17 @@ def test_five_seeds_end_within_five_percent_of_the_optimum_on_held_out_prompts()
         assert run.share > 0.95, (seed, run.share)
         assert run.sampled > 0.95 * run.optimum, (seed, run.sampled)
         assert run.gain[1] > 0.1, "the interval over the best fixed order"
+
+
+@pytest.mark.slow
+def test_the_demo_candidate_is_proven_promoted_served_and_rolled_back(empty: Path) -> None:
+    demo = headway("demo", "mutate", "--out", empty, "--steps", "49152", "--json").json
+    assert demo["next"].endswith("prove mutate")
+    verdict = headway("-C", empty, "prove", "mutate", "--json").json
+    assert verdict["passed"], verdict["reasons"]
+    assert verdict["evidence"]["kind"] == "world"
+    assert headway("-C", empty, "promote", "mutate").code == 0
+    asked = ("decide", "mutate", "Please write a slogan for a bakery", "--json")
+    assert headway("-C", empty, *asked).json["policy"] == demo["policy"]
+    assert headway("-C", empty, "rollback", "mutate").code == 0
+    assert headway("-C", empty, *asked).json["policy"] == "uniform@0"

@@ -1,8 +1,10 @@
 """The kind of evidence `world`: candidate and current play the same fresh episodes of the world that was practised in.
 
 How many is fixed beforehand, by a registered plan or by EPISODES. The gate may look after every LOOK of them and stops
-at the first that decides. The seeds follow from task, candidate and plan: nobody can pick them, a policy cannot have
-practised on them because they depend on its own content hash, and a repeated proof plays the same episodes.
+at the first that decides. Candidates are quickly practised and episodes cost little, so a pass here may be wrong more
+rarely than the error budget allows: α = .001 for the first candidate. The seeds follow from task, candidate and plan.
+Nobody can pick them, a policy cannot have practised on them because they depend on its own content hash, and a repeated
+proof plays the same episodes.
 
 Both policies act as whole pipelines, as they would be served. Not covered: what the task's own decisions come to. The
 world pays its own rewards, and the evidence says so.
@@ -35,6 +37,7 @@ __all__ = ["EPISODES", "LOOK", "WORLD", "WorldKind", "fresh_seed"]
 
 EPISODES = 1_000  # at most, if no plan is registered
 LOOK = 50
+STRICTER = 40  # the budget's error is divided by this
 
 
 class WorldKind:
@@ -59,6 +62,7 @@ class WorldKind:
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
         from headway.prove.paired import from_world
 
+        about = replace(about, alpha=about.alpha / STRICTER)
         horizon = EPISODES if about.plan is None else about.plan.horizon
         pairs = _Pairs()
         for limits, mine, other in _episodes(question, "proof", about.plan, horizon):
@@ -78,6 +82,7 @@ class WorldKind:
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
         from headway.prove.paired import plan_pairs
 
+        about = replace(about, alpha=about.alpha / STRICTER)
         _, mine, other = next(_episodes(question, "pilot", None, LOOK))
         low, high = _limits(question) or (float("-inf"), float("inf"))
         return plan_pairs(
