@@ -33,7 +33,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
 
 def test_once_does_the_due_work_and_prints_it(tmp_path):
     (tmp_path / "headway.toml").write_text(AUTO, "utf-8")
-    play(tmp_path, 900)
+    play(tmp_path, 1500)
     done = run(tmp_path, "--once", "--json")
     assert done.returncode == 0, done.stderr
     (task,) = json.loads(done.stdout)["tasks"]

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 import headway
+from headway.project import Project
 from tests.page.browser import Served, serving
 from tests.page.conftest import Open
 
@@ -22,14 +23,17 @@ def current(server: Served) -> dict[str, Any]:
 
 
 def roll_back(server: Served) -> str:
-    """Make the baseline current again, so that the proven candidate can be promoted again; returns the candidate."""
+    """Make the baseline current again and prove the policy that was, so that it can be promoted; returns the policy."""
     answer = httpx.post(
         f"{server.url}/v1/tasks/route/rollback",
         json={},
         headers={"authorization": f"Bearer {server.token}"},
     )
     assert answer.json()["policy"] == "uniform@0"
-    return str(next(row["policy"] for row in ledger(server) if row["kind"] == "promote"))
+    policy = str(next(row["policy"] for row in ledger(server) if row["kind"] == "promote"))
+    with Project(server.folder, environ={}) as project:
+        assert project.prove(policy).passed
+    return policy
 
 
 def signals(server: Served, decision: str) -> dict[str, float | None]:
@@ -71,7 +75,7 @@ def test_an_invalid_signal_is_refused_with_a_message(own: Served, tab: Open) -> 
 def test_promoting_and_rolling_back_need_a_confirmation_and_write_the_ledger(own: Served, tab: Open) -> None:
     policy = roll_back(own)
     page = tab(own, "#/evidence", cookie=True)
-    page.get_by_role("link", name=policy).click()
+    page.get_by_role("link", name=policy).first.click()
     page.get_by_role("button", name=f"Promote {policy}").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     page.get_by_role("dialog").wait_for(state="detached")

@@ -41,7 +41,7 @@ def test_the_real_buffer_has_both_shapes_and_ten_labels_of_which_nine_leak(share
         assert project.leaks("next-action").fields == ("recent_deltas",)
 
 
-def test_history_without_propensities_is_learned_from_and_proves_nothing(tmp_path: Path) -> None:
+def test_history_without_propensities_is_judged_on_held_out_rows_and_noise_proves_nothing(tmp_path: Path) -> None:
     rng = random.Random(3)
     rows = [
         {"text": f"ask {n}", "action": rng.choice(["small", "large"]), "reward": rng.random(), "id": n}
@@ -56,9 +56,10 @@ def test_history_without_propensities_is_learned_from_and_proves_nothing(tmp_pat
         )
         assert (report.stored, report.unknown_propensity) == (300, 300)
         ref = project.learn("route")
-        with pytest.raises(InvalidInput, match="with unknown propensity") as error:
-            project.prove(ref)
-        assert error.value.code == "propensity_unknown"
+        verdict = project.prove(ref)
+        assert verdict.evidence is not None
+        assert verdict.evidence.kind == "heldout"
+        assert not verdict.passed
 
 
 def test_a_proof_counts_the_rows_that_it_omits(tmp_path: Path) -> None:
