@@ -151,7 +151,7 @@ def test_after_a_failure_no_more_is_sent_and_earlier_answers_arrive(server: Mode
 
 def test_unsupported_requests_are_refused(server: ModelServer) -> None:
     with endpoint(server) as model:
-        with pytest.raises(Unavailable, match="how probable") as caught:
+        with pytest.raises(Unavailable, match="does not return the probability of a given reply") as caught:
             model.score(ASK, "5")
         assert caught.value.code == "no_logprobs"
         with pytest.raises(InvalidInput, match="turns"):
