@@ -183,7 +183,8 @@ def estimate(
 ) -> Estimate:
     """The value of a policy [n, arm], the log's target unless given; rows without a reward are omitted.
 
-    The interval of DR comes from the known probabilities (`ScoreSpread`), the others' from a bootstrap, unless one is named.
+    The interval of DR comes from the known probabilities (`ScoreSpread`), the others' from a bootstrap, unless one is
+    named.
     """
     policy = log_.target if policy is None else policy
     if q is None and method not in ("ips", "snips"):
