@@ -44,7 +44,8 @@ def from_log(
     """Evidence from logged decisions, streamed once, in the order in which their outcomes became known.
 
     `display` adds cross-fitted estimates with intervals (`ScoreSpread`) where the rows fit in memory; the gate's own
-    numbers do not depend on it. Failed and censored rows without a reward are counted; they block if they depend on the action.
+    numbers do not depend on it. Failed and censored rows without a reward are counted; they block if they depend on
+    the action.
     """
     proof = log_proof(about, hashing=not about.data_hash)
     shown = Display(reward_range=about.reward_range) if display else None
