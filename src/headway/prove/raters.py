@@ -11,7 +11,9 @@ scores of their own rows are subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import log
 from typing import Protocol
@@ -19,13 +21,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.evidence import RaterShare
+from headway.nouns.evidence import Evidence, RaterShare
 from headway.nouns.records import is_own
 from headway.prove.log import Floats, Log
 from headway.prove.tally import ColumnMean, ScoreTally
 from headway.prove.wagers import Wagers
 
-__all__ = ["RaterScores", "RewardMean", "silenced", "standing"]
+__all__ = ["RaterScores", "RewardMean", "silenced", "standing", "with_regions"]
 
 
 class RaterScores:
@@ -127,3 +129,32 @@ def standing(proof: _Rated, *, margin: float) -> tuple[RaterShare, ...]:
             )
         )
     return tuple(sorted(standings, key=lambda rater: (-rater.rows, rater.name)))
+
+
+def with_regions(evidence: Evidence, places: Mapping[str, str], unchecked: Sequence[str]) -> Evidence:
+    """The evidence with where each key alone decides (`places`), and with what could not be checked about it."""
+    if not places and not unchecked:
+        return evidence
+    raters = {rater.name: rater for rater in evidence.raters}
+    for name in places:  # a key that has rated training rows alone
+        raters.setdefault(
+            name,
+            RaterShare(
+                name=name,
+                rows=0,
+                share=0.0,
+                uplift=0.0,
+                others=evidence.n,
+                statistic=evidence.statistic,
+                threshold=evidence.threshold,
+                statistic_worse=evidence.statistic_worse,
+                threshold_worse=evidence.threshold if evidence.threshold_worse is None else evidence.threshold_worse,
+            ),
+        )
+    what = json.dumps([evidence.id, sorted(places.items()), list(unchecked)])
+    return replace(
+        evidence,
+        id="evi_" + hashlib.sha256(what.encode()).hexdigest()[:32],
+        raters=tuple(replace(rater, region=places.get(rater.name, "")) for rater in raters.values()),
+        unchecked=(*evidence.unchecked, *unchecked),
+    )

@@ -40,7 +40,7 @@ KIT = Kit(
         ),
         "verify": Command(
             "headway.kits.offline.commands.compare:verify",
-            "Check a run pack: every byte by its hash, every number by computing it again.",
+            "Check a run pack: every byte by its hash, every number of its rows by computing it again.",
         ),
         "tradeoff": Command(
             "headway.kits.offline.commands.tradeoff:tradeoff",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,7 @@ from headway.nouns.protocols import Progress
 from headway.project import baseline_ref, examine
 
 if TYPE_CHECKING:
-    from headway.project import Project
-    from headway.prove.log import Log
+    from headway.project import Examined, Project
     from headway.settings import TaskSettings
 
 __all__ = ["Asking", "Compared", "compare"]
@@ -62,10 +61,9 @@ def compare(
     settings = project.settings.task(task)
     _check_empty(pack)
     has_rules = baseline_ref(project.servings.body(settings)) == "rules@0"
-    chunks: list[Log] = []
     examined = examine(
         project, policy, against=against or ("rules@0" if has_rules else "current"), task=task, progress=progress,
-        see=chunks.append if pack is not None else None,
+        keep_rows=pack is not None,
     )  # fmt: skip
     evidence = examined.verdict.evidence
     assert evidence is not None
@@ -79,7 +77,7 @@ def compare(
     if asking is not None:
         rows = _ask(project, settings, evidence, asking, None if pack is None else pack / "live.part", progress)
     seed = settings.seed if asking is None else asking.seed
-    results = _results(examined.verdict, rows, seed)
+    live = None if rows is None else _live(rows, seed)
     manifest = packs.manifest(
         project.folder,
         command=command,
@@ -94,10 +92,10 @@ def compare(
         **({} if asking is None else {"tasks_sha256": _digest(asking.tasks), "repeats": asking.repeats}),
     )
     if pack is not None:
-        _write(pack, chunks, examined, results, manifest, rows)
+        _write(pack, examined, manifest, rows)
     return Compared(
         task=task, policy=evidence.candidate, against=evidence.against, offline=examined.verdict,
-        live=results.get("live"), manifest=manifest, pack="" if pack is None else str(pack),
+        live=live, manifest=manifest, pack="" if pack is None else str(pack),
     )  # fmt: skip
 
 
@@ -108,13 +106,10 @@ def _check_empty(pack: Path | None) -> None:
         )
 
 
-def _results(verdict: Verdict, rows: list[dict[str, Any]] | None, seed: int) -> dict[str, Any]:
-    results: dict[str, Any] = {"offline": packs.plain(packs.offline_result(verdict))}
-    if rows is not None:
-        from headway.kits.offline.compare_live import summary
+def _live(rows: list[dict[str, Any]], seed: int) -> Any:
+    from headway.kits.offline.compare_live import summary
 
-        results["live"] = packs.plain(summary(rows, seed=seed))
-    return results
+    return packs.plain(summary(rows, seed=seed))
 
 
 def _ask(
@@ -156,29 +151,31 @@ def _ask(
         ).run(tasks, asking.repeats, progress)
 
 
-def _write(
-    pack: Path,
-    chunks: list[Log],
-    examined: Any,
-    results: dict[str, Any],
-    manifest: dict[str, Any],
-    rows: list[dict[str, Any]] | None,
-) -> None:
+def _write(pack: Path, examined: Examined, manifest: dict[str, Any], rows: list[dict[str, Any]] | None) -> None:
     from safetensors.numpy import save
 
     from headway.kits.offline.packed import packed
+    from headway.kits.offline.stated import Stated
 
-    tensors, words = packed(chunks)
-    offline = packs.Offline(
-        about=msgspec.to_builtins(examined.about),
+    evidence, seen = examined.verdict.evidence, examined.seen
+    assert evidence is not None
+    assert seen is not None
+    tensors, words = packed(seen.chunks)
+    stored, window = save(tensors), seen.training
+    made = packs.Offline(
+        about=msgspec.to_builtins(replace(examined.about, plan=evidence.plan)),
         guards=[msgspec.to_builtins(guard) for guard in examined.guards],
-        left=dict(examined.left),
         words=words,
         rules=msgspec.to_builtins(examined.rules),
+        training=None if window is None else {"n": window.n, "mean": window.mean.tolist(), "std": window.std.tolist()},
     )
-    bodies = {"about.json": _json(offline), "rows.safetensors": save(tensors)}
+    recomputed = packs.from_rows(made, stored)
+    made = replace(made, stated=Stated.of(evidence, measured=examined.measured, recomputed=recomputed))
+    results = {"offline": packs.plain(packs.offline_result(examined.verdict, made.stated.names(recomputed)))}
+    bodies = {"about.json": _json(made), "rows.safetensors": stored}
     if rows is not None:
         bodies["live.jsonl"] = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+        results["live"] = _live(rows, int(manifest["seed"]))
     again = packs.recompute(bodies, seed=int(manifest["seed"]))
     assert again == results, "a pack's numbers must follow from its rows"
     packs.write(pack, {**bodies, "results.json": _json(results), "manifest.json": _json(manifest)})

@@ -3,19 +3,23 @@
     tensors, words = packed(chunks)      # numbers, and the names that some of them refer to
     chunks = unpacked(tensors, words)    # the same rows in the same chunks: the same sums, digit for digit
 
+Groups (users, episodes, situations) are stored as numbers that many of them share: what they are cannot be read back.
+
 Not covered: where the rows came from. The arrays hold what was logged; they do not prove that it happened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns.errors import InvalidInput
-from headway.prove.log import Log
+from headway.prove.calibration import PLACES
+from headway.prove.log import Log, RowOrigin
 
 __all__ = ["packed", "unpacked"]
 
@@ -23,6 +27,7 @@ _PLAIN = ("reward", "action", "logged", "target", "baseline", "features", "statu
 _ORDER = "settled_seq"  # the tensor with the order of the rows
 _MAYBE = ("replayed", "decided_at", "settled_at")
 _LABELS = ("keys", "sources")
+_FLAGS = ("chosen_only", "clipped")
 Tensors = Mapping[str, NDArray[Any]]
 
 
@@ -57,7 +62,27 @@ def packed(chunks: Iterable[Log]) -> tuple[dict[str, NDArray[Any]], dict[str, An
         tensors[f"rater.{place}"] = np.concatenate(rated)
     for place, name in enumerate(words["without"]):
         tensors[f"without.{place}"] = np.concatenate([log.without.get(name, log.reward) for log in logs])
+    if first.origin is not None:
+        columns, words["origin"] = _packed_origin([log.origin or RowOrigin() for log in logs])
+        tensors |= columns
     return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, words
+
+
+def _packed_origin(origins: Sequence[RowOrigin]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """How the rows came about; a chunk has only the groups that its decisions have, so each names its chunks."""
+    tensors: dict[str, NDArray[Any]] = {}
+    groups: dict[str, list[int]] = {}
+    for number, origin in enumerate(origins):
+        for name in origin.groups:
+            groups.setdefault(name, []).append(number)
+    for place, (name, numbers) in enumerate(groups.items()):
+        codes = np.concatenate([origins[number].groups[name] for number in numbers])
+        tensors[f"group.{place}"] = (codes % PLACES).astype(np.int32)  # all that the check of repetition reads
+    for name in _FLAGS:
+        flags = [getattr(origin, name) for origin in origins]
+        if all(flag is not None for flag in flags):
+            tensors[f"origin.{name}"] = np.concatenate(flags)
+    return tensors, {"groups": groups, "columns": list(origins[0].columns)}
 
 
 def unpacked(tensors: Tensors, words: Mapping[str, Any]) -> Iterator[Log]:
@@ -84,6 +109,7 @@ def unpacked(tensors: Tensors, words: Mapping[str, Any]) -> Iterator[Log]:
             raters={name: tensors[f"rater.{place}"] for place, name in enumerate(words.get("raters", ()))},
             without={name: tensors[f"without.{place}"] for place, name in enumerate(words.get("without", ()))},
         )
+        origins = _origins(tensors, words["origin"], lengths) if "origin" in words else [None] * len(lengths)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise InvalidInput(
             f"The stored rows are inconsistent: {error}.", code="bad_pack", hint="Make the pack again."
@@ -95,6 +121,32 @@ def unpacked(tensors: Tensors, words: Mapping[str, Any]) -> Iterator[Log]:
             hint="Make the pack again.",
         )
     start = 0
-    for length in lengths:
-        yield whole.rows(start, start + length)
+    for length, origin in zip(lengths, origins, strict=True):
+        yield replace(whole.rows(start, start + length), origin=origin)
         start += length
+
+
+def _origins(tensors: Tensors, words: Mapping[str, Any], lengths: Sequence[int]) -> list[RowOrigin | None]:
+    """How the rows of every chunk came about."""
+    groups: list[dict[str, NDArray[np.int64]]] = [{} for _ in lengths]
+    for place, (name, numbers) in enumerate(words["groups"].items()):
+        codes = tensors[f"group.{place}"].astype(np.int64)
+        for number, part in zip(numbers, _cut(codes, [lengths[number] for number in numbers]), strict=True):
+            groups[number][name] = part
+    flags: dict[str, list[NDArray[np.bool_]]] = {
+        name: _cut(tensors[f"origin.{name}"], lengths) for name in _FLAGS if f"origin.{name}" in tensors
+    }
+    return [
+        RowOrigin(
+            groups=groups[number],
+            columns=tuple(words["columns"]),
+            **{name: parts[number] for name, parts in flags.items()},
+        )
+        for number in range(len(lengths))
+    ]
+
+
+def _cut(column: NDArray[Any], lengths: Sequence[int]) -> list[NDArray[Any]]:
+    if column.ndim != 1 or column.size != sum(lengths):
+        raise ValueError(f"a column of {column.size} rows, expected {sum(lengths)}")
+    return np.split(column, np.cumsum(lengths)[:-1])

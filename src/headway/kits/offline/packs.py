@@ -7,7 +7,11 @@
     pack/live.jsonl        one line per live run, if there were any
     pack/SHA256SUMS        the hash of each file, in the format of `sha256sum -c`
 
-`verify` refuses a pack if any byte differs, then recomputes every number from the rows and lines.
+`verify` refuses a pack if any byte differs, then recomputes every number that follows from the rows and lines: the
+statistic, bounds, estimates, guards, raters and checks of the rows, and the verdict. Checks that read the project's
+store are carried as its statements (`stated`) and named in the result.
+
+A pack of schema 1 was made by an earlier rule: its bytes are checked, its numbers are not recomputed.
 Not covered: whether the rows are true. A pack proves that its numbers follow from its rows.
 """
 
@@ -18,21 +22,35 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from headway.kits.offline.stated import Stated
 from headway.nouns.errors import Damaged, InvalidInput, UnknownName
-from headway.nouns.evidence import Evidence, Plan, Verdict
+from headway.nouns.evidence import Evidence, Verdict
 from headway.promote import gate
 
-__all__ = ["SCHEMA", "Offline", "VerifiedPack", "manifest", "offline_result", "plain", "recompute", "verify", "write"]
+__all__ = [
+    "SCHEMA",
+    "Offline",
+    "VerifiedPack",
+    "from_rows",
+    "manifest",
+    "offline_result",
+    "plain",
+    "recompute",
+    "verify",
+    "write",
+]
 
-SCHEMA = "headway.run-pack/1"
+SCHEMA = "headway.run-pack/2"
+EARLIER = ("headway.run-pack/1",)
 SUMS = "SHA256SUMS"
 _FILES = ("manifest.json", "results.json", "about.json", "rows.safetensors", "live.jsonl")
 _PACKAGES = ("headway", "numpy", "safetensors", "msgspec", "onnxruntime", "torch")
@@ -44,9 +62,10 @@ class Offline:
 
     about: Mapping[str, Any]
     guards: list[dict[str, Any]]
-    left: dict[str, int]  # excluded rows
     words: dict[str, Any]
     rules: dict[str, Any]
+    training: dict[str, Any] | None = None  # moments of the training rows, for drift
+    stated: Stated = field(default_factory=Stated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +76,12 @@ class VerifiedPack:
     files: dict[str, str]
     manifest: Mapping[str, Any]
     results: Mapping[str, Any]
+    recomputed: bool = True  # False: made by an earlier rule, so the numbers are those that its author states
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """What the project states and `verify` cannot recompute."""
+        return tuple(self.results.get("offline", {}).get("stated", ())) if self.recomputed else ("every number",)
 
 
 def manifest(folder: Path, *, command: str, at: float, seed: int, **more: Any) -> dict[str, Any]:
@@ -98,7 +123,7 @@ def write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def verify(folder: Path) -> VerifiedPack:
-    """Check every byte, then recompute every number; the first difference raises Damaged."""
+    """Check every byte, then recompute every number that follows from the rows; a difference raises Damaged."""
     if not (folder / SUMS).is_file():
         raise UnknownName(
             f"There is no run pack in {str(folder)!r}.",
@@ -119,9 +144,14 @@ def verify(folder: Path) -> VerifiedPack:
         about, results = json.loads(bodies["manifest.json"]), json.loads(bodies["results.json"])
     except (KeyError, ValueError) as error:
         raise _damaged("manifest.json or results.json cannot be read") from error
+    if about.get("schema") in EARLIER:
+        return VerifiedPack(folder=str(folder), files=named, manifest=about, results=results, recomputed=False)
     if about.get("schema") != SCHEMA:
         raise _damaged(f"its schema is {about.get('schema')!r}, expected {SCHEMA!r}")
-    again = recompute(bodies, seed=int(about["seed"]))
+    try:
+        again = recompute(bodies, seed=int(about["seed"]))
+    except (msgspec.MsgspecError, InvalidInput) as error:
+        raise _damaged(f"its numbers cannot be recomputed ({error})") from error
     for part in sorted(results.keys() | again.keys()):
         if results.get(part) != again.get(part):
             raise _damaged(f"recomputed, {part!r} differs{_where(results.get(part), again.get(part))}")
@@ -141,27 +171,40 @@ def recompute(bodies: Mapping[str, bytes], *, seed: int) -> dict[str, Any]:
 
 
 def _offline(bodies: Mapping[str, bytes]) -> dict[str, Any]:
+    made = msgspec.json.decode(bodies["about.json"], type=Offline)
+    evidence = from_rows(made, bodies["rows.safetensors"])
+    verdict = gate.verdict(made.stated.added(evidence), msgspec.convert(made.rules, gate.GateRules))
+    return offline_result(verdict, made.stated.names(evidence))
+
+
+def from_rows(made: Offline, rows: bytes) -> Evidence:
+    """The evidence that follows from the rows, without what the project states."""
     from safetensors.numpy import load
 
     from headway.kits.offline.packed import unpacked
     from headway.prove.about import About
+    from headway.prove.diagnostics import Window
     from headway.prove.evidence import from_log
     from headway.prove.guards import GuardRule
 
-    made = msgspec.json.decode(bodies["about.json"], type=Offline)
-    plan = made.about.get("plan")
-    about = About(**{**made.about, "plan": msgspec.convert(plan, Plan) if plan else None})
-    evidence: Evidence = from_log(
-        unpacked(load(bodies["rows.safetensors"]), made.words),
-        about,
+    window = made.training
+    return from_log(
+        unpacked(load(rows), made.words),
+        msgspec.convert(made.about, About),
         guards=[GuardRule(**guard) for guard in made.guards],
+        training=None
+        if window is None
+        else Window(n=window["n"], mean=np.array(window["mean"]), std=np.array(window["std"])),
     )
-    evidence = replace(evidence, counts={**evidence.counts, **made.left})
-    return offline_result(gate.verdict(evidence, msgspec.convert(made.rules, gate.GateRules)))
 
 
-def offline_result(verdict: Verdict) -> dict[str, Any]:
-    return {"state": verdict.state, "reasons": list(verdict.reasons), "evidence": verdict.evidence}
+def offline_result(verdict: Verdict, stated: Sequence[str]) -> dict[str, Any]:
+    return {
+        "state": verdict.state,
+        "reasons": list(verdict.reasons),
+        "evidence": verdict.evidence,
+        "stated": list(stated),
+    }
 
 
 def plain(value: Any) -> Any:

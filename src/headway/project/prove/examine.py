@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Verdict
+from headway.nouns.evidence import Evidence, Verdict
 from headway.nouns.protocols import Progress
 from headway.project.prove.budget import challenger, keep_verdict
 from headway.project.prove.keys import leave_keys_out
-from headway.project.prove.kinds.kind import ProofQuestion, provable
+from headway.project.prove.kinds.kind import ProofQuestion, SeenRows, provable
 from headway.project.prove.subject import (
     candidate_policy,
     current_policy,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from headway.promote.terms import Terms
     from headway.prove.about import About
     from headway.prove.guards import GuardRule
-    from headway.prove.log import Log
     from headway.settings import TaskSettings
 
 __all__ = ["Examined", "examine"]
@@ -43,7 +42,8 @@ class Examined:
     about: About
     guards: tuple[GuardRule, ...]
     rules: gate.GateRules
-    left: Mapping[str, int]
+    measured: Evidence  # before one key at a time is left out and the look is charged
+    seen: SeenRows | None = None
 
 
 def examine(
@@ -53,15 +53,15 @@ def examine(
     against: str,
     task: str | None,
     progress: Progress | None = None,
-    see: Callable[[Log], None] | None = None,
+    keep_rows: bool = False,
     trust: Sequence[str] = (),
     outcomes: bool = False,
     rollback: bool = False,
 ) -> Examined:
     """A verdict on a candidate, stored with its evidence.
 
-    `see` is shown every chunk of logged rows. `outcomes`: by the outcomes of its decisions, even if it could be judged
-    without any. `rollback`: asks whether to take the candidate back, which is not charged to the error budget.
+    `keep_rows`: the result has the logged rows. `outcomes`: by the outcomes of its decisions, even if it could be
+    judged without any. `rollback`: asks whether to take the candidate back, which is not charged to the error budget.
     """
     from headway.prove.guards import GuardRule
 
@@ -77,7 +77,7 @@ def examine(
         candidate=(candidate.ref, candidate.digest),
         other=other,
         progress=progress,
-        see=see,
+        seen=SeenRows() if keep_rows else None,
     )
     kind = provable(question, outcomes=outcomes)
     about = _about(project, terms, settings, trusted, kind=kind.name, rollback=rollback)
@@ -85,12 +85,12 @@ def examine(
         GuardRule(name=name, tolerance=guard.tolerance, better=guard.direction)
         for name, guard in settings.guards.items()
     ]
-    evidence = kind.evidence(question, about, guards)
+    evidence = measured = kind.evidence(question, about, guards)
     rules = gate_rules(settings)
     if not rollback:
         evidence = leave_keys_out(question, evidence, rules)
     verdict = keep_verdict(project, settings, terms, evidence, rules, rollback=rollback)
-    return Examined(verdict, about, tuple(guards), rules, dict(question.left))
+    return Examined(verdict, about, tuple(guards), rules, measured, question.seen)
 
 
 def _opponent(project: Project, settings: TaskSettings, candidate: CandidatePolicy, against: str) -> tuple[str, str]:

@@ -11,7 +11,6 @@ take longer than half a minute. What was not checked is named in the evidence.
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from headway.decide.acting import Pipeline
 from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.errors import HeadwayError
-from headway.nouns.evidence import Evidence, RaterShare
+from headway.nouns.evidence import Evidence
 from headway.nouns.protocols import Floats, Policy
 from headway.nouns.records import Ending, Settled, is_own
 from headway.observe.experience import SplitBy, part_of, without
@@ -33,6 +32,7 @@ from headway.project.prove.regions import Comparison, Flags, Traits, region
 from headway.project.prove.rows import reward_without
 from headway.project.prove.unread import Unread
 from headway.promote import gate
+from headway.prove.raters import with_regions
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -76,39 +76,11 @@ def leave_keys_out(question: ProofQuestion, evidence: Evidence, rules: gate.Gate
         where = comparing.region(key, policy)
         if where:
             places[key] = where
-    return _with_regions(evidence, places, unchecked)
+    return with_regions(evidence, places, unchecked)
 
 
 def _unchecked(keys: Sequence[str], why: str) -> str:
     return f"the choices without the key{'s' * (len(keys) > 1)} {', '.join(map(repr, keys))}: {why}"
-
-
-def _with_regions(evidence: Evidence, places: Mapping[str, str], unchecked: Sequence[str]) -> Evidence:
-    if not places and not unchecked:
-        return evidence
-    raters = {rater.name: rater for rater in evidence.raters}
-    for name in places:  # a key that has rated training rows alone
-        raters.setdefault(
-            name,
-            RaterShare(
-                name=name,
-                rows=0,
-                share=0.0,
-                uplift=0.0,
-                others=evidence.n,
-                statistic=evidence.statistic,
-                threshold=evidence.threshold,
-                statistic_worse=evidence.statistic_worse,
-                threshold_worse=evidence.threshold if evidence.threshold_worse is None else evidence.threshold_worse,
-            ),
-        )
-    what = json.dumps([evidence.id, sorted(places.items()), list(unchecked)])
-    return replace(
-        evidence,
-        id="evi_" + hashlib.sha256(what.encode()).hexdigest()[:32],
-        raters=tuple(replace(rater, region=places.get(rater.name, "")) for rater in raters.values()),
-        unchecked=(*evidence.unchecked, *unchecked),
-    )
 
 
 # -- the rows

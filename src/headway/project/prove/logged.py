@@ -8,7 +8,7 @@ declares `missing = "at random"`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.records import Settled, Situation
 from headway.project.learn import encoder_spec
-from headway.project.prove.kinds.kind import LOG, ProofQuestion
+from headway.project.prove.kinds.kind import LOG, ProofQuestion, SeenRows
 from headway.project.prove.unread import Unread
 
 if TYPE_CHECKING:
@@ -82,7 +82,11 @@ class LogKind:
         )
         if about.plan is not None:  # `logged` has left out what came before it
             about = replace(about, plan=replace(about.plan, from_seq=0))
-        evidence = from_log(_shown(rows, question.see), about, guards=guards, training=lambda: checks.training)
+        seen = question.seen
+        chunks = rows if seen is None else _kept(rows, seen)
+        evidence = from_log(chunks, about, guards=guards, training=lambda: checks.training)
+        if seen is not None:
+            seen.training = checks.training
         return checks.added(replace(evidence, counts={**evidence.counts, **question.left}))
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
@@ -102,10 +106,9 @@ class LogKind:
 LOGGED = LogKind()
 
 
-def _shown(rows: Iterator[Log], see: Callable[[Log], None] | None) -> Iterator[Log]:
+def _kept(rows: Iterator[Log], seen: SeenRows) -> Iterator[Log]:
     for chunk in rows:
-        if see is not None:
-            see(chunk)
+        seen.chunks.append(chunk)
         yield chunk
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["compare", "verify"]
 
 _PATH = click.Path(path_type=Path)
+NOT_RECOMPUTED = 3  # exit status of `verify`
 
 
 @verb(
@@ -129,21 +130,41 @@ def _metrics(policy: str, against: str) -> RecordTable[tuple[str, Any]]:
 
 @verb("verify", "headway verify packs/monday", "headway verify packs/monday --json")
 @click.argument("pack", type=_PATH)
-def verify(session: Session, pack: Path) -> None:
-    """Check a run pack: every byte by its hash, every number by computing it again."""
+def verify(session: Session, pack: Path) -> int:
+    """Check a run pack: every byte by its hash, every number of its rows by computing it again.
+
+    What only the project's store can show is named as stated. Exit status 3 if the pack was made by an earlier rule, so
+    that none of its numbers is computed again.
+    """
     from headway.kits.offline.packs import verify as verified
 
-    session.show(verified(pack))
+    checked = verified(pack)
+    session.show(checked)
+    return 0 if checked.recomputed else NOT_RECOMPUTED
 
 
 def _verified_document(pack: VerifiedPack) -> dict[str, Any]:
-    return {"pack": pack.folder, "files": pack.files, "manifest": pack.manifest, "results": pack.results, "ok": True}
+    return {
+        "pack": pack.folder,
+        "files": pack.files,
+        "manifest": pack.manifest,
+        "results": pack.results,
+        "recomputed": pack.recomputed,
+        "stated": list(pack.stated),
+        "ok": pack.recomputed,
+    }
 
 
 @renders("VerifiedPack", document=_verified_document)
 def _verified(out: Output, pack: VerifiedPack) -> None:
     about = pack.manifest
-    out.line(f"{pack.folder}: {len(pack.files)} files match their hashes, and every recomputed number is equal.")
+    matched = f"{pack.folder}: {len(pack.files)} files match their hashes"
+    if pack.recomputed:
+        out.line(f"{matched}, and every number that follows from the rows is equal when it is recomputed.")
+        out.line(f"Stated by the project, not recomputed: {'; '.join(pack.stated)}.")
+    else:
+        out.line(f"{matched}. The pack was made by an earlier rule: its numbers are stated, not recomputed.")
+        out.line("To have them recomputed, make it again with `headway compare TASK --run-pack DIR`.")
     out.fields(
         {
             "task": about.get("task", ""),

@@ -11,7 +11,7 @@ judge it, in order of preference: `Family(…, evidence=("votes", "log"))`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,14 +25,23 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.prove.about import About
+    from headway.prove.diagnostics import Window
     from headway.prove.guards import GuardRule
     from headway.prove.log import Log
     from headway.prove.power import Planned
     from headway.settings import TaskSettings
 
-__all__ = ["LOG", "ProofKind", "ProofQuestion", "kind_named", "pick", "provable", "unprovable"]
+__all__ = ["LOG", "ProofKind", "ProofQuestion", "SeenRows", "kind_named", "pick", "provable", "unprovable"]
 
 LOG = "log"  # what is used where no kind of a family applies: its errors name the cure
+
+
+@dataclass(slots=True)
+class SeenRows:
+    """What a proof from logged decisions was computed from: it can be computed again."""
+
+    chunks: list[Log] = field(default_factory=list)
+    training: Window | None = None  # what drift is measured from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +53,7 @@ class ProofQuestion:
     candidate: tuple[str, str]  # reference, content hash
     other: tuple[str, str]
     progress: Progress | None = None
-    see: Callable[[Log], None] | None = None  # is shown every chunk of logged rows
+    seen: SeenRows | None = None  # keeps the logged rows
     left: Counter[str] = field(default_factory=Counter)  # rows that cannot be evidence, by what they lack
 
     def trained_on(self, policy: tuple[str, str]) -> Mapping[str, Any]:
