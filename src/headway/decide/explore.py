@@ -156,7 +156,7 @@ def squarecb(scores: Floats, gamma: float, allowed: Mask = None) -> Floats:
         for share in row:
             rest += share
         row[best_place] = 1.0 - rest
-        return np.array([row])
+        return np.array(row)[None, :]
     if allowed is None:
         allowed = np.ones(scores.shape, dtype=bool)
     counts = allowed.sum(axis=1, keepdims=True)

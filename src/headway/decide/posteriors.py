@@ -8,6 +8,7 @@ The last arm of each is the unknown arm: it has the pooled mean and the prior's 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -78,8 +79,12 @@ class Linear:
         return np.sqrt(variance, out=variance)
 
     def std_pair(self, x: Floats, arms: tuple[int, int]) -> tuple[float, float]:
-        one, other = self.std(x, arms)[0].tolist()
-        return one, other
+        return self._std_one(x[0], arms[0]), self._std_one(x[0], arms[1])
+
+    def _std_one(self, x: Floats, arm: int) -> float:
+        side = self.covariance[arm].dot(x)
+        side *= x
+        return math.sqrt(max(float(np.add.reduce(side)), 1e-18) * float(self.noise[0]))
 
 
 class Clusters:
