@@ -45,17 +45,18 @@ class Linear:
     `noise` is a one-element array: a live learner may share all three and change them in place between calls.
     """
 
-    __slots__ = ("covariance", "noise", "weights")
+    __slots__ = ("_known", "covariance", "noise", "weights")
 
     def __init__(self, weights: Floats, covariance: Floats, noise: Floats) -> None:
         self.weights, self.covariance, self.noise = weights, covariance, noise
+        self._known = weights[:-1]
 
     @property
     def arms(self) -> int:
         return len(self.weights) - 1
 
     def mean(self, x: Floats, columns: NDArray[np.int64] | None) -> Floats:
-        weights = self.weights[:-1] if columns is None else self.weights[columns]
+        weights = self._known if columns is None else self.weights[columns]
         if len(x) == 1:
             row: Floats = weights.dot(x[0])
             return row[None, :]
@@ -79,12 +80,13 @@ class Linear:
         return np.sqrt(variance, out=variance)
 
     def std_pair(self, x: Floats, arms: tuple[int, int]) -> tuple[float, float]:
-        return self._std_one(x[0], arms[0]), self._std_one(x[0], arms[1])
+        row, noise = x[0], self.noise.item()
+        return self._std_one(row, arms[0], noise), self._std_one(row, arms[1], noise)
 
-    def _std_one(self, x: Floats, arm: int) -> float:
-        side = self.covariance[arm].dot(x)
-        side *= x
-        return math.sqrt(max(float(np.add.reduce(side)), 1e-18) * float(self.noise[0]))
+    def _std_one(self, row: Floats, arm: int, noise: float) -> float:
+        side = self.covariance[arm].dot(row)
+        side *= row
+        return math.sqrt(max(float(np.add.reduce(side)), 1e-18) * noise)
 
 
 class Clusters:
