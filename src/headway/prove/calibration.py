@@ -6,7 +6,9 @@ action and the choice of either policy, and each of these on one side of the med
 asks whether actions of one user, episode or situation resemble one another more than their probabilities allow.
 
 Every sum is held against Bernstein's inequality for martingales (Freedman, 1975), which holds for small counts too:
-P(|S| ≥ t) ≤ 2 exp(−t²/(2(V + bt/3))). All cells share FALSE_ALARM (Bonferroni). Memory does not grow with the rows.
+P(|S| ≥ t) ≤ 2 exp(−t²/(2(V + bt/3))). A count is also held against Chernoff's bound, which knows that no count is below
+0: an action with 30 expected draws that never occurs is far less likely than its variance says. All cells share
+FALSE_ALARM (Bonferroni). Memory does not grow with the rows.
 """
 
 from __future__ import annotations
@@ -40,6 +42,14 @@ def exponent(total: Floats, variance: Floats, bound: Floats | float) -> Floats:
     return np.where(below > 0.0, size * size / np.where(below > 0.0, below, 1.0), 0.0)
 
 
+def chernoff(count: Floats, expected: Floats) -> Floats:
+    """The exponent of Chernoff's bound for a count of independent draws: P(as far from `expected`) ≤ exp(−exponent)."""
+    mean = np.maximum(expected, 1e-12)
+    seen = np.maximum(count, 0.0)
+    logarithm = np.log(np.where(seen > 0.0, seen / mean, 1.0))
+    return np.where(expected > 0.0, mean - seen + seen * logarithm, 0.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
     """The cell that fits worst. It fails above `limit`."""
@@ -60,7 +70,8 @@ class Calibration:
         self._seen: list[Floats] = []
         cells = arms + EDGES.size + 1 + len(_POLICIES)
         sides = 1 + self._picked.size
-        self._total, self._variance = np.zeros((sides, cells)), np.zeros((sides, cells))
+        self._total, self._variance, self._expected = (np.zeros((sides, cells)) for _ in range(3))
+        self._counted = np.zeros((sides, 1))  # rows with all probabilities
         self._weights, self._weight_variance, self._draws = (np.zeros((sides, arms)) for _ in range(3))
         self._largest = np.ones(arms)
         self.alone = 0  # rows of which only the probability of the chosen action is known
@@ -98,6 +109,8 @@ class Calibration:
             hit[:, column] = choice == action
         self._total += sides.T @ (hit - expected)
         self._variance += sides.T @ (expected * (1.0 - expected))
+        self._expected += sides.T @ expected
+        self._counted += sides.sum(axis=0)[:, None]
 
     def _add_alone(self, sides: Floats, action: Integers, logged: Floats) -> None:
         """Rows of which only the probability of the chosen action is known: E[1[A = a] / μ(a)] = 1."""
@@ -141,6 +154,10 @@ class Calibration:
             return None
         limit = log(2.0 * cells / FALSE_ALARM)
         surprise = np.where(variance > 0.0, exponent(total, variance, 1.0), 0.0)
+        expected, rows = _contrasts(self._expected)[:2], _contrasts(self._counted)[:2]
+        count = expected + total[:2]
+        for seen, mean in ((count, expected), (rows - count, rows - expected)):  # drawn, and not drawn
+            surprise[:2] = np.where(variance[:2] > 0.0, np.maximum(surprise[:2], chernoff(seen, mean)), 0.0)
         heavy = np.where(counted, exponent(weights, spread, self._largest), 0.0)
         most = max(float(heavy.max(initial=0.0)), float(surprise.max(initial=0.0)))
         if most <= limit:
