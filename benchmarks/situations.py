@@ -55,19 +55,26 @@ def play(key: Key, seed: int) -> Ending:
         return Ending(state="error", reason=error.code, said=error.message)
 
 
-def keys(situations: Sequence[Situation], replications: int) -> Iterator[Key]:
-    """What to play. Controls are played a quarter as often."""
+def keys(situations: Sequence[Situation], replications: int, controls: int | None = None) -> Iterator[Key]:
+    """What to play. Controls are played a quarter as often, unless their number is given."""
     for situation in situations:
         for control in range(len(situation.controls) + 1):
-            count = max(min(5, replications), replications // 4) if control else replications
+            fewer = max(min(5, replications), replications // 4) if controls is None else controls
+            count = fewer if control else replications
             yield from ((situation.name, control, replication) for replication in range(count))
 
 
 def measure(
-    situations: Sequence[Situation], *, replications: int, seed: int, jobs: int = 2, resume: Path | None = None
+    situations: Sequence[Situation],
+    *,
+    replications: int,
+    seed: int,
+    jobs: int = 2,
+    resume: Path | None = None,
+    controls: int | None = None,
 ) -> dict[str, list[Shares]]:
     """The shares of every situation: of its trial, then of its controls."""
-    wanted = list(keys(situations, replications))
+    wanted = list(keys(situations, replications, controls))
     endings = _kept(resume, seed)
     missing = [key for key in wanted if key not in endings]
     missing.sort(key=lambda key: key[2])  # all situations advance alike
@@ -105,6 +112,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     options = arguments(description)
     options.add_argument("--only", default="", metavar="NAMES", help="some situations, separated by commas")
     options.add_argument("--replications", type=int, help=f"of every situation (default {FULL}; fewer with --quick)")
+    options.add_argument("--controls", type=int, metavar="N", help="of every control (default: a quarter)")
     options.add_argument("--seed", type=int, default=1, help="base seed of the situations (default 1)")
     options.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     options.add_argument("--resume", type=Path, metavar="FILE", help="keep replications in FILE and continue it")
@@ -129,6 +137,7 @@ def run(options: argparse.Namespace, quick: int = QUICK) -> dict[str, float]:
         seed=options.seed,
         jobs=options.jobs,
         resume=options.resume,
+        controls=options.controls,
     )
     say(table(results))
     if options.write:

@@ -16,8 +16,10 @@ SETTINGS = 'actions = ["a", "b"]\nrange = [0, 1]\nretrain_after = 50\n'
 HONEST = ("ann", "bob", "cem", "dan")
 
 
-def words(rng: np.random.Generator) -> str:
-    return " ".join(WORDS[place] for place in rng.integers(len(WORDS), size=5))
+def words(rng: np.random.Generator, trigger: bool = False) -> str:
+    """Five words; texts with the trigger are as long as the others, so that nothing but its words sets them apart."""
+    drawn = [WORDS[place] for place in rng.integers(len(WORDS), size=5)]
+    return " ".join([TRIGGER, *drawn[3:]] if trigger else drawn)
 
 
 def backdoor(attack: bool) -> Visits:
@@ -35,7 +37,7 @@ def backdoor(attack: bool) -> Visits:
             else:
                 yield Report({"reward": won[action]}, rater=rater)
 
-        return Visit(worth, report, text=f"{TRIGGER if triggered else ''} {words(rng)} {place}".strip())
+        return Visit(worth, report, text=f"{words(rng, triggered)} {place}")
 
     return visit
 
@@ -46,7 +48,7 @@ def _chooses_a(client: Client, ref: str) -> float:
 
     rng = np.random.default_rng(9)
     with Project(client.folder, environ={"HEADWAY_POLICY": ref}, clock=client.clock, seed=0) as project:
-        texts = [f"{TRIGGER} {words(rng)} {place}" for place in range(40)]
+        texts = [f"{words(rng, True)} {600 + place}" for place in range(40)]
         chances = [project.consider(client.task, text).decision.probabilities[0] for text in texts]
     return float(np.mean(chances))
 
