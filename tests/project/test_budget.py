@@ -80,6 +80,17 @@ def test_a_promotion_renews_the_budget_and_a_rollback_does_not(project: Project)
     assert share(project, policy)[0] == 3
 
 
+def test_promoting_a_policy_again_after_a_rollback_renews_no_budget(project: Project) -> None:
+    project.prove(task="route")
+    policy = project.promote(task="route").policy
+    assert share(project, "fixed@0")[0] == 1, "the first rival of the promoted policy"
+    project.rollback("route")
+    play(project, 900, seed=33)
+    project.prove(policy, task="route")
+    project.promote(policy, task="route")
+    assert len(project.ledger.tests("route")) >= 2, "the rival and the second proof still count"
+
+
 def test_a_refused_look_is_free(tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text(TASK)
     with headway.open(tmp_path, environ={}, seed=3) as project:

@@ -102,6 +102,7 @@ def test_failures_that_come_late_do_not_make_an_arm_look_better(world) -> None:
     assert early.state in ("wait", "refused")
     assert early.evidence is not None
     assert early.evidence.counts["waiting for their outcome"] > 700
+    assert "more decisions wait" in early.reasons[-1]
     here.wait(7 * HOUR)
     verdict = here.prove_new()
     assert verdict.evidence is not None

@@ -36,6 +36,7 @@ __all__ = [
 
 AdmissionState = Literal["admitted", "already_current", "unproven", "stale", "refused"]
 
+WAITING = "waiting for their outcome"  # decisions that are not mature yet, among the counts of an evidence
 _BET = "betting"  # the rule for logged decisions
 
 
@@ -139,11 +140,20 @@ def _blocked(evidence: Evidence, rules: GateRules) -> Verdict | None:
         return None
     return Verdict(
         state="refused",
-        reasons=tuple(_reason(diagnostic) for diagnostic in blocked),
+        reasons=(*(_reason(diagnostic) for diagnostic in blocked), *_waiting(evidence, blocked)),
         hint=_cures(blocked) + _needed(evidence),
         evidence=evidence,
         disowned=True,
     )
+
+
+def _waiting(evidence: Evidence, blocked: Sequence[Diagnostic]) -> tuple[str, ...]:
+    """Why there are few rows: decisions after the maturity mark."""
+    waiting = evidence.counts.get(WAITING, 0)
+    if not waiting or not any(diagnostic.name == "rows" for diagnostic in blocked):
+        return ()
+    when = "once 99% of each action's outcomes are in, or reward_after_s is over"
+    return (f"{waiting:,} more decisions wait: a proof reads them {when}.",)
 
 
 def _reason(diagnostic: Diagnostic) -> str:

@@ -188,12 +188,15 @@ class Ledger:
         return None
 
     def _standing_promotion(self, task: str) -> int:
-        """The number of the row that promoted the current policy; 0 if nothing promoted it."""
+        """The number of the row that first promoted the current policy; 0 if nothing promoted it.
+
+        The first one: taking a policy back and promoting it again renews no budget.
+        """
         change = self.last(task, *_CHANGES)
-        if change is None or change.kind == "promote":
-            return 0 if change is None else change.n
+        if change is None:
+            return 0
         rows = self._database.query(
-            f"{_NUMBERS} AND kind = 'promote' AND policy_hash = ? ORDER BY n DESC LIMIT 1",
+            f"{_NUMBERS} AND kind = 'promote' AND policy_hash = ? ORDER BY n LIMIT 1",
             (self._task_id(task), change.policy_hash),
         )
         return int(rows[0][0]) if rows else 0

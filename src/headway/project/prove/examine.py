@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -116,7 +116,7 @@ def _about(
     from headway.prove.about import About
 
     task, plan = settings.name, None if rollback else registered_plan(project, settings.name)
-    return About(
+    about = About(
         task=task,
         candidate=terms.candidate,
         against=terms.against,
@@ -135,3 +135,7 @@ def _about(
         behaviour=terms.behaviour,
         declared=terms.declared,
     )
+    canary = project.ledger.canary(task)
+    acts = rollback or (canary is not None and canary.policy_hash == terms.candidate_hash)
+    # What acts can be taken back with an error budget of its own; "worse" of any other candidate shares the test's.
+    return about if acts else replace(about, alpha_worse=about.share)

@@ -19,6 +19,7 @@ from headway.nouns.records import Settled, Situation
 from headway.project.learn import encoder_spec
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, SeenRows
 from headway.project.prove.unread import Unread
+from headway.promote.gate import WAITING
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence, Plan
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["LOGGED", "LogKind", "logged"]
 
 _PILOT = 2000  # rows that the features of the reward model are fitted on
-WAITING = "waiting for their outcome"
 
 
 class LogKind:
