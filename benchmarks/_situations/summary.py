@@ -82,8 +82,8 @@ def figures(results: Results) -> dict[str, float]:
 def table(results: Results) -> str:
     """One Markdown table; every row is a situation."""
     lines = [
-        "| situation | false promotions | false worse | refused | waits | usual reason | better, with the cure |",
-        "|---|---|---|---|---|---|---|",
+        "| situation | runs | false promotions | false worse | refused | waits | usual reason | better, with cure |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for situation in SITUATIONS:
         if situation.name in results:
@@ -99,6 +99,7 @@ def _row(situation: Situation, trial: Shares, controls: Sequence[Shares]) -> str
     )
     cells = (
         situation.about,
+        f"{trial.replications}",
         f"{trial.wrong:.3f}",
         f"{trial.wrongly_worse:.3f}",
         f"{trial.refused:.2f}",
