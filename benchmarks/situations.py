@@ -90,10 +90,14 @@ def measure(
             if done % 50 == 0 or done == len(missing):
                 passed = time.monotonic() - started
                 print(f"{done:,} of {len(missing):,} in {passed:,.0f} s", file=sys.stderr, flush=True)
+    played: dict[tuple[str, int], list[Ending]] = {}
+    for key in wanted:
+        played.setdefault(key[:2], []).append(endings[key])
     return {
         situation.name: [
-            shares([endings[key] for key in wanted if key[:2] == (situation.name, control)])
+            shares(played[situation.name, control])
             for control in range(len(situation.controls) + 1)
+            if (situation.name, control) in played
         ]
         for situation in situations
     }
