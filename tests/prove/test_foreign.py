@@ -156,6 +156,7 @@ def test_rows_whose_outcome_is_missing_more_often_for_the_candidate_block(tmp_pa
     assert left_out.reasons[0].startswith("Cannot tell: outcomes are missing ")
     assert left_out.evidence is not None
     assert left_out.evidence.declared == {"missing": "at random"}
+    assert "headway plan" not in verdict(bounded).hint + left_out.hint, "a file is not a task to plan a test of"
 
 
 def test_a_range_can_be_given_instead_of_taken_from_the_rows(tmp_path: Path) -> None:

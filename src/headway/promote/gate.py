@@ -310,7 +310,7 @@ def _range(evidence: Evidence) -> str:
     if evidence.kind == "preference":
         return f"preferred in {evidence.difference.value + 0.5:.0%} of {evidence.n:,} decided comparisons"
     low, high = evidence.bounds or (float("-inf"), float("inf"))
-    return f"{evidence.difference.value:+.4f}, between {low:+.4f} and {high:+.4f} (valid at every look)"
+    return f"{evidence.difference.value:+.4f}, between {low:+.4f} and {high:+.4f} at every look"
 
 
 def _e(logarithm: float) -> str:
@@ -328,7 +328,7 @@ def _needed(evidence: Evidence) -> str:
     if evidence.needed == 0:
         return ""
     more = f" Collect about {evidence.needed:,} more {evidence.unit}"
-    if evidence.kind != "log":
+    if evidence.kind != "log" or not evidence.candidate_hash:  # a log file has no task to plan a test of
         return f"{more}."
     plan = f"headway plan {evidence.task} --uplift {likely_uplift(evidence):g}"
     return f"{more}; a canary needs fewer (`{plan}`)."

@@ -1,6 +1,8 @@
 """Stopping rules that stay valid when people look before the end.
 
-A normal 95% bound that is read every 50 rows promotes a useless policy a third of the time. These rules do not:
+A normal 95% bound that is read every 50 rows promotes a useless policy a third of the time. These rules do not. The
+first two are for scores without known bounds (guards, worlds that declare no returns); where bounds are known, the gate
+bets (`headway.prove.betting`).
 
 - registered horizon N: at any look n ≤ N, pass when Σ score − margin·n > z(1 − α/2)·√(N·v). By the reflection principle
   a random walk without drift ever crosses this line before N with probability about α.
