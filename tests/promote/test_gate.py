@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.cli.verdict import verdict_document
-from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard, Plan
+from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard, Plan, Prospect
 from headway.promote.gate import GateRules, verdict, worse
 from headway.prove import report, sequential
 from headway.prove.diagnostics import Floors
@@ -143,6 +143,27 @@ def test_an_ended_test_cannot_pass_later() -> None:
     answer = verdict(replace(EVIDENCE, statistic=90.0, plan=plan, ended=True))
     assert answer.state == "refused"
     assert "4,000 decisions are used up" in answer.reasons[0]
+
+
+def test_a_test_that_cannot_be_decided_in_time_ends_without_a_difference() -> None:
+    unproven = replace(EVIDENCE, statistic=90.0)
+    hopeful = replace(unproven, prospect=Prospect(likely=0.03, needed=9_000, most=25_000))
+    assert verdict(hopeful).state == "wait"
+    tiny = replace(unproven, prospect=Prospect(likely=0.012, needed=31_000, most=25_000))
+    assert verdict(tiny).reasons == (
+        "No difference: at most +0.012 is likely; showing it would take 31,000 decisions, and a test may take 25,000.",
+    )
+    none = replace(unproven, prospect=Prospect(likely=-0.01, needed=None, most=25_000))
+    assert verdict(none).state == "no difference"
+    assert verdict(none).reasons == ("No difference: at most -0.010 is likely, and a promotion needs an improvement.",)
+    assert str(verdict(none)).endswith(": NO DIFFERENCE")
+
+
+def test_a_proof_comes_before_a_poor_prospect() -> None:
+    prospect = Prospect(likely=0.0, needed=None, most=25_000)
+    assert verdict(replace(EVIDENCE, prospect=prospect)).passed
+    assert verdict(replace(EVIDENCE, prospect=prospect, statistic=-160.0, statistic_worse=160.0)).state == "worse"
+    assert verdict(replace(EVIDENCE, prospect=prospect, diagnostics=(check("ess", ok=False),))).state == "refused"
 
 
 def test_rules_move_floors_both_ways_and_waive_checks() -> None:

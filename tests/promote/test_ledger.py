@@ -194,3 +194,17 @@ def test_no_query_reads_more_rows_on_a_longer_ledger(ledger):
     write(ledger, "candidate", "cccc")
     write(ledger, "canary", "cccc", share=0.1)
     assert {question: steps_of(question) for question in QUESTIONS} == pytest.approx(short, rel=0.1)
+
+
+def test_a_shadow_is_next_until_a_candidate_follows_it(ledger):
+    write(ledger, "candidate", "a")
+    write(ledger, "shadow", "b")
+    shadow = write(ledger, "shadow", "c")
+    assert ledger.heads("route").shadow == shadow
+    assert (ledger.state("route", "c"), ledger.states("route")["c"]) == ("shadow", "shadow")
+    write(ledger, "candidate", "c")
+    heads = ledger.heads("route")
+    assert heads.shadow is None
+    assert heads.candidate.policy_hash == "c"
+    assert (ledger.state("route", "c"), ledger.states("route")["c"]) == ("candidate", "candidate")
+    assert ledger.first("route", "c").n == shadow.n, "it had read its rows when it was learned, not when its turn came"

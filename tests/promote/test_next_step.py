@@ -15,7 +15,7 @@ import pytest
 
 import headway
 from headway.nouns.errors import Conflict, GateRefused
-from headway.nouns.evidence import Evidence, VerdictState
+from headway.nouns.evidence import Evidence, Prospect, VerdictState
 from headway.nouns.status import NextStep, StepVerb
 from headway.project import Project
 from headway.project.prove.terms import present_terms
@@ -34,6 +34,7 @@ VERDICTS: dict[VerdictState, dict[str, Any]] = {
     "pass": {},
     "wait": {"statistic": 90.0},
     "worse": {"statistic": -160.0, "statistic_worse": 160.0},
+    "no difference": {"statistic": 90.0, "prospect": Prospect(likely=0.01, needed=31_000, most=25_000)},
     "refused": {"diagnostics": (check("ess", ok=False),)},
 }
 EVIDENCES = (

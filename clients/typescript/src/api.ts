@@ -197,6 +197,7 @@ export interface Evidence {
   declared?: Record<string, string>;
   threshold_worse?: number | null;
   unchecked?: string[];
+  prospect?: Prospect | null;
   test?: string;
 }
 
@@ -441,6 +442,13 @@ export interface PolicyRow {
 export interface PromoteRequest {
   task?: string | null;
   trust_keys?: string[];
+}
+
+/** What a test can still show: the largest difference that is likely, and the decisions that would show it. */
+export interface Prospect {
+  likely: number;
+  needed: number | null;
+  most: number;
 }
 
 /** One rater's share of an evidence, and the rule's result without its ratings. A decision with several raters counts for each of them, so shares may add up to more than 1. Without a rater, decisions that others rated too keep the others' reward, and decisions that only it rated carry no information. */

@@ -15,6 +15,7 @@ __all__ = ["WORDS", "verdict_document", "verdict_text"]
 WORDS: Mapping[str, tuple[str, str]] = {
     "pass": ("PASS", "bold green"),
     "wait": ("WAIT", "bold yellow"),
+    "no difference": ("NO DIFFERENCE", "bold yellow"),
     "refused": ("REFUSED", "bold red"),
     "worse": ("WORSE", "bold red"),
 }

@@ -57,7 +57,7 @@ class CycleResult:
             parts.append(f"learned {self.learned}")
         if self.verdict is not None:
             parts.append(f"{self.proved}: {self.verdict}")
-            if self.verdict.state in ("refused", "worse"):
+            if self.verdict.state in ("refused", "worse", "no difference"):
                 parts.append(" ".join(self.verdict.reasons))
         if self.promoted:
             parts.append(f"{self.promoted} is now current (undo: headway rollback {self.task})")
@@ -165,7 +165,7 @@ def _act(project: Project, standing: Standing, done: CycleResult) -> None:
 def promising(verdict: Verdict) -> bool:
     """Whether a canary makes sense: the candidate seems better, and only a lack of overlap prevents a proof."""
     evidence = verdict.evidence
-    if evidence is None or evidence.difference.value <= evidence.margin or verdict.state == "worse":
+    if evidence is None or evidence.difference.value <= evidence.margin or verdict.state in ("worse", "no difference"):
         return False
     if verdict.state == "refused":
         blocked = {diagnostic.name for diagnostic in evidence.diagnostics if diagnostic.blocks and not diagnostic.ok}

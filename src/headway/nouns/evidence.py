@@ -14,6 +14,7 @@ __all__ = [
     "EvidenceKind",
     "Guard",
     "Plan",
+    "Prospect",
     "RaterShare",
     "Verdict",
     "VerdictState",
@@ -21,7 +22,7 @@ __all__ = [
 
 EvidenceKind = str  # "log", "preference", "world", "heldout", or a kind that a kit registers
 _UNITS = {"log": "decisions", "preference": "comparisons", "world": "episodes", "heldout": "held-out rows"}
-VerdictState = Literal["pass", "wait", "refused", "worse"]
+VerdictState = Literal["pass", "wait", "no difference", "refused", "worse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,20 @@ class Plan:
     margin: float = 0.0
     from_seq: int = 0  # the row after which the horizon counts
     from_decision: int | None = None  # the last decision that the test does not count; None: a plan by settled rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prospect:
+    """What a test can still show: the largest difference that is likely, and the decisions that would show it."""
+
+    likely: float  # at most
+    needed: int | None  # decisions in all that would show such a difference; None: no number of them
+    most: int  # decisions that a test may take
+
+    @property
+    def futile(self) -> bool:
+        """Whether going on is pointless."""
+        return self.needed is None or self.needed > self.most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +161,7 @@ class Evidence:
     declared: Mapping[str, str] = field(default_factory=dict)  # what the task declares: {"missing": "at random"}
     threshold_worse: float | None = None  # of `statistic_worse`; None: the same as `threshold`
     unchecked: Sequence[str] = ()  # checks that could not be made, in words
+    prospect: Prospect | None = None  # None: too early to say, or the test has no limit
     test: str = ""  # id of the ledger row that charged this test to the error budget; empty: not charged
 
     @property
@@ -193,7 +209,7 @@ class Verdict:
         return self.state == "pass"
 
     def __str__(self) -> str:
-        word = {"pass": "PASS", "wait": "WAIT", "refused": "REFUSED", "worse": "WORSE"}[self.state]
+        word = self.state.upper()
         if self.evidence is None:
             return f"{word}: {' '.join(self.reasons)}"
         if self.disowned:

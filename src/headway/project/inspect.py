@@ -261,6 +261,7 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         canary=heads.canary,
         candidate=candidate,
         admission=None if candidate is None else admission_of(project, settings, candidate, current),
+        shadow=_next_in_turn(heads),
         settled=project.query.count_settled(task),
         since=project.query.count_settled(task, after=mark),
         retrain_after=settings.retrain_after,
@@ -291,6 +292,11 @@ def _disputed(project: Project, settings: TaskSettings, heads: Heads, current_ha
     assert evidence is not None
     fresh = evidence.against_hash == against and evidence.reward_version == project.rewards(settings.name).version
     return verdict if fresh and verdict.state == "worse" and gate.accusers(evidence, rules) else None
+
+
+def _next_in_turn(heads: Heads) -> Entry | None:
+    shadow, newest = heads.shadow, heads.candidate
+    return None if shadow is None or (newest and newest.policy_hash == shadow.policy_hash) else shadow
 
 
 def _decided(project: Project, newest: Entry, current_hash: str) -> bool:

@@ -39,6 +39,7 @@ class Heads:
     canary: Entry | None = None  # the active canary
     plan: Entry | None = None  # the registered test that is open
     candidate: Entry | None = None  # the newest one, whatever its state
+    shadow: Entry | None = None  # the newest one that no candidate has followed
     changed: int = 0  # the number of the last promotion or rollback
 
     @property
@@ -51,7 +52,9 @@ class Heads:
         seen = replace(self, seq=entry.seq)
         match entry.kind:
             case "candidate":
-                return replace(seen, candidate=entry)
+                return replace(seen, candidate=entry, shadow=None)
+            case "shadow":
+                return replace(seen, shadow=entry)
             case "plan":
                 return replace(seen, plan=entry)
             case "canary":

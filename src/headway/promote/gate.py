@@ -2,6 +2,8 @@
 
 pass      the rule's statistic is above its threshold, no check blocks, no guard fails
 wait      no check fails; there is not enough evidence yet, for the rule or for a guard
+no difference
+          what is likely at most would take more decisions to show than a test may take
 refused   a check blocks, a guard fails, or the registered test ended without a proof
 worse     proven worse by the other side of the same rule; a canary or current policy is rolled back
 
@@ -15,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headway.nouns.evidence import Diagnostic, Evidence, Guard, Verdict
+from headway.nouns.evidence import Diagnostic, Evidence, Guard, Prospect, Verdict
 from headway.promote.one_key import ONE_KEY, ONE_KEY_REGION, depends_on, with_key_checks
 from headway.promote.terms import Terms, changes
 
@@ -74,7 +76,7 @@ class Admission:
     unproven          there is no evidence
     stale             the evidence is bound to other terms: another policy is current, or the configuration, the reward
                       or a declaration has changed
-    refused           the verdict on fresh evidence is wait, refused or worse
+    refused           the verdict on fresh evidence is wait, no difference, refused or worse
     """
 
     state: AdmissionState
@@ -212,12 +214,29 @@ def _decided_by_rule(evidence: Evidence, deciding: Sequence[str]) -> Verdict:
             hint="The test is over; learn a new candidate, or register a longer horizon for the next one.",
             evidence=evidence,
         )
+    if evidence.prospect is not None and evidence.prospect.futile:
+        return Verdict(
+            state="no difference",
+            reasons=(_no_difference(evidence, evidence.prospect),),
+            hint="Keep the current policy; the next candidate can be tested.",
+            evidence=evidence,
+        )
     return Verdict(
         state="wait",
         reasons=(f"Not proven yet: {_short(evidence)}.",),
         hint=_needed(evidence).strip(),
         evidence=evidence,
     )
+
+
+def _no_difference(evidence: Evidence, prospect: Prospect) -> str:
+    most = f"No difference: at most {prospect.likely:+.3f} is likely"
+    if prospect.likely <= evidence.margin or prospect.needed is None:
+        wanted = f"more than {evidence.margin:+g}" if evidence.margin else "an improvement"
+        return f"{most}, and a promotion needs {wanted}."
+    if evidence.n >= prospect.most:
+        return f"{most}; the {prospect.most:,} {evidence.unit} that a test may take are used up."
+    return f"{most}; showing it would take {prospect.needed:,} {evidence.unit}, and a test may take {prospect.most:,}."
 
 
 def worse(evidence: Evidence) -> bool:

@@ -3,7 +3,7 @@
     candidate   a bundle was learned
     plan        a horizon was registered for the next test
     test        a proof was looked at and charged to the error budget
-    shadow      a candidate is compared without making decisions
+    shadow      a bundle was learned while a candidate is under test: it is next, and decides nothing
     canary      a candidate decides a share of the traffic
     promote     a policy became current, on evidence (or with the gate off, which is recorded)
     rollback    an earlier policy, or the built-in baseline, became current again
@@ -214,6 +214,8 @@ class Ledger:
         }
         if not last:
             return None
+        if last.get("candidate", 0) > last.get("shadow", 0):
+            last.pop("shadow", None)  # its turn has come
         newest = max((kind for kind in last if kind != "candidate"), key=last.__getitem__, default=None)
         if newest is None:
             return "candidate"
@@ -231,8 +233,8 @@ class Ledger:
         return int(rows[0][0] or 0)
 
     def first(self, task: str, policy_hash: str) -> Entry | None:
-        """The row with which a policy entered the ledger: a candidate that was learned, or a snapshot."""
-        sql = f"{_OF_TASK} AND policy_hash = ? AND kind IN ('candidate', 'snapshot') ORDER BY n LIMIT 1"
+        """The row with which a policy entered the ledger: a candidate or shadow that was learned, or a snapshot."""
+        sql = f"{_OF_TASK} AND policy_hash = ? AND kind IN ('candidate', 'shadow', 'snapshot') ORDER BY n LIMIT 1"
         rows = self._read(task, sql, (self._task_id(task), policy_hash))
         return rows[0] if rows else None
 
@@ -273,7 +275,8 @@ class Ledger:
         for entry in self.entries(task):
             match entry.kind:
                 case "candidate":
-                    states.setdefault(entry.policy_hash, "candidate")
+                    if states.get(entry.policy_hash, "shadow") == "shadow":
+                        states[entry.policy_hash] = "candidate"
                 case "shadow" | "canary":
                     states[entry.policy_hash] = entry.kind
                 case "retire":

@@ -50,6 +50,8 @@ class Standing:
     canary: Entry | None = None
     candidate: CandidatePolicy | None = None  # the newest, if it is neither current nor retired
     admission: Admission | None = None  # of the candidate
+    shadow: Entry | None = None  # learned while the candidate is under test; it is next
+    experiment: Entry | None = None  # the row that started the one that runs
     settled: int = 0
     since: int = 0  # of these, since the newest candidate
     retrain_after: int = 1

@@ -9,7 +9,6 @@ from headway.prove.sequential import E_PROCESS
 
 __all__ = ["Line", "Page", "page_of"]
 
-WORDS = {"pass": "PASS", "wait": "WAIT", "refused": "REFUSED", "worse": "WORSE"}
 MOST_RATERS = 12  # shown on a page
 _NAMES = {
     "candidate": "the new policy",
@@ -93,7 +92,7 @@ def page_of(verdict: Verdict) -> Page:
     estimated = not verdict.disowned and evidence.n > 0
     return Page(
         title=f"{evidence.task}: {evidence.candidate} against {evidence.against}",
-        word=WORDS[verdict.state],
+        word=verdict.state.upper(),
         state=verdict.state,
         headline=_headline(verdict, evidence, estimated),
         summary=_summary(evidence) if estimated else _unestimated(evidence),
@@ -139,6 +138,8 @@ def _headline(verdict: Verdict, evidence: Evidence, estimated: bool) -> str:
         return f"{evidence.candidate} is worse than {evidence.against}. Keep {evidence.against}."
     if verdict.state == "wait":
         return f"Not decided yet. Keep {evidence.against} and collect more {evidence.unit}."
+    if verdict.state == "no difference":
+        return f"No difference worth a test. Keep {evidence.against}; the next candidate takes its place."
     if not estimated:
         return f"The data does not support a decision. Keep {evidence.against}."
     return f"Not promoted. Keep {evidence.against}."
