@@ -103,7 +103,9 @@ def test_evidence_is_stored_once_and_read_back(ledger):
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["candidate", "plan", "shadow", "canary", "promote", "rollback", "retire", "snapshot"]),
+        st.sampled_from(
+            ["candidate", "plan", "shadow", "canary", "promote", "rollback", "retire", "snapshot", "alarm"]
+        ),
         st.sampled_from("abc"),
         st.sampled_from([0.0, 0.1]),
     ),
@@ -119,7 +121,8 @@ def test_every_indexed_query_equals_a_replay_of_all_rows(ledger, steps):
     name = f"task-{next(numbers)}"
     seen = Heads()
     for kind, policy, share in steps:
-        written = write(ledger, kind, policy * 4, task=name, share=share)
+        detail = {"ended": "closed"} if kind == "alarm" and share else {"share": share}
+        written = write(ledger, kind, policy * 4, task=name, **detail)
         assert ledger.entries(name)[-1] == written
         seen = seen.after(written)
     rows = ledger.entries(name)
@@ -135,6 +138,8 @@ def test_every_indexed_query_equals_a_replay_of_all_rows(ledger, steps):
     assert ledger.previous(name) == (before[-1] if before else None)
     assert ledger.canary(name) == seen.canary == _canary(since)
     assert ledger.plan(name) == seen.plan == next((row for row in reversed(since) if row.kind == "plan"), None)
+    alarms = [row for row in since if row.kind == "alarm"]
+    assert seen.alarm == (alarms[-1] if alarms and "ended" not in alarms[-1].detail else None)
     learned = [row for row in rows if row.kind == "candidate"]
     assert ledger.last(name, "candidate") == seen.candidate == (learned[-1] if learned else None)
     assert ledger.entries(name, "candidate") == learned

@@ -8,7 +8,9 @@ from typing import Any, Literal
 
 __all__ = ["Entry", "EntryKind", "Heads", "State"]
 
-EntryKind = Literal["candidate", "plan", "test", "shadow", "canary", "promote", "rollback", "retire", "snapshot"]
+EntryKind = Literal[
+    "candidate", "plan", "test", "shadow", "canary", "promote", "rollback", "retire", "snapshot", "alarm"
+]  # fmt: skip
 State = Literal["candidate", "shadow", "canary", "current", "retired"]
 
 
@@ -40,6 +42,7 @@ class Heads:
     plan: Entry | None = None  # the registered test that is open
     candidate: Entry | None = None  # the newest one, whatever its state
     shadow: Entry | None = None  # the newest one that no candidate has followed
+    alarm: Entry | None = None  # the newest open alarm: the world changed under the current policy
     changed: int = 0  # the number of the last promotion or rollback
 
     @property
@@ -60,9 +63,11 @@ class Heads:
             case "canary":
                 return replace(seen, canary=entry if float(entry.detail.get("share", 0.0)) > 0 else None)
             case "promote" | "rollback":
-                return replace(seen, current=entry, canary=None, plan=None, changed=entry.n)
+                return replace(seen, current=entry, canary=None, plan=None, alarm=None, changed=entry.n)
             case "snapshot":
                 return replace(seen, current=entry)
+            case "alarm":
+                return replace(seen, alarm=None if "ended" in entry.detail else entry)
             case "retire" if self.canary is not None and entry.policy_hash == self.canary.policy_hash:
                 return replace(seen, canary=None)
         return seen

@@ -9,6 +9,7 @@
     rollback    an earlier policy, or the built-in baseline, became current again
     retire      a candidate was set aside
     snapshot    an online policy published its state
+    alarm       outcomes changed: where, since when, from what to what; or the end of all open alarms, and why
 
 Each row names `expects`, the current policy at the time of the decision: if it changed since, the row is refused
 (`stale_evidence`). One transaction per change; UNIQUE(task, n) prevents a lost update.
@@ -16,7 +17,7 @@ Each row names `expects`, the current policy at the time of the decision: if it 
 Every query except `entries` and `states` reads a fixed number of rows by an index, however long the ledger is:
 
     ledger.head("route")                   # the number of the last row; cheap enough to poll
-    heads = ledger.heads("route")          # current, canary, plan and newest candidate in one read
+    heads = ledger.heads("route")          # current, canary, plan, newest candidate and alarm in one read
     entry = ledger.append(Entry(…, expects=heads.expects))
     heads = heads.after(entry)             # the state after the change, without a second read
 """
@@ -210,7 +211,7 @@ class Ledger:
                 "SELECT kind, MAX(n) FROM ledger WHERE task_id = ? AND policy_hash = ? GROUP BY kind",
                 (task_id, policy_hash),
             )
-            if kind not in ("plan", "test")
+            if kind not in ("plan", "test", "alarm")
         }
         if not last:
             return None
@@ -286,7 +287,7 @@ class Ledger:
                         states[current] = "retired"
                     states[entry.policy_hash] = "current"
                     current = entry.policy_hash
-                case "plan" | "test":
+                case "plan" | "test" | "alarm":
                     pass
         return states
 

@@ -48,6 +48,7 @@ class Standing:
     current: CurrentPolicy
     acting: Entry | None = None  # the row that made the current policy current, if any
     canary: Entry | None = None
+    alarm: Entry | None = None  # the newest open alarm
     candidate: CandidatePolicy | None = None  # the newest, if it is neither current nor retired
     admission: Admission | None = None  # of the candidate
     shadow: Entry | None = None  # learned while the candidate is under test; it is next

@@ -25,6 +25,7 @@ from headway.project.project.folder import ProjectFolder
 from headway.promote.ledger import Entry
 
 if TYPE_CHECKING:
+    from headway.nouns.alarm import Alarm
     from headway.nouns.evidence import Evidence
     from headway.nouns.explanation import Explanation, Ranked, Replay
     from headway.nouns.status import NextStep, ProjectStatus
@@ -152,6 +153,24 @@ class Project(ProjectFolder):
         from headway.project.promote import rollback
 
         return rollback(self, task, to=to, why=why, who=who)
+
+    def check_alarm(self, task: str, *, who: str = "") -> Entry | None:
+        """The ledger row of a new alarm if the outcomes of what is served have changed; reads only what is new."""
+        from headway.project.alarm import check_alarm
+
+        return check_alarm(self, task, who=who)
+
+    def end_alarm(self, task: str, *, why: str, who: str = "") -> Entry | None:
+        """End every open alarm of a task; None if there is none."""
+        from headway.project.alarm import end_alarm
+
+        return end_alarm(self, task, why=why, who=who)
+
+    def alarms(self, task: str) -> list[Alarm]:
+        """Every alarm of a task, oldest first, with the reason why it ended."""
+        from headway.project.alarm import alarms
+
+        return alarms(self, task)
 
     def fold(self, task: str) -> str | None:
         """Online tasks: fold settled rows into the current policy and publish a snapshot; its reference, if new."""

@@ -1,0 +1,48 @@
+"""An alarm: the outcomes of what is served have changed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["Alarm"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """What changed, where and since when. `rows` are the outcomes before and after the change."""
+
+    task: str
+    stream: str  # "all", "action large", "action large, role planner", "exploration of large"
+    action: str  # the action whose outcomes changed; empty: all of them
+    segment: str  # the role in which it changed; empty: all of them
+    since: float  # the time of the first decision after the change
+    from_decision: int  # the store's number of that decision
+    before: float  # the mean reward
+    after: float
+    rows: tuple[int, int]
+    explore: float  # the share of random choices while the alarm is open; 0: as usual
+    policy: str  # the current policy when it was raised
+    at: float  # when it was raised
+    seq: int  # the ledger's number
+    ended: str = ""  # why it ended; empty: it is open
+    ended_at: float | None = None
+
+    @property
+    def open(self) -> bool:
+        return not self.ended
+
+    def document(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {**asdict(self), "rows": list(self.rows), "text": str(self)}
+
+    def __str__(self) -> str:
+        from headway.nouns.times import rfc3339
+
+        what = f"{self.action!r}" if self.action else "What is served"
+        where = f" for the role {self.segment!r}" if self.segment else ""
+        return (
+            f"{what}{where} earns {self.after:.2f} instead of {self.before:.2f} "
+            f"since {rfc3339(self.since)[:19].replace('T', ' ')} UTC "
+            f"({self.rows[1]:,} outcomes, {self.rows[0]:,} before)."
+        )
