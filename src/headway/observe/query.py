@@ -200,20 +200,20 @@ class Query:
         `raters` adds who gave them: the names of the signals that count, or True for all.
         """
         live = "" if corrections else f" AND {_LIVE}"
+        last = "" if upto is None else " AND s.seq <= ?"
         sql = (
             f"SELECT {SETTLED_COLUMNS} FROM {SETTLED_TABLES} "
-            f"WHERE s.task_id = ?{live} AND s.seq > ? ORDER BY s.seq LIMIT ?"
+            f"WHERE s.task_id = ?{live}{last} AND s.seq > ? ORDER BY s.seq LIMIT ?"
         )
+        bound = (self.name_id("task", task), *(() if upto is None else (upto,)))
         reader: RaterSignals | None = None
-        for page in self._database.pages(sql, (self.name_id("task", task),), after=after):
+        for page in self._database.pages(sql, bound, after=after):
             values = self.values([row[6] for row in page]) if signals else {}
             by_rater: Sequence[SignalsByRater] = ()
             if raters is not False:
                 reader = RaterSignals(self._database, None if raters is True else raters) if reader is None else reader
                 by_rater = reader.of([(row[6], row[7], row[8], STATUSES[row[2]]) for row in page])
             for place, row in enumerate(page):
-                if upto is not None and row[0] > upto:
-                    return
                 yield settled_from_row(row, values.get(row[6], {}), by_rater[place] if by_rater else _NOTHING)
 
     def draws(self, task: str) -> Draws:
