@@ -129,9 +129,9 @@ docs: $(VENV)/.stamp-docs ## build the documentation site into build/docs, offli
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs -d build/doctrees . build/docs
 	@echo "The site is in build/docs: open build/docs/index.html"
 
-# obp and d3rlpy declare older dependencies than they need; they run unmodified.
+# obp, d3rlpy and litellm declare other dependencies than they need; they run unmodified.
 $(VENV)/.stamp-peers: $(VENV)/.stamp-all
-	$(PIP) install --quiet --no-deps --ignore-requires-python obp==0.5.7 d3rlpy==2.8.1
+	$(PIP) install --quiet --no-deps --ignore-requires-python obp==0.5.7 d3rlpy==2.8.1 litellm==1.106.2
 	@touch $@
 
 bench: setup-all $(VENV)/.stamp-peers ## run benchmarks/*.py and render benchmarks/README.md (ARGS=--quick for a minute each)
