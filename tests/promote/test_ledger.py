@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from headway.nouns.errors import Conflict
 from headway.observe.database import open_database
 from headway.observe.query import Query
-from headway.promote.ledger import Entry, Heads, Ledger
+from headway.promote.ledger import Entry, EntryKind, Heads, Ledger
 
 
 @pytest.fixture
@@ -84,6 +85,48 @@ def test_a_canary_lasts_until_a_promotion_or_its_retirement(ledger):
     assert ledger.canary("route") is None
 
 
+def test_an_experiment_lasts_until_its_end_a_promotion_a_rollback_or_its_retirement(ledger):
+    for end in ("experiment", "promote", "rollback", "retire"):
+        write(ledger, "experiment", "aaaa", share=0.3)
+        assert ledger.experiment("route").share == 0.3
+        write(ledger, "retire", "bbbb")
+        assert ledger.experiment("route") is not None
+        write(ledger, end, "aaaa", share=0.0)
+        assert ledger.experiment("route") is None
+
+
+def test_a_canary_and_an_experiment_exclude_each_other(ledger):
+    write(ledger, "canary", "aaaa", share=0.2)
+    with pytest.raises(Conflict) as refused:
+        write(ledger, "experiment", "bbbb", share=0.3)
+    assert refused.value.code == "canary_running"
+    write(ledger, "canary", "aaaa", share=0.0)
+    write(ledger, "experiment", "bbbb", share=0.3)
+    for kind in ("canary", "experiment"):
+        with pytest.raises(Conflict) as refused:
+            write(ledger, kind, "aaaa", share=0.2)
+        assert refused.value.code == "experiment_running"
+    assert ledger.experiment("route").policy_hash == "bbbb"
+
+
+def test_of_two_experiments_started_at_once_exactly_one_wins(ledger):
+    outcomes = []
+
+    def go(policy):
+        try:
+            write(ledger, "experiment", policy, expects="", share=0.3)
+            outcomes.append("won")
+        except Conflict:
+            outcomes.append("refused")
+
+    threads = [threading.Thread(target=go, args=(f"{number:04x}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["refused"] * 3 + ["won"]
+
+
 def test_challengers_count_from_the_last_promotion(ledger):
     for policy in ("aaaa", "bbbb", "aaaa"):
         write(ledger, "candidate", policy)
@@ -103,9 +146,7 @@ def test_evidence_is_stored_once_and_read_back(ledger):
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(
-            ["candidate", "plan", "shadow", "canary", "promote", "rollback", "retire", "snapshot", "alarm"]
-        ),
+        st.sampled_from([kind for kind in get_args(EntryKind) if kind != "test"]),
         st.sampled_from("abc"),
         st.sampled_from([0.0, 0.1]),
     ),
@@ -122,11 +163,15 @@ def test_every_indexed_query_equals_a_replay_of_all_rows(ledger, steps):
     seen = Heads()
     for kind, policy, share in steps:
         detail = {"ended": "closed"} if kind == "alarm" and share else {"share": share}
+        if share and _excluded(kind, seen):
+            with pytest.raises(Conflict):
+                write(ledger, kind, policy * 4, task=name, **detail)
+            continue
         written = write(ledger, kind, policy * 4, task=name, **detail)
         assert ledger.entries(name)[-1] == written
         seen = seen.after(written)
     rows = ledger.entries(name)
-    assert [row.n for row in rows] == list(range(1, len(steps) + 1))
+    assert [row.n for row in rows] == list(range(1, len(rows) + 1))
     live = [row for row in rows if row.kind in ("promote", "rollback", "snapshot")]
     changes = [row for row in rows if row.kind in ("promote", "rollback")]
     since = [row for row in rows if not changes or row.n > changes[-1].n]
@@ -136,7 +181,9 @@ def test_every_indexed_query_equals_a_replay_of_all_rows(ledger, steps):
     assert seen.expects == (live[-1].policy_hash if live else "")
     before = [row for row in changes if row.policy_hash != changes[-1].policy_hash]
     assert ledger.previous(name) == (before[-1] if before else None)
-    assert ledger.canary(name) == seen.canary == _canary(since)
+    assert ledger.canary(name) == seen.canary == _acting(since, "canary")
+    assert ledger.experiment(name) == seen.experiment == _acting(since, "experiment")
+    assert seen.canary is None or seen.experiment is None
     assert ledger.plan(name) == seen.plan == next((row for row in reversed(since) if row.kind == "plan"), None)
     alarms = [row for row in since if row.kind == "alarm"]
     assert seen.alarm == (alarms[-1] if alarms and "ended" not in alarms[-1].detail else None)
@@ -151,18 +198,25 @@ def test_every_indexed_query_equals_a_replay_of_all_rows(ledger, steps):
     }
 
 
-def _canary(since):
-    """The canary that acts after these rows, none of which is a promotion or a rollback."""
+def _excluded(kind, seen):
+    """Whether what acts on a share already excludes the start of another."""
+    return (kind in ("canary", "experiment") and seen.experiment) or (kind == "experiment" and seen.canary)
+
+
+def _acting(since, kind):
+    """The canary or experiment that acts after these rows, none of which is a promotion or a rollback."""
     acting = None
     for row in since:
-        if row.kind == "canary":
+        if row.kind == kind:
             acting = row if row.detail["share"] else None
         elif row.kind == "retire" and acting is not None and row.policy_hash == acting.policy_hash:
             acting = None
+        elif row.kind == "candidate" and acting is not None and row.policy_hash != acting.policy_hash:
+            acting = None if kind == "experiment" else acting
     return acting
 
 
-QUESTIONS = ("head", "heads", "current", "previous", "canary", "plan", "challengers", "latest_evidence")
+QUESTIONS = ("head", "heads", "current", "previous", "canary", "experiment", "plan", "challengers", "latest_evidence")
 
 
 @pytest.mark.engines("sqlite")

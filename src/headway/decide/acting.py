@@ -140,6 +140,7 @@ class Pipeline:
     explore: Explorer | str | Mapping[str, Any] = "policy"
     canary: Policy | Pipeline | None = None  # a bare policy gets this pipeline's fallback, explorer and floors
     canary_share: float = 0.0
+    canary_name: str = "canary"  # in descriptions of exploration
     _suffix: str = field(init=False, repr=False, default="")  # descriptions of exploration
 
     def __post_init__(self) -> None:
@@ -152,7 +153,8 @@ class Pipeline:
             wrapped = Pipeline(self.canary, self.fallback, self.confidence_floor, self.floor, self.explore)
             object.__setattr__(self, "canary", wrapped)
         floor = f", floor {self.floor:g}" if self.floor > 0.0 else ""
-        canary = f", canary {self.canary_share:g}" if self.canary is not None and self.canary_share > 0.0 else ""
+        mixed = self.canary is not None and self.canary_share > 0.0
+        canary = f", {self.canary_name} {self.canary_share:g}" if mixed else ""
         object.__setattr__(self, "_suffix", floor + canary)
 
     @property

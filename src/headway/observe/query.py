@@ -309,6 +309,23 @@ class Query:
 
     # -- counts
 
+    def count_decisions(self, task: str, *, after: int, upto: int | None = None) -> int:
+        """Decisions made after one, up to another."""
+        rows = self._database.query(
+            "SELECT COUNT(*) FROM decisions WHERE task_id = ? AND seq > ? AND seq <= ?",
+            (self.name_id("task", task), after, 2**62 if upto is None else upto),
+        )
+        return int(rows[0][0])
+
+    def latest_since(self, task: str, most: int) -> tuple[int, float]:
+        """How many of the latest decisions there are, at most so many, and the time of the oldest of them."""
+        rows = self._database.query(
+            "SELECT COUNT(*), MIN(at) FROM (SELECT at FROM decisions WHERE task_id = ? ORDER BY seq DESC LIMIT ?) AS n",
+            (self.name_id("task", task), most),
+        )
+        count, oldest = rows[0]
+        return int(count), (oldest or 0) / 1e6
+
     def count_source(self, task: str, source: Source) -> int:
         """Decisions of a task from one source, so that every view can label synthetic data."""
         rows = self._database.query(

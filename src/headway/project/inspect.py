@@ -260,6 +260,7 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         acting=heads.current,
         canary=heads.canary,
         alarm=heads.alarm,
+        experiment=heads.experiment,
         candidate=candidate,
         admission=None if candidate is None else admission_of(project, settings, candidate, current),
         shadow=_next_in_turn(heads),

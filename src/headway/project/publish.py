@@ -34,6 +34,7 @@ __all__ = [
     "new_entry",
     "publish_policy",
     "record_change",
+    "record_together",
     "split_of",
     "versions",
     "who_is_it",
@@ -152,13 +153,19 @@ def record_change(
     detail: Mapping[str, Any] | None = None,
 ) -> Entry:
     """Write one row of the ledger; the next decision reads the live policy again."""
-    entry = project.ledger.append(
-        new_entry(
-            project, task, kind, ref, digest, why=why, who=who, expects=expects, evidence_id=evidence_id, detail=detail
-        )
+    entry = new_entry(
+        project, task, kind, ref, digest, why=why, who=who, expects=expects, evidence_id=evidence_id, detail=detail
     )
-    project.servings.forget(task)
-    return entry
+    return record_together(project, entry)[0]
+
+
+def record_together(project: Project, *entries: Entry) -> list[Entry]:
+    """Write several rows at once, all of them or none."""
+    with project.database.transaction() as connection:
+        written = [project.ledger.write(connection, entry) for entry in entries]
+    for task in {entry.task for entry in entries}:
+        project.servings.forget(task)
+    return written
 
 
 def new_entry(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 __all__ = ["Entry", "EntryKind", "Heads", "State"]
 
 EntryKind = Literal[
-    "candidate", "plan", "test", "shadow", "canary", "promote", "rollback", "retire", "snapshot", "alarm"
+    "candidate", "plan", "test", "shadow", "canary", "experiment", "promote", "rollback", "retire", "snapshot", "alarm"
 ]  # fmt: skip
 State = Literal["candidate", "shadow", "canary", "current", "retired"]
 
@@ -31,6 +31,11 @@ class Entry:
     n: int = 0
     seq: int = 0
 
+    @property
+    def share(self) -> float:
+        """The share of the traffic that a canary or an experiment gives the policy; 0 for any other row."""
+        return float(self.detail.get("share", 0.0))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heads:
@@ -39,6 +44,7 @@ class Heads:
     seq: int = 0  # of the last row; 0 if there is none
     current: Entry | None = None  # the row that made the current policy current; None: the built-in baseline
     canary: Entry | None = None  # the active canary
+    experiment: Entry | None = None  # the start of the experiment that is running
     plan: Entry | None = None  # the registered test that is open
     candidate: Entry | None = None  # the newest one, whatever its state
     shadow: Entry | None = None  # the newest one that no candidate has followed
@@ -55,19 +61,29 @@ class Heads:
         seen = replace(self, seq=entry.seq)
         match entry.kind:
             case "candidate":
-                return replace(seen, candidate=entry, shadow=None)
+                replaced = self.experiment is not None and self.experiment.policy_hash != entry.policy_hash
+                return replace(seen, candidate=entry, shadow=None, experiment=None if replaced else self.experiment)
             case "shadow":
                 return replace(seen, shadow=entry)
             case "plan":
                 return replace(seen, plan=entry)
             case "canary":
-                return replace(seen, canary=entry if float(entry.detail.get("share", 0.0)) > 0 else None)
-            case "promote" | "rollback":
-                return replace(seen, current=entry, canary=None, plan=None, alarm=None, changed=entry.n)
-            case "snapshot":
-                return replace(seen, current=entry)
+                return replace(seen, canary=entry if entry.share > 0 else None)
+            case "experiment":
+                return replace(seen, experiment=entry if entry.share > 0 else None)
             case "alarm":
                 return replace(seen, alarm=None if "ended" in entry.detail else entry)
-            case "retire" if self.canary is not None and entry.policy_hash == self.canary.policy_hash:
-                return replace(seen, canary=None)
+            case "promote" | "rollback":
+                return replace(
+                    seen, current=entry, canary=None, experiment=None, plan=None, alarm=None, changed=entry.n
+                )
+            case "snapshot":
+                return replace(seen, current=entry)
+            case "retire":
+                return replace(seen, canary=_unless(self.canary, entry), experiment=_unless(self.experiment, entry))
         return seen
+
+
+def _unless(acting: Entry | None, retired: Entry) -> Entry | None:
+    """What acts on a share, unless this row retires its policy."""
+    return None if acting is not None and acting.policy_hash == retired.policy_hash else acting

@@ -5,6 +5,7 @@
     test        a proof was looked at and charged to the error budget
     shadow      a bundle was learned while a candidate is under test: it is next, and decides nothing
     canary      a candidate decides a share of the traffic
+    experiment  a candidate decides a share of the traffic until its test ends; or that ended
     promote     a policy became current, on evidence (or with the gate off, which is recorded)
     rollback    an earlier policy, or the built-in baseline, became current again
     retire      a candidate was set aside
@@ -26,46 +27,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict
-from headway.observe.database import Connection, Database, Row
+from headway.observe.database import Connection, Database
 from headway.observe.query import Query
 from headway.observe.rows import dumps, loads, microseconds
 from headway.promote.entry import Entry, EntryKind, Heads, State
+from headway.promote.last_rows import (
+    CHANGES,
+    HEADS,
+    HEADS_TASKS,
+    LAST_CHANGE,
+    LIVE,
+    NUMBERS,
+    OF_TASK,
+    ON_A_SHARE,
+    entry_of,
+    heads_of,
+    last_of,
+)
 
 __all__ = ["Entry", "EntryKind", "Heads", "Ledger", "State", "short"]
 
-_KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
-_CHANGES: tuple[EntryKind, ...] = ("promote", "rollback")  # these end open tests and the canary
-_LIVE: tuple[EntryKind, ...] = (*_CHANGES, "snapshot")  # these define the current policy
 _STATES: Mapping[EntryKind, State] = {
     "shadow": "shadow", "canary": "canary", "retire": "retired",
     "promote": "current", "rollback": "current", "snapshot": "current",
 }  # fmt: skip
-
-_COLUMNS = "kind, policy, policy_hash, expects, who, why, evidence_id, detail, at, n, seq"
-_OF_TASK = f"SELECT {_COLUMNS} FROM ledger WHERE task_id = ?"
-_NUMBERS = "SELECT n FROM ledger WHERE task_id = ?"
-
-
-def _last(kinds: Sequence[EntryKind]) -> str:
-    """SQL for the number of the last row of each kind: one index lookup per kind. Binds the task each time.
-
-    Not MAX(n): PostgreSQL without table statistics would read all rows of the kind.
-    """
-    return " UNION ALL ".join(f"SELECT ({_NUMBERS} AND kind = '{kind}' ORDER BY n DESC LIMIT 1) AS n" for kind in kinds)
-
-
-_LAST_CHANGE = f"(SELECT COALESCE(MAX(n), 0) FROM ({_last(_CHANGES)}) AS changes)"
-# The last row of every kind, and the row that retired the last canary: everything that `Heads` needs.
-_HEADS = (
-    f"{_OF_TASK} AND n IN ({_last(_KINDS)} UNION ALL "
-    f"SELECT ({_NUMBERS} AND kind = 'retire' AND policy_hash = ("
-    "SELECT policy_hash FROM ledger WHERE task_id = ? AND kind = 'canary' ORDER BY n DESC LIMIT 1) "
-    "ORDER BY n DESC LIMIT 1) AS n) ORDER BY n"
-)
+_ASIDE = frozenset({"plan", "test", "experiment", "alarm"})  # these do not change the state of a policy
 
 
 class Ledger:
@@ -83,9 +73,12 @@ class Ledger:
     def write(self, connection: Connection, entry: Entry) -> Entry:
         """The same inside the caller's transaction; returns the entry with its numbers."""
         task_id = _task_id(connection, entry.task)
-        if entry.kind in (*_LIVE, "canary"):
+        starts = entry.kind in ON_A_SHARE and entry.share > 0
+        if starts or entry.kind in (*LIVE, "canary"):
             _check_expected(connection, task_id, entry)
-        row = connection.execute(f"{_NUMBERS} ORDER BY n DESC LIMIT 1", (task_id,)).fetchone()
+        if starts:
+            _check_free(heads_of(entry.task, connection.execute(HEADS, (task_id,) * HEADS_TASKS).fetchall()), entry)
+        row = connection.execute(f"{NUMBERS} ORDER BY n DESC LIMIT 1", (task_id,)).fetchone()
         last = int(row[0]) if row else 0
         detail, at = dumps(entry.detail), microseconds(entry.at)
         row = connection.execute(
@@ -127,19 +120,20 @@ class Ledger:
         return int(rows[0][0]) if rows else 0
 
     def heads(self, task: str) -> Heads:
-        """Current policy, canary, open plan and newest candidate, all as of one moment."""
-        heads = Heads()
-        for entry in self._read(task, _HEADS, (self._task_id(task),) * (len(_KINDS) + 3)):
-            heads = heads.after(entry)
-        return heads
+        """Current policy, canary, experiment, open plan, alarm and newest candidate, all as of one moment."""
+        return heads_of(task, self._database.query(HEADS, (self._task_id(task),) * HEADS_TASKS))
 
     def current(self, task: str) -> Entry | None:
         """The row that made the current policy current; None if it is the built-in baseline."""
-        return self.last(task, *_LIVE)
+        return self.last(task, *LIVE)
 
     def canary(self, task: str) -> Entry | None:
         """The active canary, if any: the last canary row unless a later change ended it."""
         return self.heads(task).canary
+
+    def experiment(self, task: str) -> Entry | None:
+        """The start of the running experiment, if any."""
+        return self.heads(task).experiment
 
     def plan(self, task: str) -> Entry | None:
         """The open registered test: the last plan since the last promotion or rollback."""
@@ -147,27 +141,27 @@ class Ledger:
 
     def last(self, task: str, *kinds: EntryKind) -> Entry | None:
         """The last row of any of these kinds."""
-        sql = f"{_OF_TASK} AND n = (SELECT MAX(n) FROM ({_last(kinds)}) AS lasts)"
+        sql = f"{OF_TASK} AND n = (SELECT MAX(n) FROM ({last_of(kinds)}) AS lasts)"
         rows = self._read(task, sql, (self._task_id(task),) * (len(kinds) + 1))
         return rows[0] if rows else None
 
     def previous(self, task: str) -> Entry | None:
         """The policy before the last promotion: the target of `rollback`."""
-        change = self.last(task, *_CHANGES)
+        change = self.last(task, *CHANGES)
         if change is None:
             return None
         task_id = self._task_id(task)
         before: list[Entry] = []
-        for kind in _CHANGES:  # a built-in policy keeps its name when its definition, and with it the hash, changes
-            sql = f"{_OF_TASK} AND kind = ? AND policy_hash <> ? AND policy <> ? ORDER BY n DESC LIMIT 1"
+        for kind in CHANGES:  # a built-in policy keeps its name when its definition, and with it the hash, changes
+            sql = f"{OF_TASK} AND kind = ? AND policy_hash <> ? AND policy <> ? ORDER BY n DESC LIMIT 1"
             before += self._read(task, sql, (task_id, kind, change.policy_hash, change.policy))
         return max(before, key=lambda entry: entry.n, default=None)
 
     def challengers(self, task: str) -> list[Entry]:
         """Candidates since the last promotion or rollback, oldest first."""
-        sql = f"{_OF_TASK} AND kind = 'candidate' AND n > {_LAST_CHANGE} ORDER BY n"
+        sql = f"{OF_TASK} AND kind = 'candidate' AND n > {LAST_CHANGE} ORDER BY n"
         first: dict[str, Entry] = {}
-        for entry in self._read(task, sql, (self._task_id(task),) * (1 + len(_CHANGES))):
+        for entry in self._read(task, sql, (self._task_id(task),) * (1 + len(CHANGES))):
             first.setdefault(entry.policy_hash, entry)
         return list(first.values())
 
@@ -176,12 +170,12 @@ class Ledger:
 
         A rollback takes its promotion back, so the tests that led to it still count.
         """
-        sql = f"{_OF_TASK} AND kind = 'test' AND n > ? ORDER BY n"
+        sql = f"{OF_TASK} AND kind = 'test' AND n > ? ORDER BY n"
         return self._read(task, sql, (self._task_id(task), self._standing_promotion(task)))
 
     def charged(self, task: str, policy_hash: str, against: str, plan: str) -> Entry | None:
         """The charge of this test, if there is one since the last promotion or rollback."""
-        change = self.last(task, *_CHANGES)
+        change = self.last(task, *CHANGES)
         for test in self.tests(task):
             what = (test.policy_hash, test.detail["against"], test.detail["plan"])
             if (change is None or test.n > change.n) and what == (policy_hash, against, plan):
@@ -193,11 +187,11 @@ class Ledger:
 
         The first one: taking a policy back and promoting it again renews no budget.
         """
-        change = self.last(task, *_CHANGES)
+        change = self.last(task, *CHANGES)
         if change is None:
             return 0
         rows = self._database.query(
-            f"{_NUMBERS} AND kind = 'promote' AND policy_hash = ? ORDER BY n LIMIT 1",
+            f"{NUMBERS} AND kind = 'promote' AND policy_hash = ? ORDER BY n LIMIT 1",
             (self._task_id(task), change.policy_hash),
         )
         return int(rows[0][0]) if rows else 0
@@ -211,7 +205,7 @@ class Ledger:
                 "SELECT kind, MAX(n) FROM ledger WHERE task_id = ? AND policy_hash = ? GROUP BY kind",
                 (task_id, policy_hash),
             )
-            if kind not in ("plan", "test", "alarm")
+            if kind not in _ASIDE
         }
         if not last:
             return None
@@ -220,7 +214,7 @@ class Ledger:
         newest = max((kind for kind in last if kind != "candidate"), key=last.__getitem__, default=None)
         if newest is None:
             return "candidate"
-        was_live = max((last[kind] for kind in _LIVE if kind in last), default=0)
+        was_live = max((last[kind] for kind in LIVE if kind in last), default=0)
         if was_live and self._replaced_at(task_id, was_live) > last[newest]:
             return "retired"
         return _STATES[newest]
@@ -228,14 +222,14 @@ class Ledger:
     def _replaced_at(self, task_id: int, n: int) -> int:
         """The first row after `n` that made another policy current; 0 if there is none."""
         sql = " UNION ALL ".join(
-            f"SELECT ({_NUMBERS} AND kind = '{kind}' AND n > ? ORDER BY n LIMIT 1) AS n" for kind in _LIVE
+            f"SELECT ({NUMBERS} AND kind = '{kind}' AND n > ? ORDER BY n LIMIT 1) AS n" for kind in LIVE
         )
-        rows = self._database.query(f"SELECT MIN(n) FROM ({sql}) AS later", (task_id, n) * len(_LIVE))
+        rows = self._database.query(f"SELECT MIN(n) FROM ({sql}) AS later", (task_id, n) * len(LIVE))
         return int(rows[0][0] or 0)
 
     def first(self, task: str, policy_hash: str) -> Entry | None:
         """The row with which a policy entered the ledger: a candidate or shadow that was learned, or a snapshot."""
-        sql = f"{_OF_TASK} AND policy_hash = ? AND kind IN ('candidate', 'shadow', 'snapshot') ORDER BY n LIMIT 1"
+        sql = f"{OF_TASK} AND policy_hash = ? AND kind IN ('candidate', 'shadow', 'snapshot') ORDER BY n LIMIT 1"
         rows = self._read(task, sql, (self._task_id(task), policy_hash))
         return rows[0] if rows else None
 
@@ -246,7 +240,7 @@ class Ledger:
 
     def snapshots(self, task: str, *, before: int | None = None, until: float | None = None, limit: int) -> list[Entry]:
         """Snapshot rows, newest first: of those before the row `before` and older than `until`, the last `limit`."""
-        sql, values = f"{_OF_TASK} AND kind = 'snapshot'", [self._task_id(task)]
+        sql, values = f"{OF_TASK} AND kind = 'snapshot'", [self._task_id(task)]
         if before is not None:
             sql, values = f"{sql} AND n < ?", [*values, before]
         if until is not None:
@@ -266,7 +260,7 @@ class Ledger:
     def entries(self, task: str, *kinds: EntryKind, after: int = 0) -> list[Entry]:
         """The rows of a task, oldest first; of these kinds only, if given. Reads all of them: for lists."""
         only = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
-        sql = f"{_OF_TASK}{only} AND seq > ? ORDER BY n"
+        sql = f"{OF_TASK}{only} AND seq > ? ORDER BY n"
         return self._read(task, sql, (self._task_id(task), *kinds, after))
 
     def states(self, task: str) -> dict[str, State]:
@@ -287,7 +281,7 @@ class Ledger:
                         states[current] = "retired"
                     states[entry.policy_hash] = "current"
                     current = entry.policy_hash
-                case "plan" | "test" | "alarm":
+                case "plan" | "test" | "experiment" | "alarm":
                     pass
         return states
 
@@ -341,7 +335,7 @@ class Ledger:
         return self._query.name_id("task", task)
 
     def _read(self, task: str, sql: str, values: Sequence[Any]) -> list[Entry]:
-        return [_entry(task, row) for row in self._database.query(sql, values)]
+        return [entry_of(task, row) for row in self._database.query(sql, values)]
 
 
 def short(ref: PolicyRef | str) -> str:
@@ -350,30 +344,12 @@ def short(ref: PolicyRef | str) -> str:
     return str(parsed) if parsed.built_in else f"{parsed.family}@{parsed.digest[:4]}"
 
 
-def _entry(task: str, row: Row) -> Entry:
-    kind, policy, digest, expects, who, why, evidence_id, detail, at, n, seq = row
-    return Entry(
-        task=task,
-        kind=kind,
-        policy=policy,
-        policy_hash=digest,
-        expects=expects,
-        who=who,
-        why=why,
-        evidence_id=evidence_id,
-        detail=loads(detail),
-        at=at / 1e6,
-        n=n,
-        seq=seq,
-    )
-
-
 def _check_expected(connection: Connection, task_id: int, entry: Entry) -> None:
     """Raise Conflict if the current policy is not the one that the change expects."""
     row = connection.execute(
         "SELECT policy, policy_hash FROM ledger WHERE task_id = ? "
-        f"AND n = (SELECT MAX(n) FROM ({_last(_LIVE)}) AS lasts)",
-        (task_id,) * (1 + len(_LIVE)),
+        f"AND n = (SELECT MAX(n) FROM ({last_of(LIVE)}) AS lasts)",
+        (task_id,) * (1 + len(LIVE)),
     ).fetchone()
     current = row[1] if row else ""
     if current != entry.expects:
@@ -382,6 +358,23 @@ def _check_expected(connection: Connection, task_id: int, entry: Entry) -> None:
             f"{name} became the current policy of {entry.task!r} in the meantime.",
             code="stale_evidence",
             hint=f"Prove it against the policy that is current now: headway prove {entry.task}",
+        )
+
+
+def _check_free(heads: Heads, entry: Entry) -> None:
+    """Raise Conflict if another policy acts on a share already; a canary may change its own share or policy."""
+    canary, experiment = heads.canary, heads.experiment
+    if experiment is not None:
+        raise Conflict(
+            f"An experiment with {experiment.policy} is running on {entry.task!r}.",
+            code="experiment_running",
+            hint=f"Wait for its verdict, or end it: headway experiment stop {entry.task}",
+        )
+    if canary is not None and entry.kind == "experiment":
+        raise Conflict(
+            f"{canary.policy} decides on a share of {entry.task!r} as a canary.",
+            code="canary_running",
+            hint=f"End it first: headway promote {entry.task} --policy {canary.policy} --canary 0",
         )
 
 

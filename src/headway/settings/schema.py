@@ -143,6 +143,12 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     promote: Literal["ask", "auto"] = "ask"
     # the share of traffic on which a candidate that is not refused may act before promotion
     canary: Annotated[float, Meta(ge=0, le=0.5), Setting(kinds=("choice",))] = 0.0
+    # whether the loop may open an experiment where the log alone cannot decide in time, with which share at most
+    experiment: Annotated[Literal["auto", "off"], Setting(kinds=("choice",))] = "auto"
+    most_share: Annotated[float, Meta(gt=0, le=0.5), Setting(kinds=("choice",))] = 0.5
+    # the time in which a verdict is wanted: decisions or days, whichever comes first
+    decide_within: Annotated[int, Meta(ge=200, le=10**9), Setting(kinds=("choice",))] = 5000
+    decide_within_days: Annotated[float, Meta(gt=0, le=3650), Setting(kinds=("choice",))] = 14.0
     gate: Literal["on", "off"] = "on"
     margin: Annotated[float, _AMOUNT] = 0.0
     trust_keys: tuple[str, ...] = ()  # raters that may decide a verdict alone

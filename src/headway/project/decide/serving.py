@@ -45,7 +45,7 @@ class Serving:
     config: str  # canonical JSON; the hash below is of this text
     config_hash: str
     encoder: str  # its version
-    canary: str = ""
+    canary: str = ""  # the policy that decides on a share: a canary, or the candidate of an experiment
     state_seq: int = 0
     ledger_seq: int = 0
     kit_missing: str = ""  # the family of the current policy, if no kit has it: the baseline decides
@@ -146,16 +146,14 @@ class Servings:
             if entry is not None and not missing:
                 ref, digest = self.as_defined(body, entry.policy, entry.policy_hash)
         digest = digest or self.baseline_digest(ref, body)
-        canary = heads.canary if not override else None
-        if canary is not None and self._missing_family(canary.policy):
+        canary = heads.canary or heads.experiment
+        if canary is not None and (override or self._missing_family(canary.policy)):
             canary = None
         if canary is not None:
             named, hashed = self.as_defined(body, canary.policy, canary.policy_hash)
-            body["canary"] = {
-                "ref": named,
-                "hash": hashed,
-                "share": float(canary.detail["share"]),
-            }
+            body["canary"] = {"ref": named, "hash": hashed, "share": canary.share}
+            if canary.kind == "experiment":
+                body["canary"]["name"] = "experiment"
         text = dumps(body)
         return Serving(
             ref=ref,
@@ -187,7 +185,7 @@ class Servings:
     # -- policies and configurations
 
     def body(self, task: TaskSettings) -> dict[str, Any]:
-        """The present acting configuration of a task, without a canary. Loads no policy: one may be damaged."""
+        """The present acting configuration of a task, without any share. Loads no policy: one may be damaged."""
         body: dict[str, Any] = loads(config(task))
         body["encoder_spec"] = body["encoder"]
         body["encoder"] = self.encoder(body["encoder"]).version if task.encoder else ""
@@ -223,6 +221,7 @@ class Servings:
             explore=Explorer(kind=kind, **value),
             canary=self.policy(task, body, canary["ref"], canary["hash"]) if canary else None,
             canary_share=canary["share"] if canary else 0.0,
+            canary_name=canary.get("name", "canary") if canary else "canary",
         )
 
     def policy(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Policy:

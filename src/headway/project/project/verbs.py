@@ -27,6 +27,7 @@ from headway.promote.ledger import Entry
 if TYPE_CHECKING:
     from headway.nouns.alarm import Alarm
     from headway.nouns.evidence import Evidence
+    from headway.nouns.experiment import ExperimentState, VerdictCost
     from headway.nouns.explanation import Explanation, Ranked, Replay
     from headway.nouns.status import NextStep, ProjectStatus
     from headway.observe.erase import DeletionFilter
@@ -123,6 +124,32 @@ class Project(ProjectFolder):
         from headway.project.prove.plan import plan
 
         return plan(self, task, uplift=uplift, power=power, register=register, policy=policy)
+
+    def verdict_cost(self, task: str, *, policy: str | None = None) -> VerdictCost:
+        """The decisions and days that a verdict on a candidate will take, with the log alone and with a share."""
+        from headway.project.prove.cost import verdict_cost
+
+        return verdict_cost(self, task, policy=policy)
+
+    def start_experiment(
+        self, task: str, *, policy: str | None = None, share: float | None = None, who: str = ""
+    ) -> Entry:
+        """Let a candidate decide on a share of the traffic until its test ends; without `share`, on the cheapest."""
+        from headway.project.experiment import start_experiment
+
+        return start_experiment(self, task, policy=policy, share=share, who=who)
+
+    def stop_experiment(self, task: str, *, why: str = "stopped", who: str = "") -> Entry:
+        """End the running experiment. `why`: "better", "worse", "no difference", "replaced", or any other reason."""
+        from headway.project.experiment import stop_experiment
+
+        return stop_experiment(self, task, why=why, who=who)
+
+    def experiment(self, task: str) -> ExperimentState | None:
+        """The running experiment of a task, or else its last one; None if there was none."""
+        from headway.project.experiment import experiment
+
+        return experiment(self, task)
 
     def canary(self, policy: str | None = None, *, share: float, task: str | None = None, who: str = "") -> Entry:
         """Let a candidate decide on a share of the traffic; share 0 ends it."""

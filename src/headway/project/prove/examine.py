@@ -135,7 +135,8 @@ def _about(
         behaviour=terms.behaviour,
         declared=terms.declared,
     )
-    canary = project.ledger.canary(task)
-    acts = rollback or (canary is not None and canary.policy_hash == terms.candidate_hash)
+    heads = project.ledger.heads(task)
+    acting = heads.canary or heads.experiment
+    acts = rollback or (acting is not None and acting.policy_hash == terms.candidate_hash)
     # What acts can be taken back with an error budget of its own; "worse" of any other candidate shares the test's.
     return about if acts else replace(about, alpha_worse=about.share)

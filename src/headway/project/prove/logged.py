@@ -122,10 +122,12 @@ def logged(
     progress: Progress | None = None,
     left: Counter[str] | None = None,
     checks: RowChecks | None = None,
+    newest: int | None = None,
 ) -> Iterator[Log]:
     """The rows that may speak for the candidate, as chunks with both policies' probabilities.
 
-    `left` counts what may not: open outcomes after the maturity mark, mined labels, unknown propensities.
+    `left` counts what may not: open outcomes after the maturity mark, mined labels, unknown propensities. `newest`: so
+    many of the newest rows, also those that a policy has read: to plan a test from, never as evidence.
     """
     from headway.encode.fit import fit
     from headway.project.prove.checks import training_window
@@ -136,7 +138,7 @@ def logged(
     encoder = project.servings.encoder(encoder_spec(project, settings))
     rewards = project.rewards(task)
     unread = Unread(project, settings, candidate, current)
-    reader = _ProofRows(project, task, unread, plan, Counter() if left is None else left)
+    reader = _ProofRows(project, task, unread, plan, Counter() if left is None else left, newest)
     rows = reader.rows(signals=bool(settings.guards), raters=rewards.counting or True)
     first = list(islice(rows, _PILOT))
     if not first:
@@ -175,6 +177,7 @@ class _ProofRows:
     unread: Unread
     plan: Plan | None
     left: Counter[str]
+    newest: int | None = None  # so many, whether they were read or not: to plan from
     _seqs: list[int] = field(init=False)
     _waiting: int = field(init=False)
 
@@ -185,7 +188,7 @@ class _ProofRows:
         self._waiting = len(order) - mature
         if self.plan is not None and self.plan.from_decision is not None:
             seqs = seqs[seqs > self.plan.from_decision]
-        self._seqs = seqs.tolist()
+        self._seqs = (seqs if self.newest is None else seqs[-self.newest :]).tolist()
 
     def rows(self, *, signals: bool = False, raters: Any = False) -> Iterator[Settled]:
         """Decisions that neither policy has read and that evidence can rest on."""
@@ -201,7 +204,7 @@ class _ProofRows:
                 row
                 for row in rows
                 if (not settled_after or row.first > settled_after)
-                and self.unread.speaks(row.decision, row.first or None)
+                and (self.newest is not None or self.unread.speaks(row.decision, row.first or None))
             ),
             self.left,
         )

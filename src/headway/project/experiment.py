@@ -1,0 +1,234 @@
+"""Experiments: a candidate decides on a share of the traffic until its test ends.
+
+The start is a row of the ledger, and that row is the registration: the candidate, the policy that it is tested against,
+the share and the first decision. A process that was killed goes on with it. Whoever ends it appends another row; a
+promotion, a rollback and a new candidate end it too. The test is valid at every look, so an experiment has no horizon
+of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
+from headway.nouns.experiment import ENDINGS, Ending, ExperimentState, VerdictCost
+from headway.project.prove.cost import arrival_rate, verdict_cost
+from headway.project.prove.subject import candidate_policy, current_policy, gate_rules, stored_evidence
+from headway.project.publish import new_entry, record_together
+from headway.promote import gate
+
+if TYPE_CHECKING:
+    from headway.nouns.evidence import Verdict
+    from headway.project import Project
+    from headway.promote.ledger import Entry
+    from headway.promote.standing import CandidatePolicy, CurrentPolicy
+    from headway.settings import TaskSettings
+
+__all__ = ["experiment", "start_experiment", "stop_experiment"]
+
+_MOST_TIMES = 5  # an experiment takes at most so many times `decide_within` decisions
+
+
+def start_experiment(project: Project, task: str, *, policy: str | None, share: float | None, who: str) -> Entry:
+    """Give a candidate a share of the traffic until its test ends; the cheapest share unless one is given.
+
+    The experiment that is running already is returned as it is; one with another policy ends as "replaced".
+    """
+    settings = project.settings.task(task)
+    heads = project.ledger.heads(task)
+    candidate = candidate_policy(project, policy, task, heads)
+    current = current_policy(project, settings, heads)
+    _check(project, settings, candidate, current, share)
+    running = heads.experiment
+    if running is not None and running.policy_hash == candidate.digest:
+        if share is None or share == running.share:
+            return running
+        raise Conflict(
+            f"The experiment with {running.policy} runs on {running.share:.0%} of {task!r}, not {share:.0%}.",
+            code="experiment_running",
+            hint=f"A running experiment keeps its share. End it first: headway experiment stop {task}",
+        )
+    detail = _registration(project, settings, candidate, share)
+    start = new_entry(
+        project,
+        task,
+        "experiment",
+        candidate.ref,
+        candidate.digest,
+        expects=current.expects,
+        why=f"decides on {detail['share']:.0%} of the traffic until its test ends",
+        who=who,
+        detail=detail,
+    )
+    if running is None:
+        return record_together(project, start)[0]
+    end = _end(project, running, "replaced", f"{candidate.ref} takes its place", who)
+    return record_together(project, end, start)[1]
+
+
+def _check(
+    project: Project, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy, share: float | None
+) -> None:
+    task = settings.name
+    if settings.kind != "choice" or task in project.servings.compared:
+        compared = "compares replies blind" if task in project.servings.compared else f"is {settings.kind}"
+        raise InvalidInput(f"An experiment needs a choice task; {task!r} {compared}.", code="bad_kind")
+    if share is not None and not 0.0 < share <= settings.most_share:
+        raise InvalidInput(
+            f"The share of an experiment is {share!r}, expected above 0 and at most {settings.most_share:g}.",
+            code="bad_share",
+            hint="Omit it for the cheapest one. most_share in headway.toml sets the largest.",
+        )
+    if candidate.digest == current.digest:
+        raise InvalidInput(
+            f"{candidate.ref} is current already: there is nothing to test.",
+            code="same_policy",
+            hint=f"Learn a new candidate first: headway learn {task}",
+        )
+    project.servings.pipeline(task, project.servings.body(settings), candidate.ref, candidate.digest)
+
+
+def _registration(
+    project: Project, settings: TaskSettings, candidate: CandidatePolicy, share: float | None
+) -> dict[str, Any]:
+    """The detail of the start row; without a plan, the largest share."""
+    cost = _cost(project, settings, candidate)
+    if share is None:
+        share = settings.most_share if cost is None else cost.experiment_share
+    needed = None if cost is None else _needed(cost, share)
+    return {
+        "share": share,
+        "from_decision": project.query.last_decision(settings.name),
+        "needed": needed,
+        "uplift": None if cost is None else cost.uplift,
+        "most": _MOST_TIMES * settings.decide_within,
+    }
+
+
+def _cost(project: Project, settings: TaskSettings, candidate: CandidatePolicy) -> VerdictCost | None:
+    """What a verdict costs; None while there is nothing to plan from."""
+    try:
+        return verdict_cost(project, settings.name, policy=candidate.ref)
+    except InvalidInput as error:
+        if error.code not in ("no_pilot", "no_evidence", "propensity_unknown", "bad_uplift"):
+            raise
+        return None
+
+
+def _needed(cost: VerdictCost, share: float) -> int | None:
+    """The decisions for this share: of the nearest share that was planned."""
+    nearest = min((planned for planned in cost.by_share if planned > 0.0), key=lambda planned: abs(planned - share))
+    return cost.by_share[nearest]
+
+
+def stop_experiment(project: Project, task: str, *, why: str, who: str) -> Entry:
+    """End the running experiment; `why` is an ending ("better", "worse", "no difference", "replaced") or a reason."""
+    project.settings.task(task)
+    running = project.ledger.experiment(task)
+    if running is None:
+        raise Conflict(
+            f"No experiment is running on {task!r}.",
+            code="no_experiment",
+            hint=f"Start one: headway experiment start {task}",
+        )
+    ended: Ending = next((ending for ending in ENDINGS if ending == why), "stopped")
+    return record_together(project, _end(project, running, ended, why or ended, who))[0]
+
+
+def _end(project: Project, running: Entry, ended: Ending, why: str, who: str) -> Entry:
+    detail = {**running.detail, "share": 0.0, "acted_on": running.share, "since": running.at, "ended": ended}
+    detail["to_decision"] = project.query.last_decision(running.task)
+    return new_entry(
+        project,
+        running.task,
+        "experiment",
+        running.policy,
+        running.policy_hash,
+        why=why,
+        who=who,
+        detail=detail,
+    )
+
+
+def experiment(project: Project, task: str) -> ExperimentState | None:
+    """The running experiment of a task, or else the last one; None if there was none."""
+    settings = project.settings.task(task)
+    heads = project.ledger.heads(task)
+    last = heads.experiment or project.ledger.last(task, "experiment")
+    if last is None:
+        return None
+    state = _state(project, last, against=current_policy(project, settings, heads).ref)
+    if heads.experiment is None:
+        return _ended(project, last, state)
+    per_day = arrival_rate(project, task)
+    left = None if state.needed is None else state.needed - state.decisions
+    in_time = left is not None and left > 0 and per_day
+    return replace(
+        _judged(project, settings, state),
+        per_day=per_day,
+        expected_end=project.clock() + left / per_day * 86_400 if in_time and left and per_day else None,
+    )
+
+
+def _state(project: Project, entry: Entry, against: str) -> ExperimentState:
+    detail = entry.detail
+    return ExperimentState(
+        task=entry.task,
+        policy=entry.policy,
+        policy_hash=entry.policy_hash,
+        against=against,
+        share=float(detail.get("acted_on", detail["share"])),
+        since=float(detail.get("since", entry.at)),
+        who=entry.who,
+        from_decision=int(detail["from_decision"]),
+        decisions=project.query.count_decisions(
+            entry.task, after=int(detail["from_decision"]), upto=detail.get("to_decision")
+        ),
+        needed=detail["needed"],
+        uplift=detail["uplift"],
+        most=int(detail["most"]),
+    )
+
+
+def _ended(project: Project, last: Entry, state: ExperimentState) -> ExperimentState:
+    """Ended by a row of its own, or by the promotion, rollback, retirement or new candidate that came first."""
+    if "ended" in last.detail:
+        return replace(state, ended=last.detail["ended"], ended_at=last.at)
+    rows = project.ledger.entries(last.task, "promote", "rollback", "retire", "candidate", after=last.seq)
+    by = next(row for row in rows if _ends(row, last))
+    ended: Ending = "replaced"
+    if by.policy_hash == last.policy_hash:
+        ended = "better" if by.kind == "promote" else "worse" if by.kind == "retire" else "replaced"
+    return replace(state, ended=ended, ended_at=by.at)
+
+
+def _ends(row: Entry, start: Entry) -> bool:
+    same = row.policy_hash == start.policy_hash
+    return row.kind in ("promote", "rollback") or row.kind == ("retire" if same else "candidate")
+
+
+def _judged(project: Project, settings: TaskSettings, state: ExperimentState) -> ExperimentState:
+    """With the verdict on its candidate; its estimate only if the verdict shows one."""
+    from headway.prove.page import page_of
+
+    verdict = _verdict(project, settings, state)
+    if verdict is None or verdict.evidence is None:
+        return state
+    shown = verdict.evidence.difference if page_of(verdict).values else None
+    return replace(
+        state,
+        verdict=verdict.state,
+        difference=None if shown is None else shown.value,
+        interval=None if shown is None else (shown.low, shown.high),
+    )
+
+
+def _verdict(project: Project, settings: TaskSettings, state: ExperimentState) -> Verdict | None:
+    identifier = project.ledger.latest_evidence(settings.name, state.policy_hash)
+    if identifier is None:
+        return None
+    try:
+        return gate.verdict(stored_evidence(project, identifier), gate_rules(settings))
+    except HeadwayError:
+        return None

@@ -1,0 +1,128 @@
+"""What a verdict on a candidate costs: decisions and days, from the log alone and with a share of the traffic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headway.nouns.errors import InvalidInput
+from headway.nouns.experiment import VerdictCost
+from headway.project.prove.budget import next_test
+from headway.project.prove.kinds.kind import LOG, ProofQuestion, pick
+from headway.project.prove.logged import logged
+from headway.project.prove.subject import candidate_policy, current_policy, stored_evidence
+
+if TYPE_CHECKING:
+    from headway.project import Project
+    from headway.promote.standing import CandidatePolicy, CurrentPolicy
+    from headway.prove.shares import SharePilot
+    from headway.settings import TaskSettings
+
+__all__ = ["arrival_rate", "planned_within", "task_pilot", "verdict_cost"]
+
+_DAY_S = 86_400.0
+_LATEST = 1000  # decisions that the present rate is measured on
+_LEAST_S = 60.0  # a shorter time gives no rate per day
+_PILOT = 4000  # rows that a cost is estimated from, the newest of them
+
+
+def verdict_cost(project: Project, task: str, *, policy: str | None = None, power: float = 0.8) -> VerdictCost:
+    """What a verdict on a candidate will cost from now on; the newest candidate unless one is named."""
+    from headway.prove.shares import cheapest
+
+    candidate = candidate_policy(project, policy, task)
+    settings = project.settings.task(candidate.task)
+    project.settle(settings.name)
+    current = current_policy(project, settings)
+    if candidate.digest == current.digest:
+        raise InvalidInput(
+            f"{candidate.ref} is current already: there is nothing to test.",
+            code="same_policy",
+            hint=f"Learn a new candidate first: headway learn {settings.name}",
+        )
+    pilot = task_pilot(project, settings, candidate, current)
+    known, alpha = _test_so_far(project, settings, candidate, current)
+    per_day = arrival_rate(project, settings.name)
+    within = planned_within(settings, per_day)
+    plan = cheapest(
+        pilot,
+        within=within,
+        alpha=alpha,
+        margin=settings.margin,
+        most_share=settings.most_share,
+        power=power,
+        known=known,
+    )
+    return VerdictCost(
+        task=settings.name,
+        policy=candidate.ref,
+        against=current.ref,
+        uplift=plan.uplift,
+        share=plan.share,
+        decisions=plan.decisions,
+        experiment_share=plan.acting.share,
+        log_alone=plan.log_alone,
+        by_share={row.share: row.decisions for row in plan.costs},
+        within=within,
+        known=known,
+        pilot=pilot.n,
+        per_day=per_day,
+        until=_date(project, plan.decisions, per_day),
+        log_until=_date(project, plan.log_alone, per_day),
+    )
+
+
+def _date(project: Project, decisions: int | None, per_day: float | None) -> float | None:
+    """When so many decisions have been made at the present rate; None if that is not known, or not in this century."""
+    if decisions is None or not per_day or decisions / per_day > 36_500:
+        return None
+    return project.clock() + decisions / per_day * _DAY_S
+
+
+def arrival_rate(project: Project, task: str) -> float | None:
+    """The decisions per day at present, from the latest ones; None if they span less than a minute."""
+    count, oldest = project.query.latest_since(task, _LATEST)
+    span = project.clock() - oldest
+    return count / span * _DAY_S if count and span >= _LEAST_S else None
+
+
+def planned_within(settings: TaskSettings, per_day: float | None) -> int:
+    """The decisions in which a verdict is wanted: `decide_within`, or what `decide_within_days` bring if fewer."""
+    from headway.prove.shares import LEAST
+
+    if per_day is None:
+        return settings.decide_within
+    return max(LEAST, min(settings.decide_within, int(per_day * settings.decide_within_days)))
+
+
+def task_pilot(
+    project: Project, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
+) -> SharePilot:
+    """The variance of a score with each share, from the newest rows, also those that the candidate was trained on."""
+    from headway.prove.shares import SHARES, share_pilot
+
+    mine, other = (candidate.ref, candidate.digest), (current.ref, current.digest)
+    kind = pick(ProofQuestion(project=project, settings=settings, candidate=mine, other=other))
+    if kind != LOG:
+        raise InvalidInput(
+            f"{candidate.ref} is proven by evidence of the kind {kind!r}, not by logged decisions.",
+            code="bad_kind",
+            hint=f"Prove it: headway prove {settings.name}",
+        )
+    shares = {*(share for share in SHARES if share <= settings.most_share), settings.most_share}
+    rows = logged(project, settings, mine, other, newest=_PILOT)
+    return share_pilot(rows, shares=tuple(sorted(shares)), reward_range=project.rewards(settings.name).range)
+
+
+def _test_so_far(
+    project: Project, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
+) -> tuple[int, float]:
+    """The rows that the test of a candidate has already, and the error that it may spend."""
+    from headway.prove.about import About
+
+    identifier = project.ledger.latest_evidence(settings.name, candidate.digest)
+    if identifier is not None:
+        evidence = stored_evidence(project, identifier)
+        if evidence.against_hash == current.digest and evidence.kind == LOG:
+            return evidence.n, evidence.alpha
+    number = next_test(project, settings.name)
+    return 0, About(task=settings.name, candidate=candidate.ref, against=current.ref, challenger=number).share
