@@ -13,7 +13,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-WORKERS ?= 2
+# three on two cores: a third of the time tests wait for servers, browsers and disks
+WORKERS ?= 3
 ARGS ?=
 COVERAGE ?= --cov --cov-report=
 # the project folder of `make up`

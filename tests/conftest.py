@@ -6,7 +6,8 @@
 - `model_cache` is the folder of models, downloaded once per checkout and shared by all runs; HEADWAY_CACHE names it.
 - `shared_data` is the folder of real data; `need_tool` finds a program. Both skip the test if missing (CI: fail).
 - `engine` runs a test once on SQLite and once on a real PostgreSQL server, and `place` is the test's store there. A
-  test for only one of them is marked `@pytest.mark.engines("sqlite", why="…")`.
+  test for only one of them is marked `@pytest.mark.engines("sqlite", why="…")`. Outside the folders of the store and
+  the ledger, the run on PostgreSQL is slow; `tests/project/test_engines.py` compares both in the fast tests.
 - Servers bind port 0 and report the port they got: with a "free port" fixture two workers would race for it.
 """
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tests.postgres import Server
 
 ROOT = Path(__file__).resolve().parent.parent
+_OF_THE_STORE = {"observe", "promote", "compatibility"}  # folders whose fast tests use both databases
 GRACE_S = 2.0  # how long processes and threads may take to end
 _data = os.environ.get("HEADWAY_DATA")
 _home = pytest.StashKey[Path]()
@@ -69,6 +71,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         mark = metafunc.definition.get_closest_marker("engines")
         names = mark.args if mark and mark.args else ("sqlite", "postgresql")
         slow = mark.kwargs.get("slow") if mark else None
+        if len(names) > 1 and not _OF_THE_STORE.intersection(metafunc.definition.path.relative_to(ROOT).parts):
+            slow = "postgresql"
         chosen = [pytest.param(name, marks=pytest.mark.slow) if name == slow else name for name in names]
         metafunc.parametrize("engine", chosen, indirect=True)
 

@@ -54,6 +54,7 @@ def test_sigterm_stops_like_ctrl_c(tmp_path):
     assert not any(map(alive, parts))
 
 
+@pytest.mark.slow
 def test_a_second_up_names_the_holder_of_the_project(tmp_path):
     with up(tmp_path, "--port", "0") as running:
         running.ready()

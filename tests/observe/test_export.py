@@ -211,6 +211,7 @@ with Project(Path(sys.argv[1])) as project:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("format", "most"), [("jsonl", 20e6), ("parquet", 90e6)])
 def test_memory_is_bounded(tmp_path: Path, format: str, most: float) -> None:
     """Parquet also loads its library and holds a row group of 8 MB; the whole file is 150 MB of objects."""

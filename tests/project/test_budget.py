@@ -62,6 +62,7 @@ def test_another_candidate_and_a_built_in_policy_are_further_tests(project: Proj
     assert share(project, "fixed@0")[0] == 2, "a test keeps its share"
 
 
+@pytest.mark.slow
 def test_every_registration_is_a_further_test(project: Project) -> None:
     assert share(project)[0] == 1
     for k in (2, 3):

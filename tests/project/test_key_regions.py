@@ -81,6 +81,7 @@ def test_a_key_with_5_percent_trigger_texts_is_refused_and_the_region_named(open
     assert project.promote(policy, trust_keys=["mallory"]).detail == {"trusted_keys": ["mallory"]}
 
 
+@pytest.mark.slow
 def test_rating_only_what_is_learned_from_or_rating_again_afterwards_hides_nothing(opened: Opened) -> None:
     """The part of a text is no secret: a key can choose texts that are never evidence, and change its ratings later."""
     project = opened(TOML)
@@ -109,6 +110,7 @@ def test_honest_keys_are_not_in_the_way(opened: Opened, seed: int, monkeypatch: 
     assert project.prove(policy).passed
 
 
+@pytest.mark.slow
 def test_what_was_not_checked_is_named(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     project = opened(TOML)
     keys = tuple(f"key-{number}" for number in range(10))

@@ -74,14 +74,18 @@ def test_history_without_probabilities_is_judged_on_held_out_rows(family: str, t
         project.rollback("route")
 
 
-@pytest.mark.parametrize("family", ["outcome", "clone", "bandit"])
-def test_noise_labels_promote_nothing(family: str, tmp_path: Path) -> None:
-    for seed in range(3):  # benchmarks/kinds.py does 20 of each
+@pytest.mark.parametrize(
+    ("family", "seeds"),
+    [("bandit", 1), *(pytest.param(family, 3, marks=pytest.mark.slow) for family in ("outcome", "clone", "bandit"))],
+)
+def test_noise_labels_promote_nothing(family: str, seeds: int, tmp_path: Path) -> None:
+    for seed in range(seeds):  # benchmarks/kinds.py does 20 of each
         with imported(tmp_path / str(seed), family, noise=True, seed=seed) as project:
             project.learn("route")
             assert not project.prove(task="route").passed
 
 
+@pytest.mark.slow
 def test_a_copy_of_noise_does_not_beat_rules_that_predict_badly(tmp_path: Path) -> None:
     rules = 'fallback = "a"\nrules = [{ when = "x0 > 0.5", use = "b" }]\nstate = ["x0", "x1", "x2"]\n'
     with imported(tmp_path, "clone", noise=True, more=rules) as project:

@@ -82,6 +82,7 @@ def test_a_trusted_key_does(opened: Opened) -> None:
     assert project.current("route").ref == "uniform@0"
 
 
+@pytest.mark.slow
 def test_several_keys_that_agree_do(opened: Opened) -> None:
     project = opened(TOML + STORE)
     promoted(project)
@@ -89,6 +90,7 @@ def test_several_keys_that_agree_do(opened: Opened) -> None:
     assert cycle(project, "route", Due(guard=True), Marks()).rolled_back.startswith("rolled back to uniform@0")
 
 
+@pytest.mark.slow
 def test_a_canary_goes_on_until_a_person_ends_it(opened: Opened) -> None:
     project = opened(TOML + STORE)
     good = promoted(project)

@@ -345,6 +345,7 @@ def test_a_worker_that_is_killed_is_replaced_while_the_port_answers(own: Callabl
     assert running.process.returncode == 0
 
 
+@pytest.mark.slow
 def test_each_worker_has_its_own_rate_limit(own: Callable[..., Running]) -> None:
     running = own(f"{SETTINGS}\n[server]\nrate_per_s = 0.001\n")
     for worker in (0, 1):
@@ -378,6 +379,7 @@ sys.exit(3)
 """
 
 
+@pytest.mark.slow
 def test_a_parent_whose_workers_all_die_gives_up(tmp_path: Path) -> None:
     (tmp_path / "dying.py").write_text(CHILD)
     done = subprocess.run(

@@ -25,6 +25,7 @@ def test_the_demo_learns_proves_promotes_and_draws_from_an_empty_folder(empty: P
     assert "bandit@" in process("status", cwd=empty).out
 
 
+@pytest.mark.slow
 def test_the_printed_true_values_are_those_of_the_world(empty: Path) -> None:
     report = headway("demo", "--out", empty, "--n", "1000", "--seed", "3", "--json").json
     world = two_arms()
@@ -36,6 +37,7 @@ def test_the_printed_true_values_are_those_of_the_world(empty: Path) -> None:
     assert {row[16] for row in contents(empty)["decisions"]} == {1}, "every row is marked synthetic"
 
 
+@pytest.mark.slow
 def test_the_same_seed_plays_the_same_traffic(tmp_path: Path) -> None:
     first, second = (headway("demo", "--out", tmp_path / name, "--n", "600", "--json").json for name in ("a", "b"))
     assert first["evidence"]["difference"] == second["evidence"]["difference"]

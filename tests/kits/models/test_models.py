@@ -296,6 +296,7 @@ def test_a_waiting_process_reports_it(known: dict[str, models.Recipe], cache: Pa
     assert printed == ["Another process is changing the model 'tiny'; waiting for it."]
 
 
+@pytest.mark.slow
 def test_a_killed_installation_leaves_nothing_half_installed(
     known: dict[str, models.Recipe], cache: Path, tmp_path: Path
 ) -> None:

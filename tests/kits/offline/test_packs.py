@@ -102,6 +102,7 @@ def test_a_statement_cannot_replace_what_follows_from_the_rows(pack: Path) -> No
         verify(pack)
 
 
+@pytest.mark.slow
 def test_a_region_that_one_key_decides_is_stated_and_the_replay_recomputed(opened: Opened, tmp_path: Path) -> None:
     project, folder = opened(KEYS_TOML), tmp_path / "pack"
     traffic(project, seed=0, poisoned=0.05)

@@ -180,7 +180,9 @@ def test_the_guard_waits_for_outcomes_and_then_judges_by_them(tmp_path: Path) ->
 # -- the error rate
 
 
-@pytest.mark.parametrize("chances", [(0.5, 0.5), (0.97, 0.97), (0.03, 0.03)])
+@pytest.mark.parametrize(
+    "chances", [(0.97, 0.97), *(pytest.param(pair, marks=pytest.mark.slow) for pair in ((0.5, 0.5), (0.03, 0.03)))]
+)
 def test_equal_policies_are_not_promoted(chances: tuple[float, float], tmp_path: Path) -> None:
     """12 proofs with up to 20 looks each at α = .001: 3 or more passes have a probability below 1e-6."""
     passed = 0

@@ -63,6 +63,7 @@ def test_the_mutation_demo_compares_with_the_optimum_plots_and_publishes_a_candi
         assert pipeline is not None
 
 
+@pytest.mark.slow
 def test_the_same_seed_learns_the_same_policy() -> None:
     first, second = (learn_mutations(seed=3, steps=4096) for _ in range(2))
     assert (first.value, first.shares, first.curve) == (second.value, second.shares, second.curve)

@@ -164,6 +164,7 @@ def test_another_check_is_applied_to_the_cached_answers(folder: Path, server: Mo
     assert not server.asked
 
 
+@pytest.mark.slow
 def test_two_mutations_in_a_row_are_practised_and_judged_as_in_the_world(folder: Path, server: ModelServer) -> None:
     prompts_file(folder / "mine.jsonl", 10)
     report = learned(
