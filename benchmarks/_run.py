@@ -1,6 +1,6 @@
 """Runs the benchmarks and renders the table of benchmarks/README.md.
 
-    python benchmarks/_run.py                  all of them, full length, then the table
+    python benchmarks/_run.py                  all but power and situations, full length, then the table
     python benchmarks/_run.py store bandit     only these
     python benchmarks/_run.py --quick          about a minute each; the rows then say --quick
     python benchmarks/_run.py --render         only the table, from benchmarks/results/*.json
@@ -27,14 +27,13 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 ROWS_AT_MOST = 25
-INCLUDED = ("situations",)  # run by another benchmark, proof.py
+APART = ("power", "situations")  # not run unless named: power takes hours, and proof.py plays some situations
 FIELDS = {"benchmark": str, "host": dict, "versions": dict, "figures": dict, "ratios": dict}
 
 
 def names(folder: Path) -> list[str]:
     """The benchmarks in a folder, in order."""
-    stems = (path.stem for path in folder.glob("*.py") if not path.name.startswith("_"))
-    return sorted(stem for stem in stems if stem not in INCLUDED)
+    return sorted(path.stem for path in folder.glob("*.py") if not path.name.startswith("_"))
 
 
 def check(result: Any, name: str) -> dict[str, Any]:
@@ -163,7 +162,7 @@ def render(folder: Path) -> None:
 def main(arguments: list[str] | None = None, folder: Path = HERE) -> int:
     """0: all ran; 1: at least one failed (the other results are written)."""
     parser = argparse.ArgumentParser(prog="benchmarks/_run.py", description="Run the benchmarks, render the table.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="which ones (default: all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones (default: all but {', '.join(APART)})")
     parser.add_argument("--quick", action="store_true", help="about a minute each, fewer seeds")
     parser.add_argument("--render", action="store_true", help="run nothing, only render the table")
     options = parser.parse_args(arguments)
@@ -171,7 +170,8 @@ def main(arguments: list[str] | None = None, folder: Path = HERE) -> int:
     if unknown := set(options.names) - set(known):
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}. Known: {', '.join(known) or 'none'}")
     failures = []
-    for name in [] if options.render else options.names or known:
+    usual = [name for name in known if name not in APART]
+    for name in [] if options.render else options.names or usual:
         try:
             result = measure(folder, name, ["--quick"] if options.quick else [])
         except ValueError as error:
