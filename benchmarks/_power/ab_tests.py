@@ -1,19 +1,20 @@
 """The two tests of a 50/50 experiment that the loop is compared with.
 
-`fixed_size`: the decisions that a test of a planned size needs. `sequential`: the decisions until an always-valid one
-ends it, by the asymptotic confidence sequence that experimentation platforms ship (Waudby-Smith and others, 2024):
+`fixed_size`: the decisions that a test of a planned size needs. `AbTest`: the decisions until an always-valid test ends
+it, by the asymptotic confidence sequence that experimentation platforms ship (Waudby-Smith and others, 2024):
 two-sided at 95%, narrowest at 5,000 decisions, looked at after every 50.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ALPHA", "AbTest", "fixed_size", "half_width", "sequential"]
+__all__ = ["ALPHA", "AbTest", "fixed_size", "half_width", "sequential_sizes"]
 
 ALPHA = 0.05
 TUNED_AT = 5000
@@ -60,7 +61,8 @@ class AbTest:
         self.larger = bool(difference[place] > 0) if decided[place] else None
 
 
-def sequential(rng: np.random.Generator, small: float, large: float, most: int) -> int | None:
-    """The decisions until the sequential test finds `large` better, or None if it does not within `most`."""
-    test = AbTest(rng, small, large, most)
-    return test.ended if test.larger else None
+@lru_cache(maxsize=64)
+def sequential_sizes(small: float, large: float, most: int, tests: int = 1000) -> tuple[float, ...]:
+    """The decisions of sequential tests until they found `large` better, in order; infinite if not within `most`."""
+    played = (AbTest(np.random.default_rng([place, 31]), small, large, most) for place in range(tests))
+    return tuple(sorted(float(test.ended) if test.ended and test.larger else math.inf for test in played))

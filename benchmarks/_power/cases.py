@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from _power.ab_tests import AbTest, sequential
+from _power.ab_tests import AbTest
 from _power.loop import RULES, UNIFORM, LoopRun
 from _power.routers import available, play
 from _power.world import World, falling, steady
@@ -52,20 +52,15 @@ class Promotion:
     routers: bool = False
 
     def __call__(self, seed: int) -> Numbers:
-        most = self.within * 2
         world = steady(self.small, self.large)
         with LoopRun(self.settings, world, seed=seed) as run:
             run.serve(self.within)
-            run.serve(most - run.made, until=lambda run: run.first("promote") is not None)
+            run.serve(self.within, until=lambda run: run.first("promote") is not None)
             numbers = _loop_numbers(run)
             promoted = run.first("promote")
             if promoted is not None:
                 numbers |= {"promoted": promoted, "right": float(_prefers_large(run))}
             numbers |= {"earned": run.mean(0, self.within)} | _experiment(run)
-        rng = np.random.default_rng([seed, 31])
-        found = sequential(rng, self.small, self.large, 4 * most)
-        if found is not None:
-            numbers["sequential"] = found
         numbers["earned_ab"] = self._ab_mean(np.random.default_rng([seed, 37]))
         if self.routers:
             numbers |= {f"earned_{name}": _mean(play(name, world, seed, self.within)) for name in available()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import mean, median
 
-from _power.ab_tests import fixed_size
+from _power.ab_tests import fixed_size, sequential_sizes
 from _power.cases import CASES, Promotion
 
 __all__ = ["figures", "ratios", "reached", "table"]
@@ -67,13 +67,14 @@ def _figures(name: str, runs: Runs) -> dict[str, float | None]:
 
 def _promotion(case: object, runs: Runs) -> dict[str, float | None]:
     assert isinstance(case, Promotion)
+    tests = sequential_sizes(case.small, case.large, 4 * case.within)
     return {
         "in_time": sum(run.get("promoted", float("inf")) <= case.within for run in runs) / len(runs),
         "wrong": sum(run.get("right") == 0.0 for run in runs) / len(runs),
         "median": reached(runs, "promoted", 0.5),
         "80": reached(runs, "promoted", 0.8),
-        "sequential_median": reached(runs, "sequential", 0.5),
-        "sequential_80": reached(runs, "sequential", 0.8),
+        "sequential_median": tests[len(tests) // 2],
+        "sequential_80": tests[len(tests) * 4 // 5],
         "fixed": fixed_size(case.small, case.large),
         "tests": mean(run["tests"] for run in runs),
         "experiments": mean(run["experiments"] for run in runs),
