@@ -13,21 +13,22 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Self
 
 from headway.loop import pages
-from headway.loop.cycle import CycleResult, cycle
+from headway.loop.alerts import Alerts
+from headway.loop.cycle import WHO, CycleResult, cycle
 from headway.loop.due import Due, Marks, due
 from headway.loop.lock import alone, held
+from headway.loop.stop import Stopped, stoppable
 from headway.loop.when import Machine, machine, not_now
 from headway.nouns.errors import Conflict, HeadwayError
 from headway.nouns.kit import load
@@ -50,10 +51,6 @@ _RETAIN_S = 3600.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 30.0, 3600.0  # after a failed cycle
 _PARTS = {"guard": (0, 20), "prove": (60, 95)}  # percent of a cycle; learning is between
 _INTERRUPTED = {"error": {"code": "interrupted", "message": "The worker ended during this.", "hint": ""}}
-
-
-class Stopped(BaseException):
-    """The loop was asked to stop. Like a kill, it may come anywhere; unfinished work does not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +95,7 @@ class Watch:
         self._version = -1
         self._stack = ExitStack()
         self._wake = threading.Event()
+        self.alerts = Alerts(clock)
 
     def __enter__(self) -> Self:
         home = self.folder / ".headway"
@@ -121,7 +119,7 @@ class Watch:
 
     def run(self) -> None:
         """Check every `interval_s`; in between, fold online policies and run what the server requests."""
-        with contextlib.suppress(Stopped), _stoppable():
+        with contextlib.suppress(Stopped), stoppable():
             next_check = 0.0
             while True:
                 if time.monotonic() >= next_check:
@@ -132,6 +130,7 @@ class Watch:
 
     def _between(self) -> None:
         try:
+            self.alerts.pump()
             version = self.project.database.version()
             if version == self._version:
                 return
@@ -149,10 +148,28 @@ class Watch:
         self._retain()
         checks = []
         for task in sorted(self._tasks(), key=lambda name: self._marks.setdefault(name, Marks()).last):
+            self._check_outcomes(task)
             check = self._check_task(task)
             checks.append(check)
             self._report(check)
+        self.alerts.pump()
         return checks
+
+    def _check_outcomes(self, task: str) -> None:
+        """Raise an alarm if the outcomes of what is served have changed, also where cycles fail or may not run."""
+        try:
+            self.project.settle(task)
+            entry = self.project.check_alarm(task, who=WHO)
+            if entry is None:
+                return
+            alarm = self.project.alarms(task)[-1]
+            logger.warning(
+                "alarm task=%s stream=%r before=%.3f after=%.3f", task, alarm.stream, alarm.before, alarm.after
+            )
+            self._say(f"{task}: alarm: {alarm}")
+            self.alerts.add(alarm)
+        except (HeadwayError, OSError) as error:
+            logger.warning("outcomes not checked task=%s: %s", task, error)
 
     def _check_task(self, task: str) -> TaskCheck:
         marks = self._marks.setdefault(task, Marks())
@@ -288,10 +305,12 @@ class Watch:
         return [name for name in self.project.tasks() if name in settings.tasks or not settings.declared]
 
     def _close(self) -> None:
+        self.alerts.wait(0.0)  # note what was sent
         self.project.close()
 
     def _open(self) -> None:
         self.project = Project(self.folder, environ=self._environ, clock=self._clock)
+        self.alerts.use(self.project.settings, self.project.database)
         self._read = _stamp(self.project.settings.file)
 
     def _reopen_if_changed(self) -> None:
@@ -369,26 +388,3 @@ def _stamp(file: Path | None) -> tuple[int, int] | None:
     except OSError:
         return None
     return None if state is None else (state.st_mtime_ns, state.st_size)
-
-
-@contextlib.contextmanager
-def _stoppable() -> Iterator[None]:
-    """SIGTERM and Ctrl-C raise `Stopped`, once; other threads than the main one see no signals."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        for number in numbers:
-            signal.signal(number, signal.SIG_IGN)
-        raise Stopped
-
-    before = {number: signal.signal(number, stop) for number in numbers}
-    try:
-        yield
-    except Stopped:
-        raise
-    else:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -5,15 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
+import numpy as np
+
 from headway.nouns.alarm import Alarm
+from headway.observe.rows import dumps, loads
 from headway.project.prove.subject import current_policy
 from headway.project.publish import record_change
 
 if TYPE_CHECKING:
+    from headway.observe.served import MatureRows, ServedRows
     from headway.project import Project
     from headway.promote.ledger import Entry
+    from headway.prove.streams import Known, StreamRows
 
 __all__ = ["AlarmDetail", "alarms", "check_alarm", "end_alarm", "open_alarms", "raise_alarm"]
+
+EXPLORE = 0.3  # the share of random choices while an alarm is open
+_BY_THE_LOOP = ("canary", "experiment", "alarm")  # parts of a configuration that are not settings
 
 
 class AlarmDetail(TypedDict):
@@ -30,9 +38,71 @@ class AlarmDetail(TypedDict):
     explore: float
 
 
-def check_alarm(project: Project, task: str, *, who: str) -> Entry | None:  # noqa: ARG001 — the detector comes next
-    """The row of a new alarm, if the outcomes changed since the last check."""
-    return None
+def check_alarm(project: Project, task: str, *, who: str) -> Entry | None:
+    """The row of a new alarm, if the outcomes changed. Reads only what was decided and settled since the last check."""
+    from headway.observe.served import ServedRows
+    from headway.prove.streams import find
+
+    if task in project.servings.compared:
+        return None  # a vote between two policies is not an outcome of one
+    served = project.served.get(task)
+    if served is None:
+        served = project.served[task] = ServedRows(project.database, project.query, task)
+    if not served.update():
+        return None
+    mature = served.mature()
+    changed = find(_stream_rows(project, task, served, mature), _known(project, task, mature))
+    if changed is None:
+        return None
+    change = changed.change
+    detail: AlarmDetail = {
+        "stream": changed.stream,
+        "action": changed.action,
+        "segment": changed.segment,
+        "since": float(mature.at[changed.row]),
+        "from_decision": int(mature.seq[changed.row]),
+        "before": round(change.before, 6),
+        "after": round(change.after, 6),
+        "rows": list(change.rows),
+        "explore": EXPLORE if changed.matters else 0.0,
+    }
+    return raise_alarm(project, task, detail, who=who)
+
+
+def _stream_rows(project: Project, task: str, served: ServedRows, rows: MatureRows) -> StreamRows:
+    from headway.prove.streams import StreamRows
+
+    changes = project.ledger.entries(task, "promote", "rollback")
+    numbers, places = np.unique(rows.config, return_inverse=True)
+    bodies = served.configurations(numbers.tolist())
+    settings: dict[str, int] = {}
+    of_config = [settings.setdefault(_settings(bodies[number]), len(settings)) for number in numbers.tolist()]
+    return StreamRows(
+        reward=rows.reward,
+        action=rows.action,
+        role=rows.role,
+        likely=rows.likely,
+        own=rows.own,
+        policy=np.searchsorted([entry.at for entry in changes], rows.at, side="right"),
+        settings=np.array(of_config, dtype=np.int64)[places],
+        actions=rows.actions,
+        roles=rows.roles,
+    )
+
+
+def _settings(body: str) -> str:
+    """A configuration without what the loop changes by itself."""
+    return dumps({key: value for key, value in loads(body).items() if key not in _BY_THE_LOOP}) if body else ""
+
+
+def _known(project: Project, task: str, rows: MatureRows) -> list[Known]:
+    """Earlier alarms: what they touch is compared from the change on, and not at all while they are open."""
+    from headway.prove.streams import Known
+
+    return [
+        Known(action=alarm.action, row=None if alarm.open else int(np.searchsorted(rows.at, alarm.since)))
+        for alarm in alarms(project, task)
+    ]
 
 
 def raise_alarm(project: Project, task: str, detail: AlarmDetail, *, who: str) -> Entry:

@@ -17,6 +17,7 @@ from headway.settings.kits import kits_in_use
 from headway.settings.read import KEYS, load, parse
 from headway.settings.schema import (
     STATE,
+    AlertSettings,
     EncoderEndpoint,
     Explore,
     GuardSettings,
@@ -37,6 +38,7 @@ __all__ = [
     "KEYS",
     "STATE",
     "VARIABLES",
+    "AlertSettings",
     "EncoderEndpoint",
     "Explore",
     "GuardSettings",

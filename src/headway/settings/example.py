@@ -49,6 +49,10 @@ promote = "ask"                               # or "auto": promote as soon as th
 # interval_s = 30                             # how often the background loop checks for work
 # window = "02:00-06:00"                      # train only at these times; omit for any time
 
+# [alerts]
+# webhook = "https://example.com/hooks/headway"  # told once about every alarm: outcomes have changed
+# command = ["notify-send", "Headway"]        # run with the sentence as its last argument
+
 # [kits]
 # use = []                                    # installed kits that Headway may import
 """

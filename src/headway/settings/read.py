@@ -19,6 +19,7 @@ from headway.settings import environment
 from headway.settings.file import FILE, text_of, toml
 from headway.settings.kits import kit_hint, kit_tables, kits_named
 from headway.settings.schema import (
+    AlertSettings,
     EncoderEndpoint,
     KitSettings,
     Redaction,
@@ -44,6 +45,7 @@ TABLES: Mapping[str, type[Struct]] = MappingProxyType(
         "server": ServerSettings,
         "store": StoreSettings,
         "watch": WatchSettings,
+        "alerts": AlertSettings,
         "kits": KitSettings,
     }
 )
@@ -88,6 +90,7 @@ def parse(
     hint = "A key is named by key_env and kept in that environment variable."
     upstreams = {name: read(Upstream, table, name=name) for name, table in _named(root, "upstreams", hint)}
     store = _store(_section(root, "store"), environ.get("HEADWAY_STORE_URL", ""))
+    alerts = read(AlertSettings, _section(root, "alerts"))
     return Settings(
         directory=directory,
         file=file,
@@ -96,12 +99,13 @@ def parse(
         server=_server(_section(root, "server"), store),
         store=store,
         watch=read(WatchSettings, _section(root, "watch"), {"window": _window}),
+        alerts=alerts,
         kits=kits,
         kit_tables=kit_tables(root, catalogue),
         declared=bool(tasks),
         policy_override=environment.policy_override(environ),
         cache=environment.cache_folder(directory, environ),
-        keys=_secrets(tasks, upstreams, environ),
+        keys=_secrets(tasks, upstreams, alerts, environ),
     )
 
 
@@ -180,8 +184,11 @@ def _window(table: SettingsTable, _: Mapping[str, Any]) -> tuple[int, int] | Non
 
 
 def _secrets(
-    tasks: Mapping[str, TaskSettings], upstreams: Mapping[str, Upstream], environ: Mapping[str, str]
+    tasks: Mapping[str, TaskSettings],
+    upstreams: Mapping[str, Upstream],
+    alerts: AlertSettings,
+    environ: Mapping[str, str],
 ) -> Mapping[str, str]:
-    names = {upstream.key_env for upstream in upstreams.values()}
+    names = {alerts.key_env, *(upstream.key_env for upstream in upstreams.values())}
     names |= {task.encoder.key_env for task in tasks.values() if isinstance(task.encoder, EncoderEndpoint)}
     return MappingProxyType({name: environ[name] for name in sorted(names) if name and environ.get(name)})

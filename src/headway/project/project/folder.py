@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from headway.decide import explore
 from headway.nouns.errors import HeadwayError
@@ -29,6 +29,9 @@ from headway.promote.ledger import Ledger
 from headway.promote.registry import Registry
 from headway.reward.compose import Rewards
 from headway.settings import Settings, load
+
+if TYPE_CHECKING:
+    from headway.observe.served import ServedRows
 
 __all__ = ["Listener", "ProjectFolder"]
 
@@ -64,6 +67,7 @@ class ProjectFolder:
         self.redact = Redactor(store.redact)
         self.offers = Offers(self.redact)
         self._rewards: dict[str, Rewards] = {}
+        self.served: dict[str, ServedRows] = {}  # by task: the outcomes that alarms are raised on
         self.recent_tasks: dict[str, str] = {}  # decision id → task, of the latest decisions
         self.seeds = None if seed is None else explore.Seeds(seed)
         self.source: Source = "synthetic" if self.settings.store.synthetic else source

@@ -1,0 +1,178 @@
+"""Tells people about alarms: a webhook, a command, or both, as `[alerts]` in headway.toml says.
+
+    alerts = Alerts(clock)
+    alerts.use(settings, database)
+    alerts.add(alarm)        # a row in `jobs`: a restart sends what was not sent
+    alerts.pump()            # send the next one, note how the last one went; never waits
+
+Each alert is sent in a thread of its own, one at a time. A receiver that hangs, fails, redirects or answers without end
+costs that thread and nothing else: it has a deadline, answers are cut at 64 KiB, redirects are not followed, and a
+temporary failure is retried once. How it went is the job's result, which `headway status` shows if it failed.
+
+Not covered: the end of an alarm, which the page, the log and `headway status` tell.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from headway.client.outgoing import CallFailed, Outgoing
+from headway.client.process import exit_words, run
+from headway.nouns.alarm import Alarm
+from headway.nouns.errors import HeadwayError
+from headway.nouns.protocols import Clock
+from headway.nouns.times import rfc3339
+from headway.observe.database import Database
+from headway.observe.jobs import Job, Jobs
+from headway.settings import AlertSettings, Settings
+
+__all__ = ["KIND", "Alerts", "alert_body"]
+
+logger = logging.getLogger("headway.loop")
+KIND = "alert"
+_WORKER = "watch"
+_LEASE_S = 3600.0
+_TRIES = 2
+_MOST_BYTES = 65_536
+_SLACK_S = 30.0  # after all time limits: then a thread is left alone
+_ABANDONED = 4  # threads that may be left alone before alerts stop
+
+
+@dataclass(slots=True)
+class _Sending:
+    """An alert on its way. The thread writes `results`, and `done` last."""
+
+    job: Job
+    until: float  # of the monotonic clock
+    results: dict[str, str] = field(default_factory=dict)
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class Alerts:
+    """The alerts of one project. Call it from one thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._sending: _Sending | None = None
+        self._waiting = True  # there may be some of an earlier run
+        self._abandoned = 0
+
+    def use(self, settings: Settings, database: Database) -> None:
+        """These settings from now on; what is being sent goes on."""
+        self._settings = settings.alerts
+        self._key = settings.keys.get(settings.alerts.key_env, "")
+        self._project = settings.directory.resolve().name
+        self._jobs = Jobs(database)
+
+    def add(self, alarm: Alarm) -> None:
+        """Queue the alert about an alarm, unless nobody wants one."""
+        if self._settings.webhook or self._settings.command:
+            self._jobs.add(KIND, alert_body(alarm, self._project), now=self._clock())
+            self._waiting = True
+
+    def pump(self) -> None:
+        """Finish what was sent, and start the next; returns at once."""
+        if self._sending is not None and not self._finished(self._sending):
+            return
+        self._sending = None
+        if not self._waiting or self._abandoned >= _ABANDONED:
+            return
+        job = self._jobs.claim(_WORKER, now=self._clock(), lease_s=_LEASE_S, kinds=(KIND,))
+        self._waiting = job is not None
+        if job is not None:
+            limit_s = self._settings.timeout_s * (_TRIES + 1) + _SLACK_S
+            self._sending = _Sending(job, time.monotonic() + limit_s)
+            threading.Thread(target=self._send, args=(self._sending,), name="headway-alert", daemon=True).start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether everything was sent, well or not, within this time."""
+        until = time.monotonic() + timeout_s
+        self.pump()
+        while self._sending is not None:
+            if not self._sending.done.wait(max(0.0, until - time.monotonic())):
+                return False
+            self.pump()
+        return True
+
+    def _finished(self, sending: _Sending) -> bool:
+        """Whether an alert is over; notes its result."""
+        results = dict(sending.results)
+        if not sending.done.is_set():
+            if time.monotonic() < sending.until:
+                return False
+            self._abandoned += 1
+            results["alert"] = "did not end in time"
+        failures = [f"{name} {what}" for name, what in results.items() if what != "ok"]
+        if failures:
+            logger.warning("alert failed task=%s why=%r", sending.job.body["task"], "; ".join(failures))
+        body: dict[str, Any] = {"task": sending.job.body["task"], **results}
+        if failures:
+            body["error"] = {"code": "alert_failed", "message": f"The {'; the '.join(failures)}.", "hint": ""}
+        else:
+            body["summary"] = f"told {' and '.join(results) or 'nobody: [alerts] is empty'}"
+        try:
+            self._jobs.finish(sending.job.seq, body, worker=_WORKER, now=self._clock(), failed=bool(failures))
+        except HeadwayError as error:
+            logger.warning("alert not recorded: %s", error)
+        return True
+
+    def _send(self, sending: _Sending) -> None:
+        """In a thread of its own."""
+        settings, body = self._settings, msgspec.json.encode(sending.job.body)
+        try:
+            if settings.webhook:
+                sending.results["webhook"] = _post(settings, self._key, body)
+            if settings.command:
+                words = (*settings.command, f"{sending.job.body['task']}: {sending.job.body['text']}")
+                sending.results["command"] = _run(words, body, settings.timeout_s)
+        except Exception as error:  # noqa: BLE001 — a thread that fails silently would leave the alert open
+            sending.results["alert"] = f"failed: {type(error).__name__}"
+        finally:
+            sending.done.set()
+
+
+def alert_body(alarm: Alarm, project: str) -> dict[str, Any]:
+    """What a receiver gets; never a text of a decision."""
+    return {
+        "event": "alarm",
+        "id": f"{project}-{alarm.task}-{alarm.seq}",  # the same if it is sent again
+        "project": project,
+        "task": alarm.task,
+        "stream": alarm.stream,
+        "action": alarm.action,
+        "segment": alarm.segment,
+        "since": rfc3339(alarm.since),
+        "from_decision": alarm.from_decision,
+        "before": alarm.before,
+        "after": alarm.after,
+        "rows": list(alarm.rows),
+        "policy": alarm.policy,
+        "at": rfc3339(alarm.at),
+        "text": str(alarm),
+    }
+
+
+def _post(settings: AlertSettings, key: str, body: bytes) -> str:
+    try:
+        with Outgoing(settings.webhook, key=key, timeout_s=settings.timeout_s, most_bytes=_MOST_BYTES) as server:
+            server.post("", body, tries=_TRIES)
+    except CallFailed as failure:
+        return failure.what
+    return "ok"
+
+
+def _run(words: Sequence[str], body: bytes, timeout_s: float) -> str:
+    try:
+        output = run(words, body, timeout_s=timeout_s, most_bytes=_MOST_BYTES)
+    except OSError as error:
+        return f"cannot be started ({error.strerror})"
+    if output.timed_out:
+        return f"did not end within {timeout_s:g} s"
+    return "ok" if output.status == 0 else f"ended with {exit_words(output.status)}"

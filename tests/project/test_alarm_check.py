@@ -1,0 +1,178 @@
+"""Alarms from stored decisions: found once, read incrementally, and not raised by outcomes that are late or missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import headway
+from headway.observe.served import ServedRows
+from headway.project import Project
+
+TOML = (
+    '[tasks.route]\nactions = ["small", "large"]\nfallback = "large"\n'
+    'rules = [{ when = "task_complexity_score > 2", use = "small" }]\nreward_after_s = 3600\n'
+)
+
+
+class Clock:
+    now = 1.75e9
+
+    def __call__(self):
+        return self.now
+
+
+class Traffic:
+    """Decisions of rules that choose "large", with the outcomes of a world that the test sets."""
+
+    def __init__(self, folder, toml=TOML, seed=3):
+        (folder / "headway.toml").write_text(toml)
+        self.clock = Clock()
+        self.project = Project(folder, environ={}, clock=self.clock, seed=seed)
+        self.rng = np.random.default_rng(seed)
+        self.open = []
+
+    def decide(self, n, **situation):
+        for start in range(0, n, 100):
+            asks = [self.project.consider("route", "a question", **situation) for _ in range(min(100, n - start))]
+            self.open += self.project.submit(asks).result()
+            self.clock.now += 60.0
+
+    def signal(self, chances, *, only=lambda pick: True, value=lambda won: float(won)):
+        """Report the open decisions that `only` admits; `chances` by action."""
+        rows, left = [], []
+        for pick in self.open:
+            if only(pick):
+                won = self.rng.random() < chances[pick.action]
+                rows += self.project.checked_signals(pick.id, {"reward": value(won)})
+            else:
+                left.append(pick)
+        self.project.submit_signals(rows).result()
+        self.open = left
+
+    def serve(self, n, large, small=0.6, **situation):
+        self.decide(n, **situation)
+        self.signal({"large": large, "small": small})
+
+    def check(self):
+        self.project.settle("route")
+        return self.project.check_alarm("route", who="watch")
+
+
+@pytest.fixture
+def traffic(tmp_path):
+    opened = Traffic(tmp_path)
+    yield opened
+    opened.project.close()
+
+
+def test_a_collapse_is_told_once_with_its_place_and_time(traffic):
+    traffic.serve(800, 0.75)
+    assert traffic.check() is None
+    changed = traffic.clock.now
+    traffic.serve(200, 0.35)
+    entry = traffic.check()
+    assert entry is not None
+    assert (entry.kind, entry.policy, entry.who) == ("alarm", "rules@0", "watch")
+    (alarm,) = traffic.project.alarms("route")
+    assert (alarm.action, alarm.segment, alarm.explore) == ("large", "", 0.3)
+    assert alarm.since == pytest.approx(changed, abs=120.0)
+    assert traffic.project.query.by_seq(alarm.from_decision).at == alarm.since
+    assert alarm.before == pytest.approx(0.75, abs=0.06)
+    assert alarm.after == pytest.approx(0.35, abs=0.12)
+    assert "'large' earns 0.3" in str(alarm)
+    traffic.serve(300, 0.35)
+    assert traffic.check() is None  # the same alarm is open
+    traffic.project.end_alarm("route", why="seen")
+    traffic.serve(300, 0.35)
+    assert traffic.check() is None  # the new level is the reference
+    traffic.serve(300, 0.05)
+    assert traffic.check() is not None
+
+
+def test_a_restart_finds_the_same(traffic, tmp_path):
+    traffic.serve(600, 0.75)
+    assert traffic.check() is None
+    traffic.serve(60, 0.2)
+    with headway.open(tmp_path, environ={}) as other:
+        entry = traffic.check()
+        assert entry is not None
+        other.settle("route")
+        assert other.check_alarm("route") is None  # it is in the ledger
+        assert other.alarms("route") == traffic.project.alarms("route")
+
+
+def test_reading_what_is_new_equals_reading_everything(traffic):
+    project = traffic.project
+    served = ServedRows(project.database, project.query, "route")
+    assert not served.update()
+    for part in range(5):
+        traffic.decide(100, role="planner" if part % 2 else "")
+        traffic.signal({"large": 0.5, "small": 0.5}, only=lambda pick: hash(pick.id) % 3)
+        traffic.project.settle("route")
+        served.update()
+    first = traffic.open[0]
+    traffic.signal({"large": 1.0, "small": 1.0})
+    project.signal(first.id, reward=-1.0)  # a correction
+    project.settle("route")
+    assert served.update()
+    assert not served.update()
+    fresh = ServedRows(project.database, project.query, "route")
+    fresh.update()
+    one, other = served.mature(), fresh.mature()
+    assert one.seq.size == 500
+    assert (one.actions, one.roles) == (other.actions, other.roles)
+    for name in ("seq", "at", "action", "role", "likely", "own", "config", "reward"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    assert -1.0 in one.reward
+
+
+def test_only_the_latest_decisions_are_kept(traffic, monkeypatch):
+    monkeypatch.setattr("headway.observe.served.MOST", 150)
+    project = traffic.project
+    served = ServedRows(project.database, project.query, "route")
+    for _ in range(3):
+        traffic.serve(100, 0.5)
+        project.settle("route")
+        served.update()
+    fresh = ServedRows(project.database, project.query, "route")
+    fresh.update()
+    assert served.mature().seq.tolist() == fresh.mature().seq.tolist()
+    assert fresh.mature().seq.size == 150
+
+
+def test_failures_that_come_before_successes_are_no_alarm(traffic):
+    """Successes take an hour. Until then only failures are in, and they are not judged."""
+    traffic.serve(800, 0.75)
+    assert traffic.check() is None
+    traffic.decide(400)
+    won = {pick.id: traffic.rng.random() < 0.75 for pick in traffic.open}
+    traffic.signal({"large": 0.0, "small": 0.0}, only=lambda pick: not won[pick.id])
+    assert traffic.check() is None
+    traffic.signal({"large": 1.0, "small": 1.0})
+    assert traffic.check() is None
+
+
+def test_missing_outcomes_are_no_alarm(traffic):
+    traffic.serve(800, 0.75)
+    traffic.decide(400)
+    traffic.signal({"large": 0.75, "small": 0.6}, only=lambda pick: traffic.rng.random() < 0.5)
+    assert traffic.check() is None
+    traffic.clock.now += 7200.0  # the rest will not come any more
+    assert traffic.check() is None
+
+
+def test_another_mix_of_roles_alarms_at_most_for_everything(traffic):
+    for hard, easy in ((100, 700), (700, 100)):
+        traffic.serve(easy, 0.9, 0.9, role="writer")
+        traffic.serve(hard, 0.4, 0.4, role="planner")
+        traffic.check()
+    assert {alarm.action for alarm in traffic.project.alarms("route")} <= {""}
+
+
+def test_a_promotion_is_no_alarm(traffic):
+    traffic.serve(800, 0.6, 0.7)
+    assert traffic.check() is None
+    traffic.project.rollback("route", to="uniform@0", why="a person says so")
+    traffic.serve(800, 0.6, 0.7)
+    assert traffic.check() is None
