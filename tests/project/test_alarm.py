@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.project.alarm import AlarmDetail, open_alarms, raise_alarm
+from headway.project.alarm import AlarmDetail, raise_alarm
 
 DETAIL: AlarmDetail = {
     "stream": "action large",
@@ -30,10 +30,10 @@ def project(tmp_path):
 
 
 def test_an_alarm_is_open_until_it_is_ended(project):
-    assert open_alarms(project, "route") == []
+    assert project.status().tasks[0].alarms == ()
     entry = raise_alarm(project, "route", DETAIL, who="watch")
     assert project.ledger.heads("route").alarm == entry == project.standing("route").alarm
-    (alarm,) = open_alarms(project, "route")
+    (alarm,) = project.status().tasks[0].alarms
     assert (alarm.action, alarm.before, alarm.after, alarm.rows, alarm.open) == ("large", 0.75, 0.35, (400, 60), True)
     assert project.end_alarm("route", why="all actions changed alike") is not None
     assert project.ledger.heads("route").alarm is None

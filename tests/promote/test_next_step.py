@@ -152,6 +152,7 @@ IDLE, BUSY = Activity(decisions=0, signals=0), Activity(decisions=90, signals=80
 WAIT = replace(EVIDENCE, id="evi_1", **VERDICTS["wait"])
 REFUSED = replace(EVIDENCE, id="evi_1", **VERDICTS["refused"])
 WORSE = replace(EVIDENCE, id="evi_1", **VERDICTS["worse"])
+ALARM = replace(CANARY, kind="alarm", why="'large' earns 0.35 instead of 0.75.")
 PROMOTE = "headway promote route --policy bandit@4f2a"
 STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
     name: (next_step(where, activity), verb, command)
@@ -192,6 +193,8 @@ STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
             "end_canary",
             f"headway promote route --policy {WORSE.candidate} --canary 0",
         ),
+        ("alarm", standing(WAIT, alarm=ALARM), BUSY, "alarm", "headway data log route"),
+        ("alarm, better known", standing(EVIDENCE, alarm=ALARM), BUSY, "promote", PROMOTE),
         ("kit missing", standing(kit_missing="bandit"), BUSY, "doctor", "headway doctor"),
         (
             "current already",

@@ -2,6 +2,20 @@
 
 export type Empty = Record<string, never>;
 
+/** The outcomes of what is served have changed: what, where and since when. */
+export interface AlarmAnswer {
+  stream: string;
+  action: string;
+  segment: string;
+  since: number;
+  from_decision: number;
+  before: number;
+  after: number;
+  rows: number[];
+  at: number;
+  text: string;
+}
+
 /** Consecutive decisions up to number `upto`; `explored` is the probability of all but the most likely action. */
 export interface BucketAnswer {
   upto: number;
@@ -603,6 +617,7 @@ export interface TaskAnswer {
   evidence: string | null;
   next: NextStepAnswer;
   kit_missing: string | null;
+  alarms: AlarmAnswer[];
 }
 
 export interface TasksAnswer {

@@ -43,4 +43,8 @@ def _status(out: Output, current: ProjectStatus) -> None:
     for task in current.tasks:
         if task.kit_missing:
             out.note(f"kit_missing: {task.task}: {task.next.why}")
+        for alarm in task.alarms:
+            out.note(f"alarm: {task.task}: {alarm}")
+    if current.alert_failure:
+        out.note(f"alert_failed: {current.alert_failure}")
     out.line(current.next.why)

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from headway.nouns.alarm import Alarm
+
 __all__ = ["NextStep", "ProjectStatus", "StepVerb", "StoreStatus", "TaskStatus"]
 
-StepVerb = Literal["doctor", "rollback", "end_canary", "promote", "prove", "learn", "plan", "report", "log", "decide"]
+StepVerb = Literal[
+    "doctor", "rollback", "end_canary", "promote", "alarm", "prove", "learn", "plan", "report", "log", "decide"
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +47,12 @@ class TaskStatus:
     evidence: str | None  # the id of the latest
     next: NextStep
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it: the rules decide
+    alarms: tuple[Alarm, ...] = ()  # the open ones, oldest first
 
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {**asdict(self), "candidates": list(self.candidates)}
+        alarms = [alarm.document() for alarm in self.alarms]
+        return {**asdict(self), "candidates": list(self.candidates), "alarms": alarms}
 
     def __str__(self) -> str:
         return f"{self.task}: {self.current}, {self.decisions:,} decisions. Next: {self.next.command}"
@@ -69,6 +75,7 @@ class ProjectStatus:
     store: StoreStatus
     tasks: tuple[TaskStatus, ...]
     next: NextStep
+    alert_failure: str = ""  # why the last alert about an alarm did not reach its receivers
 
     def task(self, name: str) -> TaskStatus | None:
         return next((status for status in self.tasks if status.task == name), None)
@@ -79,6 +86,7 @@ class ProjectStatus:
             "folder": self.folder,
             "store": asdict(self.store),
             "tasks": [status.document() for status in self.tasks],
+            "alert_failure": self.alert_failure,
         }
 
     def __str__(self) -> str:

@@ -110,6 +110,14 @@ class Jobs:
             for row in self._database.query(f"SELECT {_COLUMNS} FROM jobs ORDER BY seq DESC LIMIT ?", (limit,))
         ]
 
+    def last(self, kind: str) -> Job | None:
+        """The newest job of a kind that has ended."""
+        rows = self._database.query(
+            f"SELECT {_COLUMNS} FROM jobs WHERE state IN ('done', 'failed') AND kind = ? ORDER BY seq DESC LIMIT 1",
+            (kind,),
+        )
+        return _job(rows[0]) if rows else None
+
     def claim(self, worker: str, *, now: float, lease_s: float, kinds: tuple[str, ...] = ()) -> Job | None:
         """Lease the oldest waiting job to this worker; None if there is none."""
         only = f" AND kind IN ({placeholders(kinds)})" if kinds else ""

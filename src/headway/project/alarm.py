@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 from headway.nouns.alarm import Alarm
+from headway.observe.jobs import Jobs
 from headway.observe.rows import dumps, loads
 from headway.project.prove.subject import current_policy
-from headway.project.publish import record_change
+from headway.project.publish import new_entry, record_change
 
 if TYPE_CHECKING:
     from headway.observe.served import MatureRows, ServedRows
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from headway.promote.ledger import Entry
     from headway.prove.streams import Known, StreamRows
 
-__all__ = ["AlarmDetail", "alarms", "check_alarm", "end_alarm", "open_alarms", "raise_alarm"]
+__all__ = ["AlarmDetail", "alarms", "alert_failure", "check_alarm", "end_alarm", "open_alarms", "raise_alarm"]
 
 EXPLORE = 0.3  # the share of random choices while an alarm is open
 _BY_THE_LOOP = ("canary", "experiment", "alarm")  # parts of a configuration that are not settings
@@ -108,10 +109,12 @@ def _known(project: Project, task: str, rows: MatureRows) -> list[Known]:
 def raise_alarm(project: Project, task: str, detail: AlarmDetail, *, who: str) -> Entry:
     """Write the row of an alarm; serving, proofs and learning read it from the ledger."""
     current = current_policy(project, project.settings.task(task))
-    return record_change(
-        project, task, "alarm", current.ref, current.digest, expects=current.expects, who=who,
-        why=f"{detail['stream']}: {detail['before']:.2f} before, {detail['after']:.2f} after", detail=detail,
-    )  # fmt: skip
+    entry = new_entry(
+        project, task, "alarm", current.ref, current.digest, expects=current.expects, why="", who=who, detail=detail
+    )
+    entry = project.ledger.append(replace(entry, why=str(_alarm(entry))))
+    project.servings.forget(task)
+    return entry
 
 
 def end_alarm(project: Project, task: str, *, why: str, who: str) -> Entry | None:
@@ -137,9 +140,15 @@ def alarms(project: Project, task: str) -> list[Alarm]:
     return raised
 
 
-def open_alarms(project: Project, task: str) -> list[Alarm]:
-    """The open alarms of a task, oldest first. Reads no more than one row if there are none."""
-    return [] if project.ledger.heads(task).alarm is None else [alarm for alarm in alarms(project, task) if alarm.open]
+def open_alarms(project: Project, task: str, newest: Entry | None) -> list[Alarm]:
+    """The open alarms of a task, oldest first; none without `Heads.alarm`."""
+    return [] if newest is None else [alarm for alarm in alarms(project, task) if alarm.open]
+
+
+def alert_failure(project: Project) -> str:
+    """Why the last alert about an alarm failed; empty if it did not."""
+    job = Jobs(project.database).last("alert")
+    return "" if job is None or job.state != "failed" else str(job.result["error"]["message"])
 
 
 def _alarm(entry: Entry) -> Alarm:

@@ -13,6 +13,7 @@ from headway.nouns.records import Decision, Situation
 from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatus
 from headway.nouns.times import rfc3339
 from headway.observe.rows import loads
+from headway.project.alarm import alert_failure, open_alarms
 from headway.project.decide.inputs import Offer, checked_state, checked_text
 from headway.project.prove.kinds.kind import unprovable
 from headway.project.prove.subject import (
@@ -202,6 +203,7 @@ def status(project: Project) -> ProjectStatus:
         store=StoreStatus(engine=database.engine, name=database.name, bytes=database.size()),
         tasks=tuple(tasks),
         next=most_urgent(task.next for task in tasks),
+        alert_failure=alert_failure(project),
     )
 
 
@@ -230,6 +232,7 @@ def _task_status(project: Project, settings: TaskSettings) -> TaskStatus:
         evidence=ledger.latest_evidence(name),
         next=step_of(stands, _activity(counts)),
         kit_missing=stands.kit_missing,
+        alarms=tuple(open_alarms(project, name, stands.alarm)),
     )
 
 

@@ -28,6 +28,7 @@ _URGENCY: dict[StepVerb, int] = {
     "rollback": 1,
     "end_canary": 1,
     "promote": 1,
+    "alarm": 1,
     "prove": 1,
     "learn": 2,
     "plan": 3,
@@ -60,6 +61,9 @@ def next_step(standing: Standing, activity: Activity = _BUSY) -> NextStep:
         )
     if standing.disputed is not None and not standing.admitted:
         return _for_disputed(standing, standing.disputed)
+    if standing.alarm is not None and not standing.admitted:
+        why = f"Alarm: {standing.alarm.why} Look at what was decided since."
+        return _step("alarm", f"headway data log {standing.task}", why)
     if standing.candidate is not None and standing.admission is not None:
         return _for_candidate(standing, standing.candidate)
     return _for_data(standing, activity)

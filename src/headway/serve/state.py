@@ -22,7 +22,7 @@ from headway.project import Project
 from headway.serve.auth import Credentials, project_token
 from headway.serve.events import Hub
 from headway.serve.grouping import Grouping
-from headway.serve.metrics import Metrics, WorkerMetrics, metrics_text
+from headway.serve.metrics import MetricFamily, Metrics, MetricSample, WorkerMetrics, metrics_text
 from headway.serve.request_log import RequestLog
 from headway.settings import ServerSettings
 
@@ -32,6 +32,7 @@ logger = logging.getLogger("headway.serve")
 T = TypeVar("T")
 CHECK_S = 0.2
 _QUIET_S = 0.05
+_ALARM_TASKS = 100  # tasks whose alarms are in /metrics
 _MOST_TASKS = 1000
 
 
@@ -140,7 +141,17 @@ class Server:
         """The body of /metrics: the counters of all workers, from any of them."""
         own = self.metrics.families()
         others = [] if self._worker_metrics is None else await self.in_thread(self._worker_metrics.others)
-        return await self.in_thread(metrics_text, [own, *others])
+        alarms = await self.in_thread(self._alarms)
+        return await self.in_thread(metrics_text, [[*own, alarms], *others])
+
+    def _alarms(self) -> MetricFamily:
+        """From the ledger, so that every worker gives the same numbers."""
+        name, ledger = "headway_open_alarms", self.project.ledger
+        samples = [
+            MetricSample(name, {"task": task}, float(ledger.heads(task).alarm is not None))
+            for task in self.project.tasks()[:_ALARM_TASKS]
+        ]
+        return MetricFamily(name, "gauge", "1 while an alarm of the task is open: outcomes have changed.", samples)
 
     # -- stopping
 

@@ -26,6 +26,21 @@ class NextStepAnswer(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str | None
 
 
+class AlarmAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcomes of what is served have changed: what, where and since when."""
+
+    stream: str
+    action: str
+    segment: str
+    since: float
+    from_decision: int
+    before: float
+    after: float
+    rows: list[int]
+    at: float
+    text: str
+
+
 class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One task: its current policy, candidate and counts."""
 
@@ -44,6 +59,7 @@ class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str | None
     next: NextStepAnswer
     kit_missing: str | None  # the family of the current policy, if no installed kit has it: the rules decide
+    alarms: list[AlarmAnswer]  # the open ones
 
 
 class TasksAnswer(msgspec.Struct, frozen=True):
