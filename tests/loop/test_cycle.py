@@ -174,7 +174,7 @@ def test_a_promoted_policy_that_turns_out_worse_is_rolled_back(tmp_path, watchin
     done = only(watch.check()).done
     assert done.rolled_back.startswith("rolled back to uniform@0, automatic: Proven worse")
     assert done.verdict.state == "worse"
-    assert kinds(watch.project) == ["candidate", "promote", "rollback"]
+    assert kinds(watch.project) == ["candidate", "promote", "alarm", "rollback"]
     assert only(watch.check()).skipped == "nothing is due"
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Alarm"]
+from headway.nouns.times import rfc3339
+
+__all__ = ["Alarm", "sentence"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +40,16 @@ class Alarm:
         return {**asdict(self), "rows": list(self.rows), "text": str(self)}
 
     def __str__(self) -> str:
-        from headway.nouns.times import rfc3339
+        return sentence(self.action, self.segment, self.since, (self.before, self.after), self.rows)
 
-        what = f"{self.action!r}" if self.action else "What is served"
-        where = f" for the role {self.segment!r}" if self.segment else ""
-        return (
-            f"{what}{where} earns {self.after:.2f} instead of {self.before:.2f} "
-            f"since {rfc3339(self.since)[:19].replace('T', ' ')} UTC "
-            f"({self.rows[1]:,} outcomes, {self.rows[0]:,} before)."
-        )
+
+def sentence(action: str, segment: str, since: float, means: tuple[float, float], rows: Sequence[int]) -> str:
+    """What changed, where and since when, for people."""
+    what = f"{action!r}" if action else "What is served"
+    where = f" for the role {segment!r}" if segment else ""
+    when = rfc3339(since)[:19].replace("T", " ")
+    before, after = means
+    return (
+        f"{what}{where} earns {after:.2f} instead of {before:.2f} since {when} UTC "
+        f"({rows[1]:,} outcomes, {rows[0]:,} before)."
+    )

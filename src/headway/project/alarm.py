@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from headway.nouns.alarm import Alarm
+from headway.nouns.alarm import Alarm, sentence
 from headway.observe.jobs import Jobs
 from headway.observe.rows import dumps, loads
 from headway.project.prove.subject import current_policy
-from headway.project.publish import new_entry, record_change
+from headway.project.publish import record_change
 
 if TYPE_CHECKING:
     from headway.observe.served import MatureRows, ServedRows
@@ -109,12 +109,11 @@ def _known(project: Project, task: str, rows: MatureRows) -> list[Known]:
 def raise_alarm(project: Project, task: str, detail: AlarmDetail, *, who: str) -> Entry:
     """Write the row of an alarm; serving, proofs and learning read it from the ledger."""
     current = current_policy(project, project.settings.task(task))
-    entry = new_entry(
-        project, task, "alarm", current.ref, current.digest, expects=current.expects, why="", who=who, detail=detail
+    means = (detail["before"], detail["after"])
+    why = sentence(detail["action"], detail["segment"], detail["since"], means, detail["rows"])
+    return record_change(
+        project, task, "alarm", current.ref, current.digest, expects=current.expects, why=why, who=who, detail=detail
     )
-    entry = project.ledger.append(replace(entry, why=str(_alarm(entry))))
-    project.servings.forget(task)
-    return entry
 
 
 def end_alarm(project: Project, task: str, *, why: str, who: str) -> Entry | None:

@@ -74,7 +74,7 @@ class StreamChange:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stream:
+class _OutcomeStream:
     name: str
     places: Whole
     action: str = ""
@@ -97,19 +97,19 @@ def find(rows: StreamRows, known: Sequence[Known] = ()) -> StreamChange | None:
     return max(changes, key=lambda change: change.change.strength, default=None)
 
 
-def _changes(rows: StreamRows, streams: Sequence[_Stream], least: float) -> list[StreamChange]:
+def _changes(rows: StreamRows, streams: Sequence[_OutcomeStream], least: float) -> list[StreamChange]:
     return [change for stream in streams if (change := _change(rows, stream, least)) is not None]
 
 
-def _everything(rows: StreamRows, known: Sequence[Known]) -> _Stream | None:
+def _everything(rows: StreamRows, known: Sequence[Known]) -> _OutcomeStream | None:
     start = _start("", known)
     if start is None:
         return None
     places = np.flatnonzero(rows.own)
-    return _Stream("all", places[places >= max(start, _last_change(rows.settings))])
+    return _OutcomeStream("all", places[places >= max(start, _last_change(rows.settings))])
 
 
-def _of_actions(rows: StreamRows, known: Sequence[Known]) -> Iterator[_Stream]:
+def _of_actions(rows: StreamRows, known: Sequence[Known]) -> Iterator[_OutcomeStream]:
     since = max(_last_change(rows.policy), _last_change(rows.settings))
     for number, action in enumerate(rows.actions[:_ACTIONS]):
         start = _start(action, known)
@@ -118,13 +118,13 @@ def _of_actions(rows: StreamRows, known: Sequence[Known]) -> Iterator[_Stream]:
         places = np.flatnonzero(rows.own & (rows.action == number))
         places = places[places >= max(start, since)]
         likely = rows.likely[places]
-        yield _Stream(f"exploration of {action}", places[~likely], action, explored=True)
+        yield _OutcomeStream(f"exploration of {action}", places[~likely], action, explored=True)
         places = places[likely]
-        yield _Stream(f"action {action}", places, action)
+        yield _OutcomeStream(f"action {action}", places, action)
         for role in np.flatnonzero(np.bincount(rows.role[places], minlength=1) >= _SEGMENT).tolist():
             if rows.roles[role]:
                 name = f"action {action}, role {rows.roles[role]}"
-                yield _Stream(name, places[rows.role[places] == role], action, rows.roles[role])
+                yield _OutcomeStream(name, places[rows.role[places] == role], action, rows.roles[role])
 
 
 def _start(action: str, known: Sequence[Known]) -> int | None:
@@ -141,7 +141,7 @@ def _last_change(numbers: Whole) -> int:
     return int(changes[-1]) + 1 if changes.size else 0
 
 
-def _change(rows: StreamRows, stream: _Stream, least: float) -> StreamChange | None:
+def _change(rows: StreamRows, stream: _OutcomeStream, least: float) -> StreamChange | None:
     """The change of a stream that counts; where outcomes of a likely choice rose, the stream starts anew there."""
     places = stream.places
     for _ in range(_RESTARTS):
