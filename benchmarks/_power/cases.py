@@ -18,6 +18,7 @@ import numpy as np
 
 from _power.ab_tests import AbTest
 from _power.loop import RULES, UNIFORM, LoopRun
+from _power.quiet import quiet
 from _power.routers import available, play
 from _power.world import World, falling, steady
 
@@ -248,6 +249,9 @@ CASES: Mapping[str, PowerCase] = {
     ),
     "drift_alike": PowerCase("both arms fall by .25", partial(drift, lambda _: steady(0.35, 0.5), AFTER)),
     "steady": PowerCase("nothing changes", partial(unchanged, LONG), partial(unchanged, SHORTER)),
+    "quiet": PowerCase(
+        "nothing changes for the detector, five actions in four roles", partial(quiet, LONG), partial(quiet, SHORTER)
+    ),
     "harm_at_once": PowerCase("harm of .26 from the promotion on", partial(harm, 0)),
     "harm_later": PowerCase("harm of .26 after 3,000 good decisions", partial(harm, 3000)),
     "equal": PowerCase(

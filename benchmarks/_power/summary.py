@@ -28,9 +28,10 @@ def figures(results: Results) -> dict[str, float]:
     for name, runs in results.items():
         flat[f"{name}_runs"] = float(len(runs))
         flat |= {f"{name}_{key}": value for key, value in _figures(name, runs).items()}
-        flat[f"{name}_check_us"] = median(run["check_us"] for run in runs)
-        flat[f"{name}_client_us"] = median(run["client_us"] for run in runs)
-        flat[f"{name}_failed_cycles"] = sum(run["failures"] for run in runs)
+        if "check_us" in runs[0]:
+            flat[f"{name}_check_us"] = median(run["check_us"] for run in runs)
+            flat[f"{name}_client_us"] = median(run["client_us"] for run in runs)
+            flat[f"{name}_failed_cycles"] = sum(run["failures"] for run in runs)
     return {key: value for key, value in flat.items() if value is not None}
 
 
@@ -62,7 +63,8 @@ def _figures(name: str, runs: Runs) -> dict[str, float | None]:
             "rollback_80": reached(started, "rollback", 0.8),
             "early_rollbacks": _share(started, "early_rollbacks"),
         }
-    return shared | {f"{what}_per_100k": _rate(started, what) for what in ("alarms", "rollbacks")}
+    counted = [what for what in ("alarms", "rollbacks") if any(what in run for run in started)]
+    return shared | {f"{what}_per_100k": _rate(started, what) for what in counted}
 
 
 def _promotion(case: object, runs: Runs) -> dict[str, float | None]:

@@ -15,6 +15,7 @@ from _power import summary  # noqa: E402
 from _power.ab_tests import ALPHA, AbTest, fixed_size, sequential_sizes  # noqa: E402
 from _power.cases import CASES, Promotion  # noqa: E402
 from _power.loop import RULES, UNIFORM, LoopRun  # noqa: E402
+from _power.quiet import quiet  # noqa: E402
 from _power.routers import VowpalRouter, play  # noqa: E402
 from _power.summary import figures, ratios, reached, table  # noqa: E402
 from _power.world import LARGE, SMALL, falling, steady  # noqa: E402
@@ -57,6 +58,10 @@ def test_the_same_seed_plays_the_same_run() -> None:
             return run.chances
 
     assert chances(3) == chances(3) != chances(4)
+
+
+def test_the_detector_is_quiet_while_nothing_changes() -> None:
+    assert quiet(5000, 2) == {"decisions": 5000.0, "alarms": 0.0}
 
 
 def test_vowpal_wabbit_learns_the_better_arm() -> None:
