@@ -244,6 +244,40 @@ export interface ExperienceRequest {
   value: number;
 }
 
+/** A candidate that gets a share of the traffic until its test ends; `ended` is empty while it runs. */
+export interface ExperimentAnswer {
+  task: string;
+  policy: string;
+  policy_hash: string;
+  against: string;
+  share: number;
+  since: string;
+  who: string;
+  from_decision: number;
+  decisions: number;
+  needed: number | null;
+  uplift: number | null;
+  most: number;
+  running: boolean;
+  progress: number | null;
+  ended: string;
+  ended_at: string | null;
+  per_day: number | null;
+  expected_end: string | null;
+  verdict: string | null;
+  difference: number | null;
+  interval: [number, number] | null;
+}
+
+export interface ExperimentRequest {
+  policy?: string | null;
+  share?: number | null;
+}
+
+export interface ExperimentsAnswer {
+  experiments: ExperimentAnswer[];
+}
+
 /** How a decision was made: policy, reason, probabilities and outcome. */
 export interface ExplanationAnswer {
   id: string;
@@ -595,6 +629,10 @@ export interface StatsAnswer {
   avg_kl: number;
 }
 
+export interface StopRequest {
+  why?: string;
+}
+
 export interface StoredAnswer {
   stored: boolean;
   buffer_size: number;
@@ -608,6 +646,7 @@ export interface TaskAnswer {
   current: string;
   current_hash: string;
   canary: string | null;
+  experiment: ExperimentAnswer | null;
   candidates: string[];
   decisions: number;
   signals: number;
@@ -725,6 +764,8 @@ export interface Routes {
   "GET /v1/evidence/{evidence}": { path: { evidence: string }; query: Empty; body: undefined; answer: Evidence };
   /** The gate's verdict on evidence under the present rules, as text. */
   "GET /v1/evidence/{evidence}/verdict": { path: { evidence: string }; query: Empty; body: undefined; answer: VerdictAnswer };
+  /** The running experiment of each task, or else its last one: progress, expected end and verdict so far. */
+  "GET /v1/experiments": { path: Empty; query: { task?: string }; body: undefined; answer: ExperimentsAnswer };
   /** The latest jobs, newest first. */
   "GET /v1/jobs": { path: Empty; query: Empty; body: undefined; answer: JobsAnswer };
   /** One job. */
@@ -767,6 +808,10 @@ export interface Routes {
   "POST /v1/tasks/{task}/episodes/{episode}/end": { path: { task: string; episode: string }; query: Empty; body?: EndRequest; answer: void };
   /** Named numbers about a whole episode. */
   "POST /v1/tasks/{task}/episodes/{episode}/signals": { path: { task: string; episode: string }; query: Empty; body: Record<string, boolean | number | null>; answer: void };
+  /** Let a candidate decide on a share of the traffic until its test ends; a running experiment stays as it is. */
+  "POST /v1/tasks/{task}/experiment": { path: { task: string }; query: Empty; body?: ExperimentRequest; answer: EntryAnswer };
+  /** End the running experiment; the current policy decides alone again. */
+  "POST /v1/tasks/{task}/experiment/stop": { path: { task: string }; query: Empty; body?: StopRequest; answer: EntryAnswer };
   /** Request a new candidate from a worker; the job shows its progress. */
   "POST /v1/tasks/{task}/learn": { path: { task: string }; query: Empty; body?: LearnRequest; answer: JobAnswer };
   /** A summary of the latest decisions of a task: the trend of its reward, its actions and its policies. */

@@ -4,6 +4,7 @@ import type { components } from "./schema";
 type Schemas = components["schemas"];
 export type Task = Schemas["TaskAnswer"];
 export type Alarm = Schemas["AlarmAnswer"];
+export type Experiment = Schemas["ExperimentAnswer"];
 export type Report = Schemas["ReportAnswer"];
 export type EvidenceRow = Schemas["EvidenceRow"];
 export type Verdict = Schemas["VerdictAnswer"];

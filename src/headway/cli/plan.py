@@ -1,35 +1,45 @@
-"""`headway plan`: how large a test must be, and its registration."""
+"""`headway plan`: what a verdict costs, how large a test must be, and its registration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
+from headway.cli.format import NONE, minute, percent
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verb import Session, task_argument, verb
 
+if TYPE_CHECKING:
+    from headway.nouns.experiment import VerdictCost
+
 __all__ = ["plan"]
 
 
-@verb("plan", "headway plan route --uplift 0.02", "headway plan route --uplift 0.02 --register")
+@verb("plan", "headway plan route", "headway plan route --uplift 0.02 --register")
 @task_argument()
-@click.option(
-    "--uplift", type=float, required=True, help="The smallest improvement in reward that is worth a promotion."
-)
+@click.option("--uplift", type=float, help="The smallest improvement in reward that is worth a promotion.")
 @click.option(
     "--power", type=click.FloatRange(0.5, 0.999), default=0.8, show_default=True, help="The chance to detect it."
 )
 @click.option("--policy", metavar="REF", help="The candidate; the newest one by default.")
 @click.option("--register", is_flag=True, help="Write the horizon to the ledger; later proofs must use it.")
-def plan(session: Session, task: str, uplift: float, power: float, policy: str | None, register: bool) -> None:
+def plan(session: Session, task: str, uplift: float | None, power: float, policy: str | None, register: bool) -> None:
     """Compute how many decisions a proof needs, before they are collected.
 
-    A proof with a registered horizon needs fewer decisions than one without; only decisions that are made after
-    the registration count.
+    Without --uplift: what a verdict on the present candidate will cost, in decisions and days, with the log alone and
+    with the cheapest share of the traffic. With --uplift: the horizon of a test of that size. A proof with a
+    registered horizon needs fewer decisions than one without; only decisions that are made after the registration
+    count.
     """
+    if uplift is None:
+        if register:
+            raise click.UsageError("--register needs --uplift: the size that the horizon is for.")
+        _cost(session, task, policy, power)
+        return
     with session.project() as project:
         sized = project.plan(task, uplift=uplift, power=power, register=register, policy=policy)
         synthetic = session.synthetic(project, task)
@@ -50,6 +60,18 @@ def plan(session: Session, task: str, uplift: float, power: float, policy: str |
         )
     )
     session.next(f"headway prove {task}" if register else f"headway plan {task} --uplift {uplift:g} --register")
+
+
+def _cost(session: Session, task: str, policy: str | None, power: float) -> None:
+    with session.project() as project:
+        cost = project.verdict_cost(task, policy=policy, power=power)
+        running = project.ledger.experiment(task)
+        synthetic = session.synthetic(project, task)
+    session.show(cost, synthetic=synthetic)
+    if running is not None:
+        session.next(f"headway experiment show {task}")
+    else:
+        session.next(f"headway experiment start {task}" if cost.share > 0 else f"headway prove {task}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +106,38 @@ def _size(out: Output, size: PlannedTest) -> None:
     _SAVINGS.print(out, size.savings.items())
     if size.registered:
         out.line(f"Registered: the next {size.decisions:,} {size.unit} are the test.", style="bold")
+
+
+_COSTS = RecordTable[tuple[float, int | None, float | None]](
+    text("candidate's share", lambda row: percent(row[0]) if row[0] else "none: the log alone"),
+    text("decisions", lambda row: "never" if row[1] is None else f"{row[1]:,}"),
+    text("days", lambda row: NONE if row[2] is None else _days(row[2])),
+)
+
+
+@renders("VerdictCost")
+def _verdict_cost(out: Output, cost: VerdictCost) -> None:
+    out.line(f"A verdict on {cost.policy} against {cost.against}, for an uplift of {cost.uplift:+.3f}:")
+    out.line(f"  with the log alone: {_more(cost.log_alone)}{_until(cost.log_until)}")
+    if cost.share > 0 and cost.decisions is not None:
+        share = f"with {percent(cost.share)} of the traffic for the candidate"
+        out.line(f"  {share}: {_more(cost.decisions)}{_until(cost.until)}", style="bold")
+    else:
+        out.line(f"The log alone decides within {cost.within:,} decisions: no experiment is needed.", style="bold")
+    _COSTS.print(out, [(share, needed, cost.days(needed)) for share, needed in cost.by_share.items()])
+    rate = "" if cost.per_day is None else f", {cost.per_day:,.0f} decisions a day"
+    out.line(f"Estimated from {cost.pilot:,} decisions{rate}; the test has {cost.known:,} so far.")
+
+
+def _more(decisions: int | None) -> str:
+    if decisions is None:
+        return "no number of decisions suffices"
+    return f"about {decisions:,} more decisions" if decisions else "no more decisions: a proof is due"
+
+
+def _until(at: float | None) -> str:
+    return "" if at is None else f", until {minute(at)}"
+
+
+def _days(days: float) -> str:
+    return f"{days:,.0f}" if days >= 10 else f"{days:.1f}"

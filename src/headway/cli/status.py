@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.cli.experiment import experiment_line
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders, text, value
 from headway.cli.verb import Session, verb
@@ -45,6 +46,8 @@ def _status(out: Output, current: ProjectStatus) -> None:
             out.note(f"kit_missing: {task.task}: {task.next.why}")
         for alarm in task.alarms:
             out.note(f"alarm: {task.task}: {alarm}")
+        if task.experiment is not None:
+            out.line(experiment_line(task.experiment))
     if current.alert_failure:
         out.note(f"alert_failed: {current.alert_failure}")
     out.line(current.next.why)

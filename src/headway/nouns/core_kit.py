@@ -54,6 +54,7 @@ CORE = Kit(
         "rollback": _command("promote:rollback", "Make the previous policy current again.", "Loop"),
         "explain": _command("explain", "Show who made a decision, why, with which probabilities, and how it went."),
         "plan": _command("plan", "Compute how many decisions a proof needs, before they are collected."),
+        "experiment": _command("experiment", "Give a candidate a share of the traffic until its test has a verdict."),
         "report": _command("report", "Show the latest verdict on a task, on one page."),
         "data": _command("data", "Count, list, export and import what was recorded."),
         "rewards": _command("rewards", "Analyse rewards, and compute them again after a change."),

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from headway.nouns.alarm import Alarm
+from headway.nouns.experiment import ExperimentState
 
 __all__ = ["NextStep", "ProjectStatus", "StepVerb", "StoreStatus", "TaskStatus"]
 
@@ -38,6 +39,7 @@ class TaskStatus:
     current: str
     current_hash: str
     canary: str | None
+    experiment: ExperimentState | None  # the one that is running
     candidates: tuple[str, ...]
     decisions: int
     signals: int
@@ -52,7 +54,8 @@ class TaskStatus:
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         alarms = [alarm.document() for alarm in self.alarms]
-        return {**asdict(self), "candidates": list(self.candidates), "alarms": alarms}
+        experiment = None if self.experiment is None else self.experiment.document()
+        return {**asdict(self), "candidates": list(self.candidates), "alarms": alarms, "experiment": experiment}
 
     def __str__(self) -> str:
         return f"{self.task}: {self.current}, {self.decisions:,} decisions. Next: {self.next.command}"

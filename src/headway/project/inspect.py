@@ -15,6 +15,7 @@ from headway.nouns.times import rfc3339
 from headway.observe.rows import loads
 from headway.project.alarm import alert_failure, open_alarms
 from headway.project.decide.inputs import Offer, checked_state, checked_text
+from headway.project.experiment import experiment
 from headway.project.prove.kinds.kind import unprovable
 from headway.project.prove.subject import (
     candidate_policy,
@@ -220,7 +221,8 @@ def _task_status(project: Project, settings: TaskSettings) -> TaskStatus:
         family=settings.family,
         current=serving.ref,
         current_hash=serving.digest,
-        canary=serving.canary or None,
+        canary=serving.canary or None if stands.canary is not None else None,
+        experiment=None if stands.experiment is None else experiment(project, name),
         candidates=tuple(
             entry.policy for entry in ledger.challengers(name) if ledger.state(name, entry.policy_hash) != "current"
         ),

@@ -125,11 +125,11 @@ class Project(ProjectFolder):
 
         return plan(self, task, uplift=uplift, power=power, register=register, policy=policy)
 
-    def verdict_cost(self, task: str, *, policy: str | None = None) -> VerdictCost:
+    def verdict_cost(self, task: str, *, policy: str | None = None, power: float = 0.8) -> VerdictCost:
         """The decisions and days that a verdict on a candidate will take, with the log alone and with a share."""
         from headway.project.prove.cost import verdict_cost
 
-        return verdict_cost(self, task, policy=policy)
+        return verdict_cost(self, task, policy=policy, power=power)
 
     def start_experiment(
         self, task: str, *, policy: str | None = None, share: float | None = None, who: str = ""

@@ -57,15 +57,15 @@ class TaskQuery(strict):
 @endpoint("GET", "/v1/ledger", query=TaskQuery, gives=LedgerAnswer, errors=(404,), scope="train")
 def ledger(call: Call) -> LedgerAnswer:
     """Every change of the live policy, oldest first."""
-    rows = [row for name in _tasks(call) for row in call.server.project.ledger.entries(name)]
-    return LedgerAnswer([_entry(row) for row in sorted(rows, key=lambda row: row.seq)])
+    rows = [row for name in tasks_of(call) for row in call.server.project.ledger.entries(name)]
+    return LedgerAnswer([entry_answer(row) for row in sorted(rows, key=lambda row: row.seq)])
 
 
 @endpoint("GET", "/v1/policies", query=TaskQuery, gives=PoliciesAnswer, errors=(404,), scope="open")
 def policies(call: Call) -> PoliciesAnswer:
     """Every policy in the ledger, and its state: candidate, shadow, canary, current or retired."""
     rows: list[PolicyRow] = []
-    for name in _tasks(call):
+    for name in tasks_of(call):
         states = call.server.project.ledger.states(name)
         last = {row.policy_hash: row for row in call.server.project.ledger.entries(name)}
         rows += [
@@ -115,7 +115,9 @@ def promote(call: Call, body: PromoteRequest) -> EntryAnswer:
     Evidence that depends on the ratings of a single key does not suffice, unless `trust_keys` names that key.
     """
     project = call.server.project
-    return _entry(project.promote(call.params["policy"], task=body.task, who=call.key, trust_keys=body.trust_keys))
+    return entry_answer(
+        project.promote(call.params["policy"], task=body.task, who=call.key, trust_keys=body.trust_keys)
+    )
 
 
 class CanaryRequest(strict):
@@ -134,7 +136,7 @@ class CanaryRequest(strict):
 def canary(call: Call, body: CanaryRequest) -> EntryAnswer:
     """Let a candidate decide for a share of the traffic; 0 ends it."""
     project = call.server.project
-    return _entry(project.canary(call.params["policy"], share=body.share, task=body.task, who=call.key))
+    return entry_answer(project.canary(call.params["policy"], share=body.share, task=body.task, who=call.key))
 
 
 class RollbackRequest(strict):
@@ -157,10 +159,10 @@ def rollback(call: Call, body: RollbackRequest) -> EntryAnswer:
     task = project.settings.task(call.params["task"]).name
     if body.to is not None:
         PolicyRef.parse(body.to)
-    return _entry(project.rollback(task, to=body.to, why=body.why, who=call.key))
+    return entry_answer(project.rollback(task, to=body.to, why=body.why, who=call.key))
 
 
-def _tasks(call: Call) -> list[str]:
+def tasks_of(call: Call) -> list[str]:
     query: TaskQuery = call.query
     project = call.server.project
     if query.task is not None:
@@ -168,7 +170,7 @@ def _tasks(call: Call) -> list[str]:
     return project.tasks()
 
 
-def _entry(row: Entry) -> EntryAnswer:
+def entry_answer(row: Entry) -> EntryAnswer:
     return EntryAnswer(
         seq=row.seq,
         n=row.n,

@@ -41,6 +41,32 @@ class AlarmAnswer(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class ExperimentAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A candidate that gets a share of the traffic until its test ends; `ended` is empty while it runs."""
+
+    task: str
+    policy: str
+    policy_hash: str
+    against: str
+    share: float
+    since: str
+    who: str
+    from_decision: int
+    decisions: int
+    needed: int | None  # for 80% power at `uplift`
+    uplift: float | None
+    most: int  # decisions after which it ends without a difference
+    running: bool
+    progress: float | None  # of the needed decisions, at most 1
+    ended: str
+    ended_at: str | None
+    per_day: float | None
+    expected_end: str | None
+    verdict: str | None
+    difference: float | None  # only if the verdict shows an estimate
+    interval: tuple[float, float] | None
+
+
 class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One task: its current policy, candidate and counts."""
 
@@ -50,6 +76,7 @@ class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     current: str
     current_hash: str
     canary: str | None
+    experiment: ExperimentAnswer | None  # the one that is running
     candidates: list[str]
     decisions: int
     signals: int
