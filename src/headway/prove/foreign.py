@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from math import inf, log
 from pathlib import Path
@@ -19,7 +20,7 @@ from headway.prove.log import Floats
 from headway.prove.log_files import ForeignChunk, digest_of, header, read_log
 from headway.prove.tally import MetricTally, ScoreTally
 
-__all__ = ["from_file"]
+__all__ = ["from_chunks", "from_file"]
 
 _FIRST = 50  # rows before the variance of the scores sets the stakes
 _WEIGHTS_FROM_ROWS = (
@@ -63,8 +64,13 @@ def from_file(
         )
     if not about.data_hash:
         about = replace(about, data_hash=digest_of(path))
+    return from_chunks(read_log(path, target=target, baseline=baseline), about, floors)
+
+
+def from_chunks(chunks: Iterable[ForeignChunk], about: About, floors: Floors | None = None) -> Evidence:
+    """Evidence from chunks of such a log, in the order of the decisions."""
     proof = _ForeignProof(about)
-    for chunk in read_log(path, target=target, baseline=baseline):
+    for chunk in chunks:
         proof.add(chunk)
     return proof.evidence(floors or Floors())
 

@@ -82,6 +82,7 @@ class Page:
     raters: tuple[Line, ...] = ()  # who gave the rewards; empty if only this machine did
     kind: str = "log"  # of the evidence
     notes: tuple[str, ...] = ()  # what the evidence does not show, and what could not be checked
+    facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()  # more tables: title, and rows of name and text
 
 
 def page_of(verdict: Verdict) -> Page:

@@ -19,9 +19,9 @@ __all__ = ["html", "markdown", "text"]
 WIDTH = 100
 
 
-def text(verdict: Verdict) -> str:
+def text(verdict: Verdict | Page) -> str:
     """The page for a terminal."""
-    page = page_of(verdict)
+    page = _page(verdict)
     parts = [
         f"{page.word}  {page.title}",
         "",
@@ -32,6 +32,10 @@ def text(verdict: Verdict) -> str:
         *[fill(f"- {reason}", WIDTH, subsequent_indent="  ") for reason in page.reasons],
         *([fill(f"  Next: {page.hint}", WIDTH, subsequent_indent="  ")] if page.hint else []),
     ]
+    for title, facts in page.facts:
+        wide = max(len(name) for name, _ in facts)
+        parts += ["", title]
+        parts += [fill(f"  {name:{wide}}  {value}", WIDTH, subsequent_indent=" " * (wide + 4)) for name, value in facts]
     for title, lines in _tables(page):
         shown = [line for line in lines if title == page.earned or not line.ok or title in (GUARDS, RATERS)]
         passed = [line.name for line in lines if line not in shown]
@@ -51,9 +55,9 @@ def text(verdict: Verdict) -> str:
     return "\n".join(parts) + "\n"
 
 
-def markdown(verdict: Verdict) -> str:
+def markdown(verdict: Verdict | Page) -> str:
     """The page as Markdown; cells are escaped."""
-    page = page_of(verdict)
+    page = _page(verdict)
     parts = [
         f"# {page.word}: {_md(page.title)}",
         "",
@@ -64,6 +68,9 @@ def markdown(verdict: Verdict) -> str:
         *[f"- {_md(reason)}" for reason in page.reasons],
         *([f"- Next: {_md(page.hint)}"] if page.hint else []),
     ]
+    for title, facts in page.facts:
+        parts += ["", f"## {_md(title)}", "", "| | |", "|---|---|"]
+        parts += [f"| {_md(name)} | {_md(value)} |" for name, value in facts]
     for title, lines in _tables(page):
         parts += ["", f"## {title}", ""]
         if title == page.earned:
@@ -86,9 +93,9 @@ def markdown(verdict: Verdict) -> str:
     return "\n".join(parts) + "\n"
 
 
-def html(verdict: Verdict) -> str:
+def html(verdict: Verdict | Page) -> str:
     """The page as one HTML file."""
-    page = page_of(verdict)
+    page = _page(verdict)
     body = [
         f'<header><span class="badge {page.state}">{page.word}</span><h1>{escape(page.title)}</h1></header>',
         f'<p class="headline">{escape(page.headline)}</p>',
@@ -104,6 +111,9 @@ def html(verdict: Verdict) -> str:
     body.append("<h2>Why</h2><ul>" + "".join(f"<li>{escape(reason)}</li>" for reason in page.reasons) + "</ul>")
     if page.hint:
         body.append(f"<p><b>Next:</b> {escape(page.hint)}</p>")
+    for title, facts in page.facts:
+        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
+        body.append(f"<h2>{escape(title)}</h2><table>{cells}</table>")
     for title, lines in _tables(page):
         body.append(f"<h2>{title}</h2>{_table(page, title, lines)}")
     if page.notes:
@@ -122,6 +132,10 @@ def html(verdict: Verdict) -> str:
         f"<title>{page.word}: {escape(page.title)}</title><style>{STYLE}</style></head>"
         f"<body><main>{''.join(body)}</main></body></html>\n"
     )
+
+
+def _page(verdict: Verdict | Page) -> Page:
+    return verdict if isinstance(verdict, Page) else page_of(verdict)
 
 
 GUARDS = "Must not get worse"

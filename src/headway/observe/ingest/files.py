@@ -1,7 +1,8 @@
 """Read the rows of a file: JSON lines, CSV or Parquet, also gzipped. A bad line is a Problem, never an exception.
 
 Strict where data would be lost: NaN, truncated lines, NUL, bytes that are not UTF-8 and lines over 32 MB are reported
-with their line number. Lenient where nothing is lost: a byte order mark, CRLF, empty lines.
+with their line number. Lenient where nothing is lost: a byte order mark, CRLF, empty lines. A CSV file whose header is
+separated by semicolons is read as Excel writes it where a comma is the decimal point: 0,5 is 0.5.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import csv
 import gzip
 import hashlib
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,6 +33,7 @@ LONGEST = 32 << 20  # bytes of one line
 _BATCH = 2000
 _BATCH_BYTES = 64 << 20
 _BOM = b"\xef\xbb\xbf"
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+\Z")
 _decode = msgspec.json.Decoder().decode
 
 
@@ -158,8 +161,8 @@ def _cure(raw: bytes) -> str:
 def _csv_lines(path: Path) -> Iterator[Row | Problem]:
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
     with _open(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
-        tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
-        reader = csv.reader(file, delimiter="\t" if tabs else ",", strict=True)
+        delimiter = _delimiter(path)
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
         header: list[str] | None = None
         start = 1
         while True:
@@ -193,7 +196,21 @@ def _csv_lines(path: Path) -> Iterator[Row | Problem]:
                     "Quote fields that contain commas; leave unknown fields empty.",
                 )
             elif cells:
+                if delimiter == ";":
+                    cells = [cell.replace(",", ".") if _DECIMAL_COMMA.match(cell) else cell for cell in cells]
                 yield line, {name: None if cell == "" else cell for name, cell in zip(header, cells, strict=True)}
+
+
+def _delimiter(path: Path) -> str:
+    """A tab for .tsv; a semicolon if the header has some and no comma."""
+    if path.name.lower().removesuffix(".gz").endswith(".tsv"):
+        return "\t"
+    try:
+        with _open(path) as file:
+            header = file.readline(LONGEST)
+    except (EOFError, OSError, zlib.error):  # reading reports it
+        return ","
+    return ";" if b";" in header and b"," not in header else ","
 
 
 # -- Parquet

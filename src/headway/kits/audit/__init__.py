@@ -1,0 +1,16 @@
+"""audit — is the router in this log really better? For logs of other programs, without a project.
+
+Takes: log files of LiteLLM, Langfuse, GrowthBook, TensorZero, OpenAI, or any table.   Gives: a verdict on one page.
+Never: invents a propensity, stores anything, needs a project.
+May import: cli, promote, prove, observe, nouns.
+"""
+
+from headway.nouns.kit import Command, Kit
+
+KIT = Kit(
+    name="audit",
+    summary="Audit a log of LiteLLM, Langfuse, GrowthBook, TensorZero, OpenAI or any table, without a project.",
+    commands={
+        "audit": Command("headway.kits.audit.commands.audit:audit", "Is the router in this log really better?"),
+    },
+)

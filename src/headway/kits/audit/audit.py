@@ -1,0 +1,193 @@
+"""Is the router in this log really better? Reads the files, compares, and says what would tell if nothing does."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from headway.kits.audit.compare import LOGGED, ComparedPairs, Comparison, compared, pairs_of
+from headway.kits.audit.exploration import ExploredTest, decisions_that_tell
+from headway.kits.audit.log import AuditLog, log_of
+from headway.kits.audit.options import AuditOptions
+from headway.kits.audit.programs import shape_named
+from headway.kits.audit.rows import fields_of, guess, read_rows
+from headway.kits.audit.shape import LogShape
+from headway.nouns.errors import InvalidInput
+from headway.observe.ingest.files import digest_of
+from headway.prove.about import About
+from headway.prove.sequential import ALPHA
+
+__all__ = ["Audit", "AuditState", "audit_files"]
+
+AuditState = Literal["better", "worse", "undecided", "cannot tell"]
+_STATES: dict[str, AuditState] = {"pass": "better", "worse": "worse", "wait": "undecided", "no difference": "undecided"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """The answer, and everything that a page about it shows."""
+
+    state: AuditState
+    name: str  # of the files
+    log: AuditLog
+    guessed: bool
+    question: str
+    comparisons: tuple[Comparison, ...]
+    pairs: ComparedPairs
+    lead: Comparison | None  # the one that decides
+    tests: tuple[ExploredTest, ...]  # what would tell
+    missing: tuple[tuple[str, str], ...]  # what the log lacks, and how to add it
+    command: str
+    data_hash: str
+
+    @property
+    def shape(self) -> LogShape:
+        return self.log.shape
+
+
+def audit_files(
+    paths: Sequence[Path], *, form: str | None = None, options: AuditOptions | None = None, command: str = ""
+) -> Audit:
+    """Audit log files; of several, some may have the outcomes of the others' choices.
+
+    audit_files([Path("log.jsonl")])
+    audit_files([Path("inferences.jsonl"), Path("feedback.jsonl")], options=AuditOptions(split=0.5))
+    """
+    options = options or AuditOptions()
+    shape = guess(paths) if form is None else shape_named(form)
+    digest = _digest(paths)
+    log = log_of(read_rows(paths, shape, options, _columns(paths, shape, options)), shape, options)
+    pairs = pairs_of(log, options)
+    name = " and ".join(path.name for path in paths)
+    about = About(
+        task=name,
+        candidate="",
+        against="",
+        reward_range=_range(options),
+        declared={"missing": "at random"} if options.missing == "at random" else {},
+        data_hash=digest,
+        command=command or f"headway audit {shlex.join(map(str, paths))} --format {shape.name}",
+    )
+    lacks = _missing(log)
+    comparisons = () if lacks or not pairs.pairs else compared(log, pairs, options, about)
+    state, lead = _decided(comparisons, pairs)
+    return Audit(
+        state=state,
+        name=name,
+        log=log,
+        guessed=form is None,
+        question=_question(pairs),
+        comparisons=comparisons,
+        pairs=pairs,
+        lead=lead,
+        tests=() if state in ("better", "worse") else _tests(log, pairs, lead, options),
+        missing=lacks,
+        command=about.command,
+        data_hash=digest,
+    )
+
+
+def _columns(paths: Sequence[Path], shape: LogShape, options: AuditOptions) -> tuple[str, ...]:
+    """The fields that hold a policy's probabilities."""
+    fields = fields_of(paths)
+    if options.policy is None and options.against is None and shape.name == "columns":
+        wanted: tuple[str | None, ...] = ("target_probability", "baseline_probability")
+    else:
+        wanted = (options.policy, options.against)
+    return tuple(dict.fromkeys(name for name in wanted if name in fields and name != LOGGED and name is not None))
+
+
+def _range(options: AuditOptions) -> tuple[float, float] | None:
+    if options.reward_range is None:
+        return None
+    low, high = options.reward_range
+    if not low < high:
+        raise InvalidInput(
+            f"--range {low:g} {high:g} is empty.",
+            code="bad_log_value",
+            hint="Write --range LOWEST HIGHEST.",
+        )
+    return (-high, -low) if options.lower_is_better else (low, high)
+
+
+def _missing(log: AuditLog) -> tuple[tuple[str, str], ...]:
+    """What the log does not have, and how to add it."""
+    lacks = []
+    if log.propensity is None:
+        lacks.append(("the propensity: with which probability each action was chosen", log.shape.add_propensity))
+    if not (log.reward == log.reward).any():
+        lacks.append(("the reward: how each choice turned out", log.shape.add_reward))
+    if len(log.arms) < 2 and not log.columns:
+        only = f"a second action: every choice is {log.arms[0]!r}"
+        lacks.append((only, "Explore, or name the field with the action: --action FIELD."))
+    return tuple(lacks)
+
+
+def _decided(comparisons: Sequence[Comparison], pairs: ComparedPairs) -> tuple[AuditState, Comparison | None]:
+    """The state of the whole audit, and the comparison that decides it."""
+    if not comparisons:
+        return "cannot tell", None
+
+    def ahead(comparison: Comparison) -> float:
+        return comparison.evidence.statistic - comparison.evidence.threshold
+
+    def behind(comparison: Comparison) -> float:
+        evidence = comparison.evidence
+        return evidence.statistic_worse - (evidence.threshold_worse or evidence.threshold)
+
+    states = [_STATES.get(comparison.verdict.state, "cannot tell") for comparison in comparisons]
+    by_state = {state: [c for c, other in zip(comparisons, states, strict=True) if other == state] for state in states}
+    if pairs.every:
+        if "worse" in by_state:
+            return "worse", max(by_state["worse"], key=behind)
+        if len(by_state.get("better", ())) == len(comparisons):
+            return "better", min(comparisons, key=ahead)
+    else:
+        if "better" in by_state:
+            return "better", max(by_state["better"], key=ahead)
+        if len(by_state.get("worse", ())) == len(comparisons):
+            return "worse", min(comparisons, key=behind)
+    for state in ("cannot tell", "undecided") if pairs.every else ("undecided", "cannot tell"):
+        if state in by_state:
+            return state, min(by_state[state], key=ahead) if pairs.every else max(by_state[state], key=ahead)
+    raise AssertionError(states)
+
+
+def _question(pairs: ComparedPairs) -> str:
+    if not pairs.pairs:
+        return "Is the logged router better than always taking one action?"
+    policy, against = pairs.pairs[0]
+    if len(pairs.pairs) == 1:
+        return f"Is {policy.name} better than {against.name}?"
+    if pairs.every:
+        others = [pair[1].name for pair in pairs.pairs]
+        named = f"{', '.join(others[:-1])} and {others[-1]}" if len(others) <= 4 else "always taking any one action"
+        return f"Is {policy.name} better than {named}?"
+    return f"Is any of {', '.join(pair[0].name for pair in pairs.pairs[:8])} better than {against.name}?"
+
+
+def _tests(
+    log: AuditLog, pairs: ComparedPairs, lead: Comparison | None, options: AuditOptions
+) -> tuple[ExploredTest, ...]:
+    if not pairs.pairs or (len(log.arms) < 2 and not log.columns):
+        return ()
+    policy, against = (lead.policy, lead.against) if lead is not None else pairs.pairs[0]
+    known = log.propensity is not None
+    return decisions_that_tell(
+        log,
+        target=policy.probability(log) if known else None,
+        baseline=against.probability(log) if known else None,
+        against=against.arm,
+        uplift=options.uplift,
+        reward_range=_range(options),
+        alpha=ALPHA if pairs.every else ALPHA / len(pairs.pairs),
+    )
+
+
+def _digest(paths: Sequence[Path]) -> str:
+    digests = [digest_of(path) for path in paths]
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()

@@ -1,0 +1,95 @@
+"""The shape of a program's log: which field of a row is the action, its propensity, the reward, the time.
+
+A field is a dotted path, `metadata.propensity`. A part of the path may be JSON in a text, as metadata is in CSV.
+A log may have two kinds of row: choices, and outcomes that refer to a choice by an id.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["LogShape", "OutcomeShape", "first_of", "look"]
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeShape:
+    """Rows that say how a choice went."""
+
+    looks: Callable[[Row], bool]
+    key: tuple[str, ...]  # the id of the choice, or of its unit
+    value: tuple[str, ...]
+    name: tuple[str, ...] = ()  # of the metric or score
+    at: tuple[str, ...] = ()
+    several: Literal["last", "sum"] = "last"  # of one name for one choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogShape:
+    """Where one program's log has what an audit needs. Of several paths the first that has a value counts."""
+
+    name: str
+    program: str
+    looks: Callable[[Row], bool]
+    action: tuple[str, ...]
+    reward: tuple[str, ...]
+    add_propensity: str  # how to get propensities into this log
+    add_reward: str
+    propensity: tuple[str, ...] = ()
+    probabilities: tuple[str, ...] = ()  # an object: action → probability
+    weights: tuple[str, ...] = ()  # a list, in the order of the variations
+    at: tuple[str, ...] = ()
+    id: tuple[str, ...] = ()
+    unit: tuple[str, ...] = ()  # what was assigned once, for all its rows; empty: every row
+    unit_name: str = "request"
+    keys: tuple[str, ...] = ()  # what outcomes refer to
+    group: tuple[str, ...] = ()  # whose draws might repeat one another
+    one_of: tuple[str, ...] = ()  # a log of several is several audits: experiments, functions
+    outcome: OutcomeShape | None = None
+    scores: tuple[str, ...] = ()  # a list of outcomes inside the row
+    arm_word: str = "always"  # before the name of an arm
+    experiment: bool = False  # arms are compared with a control; else the logged chooser with each arm
+
+
+def look(row: Row, path: str) -> Any:
+    """The value at a dotted path; None if there is none."""
+    if path in row:
+        return _present(row[path])
+    value: Any = row
+    parts = path.split(".")
+    for place, part in enumerate(parts):
+        value = _opened(value)
+        if not isinstance(value, dict):
+            return None
+        rest = ".".join(parts[place:])
+        if rest in value:  # a name that contains a dot
+            return _present(value[rest])
+        value = value.get(part)
+    return _present(value)
+
+
+def first_of(row: Row, paths: Sequence[str]) -> tuple[str, Any]:
+    """The first path that has a value, and the value; ("", None) if there is none."""
+    for path in paths:
+        value = look(row, path)
+        if value is not None:
+            return path, value
+    return "", None
+
+
+def _present(value: Any) -> Any:
+    return None if value == "" else value
+
+
+def _opened(value: Any) -> Any:
+    """An object that was written as a text."""
+    if isinstance(value, str) and value[:1] == "{":
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return value
