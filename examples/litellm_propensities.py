@@ -64,9 +64,8 @@ class CallLog(CustomLogger):
 def main(calls=400):
     litellm.callbacks = [CallLog("calls.jsonl")]
     deployment = {"api_key": "none", "mock_response": "Good morning"}
-    router = litellm.Router(
-        [{"model_name": "chat", "litellm_params": {"model": name, **deployment}} for name in MODELS]
-    )
+    models = [{"model_name": "chat", "litellm_params": {"model": name, **deployment}} for name in MODELS]
+    router = litellm.Router(models)
     strategy = KnownPropensities(router, lambda messages: MODELS["prove" in messages[0]["content"]], seed=1)
     router.set_custom_routing_strategy(strategy)
     with Path("rewards.jsonl").open("w", encoding="utf-8") as rewards:

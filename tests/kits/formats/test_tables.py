@@ -126,3 +126,18 @@ def test_an_unrecognised_file_is_an_error_that_lists_its_fields(write: Write) ->
         detect(write([{"a": 1, "b": 2}]))
     assert error.value.code == "unknown_format"
     assert "--map" in error.value.hint
+
+
+def test_a_csv_file_with_semicolons_has_decimal_commas(tmp_path: Path) -> None:
+    path = tmp_path / "excel.csv"
+    path.write_bytes("\ufefftext;action;propensity;reward\r\n1,5 litres, please;a;0,25;-1,5\r\nx;b;,75;2\r\n".encode())
+    columns = FORMATS["columns"]
+    first, second = [item for item in read(path, columns, Options(candidates=("a", "b"))) if isinstance(item, Record)]
+    assert (first.text, first.labels()) == ("1,5 litres, please", {"reward": -1.5})
+    assert second.labels() == {"reward": 2.0}
+    assert first.probabilities is not None
+    assert first.probabilities[0] == 0.25
+    commas = tmp_path / "plain.csv"
+    commas.write_text('text,action,propensity\n"a;b",a,1\n', "utf-8")
+    (only,) = [item for item in read(commas, columns, Options()) if isinstance(item, Record)]
+    assert only.text == "a;b"

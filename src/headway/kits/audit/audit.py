@@ -6,8 +6,11 @@ import hashlib
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import floor, log10
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from headway.kits.audit.compare import LOGGED, ComparedPairs, Comparison, compared, pairs_of
 from headway.kits.audit.exploration import ExploredTest, decisions_that_tell
@@ -63,11 +66,12 @@ def audit_files(
     log = log_of(read_rows(paths, shape, options, _columns(paths, shape, options)), shape, options)
     pairs = pairs_of(log, options)
     name = " and ".join(path.name for path in paths)
+    limits = _range(log, options)
     about = About(
         task=name,
         candidate="",
         against="",
-        reward_range=_range(options),
+        reward_range=limits,
         declared={"missing": "at random"} if options.missing == "at random" else {},
         data_hash=digest,
         command=command or f"headway audit {shlex.join(map(str, paths))} --format {shape.name}",
@@ -84,7 +88,7 @@ def audit_files(
         comparisons=comparisons,
         pairs=pairs,
         lead=lead,
-        tests=() if state in ("better", "worse") else _tests(log, pairs, lead, options),
+        tests=() if state in ("better", "worse") else _tests(log, pairs, lead, options.uplift, limits),
         missing=lacks,
         command=about.command,
         data_hash=digest,
@@ -101,9 +105,12 @@ def _columns(paths: Sequence[Path], shape: LogShape, options: AuditOptions) -> t
     return tuple(dict.fromkeys(name for name in wanted if name in fields and name != LOGGED and name is not None))
 
 
-def _range(options: AuditOptions) -> tuple[float, float] | None:
+def _range(log: AuditLog, options: AuditOptions) -> tuple[float, float]:
+    """The declared range, or the round numbers around the rewards."""
     if options.reward_range is None:
-        return None
+        known = log.reward[~np.isnan(log.reward)]
+        low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+        return (0.0, 1.0) if low >= 0.0 and 0.2 < high <= 1.0 else (-_round(-low), _round(high) or float(low >= 0.0))
     low, high = options.reward_range
     if not low < high:
         raise InvalidInput(
@@ -112,6 +119,14 @@ def _range(options: AuditOptions) -> tuple[float, float] | None:
             hint="Write --range LOWEST HIGHEST.",
         )
     return (-high, -low) if options.lower_is_better else (low, high)
+
+
+def _round(size: float) -> float:
+    """The smallest of 1, 2, 5, 10, 20, … times a power of ten that is not below the size; 0 for none."""
+    if size <= 0.0:
+        return 0.0
+    power = 10.0 ** floor(log10(size))
+    return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= size * (1.0 - 1e-9))
 
 
 def _missing(log: AuditLog) -> tuple[tuple[str, str], ...]:
@@ -171,7 +186,11 @@ def _question(pairs: ComparedPairs) -> str:
 
 
 def _tests(
-    log: AuditLog, pairs: ComparedPairs, lead: Comparison | None, options: AuditOptions
+    log: AuditLog,
+    pairs: ComparedPairs,
+    lead: Comparison | None,
+    uplift: float | None,
+    limits: tuple[float, float],
 ) -> tuple[ExploredTest, ...]:
     if not pairs.pairs or (len(log.arms) < 2 and not log.columns):
         return ()
@@ -182,8 +201,8 @@ def _tests(
         target=policy.probability(log) if known else None,
         baseline=against.probability(log) if known else None,
         against=against.arm,
-        uplift=options.uplift,
-        reward_range=_range(options),
+        uplift=uplift,
+        reward_range=limits,
         alpha=ALPHA if pairs.every else ALPHA / len(pairs.pairs),
     )
 

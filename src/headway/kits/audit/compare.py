@@ -20,7 +20,7 @@ from headway.kits.audit.options import AuditOptions
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.evidence import Diagnostic, Evidence, Verdict
 from headway.promote import gate
-from headway.prove.about import About
+from headway.prove.about import RANGE_FROM_ROWS, About
 from headway.prove.foreign import from_chunks
 from headway.prove.limits import at_most
 from headway.prove.log import Floats, Log, RowOrigin
@@ -145,7 +145,10 @@ def compared(log: AuditLog, pairs: ComparedPairs, options: AuditOptions, about: 
     """The evidence on every pair, and the gate's verdict."""
     assert log.propensity is not None
     checks = (*_origin(log), *_mixed(log))
-    declared = () if not log.declared else (f"the propensities are declared, not logged: {log.declared}",)
+    unchecked = [f"the propensities are declared, not logged: {log.declared}"] if log.declared else []
+    if options.reward_range is None and about.reward_range is not None:
+        low, high = about.reward_range
+        unchecked.append(f"{RANGE_FROM_ROWS} ({low:g} to {high:g}; declare it with --range)")
     comparisons = []
     for policy, against in pairs.pairs:
         if policy == against:
@@ -161,7 +164,7 @@ def compared(log: AuditLog, pairs: ComparedPairs, options: AuditOptions, about: 
         )
         evidence = from_chunks(_chunks(log, policy, against), of)
         diagnostics = tuple(_cured(diagnostic) for diagnostic in (*evidence.diagnostics, *checks))
-        evidence = replace(evidence, diagnostics=diagnostics, unchecked=(*declared, *evidence.unchecked))
+        evidence = replace(evidence, diagnostics=diagnostics, unchecked=(*unchecked, *evidence.unchecked))
         comparisons.append(Comparison(policy=policy, against=against, verdict=gate.verdict(evidence)))
     return tuple(comparisons)
 

@@ -37,7 +37,7 @@ def decisions_that_tell(
     baseline: Floats | None,
     against: int | None,
     uplift: float | None,
-    reward_range: tuple[float, float] | None,
+    reward_range: tuple[float, float],
     alpha: float,
 ) -> tuple[ExploredTest, ...]:
     """The present way of logging, uniform exploration, and half of the traffic for what is compared with.
@@ -45,9 +45,9 @@ def decisions_that_tell(
     `target`, `baseline` [n]: both policies' probabilities of the logged action. `against`: the arm, if it is one.
     """
     rewards = log.reward[~np.isnan(log.reward)]
-    low, high = reward_range or ((float(rewards.min()), float(rewards.max())) if rewards.size else (0.0, 1.0))
-    width = high - low if high > low else 1.0
-    noise = float(rewards.var()) if rewards.size > 1 and high > low else width**2 / 4.0
+    width = reward_range[1] - reward_range[0]
+    noise = float(rewards.var()) if rewards.size > 1 else 0.0
+    noise = noise or width**2 / 4.0
     gain = _UPLIFT * width if uplift is None else uplift
 
     def needed(name: str, spread: float, heaviest: float) -> ExploredTest | None:

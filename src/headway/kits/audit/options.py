@@ -60,7 +60,7 @@ def split_of(words: Sequence[str]) -> tuple[str | None, Split]:
 
 def _bad(word: str) -> InvalidInput:
     return InvalidInput(
-        f"--propensity {word[:80]!r} is not a field, a probability or ARM=PROBABILITY.",
+        f"--propensity {word[:80]!r} is not a field, a probability or ACTION=PROBABILITY.",
         code="bad_pair",
         hint="Write --propensity metadata.p, --propensity 0.5, or --propensity small=0.8 --propensity large=0.2.",
     )
