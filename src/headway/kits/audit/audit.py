@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from headway.kits.audit.compare import LOGGED, ComparedPairs, Comparison, compared, pairs_of
+from headway.kits.audit.compare import LOGGED, AuditComparison, ComparedPairs, compared, pairs_of
 from headway.kits.audit.exploration import ExploredTest, decisions_that_tell
 from headway.kits.audit.log import AuditLog, log_of
 from headway.kits.audit.options import AuditOptions
@@ -39,9 +39,9 @@ class Audit:
     log: AuditLog
     guessed: bool
     question: str
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[AuditComparison, ...]
     pairs: ComparedPairs
-    lead: Comparison | None  # the one that decides
+    lead: AuditComparison | None  # the one that decides
     tests: tuple[ExploredTest, ...]  # what would tell
     missing: tuple[tuple[str, str], ...]  # what the log lacks, and how to add it
     command: str
@@ -142,15 +142,15 @@ def _missing(log: AuditLog) -> tuple[tuple[str, str], ...]:
     return tuple(lacks)
 
 
-def _decided(comparisons: Sequence[Comparison], pairs: ComparedPairs) -> tuple[AuditState, Comparison | None]:
+def _decided(comparisons: Sequence[AuditComparison], pairs: ComparedPairs) -> tuple[AuditState, AuditComparison | None]:
     """The state of the whole audit, and the comparison that decides it."""
     if not comparisons:
         return "cannot tell", None
 
-    def ahead(comparison: Comparison) -> float:
+    def ahead(comparison: AuditComparison) -> float:
         return comparison.evidence.statistic - comparison.evidence.threshold
 
-    def behind(comparison: Comparison) -> float:
+    def behind(comparison: AuditComparison) -> float:
         evidence = comparison.evidence
         return evidence.statistic_worse - (evidence.threshold_worse or evidence.threshold)
 
@@ -188,7 +188,7 @@ def _question(pairs: ComparedPairs) -> str:
 def _tests(
     log: AuditLog,
     pairs: ComparedPairs,
-    lead: Comparison | None,
+    lead: AuditComparison | None,
     uplift: float | None,
     limits: tuple[float, float],
 ) -> tuple[ExploredTest, ...]:

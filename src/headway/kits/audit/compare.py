@@ -28,7 +28,7 @@ from headway.prove.log_files import ROWS, ForeignChunk
 from headway.prove.origin import OriginChecks
 from headway.prove.sequential import ALPHA
 
-__all__ = ["LOGGED", "ComparedPolicy", "Comparison", "compared", "pairs_of"]
+__all__ = ["LOGGED", "AuditComparison", "ComparedPolicy", "compared", "pairs_of"]
 
 LOGGED = "logged"
 LEAST = 30  # rows of an arm before "always this arm" is compared
@@ -56,7 +56,7 @@ class ComparedPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class AuditComparison:
     """One pair, and the gate's verdict on it."""
 
     policy: ComparedPolicy
@@ -141,7 +141,7 @@ def _named(log: AuditLog, name: str | None) -> ComparedPolicy:
     )
 
 
-def compared(log: AuditLog, pairs: ComparedPairs, options: AuditOptions, about: About) -> tuple[Comparison, ...]:
+def compared(log: AuditLog, pairs: ComparedPairs, options: AuditOptions, about: About) -> tuple[AuditComparison, ...]:
     """The evidence on every pair, and the gate's verdict."""
     assert log.propensity is not None
     checks = (*_origin(log), *_mixed(log))
@@ -165,7 +165,7 @@ def compared(log: AuditLog, pairs: ComparedPairs, options: AuditOptions, about: 
         evidence = from_chunks(_chunks(log, policy, against), of)
         diagnostics = tuple(_cured(diagnostic) for diagnostic in (*evidence.diagnostics, *checks))
         evidence = replace(evidence, diagnostics=diagnostics, unchecked=(*unchecked, *evidence.unchecked))
-        comparisons.append(Comparison(policy=policy, against=against, verdict=gate.verdict(evidence)))
+        comparisons.append(AuditComparison(policy=policy, against=against, verdict=gate.verdict(evidence)))
     return tuple(comparisons)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headway.kits.audit.audit import Audit
-from headway.kits.audit.compare import Comparison
+from headway.kits.audit.compare import AuditComparison
 from headway.prove.page import Page, page_of
 
 __all__ = ["WORDS", "audit_page"]
@@ -30,7 +30,7 @@ def audit_page(audit: Audit) -> Page:
     )
 
 
-def _with_evidence(audit: Audit, lead: Comparison) -> Page:
+def _with_evidence(audit: Audit, lead: AuditComparison) -> Page:
     page = page_of(lead.verdict)
     names = {"the new policy": lead.policy.name, "the current policy": lead.against.name}
     return replace(
@@ -45,7 +45,7 @@ def _with_evidence(audit: Audit, lead: Comparison) -> Page:
     )
 
 
-def _headline(audit: Audit, lead: Comparison) -> str:
+def _headline(audit: Audit, lead: AuditComparison) -> str:
     policy, against = lead.policy.name, lead.against.name
     single = len(audit.comparisons) == 1
     if audit.state == "better":
@@ -61,7 +61,7 @@ def _headline(audit: Audit, lead: Comparison) -> str:
     return f"This log cannot tell whether {policy} is better than {against}."
 
 
-def _hint(audit: Audit, lead: Comparison, hint: str) -> str:
+def _hint(audit: Audit, lead: AuditComparison, hint: str) -> str:
     if audit.state in ("better", "worse"):
         return ""
     if audit.state == "cannot tell":
@@ -131,7 +131,7 @@ def _propensities(audit: Audit) -> str:
     return f"logged, from {log.propensity.min():.3g} to {log.propensity.max():.3g}"
 
 
-def _compared(comparison: Comparison) -> tuple[str, str]:
+def _compared(comparison: AuditComparison) -> tuple[str, str]:
     verdict, evidence = comparison.verdict, comparison.evidence
     name = f"{comparison.policy.name} against {comparison.against.name}"
     answer = _ANSWERS.get(verdict.state, verdict.state)
