@@ -185,7 +185,7 @@ def test_a_world_needs_different_arms_with_valid_costs() -> None:
 
 def test_worlds_are_found_by_name() -> None:
     samples = catalogue().all("samples")
-    assert set(samples) == {"route", "route-wide", "escalation", "escalation-priced"}
+    assert set(samples) == {"route", "route-wide", "escalation", "escalation-priced", "projects"}
     assert load(samples["route"])() == two_arms()
     with pytest.raises(UnknownName, match="Did you mean 'escalation'"):
         headway.sample("escalations")

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.ids import parse_decision_id
+from headway.nouns.kit import load
 from headway.nouns.protocols import Progress
 from headway.nouns.records import Candidate, Decision, Signal, Situation
 from headway.project import recorded
@@ -47,11 +49,7 @@ def synthesise(
     from headway.kits.demo.escalation import ACTIONS, PRICE, Escalation
 
     if world not in WORLDS:
-        raise UnknownName(
-            f"There is no world {world!r} that can generate history.",
-            code="unknown_world",
-            hint=did_you_mean(world, WORLDS),
-        )
+        return _written(project, task, world, rows, seed, progress)
     settings = project.settings.task(task)
     priced = world == "escalation-priced"
     reward = "reward_v2" if priced else "reward_v1"
@@ -82,6 +80,37 @@ def synthesise(
             progress("synth", min(rows, start + _BATCH), rows)
     stored = project.query.count_source(task, "synthetic") - before
     return SynthesisReport(task=task, world=world, rows=rows, stored=stored, already=rows - stored, seed=seed)
+
+
+def _written(
+    project: Project, task: str, world: str, rows: int, seed: int, progress: Progress | None
+) -> SynthesisReport:
+    """The history that a world of another kit writes by itself: `world.history(task, rows, seed, now)`."""
+    samples = project.catalogue.all("samples")
+    worlds = {name: load(path)() for name, path in samples.items() if name == world}
+    if world not in worlds or not hasattr(worlds[world], "history"):
+        known = (*WORLDS, *(name for name, path in samples.items() if hasattr(load(path)(), "history")))
+        raise UnknownName(
+            f"There is no world {world!r} that can generate history.",
+            code="unknown_world",
+            hint=did_you_mean(world, known),
+        )
+    project.settings.task(task)
+    history = worlds[world].history(task, rows, seed, project.clock())
+    before, done = _count(project, task), 0
+    while batch := list(islice(history, _BATCH)):
+        decisions, signals = [decision for decision, _ in batch], [signal for _, signal in batch]
+        project.store.add(decisions, {decisions[0].config_hash: '{"encoder":""}'})
+        project.store.signal(signals)
+        done += len(batch)
+        if progress is not None:
+            progress("synth", done, rows)
+    stored = _count(project, task) - before
+    return SynthesisReport(task=task, world=world, rows=rows, stored=stored, already=rows - stored, seed=seed)
+
+
+def _count(project: Project, task: str) -> int:
+    return project.query.count_source(task, "synthetic") + project.query.count_source(task, "mined")
 
 
 def _decision(log: RouterLog, row: int, candidates: tuple[Candidate, ...], task: str, name: str, at: float) -> Decision:

@@ -17,14 +17,15 @@ __all__ = ["synth"]
 @task_argument()
 @click.option("--rows", type=click.IntRange(1, 1_000_000), default=650, show_default=True, help="Number of decisions.")
 @click.option("--seed", type=int, default=42, show_default=True, help="The same seed again adds nothing.")
-@click.option("--world", default="escalation", show_default=True, help="escalation, or escalation-priced.")
+@click.option("--world", default="escalation", show_default=True, help="escalation, escalation-priced, or projects.")
 def synth(session: Session, task: str, rows: int, seed: int, world: str) -> None:
     """Write the log of a router in a synthetic world: decisions with exact propensities.
 
     The rows have the source `synthetic`, which every screen, export and evidence says. The task's reward must read the
-    world's signals: reward = "reward_v1", or "reward_v2" for escalation-priced.
+    world's signals: reward = "reward_v1", or "reward_v2" for escalation-priced, and { composite_delta = 1.0 } for
+    projects, whose rows are described actions with unknown probabilities.
     """
-    from headway.kits.demo.synth import synthesise
+    from headway.kits.demo.synth import WORLDS, synthesise
 
     with session.project(create=True) as project:
         with session.out.progress() as progress:
@@ -33,7 +34,7 @@ def synth(session: Session, task: str, rows: int, seed: int, world: str) -> None
     session.show(
         SyntheticLog(task=task, world=world, seed=seed, rows=report.rows, stored=report.stored, already=report.already)
     )
-    session.next(f"headway rewards analyze {task}")
+    session.next(f"headway {'rewards analyze' if world in WORLDS else 'learn'} {task}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
