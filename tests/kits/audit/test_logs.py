@@ -161,6 +161,7 @@ def test_rows_before_the_first_propensity_are_left_out_and_gaps_are_refused(tmp_
         ({"action": None}, "line 2: action is missing, expected the chosen action"),
         ({"action": {"a": 1}}, "line 2: action is "),
         ({"action": "x" * 300}, "line 2: action is "),
+        ({"action": 10**30}, "line 2: action is 10+, expected the chosen action"),
         ({"at": "yesterday"}, "line 2: at is 'yesterday', expected a time"),
         ({"probabilities": {"a": 0.5, "b": 0.4}}, "line 2: probabilities sums to 0.9, expected 1"),
         ({"probabilities": {"b": 1.0}}, "line 2: probabilities does not name the chosen action 'a'"),

@@ -74,7 +74,7 @@ def audit_files(
         reward_range=limits,
         declared={"missing": "at random"} if options.missing == "at random" else {},
         data_hash=digest,
-        command=command or f"headway audit {shlex.join(map(str, paths))} --format {shape.name}",
+        command=command or f"headway audit {shlex.join(map(str, paths))}",
     )
     lacks = _missing(log)
     comparisons = () if lacks or not pairs.pairs else compared(log, pairs, options, about)

@@ -267,10 +267,12 @@ def _time(row: Mapping[str, Any], paths: Sequence[str]) -> float | None:
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
-        return value.strip()
+        return " ".join(value.split())
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # Parquet and Excel write whole numbers so
-    return "" if value is None or isinstance(value, (dict, list)) else str(value)
+    if value is None or isinstance(value, (dict, list)) or (isinstance(value, int) and abs(value) >= 1 << 63):
+        return ""
+    return str(value)
 
 
 def _listed(value: Any) -> list[Mapping[str, Any]]:

@@ -122,7 +122,7 @@ def _options(given: Mapping[str, Any]) -> Any:
 
 def _command(logs: tuple[Path, ...], form: str | None, given: Mapping[str, Any]) -> str:
     """The command line that gives this audit again."""
-    words = ["headway audit", *(quoted(str(path)) for path in logs)]
+    words = ["headway", "audit", *(quoted(str(path)) for path in logs)]
     words += [] if form is None else ["--format", form]
     defaults = {"missing": "worst case", "on_error": "stop"}
     for name, value in given.items():
