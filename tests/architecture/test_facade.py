@@ -15,6 +15,7 @@ DOORS = ("cli", "serve", "loop", "kits")
 FACADE = "headway.project"
 VERBS = {
     "project", "decide", "signal", "learn", "prove", "promote", "publish", "inspect", "data", "alarm", "experiment",
+    "guard",
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from headway.observe.erase import DeletionFilter
 from headway.observe.experience import Recorded, part_of
 from headway.observe.export import ExportFilter, export
 from headway.project import Project
+from headway.project.alarm import AlarmDetail, raise_alarm
 from headway.project.prove.unread import Unread
 
 ARMS = ["small", "large"]
@@ -373,3 +374,29 @@ def test_a_bundle_from_before_keeps_its_split_by_group(traffic: Traffic) -> None
     rows = {row.decision.id: part_of(row.decision) for row in traffic.project.query.settled("route")}
     assert traffic.speaking(policy) == {name for name, part in rows.items() if part == "prove"}
     assert traffic.speaking(policy).isdisjoint(traffic.read[policy])
+
+
+def test_the_wider_exploration_of_an_alarm_is_taken_out(traffic: Traffic) -> None:
+    live(traffic)
+    traffic.play(40)
+    traffic.project.promote(traffic.learn())
+    folded(traffic, 2)
+    candidate = traffic.learn()
+    project = traffic.project
+    project.canary(candidate, share=0.25)
+    detail: AlarmDetail = {
+        "stream": "all", "action": "", "segment": "", "since": 0.0, "from_decision": 60, "before": 0.8,
+        "after": 0.4, "rows": [60, 20], "explore": 0.4,
+    }  # fmt: skip
+    raise_alarm(project, "route", detail, who="test")
+    task = project.settings.task("route")
+    state = project.servings.resolve(task, "current")
+    alone = project.servings.pipeline("route", project.servings.body(task), *state)
+    made = traffic.play(20)
+    project.fold("route")
+    unread = Unread(project, task, project.servings.resolve(task, candidate), project.servings.resolve(task, "current"))
+    decisions = [project.query.decision(identifier) for identifier in made]
+    for decision, stood in zip(decisions, unread.other_stood(decisions), strict=True):
+        assert "floor 0.4" in decision.exploration
+        expected = alone.distributions([decision.situation], decision.candidates, [decision.seed])[0]
+        assert stood == pytest.approx(expected, abs=1e-9)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headway.loop.due import Due, Marks
-from headway.nouns.errors import Conflict, GateRefused
+from headway.loop.due import Due, Marks, window_of
+from headway.nouns.errors import NOTHING_TO_READ, Conflict, GateRefused, InvalidInput
 from headway.nouns.protocols import Progress
 from headway.promote.next_step import next_step
 
@@ -109,22 +109,27 @@ def _guard(project: Project, standing: Standing, marks: Marks, done: CycleResult
     if progress is not None:
         progress("guard", 0, None)
     entry = project.guard(done.task, who=WHO)
+    if marks.window != window_of(standing):
+        marks.window, marks.window_start = window_of(standing), standing.settled
     marks.guarded = standing.settled
-    if standing.canary is not None:
-        marks.proved[standing.canary.policy_hash] = standing.settled
+    share = standing.canary or standing.experiment
+    if share is not None:
+        marks.proved[share.policy_hash] = standing.settled
     if entry is None:
+        ended = project.close_alarm(done.task, who=WHO)
+        if ended is not None:
+            done.notes.append(f"the alarm ended: {ended.why}")
         disputed = project.standing(done.task)
         if disputed.disputed is not None:
             done.notes.append(f"asks you: {next_step(disputed)}")
         return
     if entry.kind == "retire":
-        done.rolled_back = f"the canary {entry.policy} ended, {entry.why}"
+        what = "canary" if standing.canary is not None else "experiment with"
+        done.rolled_back = f"the {what} {entry.policy} ended, {entry.why}"
     else:
         done.rolled_back = f"rolled back to {entry.policy}, {entry.why}"
-    replaced = standing.canary.policy_hash if standing.canary is not None else standing.current.digest
-    identifier = project.ledger.latest_evidence(done.task, replaced)
-    assert identifier is not None, "a guard acts on evidence that it has stored"
-    done.verdict = project.verdict(identifier)
+    assert entry.evidence_id is not None, "a guard acts on evidence that it has stored"
+    done.verdict = project.verdict(entry.evidence_id)
     done.proved = entry.policy if entry.kind == "retire" else standing.current.ref
 
 
@@ -138,7 +143,13 @@ def _prove(project: Project, standing: Standing, marks: Marks, done: CycleResult
     if guarded:  # the guard has just judged the same rows
         done.verdict = standing.verdict
     else:
-        done.verdict = project.prove(candidate.ref, task=done.task, progress=progress)
+        try:
+            done.verdict = project.prove(candidate.ref, task=done.task, progress=progress)
+        except InvalidInput as error:
+            if error.code not in NOTHING_TO_READ:
+                raise
+            done.notes.append(f"{candidate.ref} cannot be proven yet: {error.message}")
+            return
         marks.proved[candidate.digest] = standing.settled
     done.proved = candidate.ref
 

@@ -1,7 +1,7 @@
 """The work that is due for a task, from its state (`Project.standing`), so that a restart resumes.
 
-- **guard**: a canary or a promoted policy may be worse than the one it replaced, and enough new outcomes
-  have settled since the last check.
+- **guard**: a canary, an experiment or a promoted policy may be worse than the one it replaced, and enough new
+  outcomes have settled since the last check.
 - **learn**: enough newly settled decisions (`Standing.learns`).
 - **prove**: the candidate has no verdict against the current policy, or one that waits and there are new outcomes.
 - **act**: the gate admits the candidate, and `promote = "auto"`.
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from headway.promote.standing import Standing
 
-__all__ = ["Due", "Marks", "due"]
+__all__ = ["Due", "Marks", "due", "window_of"]
 
 _LEAST = 25  # new outcomes between two checks of the same question, and …
 _SHARE = 10  # … a tenth of the earlier number: the checks grow with the logarithm of the data
@@ -27,6 +27,8 @@ class Marks:
     """The loop's memory of a task; losing it costs one more check."""
 
     guarded: int = -1  # settled decisions at the last guard
+    window: tuple[int, int] = (0, 0)  # the ledger rows that it counted from: the last promotion, the open alarm
+    window_start: int = 0  # settled decisions at its first guard since then
     proved: dict[str, int] = field(default_factory=dict)  # policy hash → settled decisions at its last proof
     failures: int = 0
     not_before: float = 0.0
@@ -52,8 +54,7 @@ def due(standing: Standing, marks: Marks, *, may_train: bool = True) -> Due:
     """The work to do now. Guarding and acting on a verdict need no permission; learning and proving do."""
     if standing.kit_missing:
         return Due()  # the current policy cannot be loaded: nothing can be compared with it
-    promoted = standing.acting is not None and standing.acting.kind in ("promote", "snapshot")
-    guard = (standing.canary is not None or promoted) and enough(standing.settled, marks.guarded)
+    guard = guards(standing, marks)
     act = standing.promote == "auto" and standing.admitted
     if not may_train or standing.waits or act:
         return Due(guard=guard, act=act)
@@ -62,9 +63,25 @@ def due(standing: Standing, marks: Marks, *, may_train: bool = True) -> Due:
     return Due(guard=guard, prove=_proves(standing, marks.proved))
 
 
-def enough(now: int, then: int) -> bool:
-    """Whether there are enough new outcomes to check again; -1: never checked."""
-    return then < 0 or now - then >= max(_LEAST, then // _SHARE)
+def enough(now: int, then: int, start: int = 0) -> bool:
+    """Whether there are enough new outcomes to check again; -1: never checked. `start`: the first one that counts."""
+    return then < 0 or now - then >= max(_LEAST, (then - start) // _SHARE)
+
+
+def window_of(standing: Standing) -> tuple[int, int]:
+    """The ledger rows from which a guard counts decisions: the last promotion and the open alarm."""
+    return standing.current.since, 0 if standing.alarm is None else standing.alarm.n
+
+
+def guards(standing: Standing, marks: Marks) -> bool:
+    """Whether to look at what acts: a canary, an experiment, a promoted policy; after an alarm, any policy."""
+    acting = standing.acting
+    shared = standing.canary is not None or standing.experiment is not None
+    if not shared and standing.alarm is None and (acting is None or acting.kind == "rollback"):
+        return False
+    if window_of(standing) != marks.window:
+        return marks.guarded < 0 or standing.settled - marks.guarded >= _LEAST
+    return enough(standing.settled, marks.guarded, marks.window_start)
 
 
 def _proves(standing: Standing, proved: Mapping[str, int]) -> bool:
@@ -72,4 +89,7 @@ def _proves(standing: Standing, proved: Mapping[str, int]) -> bool:
         return False
     if standing.evidence is not None and standing.verdict is not None and standing.evidence.ended:
         return False  # no later look can change it
-    return standing.verdict is None or enough(standing.settled, proved.get(standing.candidate.digest, -1))
+    last = proved.get(standing.candidate.digest, -1)
+    if standing.alarm is not None:  # few decisions count since it was raised
+        return standing.settled - last >= _LEAST
+    return standing.verdict is None or enough(standing.settled, last)

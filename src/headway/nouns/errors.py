@@ -21,6 +21,7 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "NOTHING_TO_READ",
     "Busy",
     "Conflict",
     "Damaged",
@@ -33,6 +34,8 @@ __all__ = [
     "UnknownName",
     "did_you_mean",
 ]
+
+NOTHING_TO_READ = ("no_evidence", "propensity_unknown")  # codes of a proof for which there are no decisions yet
 
 
 class HeadwayError(Exception):

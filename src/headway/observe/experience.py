@@ -9,7 +9,7 @@ says how its rows were split.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -88,7 +88,7 @@ class Recorded:
     """The rows that learners read: the train and tune parts of a task up to a fixed row. Can be iterated repeatedly.
 
     `left_out` names fields that leak the outcome (`without`). Rows with mined labels are read only if `mined`. `by`
-    is how the rows are split into parts.
+    is how the rows are split into parts. `weigh` gives the weight of a row, by its age; rows of weight 0 are left out.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class Recorded:
         left_out: Sequence[str] = (),
         mined: bool = False,
         by: SplitBy = "group",
+        weigh: Callable[[Settled], float] | None = None,
     ) -> None:
         self._query = query
         self.task = task
@@ -109,6 +110,7 @@ class Recorded:
         self._source = source
         self._left_out = tuple(left_out)
         self._mined = mined or source == "mined"
+        self._weigh = weigh
         self._length: int | None = None
 
     def __iter__(self) -> Iterator[Settled]:
@@ -135,4 +137,8 @@ class Recorded:
         for row in self._query.settled(self.task, upto=self.upto):
             source = row.decision.source
             if (self._source is None or source == self._source) and (self._mined or source != "mined"):
-                yield row  # its part is computed from the whole row: fields are removed afterwards
+                weight = row.weight if self._weigh is None else self._weigh(row)
+                if weight == row.weight:
+                    yield row  # its part is computed from the whole row: fields are removed afterwards
+                elif weight > 0.0:
+                    yield replace(row, weight=weight)

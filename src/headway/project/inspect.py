@@ -16,12 +16,13 @@ from headway.observe.rows import loads
 from headway.project.alarm import alert_failure, open_alarms
 from headway.project.decide.inputs import Offer, checked_state, checked_text
 from headway.project.experiment import experiment
+from headway.project.guard import disputed
+from headway.project.prove.change import latest_alarms, learned_before
 from headway.project.prove.kinds.kind import unprovable
 from headway.project.prove.subject import (
     candidate_policy,
     current_policy,
     gate_rules,
-    previous_policy,
     stored_evidence,
 )
 from headway.project.prove.terms import admission_of
@@ -265,6 +266,7 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         acting=heads.current,
         canary=heads.canary,
         alarm=heads.alarm,
+        outdated=heads.alarm is not None and learned_before(latest_alarms(project, task), newest),
         experiment=heads.experiment,
         candidate=candidate,
         admission=None if candidate is None else admission_of(project, settings, candidate, current),
@@ -277,28 +279,9 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         canary_share=settings.canary,
         has_actions=bool(settings.actions),
         kit_missing=project.servings.kit_missing(heads.current) or None,
-        disputed=_disputed(project, settings, heads, current.digest),
+        disputed=disputed(project, settings, heads, current.digest),
         unprovable=None if candidate is None else unprovable(project, settings, candidate, current),
     )
-
-
-def _disputed(project: Project, settings: TaskSettings, heads: Heads, current_hash: str) -> Verdict | None:
-    """The verdict on what acts, if it is proven worse by one key's ratings alone: the guard leaves it to a person."""
-    acting, against = heads.canary, current_hash
-    if acting is None:
-        acting = heads.current
-        if acting is None or acting.kind == "rollback":
-            return None
-        _, against = previous_policy(project, settings)
-    identifier = project.ledger.latest_evidence(settings.name, acting.policy_hash)
-    if identifier is None:
-        return None
-    rules = gate_rules(settings)
-    verdict = gate.verdict(stored_evidence(project, identifier), rules)
-    evidence = verdict.evidence
-    assert evidence is not None
-    fresh = evidence.against_hash == against and evidence.reward_version == project.rewards(settings.name).version
-    return verdict if fresh and verdict.state == "worse" and gate.accusers(evidence, rules) else None
 
 
 def _next_in_turn(heads: Heads) -> Entry | None:

@@ -11,10 +11,12 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Learned, Progress
 from headway.nouns.records import Settled
 from headway.observe.experience import Recorded, part_of, split_by, without
+from headway.project.data.ages import ages_of_rows, as_read
 from headway.project.publish import add_bundle, publish_policy, record_change, split_of
 from headway.promote.prune import prune
 
 if TYPE_CHECKING:
+    from headway.learn.age import Ages
     from headway.project import Project
     from headway.settings import TaskSettings
 
@@ -26,11 +28,12 @@ FOLDED_PARTS = ("train", "tune", "prove")  # an online policy reads every row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readable:
-    """The settled rows for a learner: up to row `upto`, without the fields in `left_out`."""
+    """The settled rows for a learner: up to row `upto`, without the fields in `left_out`, weighed by age."""
 
     experience: Recorded
     upto: int
     left_out: tuple[str, ...]
+    ages: Ages
 
 
 def readable(project: Project, task: str, *, trust: Sequence[str], mined: bool) -> Readable:
@@ -42,8 +45,10 @@ def readable(project: Project, task: str, *, trust: Sequence[str], mined: bool) 
     by = split_by(project.query, task)
     leaky = check_leaks(project, task, parts=LEARNED_PARTS, mined=mined, by=by).fields
     left_out = [field for field in leaky if field not in trust and field.removesuffix(":numbers") not in trust]
-    experience = Recorded(project.query, task, upto=upto, left_out=left_out, mined=mined, by=by)
-    return Readable(experience=experience, upto=upto, left_out=tuple(left_out))
+    ages = ages_of_rows(project, task, upto=upto, by=by)
+    weigh = None if ages.alike else ages.weight
+    experience = Recorded(project.query, task, upto=upto, left_out=left_out, mined=mined, by=by, weigh=weigh)
+    return Readable(experience=experience, upto=upto, left_out=tuple(left_out), ages=ages)
 
 
 def learn(
@@ -67,7 +72,7 @@ def learn(
     knobs = dict(knobs)
     start = _start(project, settings, family, knobs.pop("resume", None))
     learned = teacher.learn(rows.experience, {**_knobs(settings), **knobs}, seed, progress, **start.keywords)
-    learned = _with_choices(learned, rows.left_out, mined)
+    learned = _with_choices(learned, rows, mined)
     published = publish_policy(
         project,
         learned,
@@ -84,11 +89,13 @@ def learn(
     return published.ref
 
 
-def _with_choices(learned: Learned, left_out: Sequence[str], mined: bool) -> Learned:
-    """The header's record of how the rows were chosen."""
+def _with_choices(learned: Learned, rows: Readable, mined: bool) -> Learned:
+    """The header's record of how the rows were chosen; without `age`, all rows counted alike."""
     chosen: dict[str, Any] = {}
-    if left_out:
-        chosen["left_out"] = list(left_out)
+    if rows.left_out:
+        chosen["left_out"] = list(rows.left_out)
+    if not rows.ages.alike:
+        chosen["age"] = rows.ages.document()
     if mined:
         chosen["mined"] = True
     return replace(learned, trained_on={**learned.trained_on, **chosen}) if chosen else learned
@@ -188,7 +195,8 @@ def _changes(project: Project, task: str, mark: int, header: Header) -> Iterator
         if row.replaces is not None and not weak:
             before = project.query.settled_row(row.replaces)
             read = before.seq > start or part_of(before.decision, by) in first_parts
-            if read and before.reward is not None:
+            before = as_read(header, before)
+            if read and before.reward is not None and before.weight > 0.0:
                 yield replace(without(before, left_out), seq=row.seq), -1
         yield without(row, left_out), 0 if row.reward is None or weak else 1
 

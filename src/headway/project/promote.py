@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict, GateRefused, InvalidInput
 from headway.nouns.evidence import Evidence, Verdict
-from headway.project.prove.examine import examine
 from headway.project.prove.subject import (
     candidate_policy,
     current_policy,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.settings import TaskSettings
 
-__all__ = ["canary", "guard", "promote", "retire", "rollback", "shadow"]
+__all__ = ["canary", "promote", "retire", "rollback", "shadow"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +119,9 @@ def _refusal(admission: gate.Admission, candidate: CandidatePolicy) -> Conflict 
     return GateRefused(" ".join(verdict.reasons), reasons=verdict.reasons, hint=verdict.hint.strip())
 
 
-def rollback(project: Project, task: str, *, to: str | None, why: str, who: str) -> Entry:
+def rollback(
+    project: Project, task: str, *, to: str | None, why: str, who: str, evidence_id: str | None = None
+) -> Entry:
     """Make the previous policy, or `to`, current again."""
     settings = project.settings.task(task)
     heads = project.ledger.heads(task)
@@ -133,7 +134,7 @@ def rollback(project: Project, task: str, *, to: str | None, why: str, who: str)
             hint=f"`headway status` shows the ledger of {task!r}.",
         )
     _verify_bundle(project, task, ref, digest)
-    reason = _Reason(why=why or f"back from {current.ref}")
+    reason = _Reason(why=why or f"back from {current.ref}", evidence_id=evidence_id)
     return _become(project, settings, "rollback", (ref, digest), heads=heads, who=who, reason=reason)
 
 
@@ -199,7 +200,9 @@ def shadow(project: Project, policy: str | None, *, task: str | None, who: str) 
     return _aside(project, candidate, "shadow", why="compared without acting", who=who)
 
 
-def retire(project: Project, policy: str, *, task: str | None, why: str, who: str) -> Entry:
+def retire(
+    project: Project, policy: str, *, task: str | None, why: str, who: str, evidence_id: str | None = None
+) -> Entry:
     """Retire a candidate."""
     candidate = candidate_policy(project, policy, task)
     current = current_policy(project, project.settings.task(candidate.task))
@@ -209,55 +212,25 @@ def retire(project: Project, policy: str, *, task: str | None, why: str, who: st
             code="already_current",
             hint=f"Roll back first: headway rollback {candidate.task}",
         )
-    return _aside(project, candidate, "retire", why=why or "set aside", who=who)
+    return _aside(project, candidate, "retire", why=why or "set aside", who=who, evidence_id=evidence_id)
 
 
-def _aside(project: Project, candidate: CandidatePolicy, kind: EntryKind, *, why: str, who: str) -> Entry:
+def _aside(
+    project: Project, candidate: CandidatePolicy, kind: EntryKind, *, why: str, who: str, evidence_id: str | None = None
+) -> Entry:
     """A row that does not change the current policy."""
     project.settings.task(candidate.task)
-    expects = _expects(project, candidate.task)
     return record_change(
-        project, candidate.task, kind, candidate.ref, candidate.digest, expects=expects, why=why, who=who
+        project,
+        candidate.task,
+        kind,
+        candidate.ref,
+        candidate.digest,
+        expects=_expects(project, candidate.task),
+        why=why,
+        who=who,
+        evidence_id=evidence_id,
     )
-
-
-def guard(project: Project, task: str, *, who: str) -> Entry | None:
-    """End a policy that is proven worse: the canary, or the current policy if the previous one is better.
-
-    Nothing happens if only one key's ratings show it (`gate.accusers`): `Standing.disputed` then asks a person.
-    """
-    rules = gate_rules(project.settings.task(task))
-    acting = project.ledger.canary(task)
-    if acting is not None:
-        verdict = _outcomes_on(project, acting.policy, "current", task)
-        if verdict is None or not _condemned(verdict, rules):
-            return None
-        why = f"automatic: {' '.join(verdict.reasons)}"
-        return retire(project, acting.policy, task=task, why=why, who=who)
-    current = project.ledger.current(task)
-    if current is None or current.kind == "rollback":
-        return None
-    before, _ = previous_policy(project, project.settings.task(task))
-    verdict = _outcomes_on(project, current.policy, before, task, rollback=True)
-    if verdict is None or not _condemned(verdict, rules):
-        return None
-    return rollback(project, task, to=before, why=f"automatic: {' '.join(verdict.reasons)}", who=who)
-
-
-def _condemned(verdict: Verdict, rules: gate.GateRules) -> bool:
-    """Whether a policy is proven worse, and not by one key alone."""
-    evidence = verdict.evidence
-    return verdict.state == "worse" and evidence is not None and not gate.accusers(evidence, rules)
-
-
-def _outcomes_on(project: Project, policy: str, against: str, task: str, *, rollback: bool = False) -> Verdict | None:
-    """What the outcomes of its decisions say about a policy that acts; None while they cannot say anything."""
-    try:
-        return examine(project, policy, against=against, task=task, outcomes=True, rollback=rollback).verdict
-    except InvalidInput as error:
-        if error.code not in ("no_evidence", "propensity_unknown"):
-            raise
-        return None
 
 
 def _expects(project: Project, task: str) -> str:

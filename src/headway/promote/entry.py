@@ -50,6 +50,7 @@ class Heads:
     shadow: Entry | None = None  # the newest one that no candidate has followed
     alarm: Entry | None = None  # the newest open alarm: the world changed under the current policy
     changed: int = 0  # the number of the last promotion or rollback
+    alarmed: bool = False  # whether there ever was an alarm
 
     @property
     def expects(self) -> str:
@@ -72,7 +73,7 @@ class Heads:
             case "experiment":
                 return replace(seen, experiment=entry if entry.share > 0 else None)
             case "alarm":
-                return replace(seen, alarm=None if "ended" in entry.detail else entry)
+                return replace(seen, alarm=None if "ended" in entry.detail else entry, alarmed=True)
             case "promote" | "rollback":
                 return replace(
                     seen, current=entry, canary=None, experiment=None, plan=None, alarm=None, changed=entry.n

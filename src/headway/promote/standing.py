@@ -27,7 +27,8 @@ class CurrentPolicy:
     digest: str
     expects: str  # the `expects` of the next ledger row; empty before the first one
     since: int = 0  # the ledger row of the last promotion or rollback
-    live: bool = False  # it publishes its state as it learns: its hash changes, the policy stays the same
+    alarmed: bool = False  # whether the task ever had an alarm
+    origin: str = ""  # the hash that it started from, if it learns as it decides; else its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,7 @@ class Standing:
     acting: Entry | None = None  # the row that made the current policy current, if any
     canary: Entry | None = None
     alarm: Entry | None = None  # the newest open alarm
+    outdated: bool = False  # the newest candidate was learned before the alarm
     candidate: CandidatePolicy | None = None  # the newest, if it is neither current nor retired
     admission: Admission | None = None  # of the candidate
     shadow: Entry | None = None  # learned while the candidate is under test; it is next
@@ -97,6 +99,8 @@ class Standing:
         While one is being tested: only if it is proven worse or its data has grown by half. Each further candidate
         makes the gate stricter, and a test that keeps its candidate finishes sooner.
         """
+        if self.outdated:
+            return True  # what it learned is about a world that is gone
         if self.until_retrain:
             return False
         if self.candidate is None:

@@ -33,7 +33,9 @@ class Terms:
     declared: Mapping[str, str] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)  # the body behind `config_hash`
     since: int = 0  # the ledger row of the last promotion or rollback
-    lineage: str = ""  # the opponent's hash; "live" for a current policy that learns as it decides
+    changed: int = 0  # the ledger row of the last alarm: what was decided before then no longer counts
+    lineage: str = ""  # the opponent's hash; of one that learns as it decides, the hash that it started from
+    live: bool = False  # the opponent learns as it decides: its hash changes, and the test goes on
 
 
 def changes(evidence: Evidence, now: Terms, config: Mapping[str, Any] | None = None) -> tuple[str, ...]:
@@ -41,7 +43,8 @@ def changes(evidence: Evidence, now: Terms, config: Mapping[str, Any] | None = N
 
     `config` is the configuration body of the time of the proof, if it is stored.
     """
-    if (evidence.candidate, evidence.against) != (now.candidate, now.against):
+    same_opponent = evidence.against == now.against or (now.live and evidence.behaviour == now.behaviour)
+    if evidence.candidate != now.candidate or not same_opponent:
         return (f"{evidence.candidate} was proven against {evidence.against}; {now.against} is current now",)
     if not evidence.config_hash:
         return ("the evidence does not say which configuration it was made under",)
@@ -53,7 +56,7 @@ def changes(evidence: Evidence, now: Terms, config: Mapping[str, Any] | None = N
     why += _declared(evidence.declared, now.declared)
     policies = (
         (evidence.candidate, evidence.candidate_hash, now.candidate_hash),
-        (evidence.against, evidence.against_hash, now.against_hash),
+        (evidence.against, evidence.against_hash, evidence.against_hash if now.live else now.against_hash),
     )
     if not why:
         why += [f"{ref} is not what it was" for ref, then, is_now in policies if then != is_now]
@@ -61,6 +64,8 @@ def changes(evidence: Evidence, now: Terms, config: Mapping[str, Any] | None = N
         why.append("what would be served has changed")
     if not why and evidence.test and int(evidence.test) < now.since:
         why.append("another policy became current and was taken back since")
+    if not why and evidence.test and int(evidence.test) < now.changed:
+        why.append("outcomes have changed since")
     return tuple(why)
 
 

@@ -40,6 +40,7 @@ class About:
     behaviour: str = ""  # digest of what both policies do
     declared: Mapping[str, str] = field(default_factory=dict)  # what the task declares about missing outcomes
     alpha_worse: float = sequential.ALPHA  # for "worse": a budget of its own
+    guard: bool = False  # whether to take back a policy that acts: "worse" also finds harm that begins late
     reward_range: tuple[float, float] | None = None  # no reward is outside; None: taken from the rows
 
     @property
@@ -54,6 +55,8 @@ class About:
     @property
     def bet(self) -> str:
         """The rule for bounded scores."""
+        if self.guard:
+            return f"{BETTING}, restarted"
         return BETTING if self.plan is None else f"{BETTING}, registered horizon {self.plan.horizon}"
 
     def threshold(self, n: int, variance: float) -> float:

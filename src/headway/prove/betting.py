@@ -8,6 +8,11 @@ it is read (Ville). This is exact for any bounded rewards, rare disasters includ
 λ is chosen before the rows that it is used on, and is the same for all of them: a stake that depended on the row would
 test a weighted mean. It never exceeds what the lowest possible score can cost. Several gamblers with different λ share
 the starting money; E is their sum. Their spread suits any effect that 5,000 rows can show, or the registered horizon.
+
+A policy that is good for 3,000 rows and bad afterwards has won the bets against it so much that they never recover. So
+a guard's gamblers start again after 256, 512, 1,024, … rows, with a share of the starting money that was set aside for
+them: E stays a sum of bets, and the bound holds for all of them together (an e-detector with a fixed budget; Shin,
+Ramdas and Rinaldo, 2024).
 """
 
 from __future__ import annotations
@@ -21,34 +26,46 @@ import numpy as np
 from headway.prove.log import Floats
 from headway.prove.sequential import TUNED_AT, quantile
 
-__all__ = ["BETTING", "GAMBLERS", "MOST", "Bets", "stakes"]
+__all__ = ["BETTING", "GAMBLERS", "MOST", "RESTARTS", "TUNED_FOR_HARM", "Bets", "stakes"]
 
 BETTING = "betting"
 GAMBLERS = 16
 MOST = 0.8  # the largest share of the wealth that one row may take
 _AROUND = (0.7, 1.0, 1.4)  # a registered test stakes the best λ for its horizon, and two neighbours
 _AROUND_SHARES = (0.2, 0.6, 0.2)
+RESTARTS = (0, *(256 * 2**k for k in range(10)))  # rows after which a guard's gamblers start
+LATE_SHARE = 0.2  # of the starting money: for those that start later
+TUNED_FOR_HARM = 200  # a guard looks for harm that this many rows can show
 
 
 @lru_cache(maxsize=256)
-def stakes(alpha: float, horizon: int | None) -> tuple[Floats, Floats]:
+def stakes(alpha: float, horizon: int | None, tuned_at: int = TUNED_AT) -> tuple[Floats, Floats]:
     """λ·√variance of the gamblers and ln of their starting shares."""
     if horizon is not None:
         best = sqrt(2.0 * log(1.0 / alpha) / horizon)
         return best * np.array(_AROUND), np.log(_AROUND_SHARES)
     spent = -2.0 * log(2.0 * min(alpha, 0.4))
-    width = sqrt((spent + log(spent + 1.0)) / TUNED_AT)
+    width = sqrt((spent + log(spent + 1.0)) / tuned_at)
     places = (np.arange(GAMBLERS) + 0.5) / GAMBLERS
     half_normal = np.array([quantile(0.5 + 0.5 * place) for place in places])
     return width * half_normal, np.full(GAMBLERS, -log(GAMBLERS))
 
 
 class Bets:
-    """The wealth of the gamblers, from sums in constant memory; any m can be asked about afterwards."""
+    """The wealth of the gamblers, from sums in constant memory; any m can be asked about afterwards.
 
-    def __init__(self, alpha: float, horizon: int | None = None) -> None:
+    `guard`: the gamblers look for harm that may begin late (`RESTARTS`).
+    """
+
+    def __init__(self, alpha: float, horizon: int | None = None, *, guard: bool = False) -> None:
         self.alpha = alpha
-        self.stakes, self.shares = stakes(alpha, horizon)
+        self.stakes, self.shares = stakes(alpha, horizon, TUNED_FOR_HARM if guard else TUNED_AT)
+        self.starts = np.zeros(self.stakes.size)  # rows before a gambler's first bet
+        if guard:
+            self.starts = np.repeat(np.array(RESTARTS, dtype=np.float64), self.stakes.size)
+            late = [LATE_SHARE / (k * (k + 1)) for k in range(1, len(RESTARTS))]  # Σ 1/(k(k+1)) < 1
+            self.shares = np.concatenate([self.shares + log(share) for share in (1.0 - LATE_SHARE, *late)])
+            self.stakes = np.tile(self.stakes, len(RESTARTS))
         self.n, self.total = 0, 0.0
         self.wealth = np.zeros(self.stakes.size)  # Σ ln(1 + λ x)
         self.slope = np.zeros(self.stakes.size)  # Σ y with y = λ / (1 + λ x): −d wealth / dm at m = 0
@@ -65,12 +82,15 @@ class Bets:
         """
         if scores.size == 0:
             return np.zeros((self.stakes.size, 0))
+        waits = self.starts[:, None] > np.arange(self.n, self.n + scores.size) if self.starts[-1] > self.n else None
         self.n += scores.size
         self.total += float(scores.sum())
         lowest = np.minimum(np.minimum.accumulate(lowest), self.lowest)
         self.lowest = float(lowest[-1])
         rate = np.multiply.outer(self.stakes, 1.0 / np.sqrt(np.maximum(variance, 1e-24)) * np.ones(scores.size))
         np.minimum(rate, MOST / np.maximum(-lowest, 1e-12), out=rate)
+        if waits is not None:
+            rate[waits] = 0.0
         factor = 1.0 + rate * scores
         won: Floats = np.log(factor)
         self.wealth += won.sum(axis=1)

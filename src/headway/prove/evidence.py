@@ -74,6 +74,7 @@ def log_proof(about: About, *, hashing: bool = True) -> LogProof:
         alpha_worse=about.alpha_worse,
         reward_range=about.reward_range,
         hashing=hashing,
+        guard=about.guard,
     )
 
 

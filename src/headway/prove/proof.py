@@ -47,6 +47,7 @@ class LogProof:
 
     `plan`: only its first `horizon` scored rows after `from_seq` count; earlier rows still train the reward model.
     `reward_range`: no reward can be outside. Without it, the range of the rewards so far is used, at least [0, 1].
+    `guard`: the candidate acts, and "worse" also finds harm that begins late.
     """
 
     def __init__(
@@ -57,10 +58,12 @@ class LogProof:
         alpha_worse: float = ALPHA,
         reward_range: tuple[float, float] | None = None,
         hashing: bool = True,
+        guard: bool = False,
     ) -> None:
         self.plan = plan
         self.alpha, self.alpha_worse = alpha, alpha_worse
-        self.bets = Wagers(alpha, alpha_worse, None if plan is None else plan.horizon, reward_range)
+        horizon = None if plan is None else plan.horizon
+        self.bets = Wagers(alpha, alpha_worse, horizon, reward_range, guard=guard)
         self.arms: tuple[str, ...] = ()
         self.rows = 0
         self.counts: dict[str, int] = {}

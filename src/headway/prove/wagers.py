@@ -22,9 +22,15 @@ class Wagers:
     """
 
     def __init__(
-        self, alpha: float, alpha_worse: float, horizon: int | None, reward_range: tuple[float, float] | None
+        self,
+        alpha: float,
+        alpha_worse: float,
+        horizon: int | None,
+        reward_range: tuple[float, float] | None,
+        *,
+        guard: bool = False,
     ) -> None:
-        self.better, self.worse = Bets(alpha, horizon), Bets(alpha_worse, horizon)
+        self.better, self.worse = Bets(alpha, horizon), Bets(alpha_worse, horizon, guard=guard)
         self.variance = 0.0  # 0: not known yet
         self.low, self.high = reward_range or (0.0, 1.0)
         self.at_worst = 0  # rows that count at their worst value
@@ -67,10 +73,10 @@ class Wagers:
             self.missing_width += float((np.abs(weight) * (high - low))[counted].sum())
         used = inside & ~np.isnan(score)
         variance = self.variance if self.variance > 0.0 else self._guessed(weights, difference, high - low)[used]
-        won = np.zeros((2, self.better.stakes.size, len(piece)))
-        won[0][:, used] = self.better.add(score[used], lowest[used], variance)
-        won[1][:, used] = self.worse.add(against[used], -highest[used], variance)
-        return won[0], won[1]
+        won, lost = (np.zeros((bets.stakes.size, len(piece))) for bets in (self.better, self.worse))
+        won[:, used] = self.better.add(score[used], lowest[used], variance)
+        lost[:, used] = self.worse.add(against[used], -highest[used], variance)
+        return won, lost
 
     def _guessed(self, weights: Floats, difference: Floats, width: Floats) -> Floats:
         """[n]; the variance of a score before any was seen: for rewards as noisy as their range allows."""

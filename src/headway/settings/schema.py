@@ -133,6 +133,8 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     explore: Annotated[Explore, _SCORED] = Explore()
     floor: Annotated[float, _SHARE, _SCORED] = 0.02
     confidence_floor: Annotated[float, _SHARE, _SCORED] = 0.0
+    # the share of uniform choices while an alarm is open: outcomes changed, and nobody knows yet what is best now
+    most_exploration: Annotated[float, _SHARE, Setting(kinds=("choice",))] = 0.5
     sticky: Annotated[bool, _CHOICE] = False
     episode_timeout_s: Annotated[float, _POSITIVE, _ACTS] = 3600.0
     online: Annotated[Literal["frozen", "live"], _CHOICE] = "frozen"

@@ -158,6 +158,7 @@ def _snapshots(project: Project, matched: MatchedRows) -> list[Entry]:
 
 def _snapshot_without(project: Project, task: str, matched: MatchedRows) -> Entry | None:
     """A snapshot of an online task's current policy without the matched rows; None if it has read none of them."""
+    from headway.project.data.ages import as_read
     from headway.project.learn import encoder_spec
 
     if task not in project.settings.tasks and project.settings.declared:
@@ -175,8 +176,9 @@ def _snapshot_without(project: Project, task: str, matched: MatchedRows) -> Entr
     read = [row for row in _standing_rows(project, matched, task, upto) if _counted(header, row)]
     if not read:
         return None
-    for row in read:
-        teacher.update(state, row, -1)
+    for row in (as_read(header, row) for row in read):
+        if row.weight > 0.0:
+            teacher.update(state, row, -1)
     published = add_bundle(
         project,
         teacher.learned(state, dict(header.trained_on)),

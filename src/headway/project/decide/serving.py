@@ -26,7 +26,7 @@ from headway.promote.ledger import Entry, Heads, Ledger
 from headway.promote.registry import Registry
 from headway.settings import Settings, TaskSettings, config
 
-__all__ = ["Serving", "Servings", "baseline_ref"]
+__all__ = ["Serving", "Servings", "acting_floor", "baseline_ref"]
 
 _LOOK_AGAIN_S = 0.2
 _EVEN = "uniform@0"
@@ -154,6 +154,9 @@ class Servings:
             body["canary"] = {"ref": named, "hash": hashed, "share": canary.share}
             if canary.kind == "experiment":
                 body["canary"]["name"] = "experiment"
+        widened = 0.0 if heads.alarm is None or override else _widened(heads.alarm, task)
+        if widened > body["floor"]:
+            body["alarm"] = {"floor": widened}
         text = dumps(body)
         return Serving(
             ref=ref,
@@ -185,7 +188,7 @@ class Servings:
     # -- policies and configurations
 
     def body(self, task: TaskSettings) -> dict[str, Any]:
-        """The present acting configuration of a task, without any share. Loads no policy: one may be damaged."""
+        """The present acting configuration of a task, without share and alarm. Loads no policy: one may be damaged."""
         body: dict[str, Any] = loads(config(task))
         body["encoder_spec"] = body["encoder"]
         body["encoder"] = self.encoder(body["encoder"]).version if task.encoder else ""
@@ -217,7 +220,7 @@ class Servings:
             policy,
             fallback=fallback,
             confidence_floor=body["confidence_floor"],
-            floor=body["floor"],
+            floor=acting_floor(body),
             explore=Explorer(kind=kind, **value),
             canary=self.policy(task, body, canary["ref"], canary["hash"]) if canary else None,
             canary_share=canary["share"] if canary else 0.0,
@@ -289,6 +292,16 @@ class Servings:
         if ref != "rules@0":
             return baseline(ref, arm=body.get("fallback") or "")
         return rules_policy(body)
+
+
+def acting_floor(body: Mapping[str, Any]) -> float:
+    """The share of uniform choices under a configuration body: more than usual while an alarm is open."""
+    return max(float(body["floor"]), float(body.get("alarm", {}).get("floor", 0.0)))
+
+
+def _widened(alarm: Entry, task: TaskSettings) -> float:
+    """The share of uniform choices while this alarm is open: what it asks for, within the task's limit."""
+    return min(float(alarm.detail.get("explore", 0.0)), task.most_exploration)
 
 
 def _digest(ref: str, definition: Mapping[str, Any]) -> str:

@@ -170,8 +170,8 @@ class Project(ProjectFolder):
         return retire(self, policy, task=task, why=why, who=who)
 
     def guard(self, task: str, *, who: str = "") -> Entry | None:
-        """Roll back a policy that is proven worse: end the canary, or restore the previous current policy."""
-        from headway.project.promote import guard
+        """Take back what acts and is proven worse: restore the previous policy, or end the canary."""
+        from headway.project.guard import guard
 
         return guard(self, task, who=who)
 
@@ -192,6 +192,12 @@ class Project(ProjectFolder):
         from headway.project.alarm import end_alarm
 
         return end_alarm(self, task, why=why, who=who)
+
+    def close_alarm(self, task: str, *, who: str = "") -> Entry | None:
+        """End the alarms of a task that 2,000 decisions have brought no verdict on; None if it is too early."""
+        from headway.project.guard import close_alarm
+
+        return close_alarm(self, task, who=who)
 
     def alarms(self, task: str) -> list[Alarm]:
         """Every alarm of a task, oldest first, with the reason why it ended."""

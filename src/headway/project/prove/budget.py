@@ -41,7 +41,8 @@ def next_test(project: Project, task: str) -> int:
 
 def challenger(project: Project, task: str, terms: Terms, plan: Plan | None, kind: str) -> int:
     """The number of this test among those that are charged; if it is not charged yet, the number it would get now."""
-    charged = project.ledger.charged(task, terms.candidate_hash, terms.lineage, _plan_id(plan, kind))
+    plan_id = _plan_id(plan, kind, terms.changed)
+    charged = project.ledger.charged(task, terms.candidate_hash, terms.lineage, plan_id)
     return int(charged.detail["k"]) if charged is not None else next_test(project, task)
 
 
@@ -72,7 +73,7 @@ def _spend(
     project: Project, settings: TaskSettings, terms: Terms, evidence: Evidence, rules: gate.GateRules
 ) -> Evidence:
     """The evidence with the id of its test; or with the check that refuses it, at no charge."""
-    task, plan = settings.name, _plan_id(evidence.plan, evidence.kind)
+    task, plan = settings.name, _plan_id(evidence.plan, evidence.kind, terms.changed)
     if any(gate.blocks(check, rules) for check in evidence.diagnostics if check.name not in _OF_THE_RESULT):
         return evidence
     charged = project.ledger.charged(task, terms.candidate_hash, terms.lineage, plan)
@@ -101,7 +102,11 @@ def _spend(
     return replace(evidence, test=str(charged.n))
 
 
-def _plan_id(plan: Plan | None, kind: str) -> str:
-    """Two looks are one test only if they are of one kind and count the same rows with the same rule."""
+def _plan_id(plan: Plan | None, kind: str, changed: int) -> str:
+    """Two looks are one test only if they are of one kind and count the same rows with the same rule.
+
+    `changed` is the ledger row of the last alarm: a test counts decisions after it only, and begins anew.
+    """
     named = "" if plan is None else hashlib.sha256(dumps(msgspec.to_builtins(plan)).encode()).hexdigest()[:16]
-    return named if kind == "log" else f"{kind} {named}".rstrip()
+    named = named if kind == "log" else f"{kind} {named}".rstrip()
+    return f"{named} after {changed}".strip() if changed and kind == "log" else named

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Examined", "examine"]
 
+ROLLBACK_ALPHA = 0.03  # the share of policies that are no worse and are ever taken back
+
 
 @dataclass(frozen=True, slots=True)
 class Examined:
@@ -56,18 +58,19 @@ def examine(
     keep_rows: bool = False,
     trust: Sequence[str] = (),
     outcomes: bool = False,
-    rollback: bool = False,
+    rollback_since: float | None = None,
 ) -> Examined:
     """A verdict on a candidate, stored with its evidence.
 
     `keep_rows`: the result has the logged rows. `outcomes`: by the outcomes of its decisions, even if it could be
-    judged without any. `rollback`: asks whether to take the candidate back, which is not charged to the error budget.
+    judged without any. `rollback_since`: asks whether to take the candidate back, by the decisions since this time;
+    that has an error budget of its own.
     """
     from headway.prove.guards import GuardRule
 
     candidate = candidate_policy(project, policy, task)
     settings = project.settings.task(candidate.task)
-    trusted = known_raters(project, trust)
+    trusted, rollback = known_raters(project, trust), rollback_since is not None
     project.settle(settings.name)
     other = _opponent(project, settings, candidate, against)
     terms = present_terms(project, settings, (candidate.ref, candidate.digest), other)
@@ -78,6 +81,7 @@ def examine(
         other=other,
         progress=progress,
         seen=SeenRows() if keep_rows else None,
+        since=rollback_since or 0.0,
     )
     kind = provable(question, outcomes=outcomes)
     about = _about(project, terms, settings, trusted, kind=kind.name, rollback=rollback)
@@ -135,8 +139,10 @@ def _about(
         behaviour=terms.behaviour,
         declared=terms.declared,
     )
+    if rollback:
+        return replace(about, alpha_worse=ROLLBACK_ALPHA, guard=True)
     heads = project.ledger.heads(task)
     acting = heads.canary or heads.experiment
-    acts = rollback or (acting is not None and acting.policy_hash == terms.candidate_hash)
+    acts = acting is not None and acting.policy_hash == terms.candidate_hash
     # What acts can be taken back with an error budget of its own; "worse" of any other candidate shares the test's.
     return about if acts else replace(about, alpha_worse=about.share)

@@ -27,6 +27,7 @@ from headway.nouns.evidence import Evidence
 from headway.nouns.protocols import Floats, Policy
 from headway.nouns.records import Ending, Settled, is_own
 from headway.observe.experience import SplitBy, part_of, without
+from headway.project.data.ages import as_read
 from headway.project.learn import encoder_spec
 from headway.project.prove.regions import Comparison, Flags, Traits, region
 from headway.project.prove.rows import reward_without
@@ -111,7 +112,7 @@ class _Rows:
             if row.decision.source == "mined" and not mined:
                 continue
             if known.candidate_read(row.decision, row.first):
-                trained.append(row)
+                trained.append(as_read(header, row))
                 mark.update(f"{row.seq} {row.reward} {sorted(row.said)};".encode())
             elif row.decision.propensity_known and known.speaks(row.decision, row.first):
                 unread.append(row)
@@ -136,7 +137,7 @@ class _Others:
 
     def __iter__(self) -> Iterator[Settled]:
         for row in self._rows.trained:
-            kept = self._without(row)
+            kept = self._without(row) if row.weight > 0.0 else None
             if kept is not None:
                 yield without(kept, self._left_out)
 

@@ -17,6 +17,7 @@ from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.records import Settled, Situation
 from headway.project.learn import encoder_spec
+from headway.project.prove.change import BEFORE_CHANGE, last_change
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, SeenRows
 from headway.project.prove.unread import Unread
 from headway.promote.gate import WAITING
@@ -79,6 +80,7 @@ class LogKind:
             progress=question.progress,
             left=question.left,
             checks=checks,
+            since=question.since,
         )
         if about.plan is not None:  # `logged` has left out what came before it
             about = replace(about, plan=replace(about.plan, from_seq=0))
@@ -123,11 +125,13 @@ def logged(
     left: Counter[str] | None = None,
     checks: RowChecks | None = None,
     newest: int | None = None,
+    since: float = 0.0,
 ) -> Iterator[Log]:
     """The rows that may speak for the candidate, as chunks with both policies' probabilities.
 
-    `left` counts what may not: open outcomes after the maturity mark, mined labels, unknown propensities. `newest`: so
-    many of the newest rows, also those that a policy has read: to plan a test from, never as evidence.
+    `left` counts what may not: open outcomes after the maturity mark, decisions before outcomes changed, mined labels,
+    unknown propensities. `newest`: so many of the newest rows, also those that a policy has read: to plan a test from,
+    never as evidence. `since`: only decisions after this time.
     """
     from headway.encode.fit import fit
     from headway.project.prove.checks import training_window
@@ -138,7 +142,7 @@ def logged(
     encoder = project.servings.encoder(encoder_spec(project, settings))
     rewards = project.rewards(task)
     unread = Unread(project, settings, candidate, current)
-    reader = _ProofRows(project, task, unread, plan, Counter() if left is None else left, newest)
+    reader = _ProofRows(project, task, unread, plan, Counter() if left is None else left, newest, since)
     rows = reader.rows(signals=bool(settings.guards), raters=rewards.counting or True)
     first = list(islice(rows, _PILOT))
     if not first:
@@ -178,13 +182,18 @@ class _ProofRows:
     plan: Plan | None
     left: Counter[str]
     newest: int | None = None  # so many, whether they were read or not: to plan from
+    since: float = 0.0  # only later ones
     _seqs: list[int] = field(init=False)
     _waiting: int = field(init=False)
+    _before_change: int = field(init=False)
 
     def __post_init__(self) -> None:
         order = self.project.query.draws(self.task)
         mature = order.mature()
-        seqs = order.seq[:mature]
+        changed = last_change(self.project, self.task)
+        later = order.at[:mature] > max(changed, self.since) * 1e6
+        seqs = order.seq[:mature][later]
+        self._before_change = int((order.at[:mature] <= changed * 1e6).sum())
         self._waiting = len(order) - mature
         if self.plan is not None and self.plan.from_decision is not None:
             seqs = seqs[seqs > self.plan.from_decision]
@@ -197,6 +206,8 @@ class _ProofRows:
         self.left.clear()
         if self._waiting:
             self.left[WAITING] = self._waiting
+        if self._before_change:
+            self.left[BEFORE_CHANGE] = self._before_change
         settled_after = 0 if self.plan is None else self.plan.from_seq  # of a plan that counts settled rows
         rows = self.project.query.outcomes(self._seqs, signals=signals, raters=raters)
         return speaking(
@@ -211,7 +222,7 @@ class _ProofRows:
 
     def refuse(self) -> None:
         """The error of a proof without rows, with the cure."""
-        unusable = {name: count for name, count in self.left.items() if name != WAITING}
+        unusable = {name: count for name, count in self.left.items() if name not in (WAITING, BEFORE_CHANGE)}
         if unusable:
             raise _nothing_speaks(self.task, unusable)
         if self._waiting:

@@ -17,6 +17,7 @@ from headway.nouns.evidence import Diagnostic
 from headway.nouns.records import Settled
 from headway.observe.experience import part_of
 from headway.project.learn import LEARNED_PARTS
+from headway.project.prove.change import changed_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,8 +73,11 @@ def _training_rows(project: Project, header: Header) -> Sequence[Settled]:
 
 def _read(project: Project, header: Header, after: int, upto: int) -> Iterator[Settled]:
     parts, by = header.trained_on.get("parts", LEARNED_PARTS), header.split.get("by", "group")
+    changed = changed_from(project, header.task)
     for row in project.query.settled(header.task, after=after, upto=upto):
         decision = row.decision
+        if decision.seq < changed:
+            continue
         if row.reward is not None and decision.propensity_known and part_of(decision, by) in parts:
             yield row
 

@@ -40,12 +40,18 @@ def current_policy(project: Project, settings: TaskSettings, heads: Heads | None
     if entry is None:
         body = project.servings.body(settings)
         ref = baseline_ref(body)
-        return CurrentPolicy(ref=ref, digest=project.servings.baseline_digest(ref, body), expects="")
+        digest = project.servings.baseline_digest(ref, body)
+        return CurrentPolicy(ref=ref, digest=digest, expects="", alarmed=heads.alarmed)
     ref, digest = entry.policy, entry.policy_hash
     if PolicyRef.parse(ref).built_in:
         ref, digest = project.servings.as_defined(project.servings.body(settings), ref, digest)
     return CurrentPolicy(
-        ref=ref, digest=digest, expects=entry.policy_hash, since=heads.changed, live=entry.kind == "snapshot"
+        ref=ref,
+        digest=digest,
+        expects=entry.policy_hash,
+        since=heads.changed,
+        alarmed=heads.alarmed,
+        origin=str(entry.detail.get("origin", digest)) if entry.kind == "snapshot" else digest,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headway.nouns.checkpoint import PolicyRef
 from headway.observe.rows import dumps
+from headway.project.prove.change import change_row
 from headway.project.prove.subject import current_policy, gate_rules, stored_evidence
 from headway.promote import gate
 from headway.promote.terms import Terms
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["admission_of", "latest_evidence", "present_terms"]
 
+LIVE = "live"
 _SERVED = (
     "actions", "rules", "roles", "fallback", "state", "encoder", "explore", "floor", "confidence_floor", "costs",
     "cost_weight",
@@ -38,6 +40,8 @@ def present_terms(
     current = current or current_policy(project, settings)
     body = project.servings.body(settings)
     served = {key: body[key] for key in _SERVED if key in body}
+    live = settings.online == "live" and against[1] == current.digest and not PolicyRef.parse(against[0]).built_in
+    opponent = (LIVE, current.origin) if live else against
     return Terms(
         candidate=candidate[0],
         candidate_hash=candidate[1],
@@ -45,11 +49,13 @@ def present_terms(
         against_hash=against[1],
         reward_version=project.rewards(settings.name).version,
         config_hash=_digest(dumps(body))[:16],
-        behaviour=_digest(dumps([*candidate, *against, served])),
+        behaviour=_digest(dumps([*candidate, *opponent, served])),
         declared=_declared(settings),
         config=body,
         since=current.since,
-        lineage="live" if current.live and against[1] == current.digest else against[1],
+        changed=change_row(project, settings.name) if current.alarmed else 0,
+        lineage=opponent[1],
+        live=live,
     )
 
 

@@ -16,13 +16,14 @@ by the number of the *first* row that settled it. Two things do not keep that nu
 
 A policy that learns online has read every row up to its last snapshot, and asking that snapshot about them would
 flatter it. On decisions that it made itself it counts as it stood *then*: with the logged probabilities, without the
-share of a canary. Decisions under another configuration do not speak for it, because it would act differently now.
+share of a canary and without the wider exploration of an alarm. Decisions under another configuration do not speak for
+it, because it would act differently now.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,11 +34,13 @@ from headway.nouns.errors import Damaged, HeadwayError
 from headway.nouns.records import Decision
 from headway.observe.experience import PARTS, SplitBy, part_of
 from headway.observe.rows import dumps, loads
+from headway.project.decide.serving import acting_floor
 from headway.project.learn import LEARNED_PARTS
 
 if TYPE_CHECKING:
     from headway.decide.acting import Pipeline
     from headway.nouns.checkpoint import Header
+    from headway.nouns.protocols import Floats
     from headway.project import Project
     from headway.settings import TaskSettings
 
@@ -133,6 +136,12 @@ class _Acting(NamedTuple):
 
     share: float
     canary: Pipeline | None
+    floor: float  # the share of uniform choices then, and usually
+    usual_floor: float
+
+    @property
+    def as_usual(self) -> bool:
+        return self.canary is None and self.floor == self.usual_floor
 
 
 class _ComparedPolicy:
@@ -157,19 +166,19 @@ class _ComparedPolicy:
         if not self._states:
             return (None,) * len(decisions)
         stood: list[tuple[float, ...] | None] = [None] * len(decisions)
-        beside_canary: dict[str, list[int]] = {}
+        otherwise: dict[str, list[int]] = {}
         for place, decision in enumerate(decisions):
             acting = self._acting(decision)
             if acting is None:
                 continue
-            if acting.canary is None:
+            if acting.as_usual:
                 stood[place] = decision.probabilities
             else:
-                beside_canary.setdefault(decision.config_hash, []).append(place)
-        for config_hash, places in beside_canary.items():
+                otherwise.setdefault(decision.config_hash, []).append(place)
+        for config_hash, places in otherwise.items():
             acting = self._configurations[config_hash]
             assert acting is not None
-            for place, own in zip(places, _without_canary([decisions[place] for place in places], acting), strict=True):
+            for place, own in zip(places, _as_usual([decisions[place] for place in places], acting), strict=True):
                 stood[place] = own
         return stood
 
@@ -185,15 +194,18 @@ class _ComparedPolicy:
     def _read_configuration(self, config_hash: str) -> _Acting | None:
         body: dict[str, Any] = loads(self._project.query.config(config_hash))
         canary: Mapping[str, Any] | None = body.pop("canary", None)
+        widened = dict(body)
+        body.pop("alarm", None)
         if dumps(body) != self._present:
             return None
+        floors = acting_floor(widened), acting_floor(body)
         if canary is None:
-            return _Acting(0.0, None)
+            return _Acting(0.0, None, *floors)
         try:
-            pipeline = self._project.servings.pipeline(self._task, body, canary["ref"], canary["hash"])
+            pipeline = self._project.servings.pipeline(self._task, widened, canary["ref"], canary["hash"])
         except HeadwayError:  # its bundle is gone: the share cannot be taken out
             return None
-        return _Acting(float(canary["share"]), pipeline)
+        return _Acting(float(canary["share"]), pipeline, *floors)
 
 
 def _states(project: Project, task: str, digest: str) -> frozenset[str]:
@@ -206,18 +218,25 @@ def _states(project: Project, task: str, digest: str) -> frozenset[str]:
     return frozenset({*states, digest} if states else ())
 
 
-def _without_canary(decisions: Sequence[Decision], acting: _Acting) -> list[tuple[float, ...]]:
-    """What the live policy alone would have drawn from: μ = (1 − share)·own + share·canary, solved for its own."""
-    assert acting.canary is not None
-    share = acting.share
-    canary = acting.canary.distributions(
-        [decision.situation for decision in decisions],
-        [decision.candidates for decision in decisions],
-        [decision.seed for decision in decisions],
-    )
+def _as_usual(decisions: Sequence[Decision], acting: _Acting) -> list[tuple[float, ...]]:
+    """What the live policy alone would have drawn from, with its usual exploration."""
+    share = 0.0 if acting.canary is None else acting.share
+    canary: Iterable[Floats] = [np.zeros(len(decision.probabilities)) for decision in decisions]
+    if acting.canary is not None:
+        canary = acting.canary.distributions(
+            [decision.situation for decision in decisions],
+            [decision.candidates for decision in decisions],
+            [decision.seed for decision in decisions],
+        )
     own: list[tuple[float, ...]] = []
     for decision, theirs in zip(decisions, canary, strict=True):
         logged = np.asarray(decision.probabilities)
+        # μ = (1 − share)·own + share·canary, and own = (1 − floor)·chosen + floor/k: solved for `chosen`
         rest = np.maximum(logged - share * theirs[: len(logged)], 0.0)
-        own.append(tuple((rest / rest.sum()).tolist()))
+        rest /= rest.sum()
+        if acting.floor != acting.usual_floor:
+            chosen = np.maximum(rest - acting.floor / rest.size, 0.0)
+            chosen = chosen / chosen.sum() if chosen.sum() > 0.0 else np.full(rest.size, 1.0 / rest.size)
+            rest = (1.0 - acting.usual_floor) * chosen + acting.usual_floor / rest.size
+        own.append(tuple(rest.tolist()))
     return own

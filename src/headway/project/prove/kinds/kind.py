@@ -55,6 +55,7 @@ class ProofQuestion:
     progress: Progress | None = None
     seen: SeenRows | None = None  # keeps the logged rows
     left: Counter[str] = field(default_factory=Counter)  # rows that cannot be evidence, by what they lack
+    since: float = 0.0  # only decisions after this time are evidence
 
     def trained_on(self, policy: tuple[str, str]) -> Mapping[str, Any]:
         """What the header of a policy says about its training; empty for a built-in one."""

@@ -1,0 +1,141 @@
+"""How much a row counts by its age: the world changes, and old rows describe a world that is gone.
+
+    half_life = best_half_life(rows)                        # inf: all rows count alike
+    ages = Ages(half_life=half_life, upto=9_000, per_row=1.0, changes=(ChangedAction("large", "", 7_500),))
+    ages.weight(row)                                        # 1 for the newest row, 0 for what no longer counts
+
+A row that is one half-life old counts half. The half-life is the one of `HALF_LIVES` (in settled rows) whose running
+means predict the next reward best, row by row (prequential, Dawid 1984): each row is predicted from earlier rows alone,
+as in use. A shorter one than infinity is taken only if it predicts better by more than two standard errors.
+
+After an alarm, rows of the changed action from before the change do not count at all.
+
+Not covered: contexts that change at different speeds; the means are per action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import inf, isinf, sqrt
+from typing import Any
+
+import numpy as np
+
+from headway.nouns.protocols import Floats
+from headway.nouns.records import Settled
+
+__all__ = ["HALF_LIVES", "Ages", "ChangedAction", "best_half_life", "has_changed"]
+
+HALF_LIVES = (inf, 4000.0, 1000.0, 250.0)
+_LEAST_ROWS = 200
+_SURE = 2.0  # standard errors
+_STEP = 64.0  # weights are multiples of 1/64: sums of features stay exact (`headway.learn.online`)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedAction:
+    """An action whose outcomes changed: rows decided before `from_decision` do not count."""
+
+    action: str
+    role: str  # empty: every role
+    from_decision: int
+
+    def covers(self, row: Settled) -> bool:
+        decision = row.decision
+        return (
+            decision.seq < self.from_decision
+            and decision.action == self.action
+            and (not self.role or decision.situation.role == self.role)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ages:
+    """The weights of rows by age. `document` is what a bundle's header says about them."""
+
+    half_life: float = inf  # in settled rows of the task
+    upto: int = 0  # the newest row of the log
+    per_row: float = 1.0  # numbers of the log per settled row of the task
+    changes: tuple[ChangedAction, ...] = ()
+
+    @property
+    def alike(self) -> bool:
+        """Whether all rows count alike."""
+        return isinf(self.half_life) and not self.changes
+
+    def weight(self, row: Settled) -> float:
+        """The row's own weight, less by its age."""
+        if any(change.covers(row) for change in self.changes):
+            return 0.0
+        if isinf(self.half_life):
+            return row.weight
+        age = max(0, self.upto - row.seq) / self.per_row
+        fading = float(0.5 ** (age / self.half_life))
+        return round(row.weight * fading * _STEP) / _STEP
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "half_life": None if isinf(self.half_life) else self.half_life,
+            "upto": self.upto,
+            "per_row": self.per_row,
+            "changes": [asdict(change) for change in self.changes],
+        }
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any] | None) -> Ages:
+        """From the header of a bundle; one without it read all rows alike."""
+        if document is None:
+            return cls()
+        half_life = document["half_life"]
+        changes = tuple(ChangedAction(**change) for change in document["changes"])
+        return cls(
+            half_life=inf if half_life is None else float(half_life),
+            upto=int(document["upto"]),
+            per_row=float(document["per_row"]),
+            changes=changes,
+        )
+
+
+def best_half_life(rows: Iterable[Settled], age: Callable[[Settled], float] | None = None) -> float:
+    """The half-life that predicts these rows best, oldest first; `age` is a row's age in settled rows."""
+    losses = _losses(rows, age)
+    if len(losses) < _LEAST_ROWS:
+        return inf
+    best = int(losses.mean(axis=0).argmin())
+    gain = losses[:, 0] - losses[:, best]
+    sure = gain.mean() > _SURE * gain.std() / sqrt(len(gain))
+    return HALF_LIVES[best] if sure else inf
+
+
+def _losses(rows: Iterable[Settled], age: Callable[[Settled], float] | None) -> Floats:
+    """[row, half-life]: squared errors of the running mean of the row's action, from the rows before it."""
+    rate = np.array([0.0 if isinf(half_life) else -np.log(2.0) / half_life for half_life in HALF_LIVES])
+    width = len(HALF_LIVES)
+    every = np.zeros((2, width))  # weights and weighted rewards of all actions
+    own: dict[str, tuple[Floats, float]] = {}  # the same per action, and when it was last updated
+    losses: list[Floats] = []
+    before: float | None = None
+    for count, row in enumerate(rows):
+        if row.reward is None:
+            continue
+        now = float(count) if age is None else -age(row)
+        every *= np.exp(rate * (now - (now if before is None else before)))
+        sums, last = own.get(row.decision.action, (np.zeros((2, width)), now))
+        sums = sums * np.exp(rate * (now - last))
+        if before is not None:
+            pooled = every[1] / every[0]
+            losses.append((row.reward - (sums[1] + pooled) / (sums[0] + 1.0)) ** 2)
+        added = np.array([[1.0], [row.reward]])
+        every += added
+        own[row.decision.action], before = (sums + added, now), now
+    return np.array(losses).reshape(-1, width)
+
+
+def has_changed(before: Sequence[float], after: Sequence[float]) -> bool:
+    """Whether the mean of an action's rewards is another than before: by more than 2.5 standard errors."""
+    if len(before) < 2 or len(after) < 2:
+        return False
+    one, other = np.asarray(before), np.asarray(after)
+    spread = sqrt(float(one.var()) / one.size + float(other.var()) / other.size)
+    return abs(float(one.mean() - other.mean())) > 2.5 * max(spread, 1e-12)

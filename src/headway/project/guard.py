@@ -1,0 +1,192 @@
+"""Guard what acts: a policy that is shown to be worse than the one it replaced is taken back, automatically.
+
+Both are looked at in every step: the current policy against the one before it, and a canary or experiment against the
+current policy. The current policy is judged by the decisions since it became current, or since outcomes changed if that
+is later, with an error budget of its own: at most 3% of the policies that are no worse are ever taken back. Bets are
+placed again after 256, 512, 1,024, … decisions, so that harm which begins late is found as well.
+
+While an alarm is open, exploration is wider, and two tests look for something better: this one, and the proof of a new
+candidate. If neither has shown a difference after 2,000 decisions, the alarm ends, with the reason in the ledger.
+
+Nothing happens if only one key's ratings show it (`gate.accusers`): `Standing.disputed` then asks a person.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headway.nouns.errors import NOTHING_TO_READ, Conflict, InvalidInput
+from headway.nouns.evidence import Verdict
+from headway.project.alarm import end_alarm
+from headway.project.decide.serving import baseline_ref
+from headway.project.experiment import stop_experiment
+from headway.project.promote import retire, rollback
+from headway.project.prove.change import last_change, latest_alarms
+from headway.project.prove.examine import examine
+from headway.project.prove.subject import current_policy, gate_rules, previous_policy, stored_evidence
+from headway.promote import gate
+
+if TYPE_CHECKING:
+    from headway.nouns.alarm import Alarm
+    from headway.nouns.protocols import Floats
+    from headway.project import Project
+    from headway.promote.ledger import Entry, Heads
+    from headway.settings import TaskSettings
+
+__all__ = ["MOST_DECISIONS", "close_alarm", "disputed", "guard"]
+
+MOST_DECISIONS = 2_000  # after an alarm without a verdict
+_ALIKE = 2.5  # standard errors by which two actions may have changed differently
+_LEAST = 30  # rows of an action before and after the change, to say how it changed
+_LOOKS = 20  # the latest ones, among which those at earlier states of a policy are
+_TRIES = 5  # a policy that learns as it decides may publish a snapshot between the look and the rollback
+
+
+def guard(project: Project, task: str, *, who: str) -> Entry | None:
+    """End what is proven worse: the current policy, or else the canary or experiment; None if nothing is."""
+    return _guard_current(project, task, who=who) or _guard_share(project, task, who=who)
+
+
+def _guard_current(project: Project, task: str, *, who: str) -> Entry | None:
+    settings = project.settings.task(task)
+    change = project.ledger.last(task, "promote", "rollback")
+    if change is None:
+        return None
+    since = max(change.at, last_change(project, task))
+    if change.kind == "promote":
+        before, digest = previous_policy(project, settings)
+    elif since > change.at:  # outcomes changed since the rollback: the policy that it took back is no choice
+        body = project.servings.body(settings)
+        before = baseline_ref(body)
+        digest = project.servings.baseline_digest(before, body)
+    else:
+        return None
+    current = current_policy(project, settings)
+    if digest == current.digest:
+        return None
+    verdict = _outcomes_on(project, current.ref, before, task, since=since)
+    if verdict is None or not _condemned(verdict, gate_rules(settings)):
+        return None
+    for _ in range(_TRIES - 1):
+        try:
+            return _take_back(project, task, before, verdict, who=who)
+        except Conflict:
+            if project.ledger.last(task, "promote", "rollback") != change:
+                raise
+    return _take_back(project, task, before, verdict, who=who)
+
+
+def _take_back(project: Project, task: str, to: str, verdict: Verdict, *, who: str) -> Entry:
+    assert verdict.evidence is not None
+    why = f"automatic: {' '.join(verdict.reasons)}"
+    return rollback(project, task, to=to, why=why, who=who, evidence_id=verdict.evidence.id)
+
+
+def _guard_share(project: Project, task: str, *, who: str) -> Entry | None:
+    heads = project.ledger.heads(task)
+    acting = heads.canary or heads.experiment
+    if acting is None:
+        return None
+    verdict = _outcomes_on(project, acting.policy, "current", task)
+    if verdict is None or not _condemned(verdict, gate_rules(project.settings.task(task))):
+        return None
+    assert verdict.evidence is not None
+    if heads.experiment is not None:
+        stop_experiment(project, task, why="worse", who=who)
+    why = f"automatic: {' '.join(verdict.reasons)}"
+    return retire(project, acting.policy, task=task, why=why, who=who, evidence_id=verdict.evidence.id)
+
+
+def _condemned(verdict: Verdict, rules: gate.GateRules) -> bool:
+    """Whether a policy is proven worse, and not by one key alone."""
+    evidence = verdict.evidence
+    return verdict.state == "worse" and evidence is not None and not gate.accusers(evidence, rules)
+
+
+def _outcomes_on(
+    project: Project, policy: str, against: str, task: str, *, since: float | None = None
+) -> Verdict | None:
+    """What the outcomes of its decisions say about a policy that acts; None while they cannot say anything."""
+    try:
+        return examine(project, policy, against=against, task=task, outcomes=True, rollback_since=since).verdict
+    except InvalidInput as error:
+        if error.code not in NOTHING_TO_READ:
+            raise
+        return None
+
+
+def disputed(project: Project, settings: TaskSettings, heads: Heads, current_hash: str) -> Verdict | None:
+    """The verdict on what acts, if it is proven worse by one key's ratings alone: the guard leaves it to a person."""
+    share = heads.canary or heads.experiment
+    if share is not None:
+        verdict = _accused(project, settings, share, current_hash)
+        if verdict is not None:
+            return verdict
+    current = heads.current
+    if current is None or current.kind == "rollback":
+        return None
+    return _accused(project, settings, current, previous_policy(project, settings)[1])
+
+
+def _accused(project: Project, settings: TaskSettings, acting: Entry, against: str) -> Verdict | None:
+    """The latest verdict on a policy that acts, if it is proven worse than the other by one key's ratings alone."""
+    identifier = project.ledger.latest_evidence(settings.name, acting.policy_hash)
+    if identifier is None and acting.kind == "snapshot":  # looked at in an earlier state
+        looks = project.ledger.evidences(settings.name, limit=_LOOKS)
+        snapshots = project.ledger.snapshot_parents(settings.name) if looks else {}
+        identifier = next((look for look, _, digest, _ in looks if digest in snapshots), None)
+    if identifier is None:
+        return None
+    rules = gate_rules(settings)
+    verdict = gate.verdict(stored_evidence(project, identifier), rules)
+    evidence = verdict.evidence
+    assert evidence is not None
+    fresh = evidence.against_hash == against and evidence.reward_version == project.rewards(settings.name).version
+    return verdict if fresh and verdict.state == "worse" and gate.accusers(evidence, rules) else None
+
+
+# -- the end of an alarm
+
+
+def close_alarm(project: Project, task: str, *, who: str) -> Entry | None:
+    """End the open alarms of a task if 2,000 decisions since have brought no verdict; None if it is too early."""
+    together = latest_alarms(project, task)
+    if not any(alarm.open for alarm in together):
+        return None
+    order = project.query.draws(task)
+    since = int((order.at > together[0].at * 1e6).sum())
+    if since < MOST_DECISIONS:
+        return None
+    seqs = order.seq[: order.mature()].tolist()
+    why = f"no policy was shown to be better within {MOST_DECISIONS:,} decisions"
+    alike = _changed_alike(project, seqs, together[0])
+    return end_alarm(project, task, why=f"{alike}; {why}" if alike else why, who=who)
+
+
+def _changed_alike(project: Project, seqs: list[int], alarm: Alarm) -> str:
+    """In words, if all actions changed by the same amount, as far as their rows can tell."""
+    before: dict[str, list[float]] = {}
+    after: dict[str, list[float]] = {}
+    for row in project.query.outcomes(seqs):
+        if row.reward is not None:
+            part = before if row.decision.seq < alarm.from_decision else after
+            part.setdefault(row.decision.action, []).append(row.reward)
+    names = [name for name in sorted(before) if min(len(before[name]), len(after.get(name, ()))) >= _LEAST]
+    if len(names) < 2:
+        return ""
+    moved = {name: _moved(np.array(before[name]), np.array(after[name])) for name in names}
+    changes = [change for change, _ in moved.values()]
+    spread = _ALIKE * sqrt(sum(error**2 for _, error in moved.values()))
+    if max(changes) - min(changes) > spread or max(map(abs, changes)) < spread:
+        return ""
+    listed = ", ".join(f"{name} {np.mean(before[name]):.2f} → {np.mean(after[name]):.2f}" for name in names)
+    return f"all actions changed alike ({listed})"
+
+
+def _moved(before: Floats, after: Floats) -> tuple[float, float]:
+    """How much a mean changed, and the standard error of that."""
+    error = sqrt(float(before.var()) / before.size + float(after.var()) / after.size)
+    return float(after.mean() - before.mean()), error
