@@ -10,6 +10,7 @@ Every replay writes a log of known value in the shape of one program, and audits
 - `PROGRAM_found`: replays of 3,000 decisions with an uplift of .1 that are called better.
 
 1,000 replays of the null, 200 of equal actions, 50 of better routers; `--quick` does a tenth.
+The seeds are the same in every format: formats are compared on the same draws, and are not independent of one another.
 """
 
 from __future__ import annotations
