@@ -21,7 +21,17 @@ NO_RUN_AT_MOST = 10
 SLOW_PAGES = [
     f"docs/how-to/{name}.md"
     for name in (
-        *("export", "import", "kits", "late_outcomes", "models", "online_learning", "postgresql", "prompts"),
+        *(
+            "coming_from",
+            "export",
+            "import",
+            "kits",
+            "late_outcomes",
+            "models",
+            "online_learning",
+            "postgresql",
+            "prompts",
+        ),
         *("roll_back", "routing", "worlds"),
     )
 ]
