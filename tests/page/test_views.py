@@ -8,10 +8,23 @@ from typing import Any
 import httpx
 import pytest
 
+from headway.project import Project
+from headway.project.alarm import AlarmDetail, raise_alarm
 from tests.page.browser import Served, serving
 from tests.page.conftest import AXE, Open, need
 
 PAGES = ["overview", "task", "evidence list", "evidence", "ledger", "decisions", "decision", "nowhere"]
+COLLAPSE: AlarmDetail = {
+    "stream": "action large",
+    "action": "large",
+    "segment": "",
+    "since": 1.75e9,
+    "from_decision": 1,
+    "before": 0.75,
+    "after": 0.35,
+    "rows": [400, 60],
+    "explore": 0.3,
+}
 HEADINGS = {
     "overview": "Overview",
     "task": "route",
@@ -208,3 +221,13 @@ def test_a_narrow_screen_needs_no_sideways_scrolling(served: Served, tab: Open) 
         page.goto(f"{served.url}/{place(name, served)}")
         ready(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+
+
+def test_an_open_alarm_is_a_banner_until_it_ends(own: Served, tab: Open) -> None:
+    with Project(own.folder, environ={}) as project:
+        raise_alarm(project, "route", COLLAPSE, who="watch")
+        for where in ("#/", "#/tasks/route"):
+            page = tab(own, where)
+            page.get_by_role("alert").get_by_text("'large' earns 0.35 instead of 0.75 since").wait_for()
+        project.end_alarm("route", why="seen")
+        page.get_by_role("alert").wait_for(state="detached")
