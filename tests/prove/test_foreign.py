@@ -11,8 +11,9 @@ import pytest
 
 from headway.nouns.errors import InvalidInput, UnknownName
 from headway.promote.gate import verdict
-from headway.prove.foreign import from_file
-from headway.prove.log_files import read_log
+from headway.prove.about import About
+from headway.prove.foreign import from_chunks, from_file
+from headway.prove.log_files import ForeignChunk, read_log
 from tests.prove.logs import small_log, true_difference
 
 
@@ -214,3 +215,16 @@ def test_open_bandit_for_a_single_rarely_shown_item_is_refused(shared_data: Path
 def test_long_files_are_read_in_chunks(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", {k: v * 20 for k, v in columns(3_000).items()})
     assert [chunk.reward.size for chunk in read_log(path)] == [50_000, 10_000]
+
+
+def test_a_row_counts_once_however_long_its_chunk_is() -> None:
+    """A chunk is scored in pieces of 250 rows until the curve has 200 points, and then at once."""
+    table = {name: np.array(values) for name, values in columns(60_000).items()}
+    chunk = ForeignChunk(
+        reward=table["reward"],
+        propensity=table["propensity"],
+        target=table["target_probability"],
+        baseline=table["baseline_probability"],
+    )
+    about = About(task="log", candidate="logged", against="baseline", reward_range=(0.0, 1.0))
+    assert from_chunks([chunk], about).n == 60_000

@@ -111,13 +111,14 @@ class _ForeignProof:
             mine = other = fitted
         self.rewarded += reward.size
         self.total += float(reward.sum())
-        step = max(1, min(250, reward.size))
-        for start in range(0, reward.size, step if len(self.curve) < 200 else max(step, reward.size)):
-            stop = min(reward.size, start + step if len(self.curve) < 200 else reward.size)
+        start = 0
+        while start < reward.size:
+            stop = min(reward.size, start + 250) if len(self.curve) < 200 else reward.size
             self._score(
                 reward[start:stop], ours[start:stop], theirs[start:stop], fitted[start:stop],
                 mine[start:stop], other[start:stop],
             )  # fmt: skip
+            start = stop
         self._bet_on_unknown(chunk, ~seen)
         self.running.add(reward=reward, weight=ours, direct=mine, fitted=fitted, baseline=(theirs, other))
         if self.kept is not None:
