@@ -57,18 +57,6 @@ def test_with_ask_a_proven_candidate_waits(tmp_path, watching):
     assert entry.policy == done.learned, "the suggested command promotes that candidate"
 
 
-def test_a_tested_candidate_is_not_replaced_until_there_is_half_as_much_data_again(tmp_path, watching):
-    watch = watching(ASK)
-    play(tmp_path, 150)
-    first = only(watch.check()).done
-    assert first.verdict.state == "refused", "too few rows"
-    play(tmp_path, 60, seed=8)
-    second = only(watch.check()).done
-    assert (second.learned, second.proved) == ("", first.learned), "tested again, not replaced"
-    play(tmp_path, 20, seed=9)
-    assert only(watch.check()).done.learned
-
-
 def test_a_cycle_is_a_job_with_its_result_and_a_page(tmp_path, watching):
     watch = watching(AUTO)
     play(tmp_path, 600)

@@ -71,25 +71,32 @@ def test_every_registration_is_a_further_test(project: Project) -> None:
         assert share(project)[0] == k
 
 
-def test_a_promotion_renews_the_budget_and_a_rollback_does_not(project: Project) -> None:
+def test_a_promotion_that_stands_adds_to_the_shares_and_a_rollback_takes_that_back(project: Project) -> None:
     assert share(project)[0] == 1
     assert share(project, "fixed@0")[0] == 2
     policy = project.promote(task="route").policy
-    assert project.ledger.tests("route") == []
+    assert project.ledger.promotions("route") == 1
+    third = project.prove("fixed@0", task="route").evidence
+    assert third is not None
+    assert (third.challenger, third.promotions) == (3, 1), "tests are counted over the whole life of the task"
+    assert third.alpha == pytest.approx(2 * 0.04 / (2 * 3 * 4))
     project.rollback("route")
-    assert len(project.ledger.tests("route")) == 2
-    assert share(project, policy)[0] == 3
+    assert project.ledger.promotions("route") == 0
+    again = project.prove(policy, task="route").evidence
+    assert again is not None
+    assert (again.challenger, again.promotions) == (4, 0), "a proof after a rollback is a further test"
+    assert again.alpha == pytest.approx(0.04 / (2 * 4 * 5))
 
 
-def test_promoting_a_policy_again_after_a_rollback_renews_no_budget(project: Project) -> None:
+def test_promoting_a_policy_again_counts_it_once(project: Project) -> None:
     project.prove(task="route")
     policy = project.promote(task="route").policy
-    assert share(project, "fixed@0")[0] == 1, "the first rival of the promoted policy"
     project.rollback("route")
     play(project, 900, seed=33)
     project.prove(policy, task="route")
     project.promote(policy, task="route")
-    assert len(project.ledger.tests("route")) >= 2, "the rival and the second proof still count"
+    assert project.ledger.promotions("route") == 1
+    assert count_charged(project) == 2
 
 
 def test_a_refused_look_is_free(tmp_path: Path) -> None:
@@ -105,7 +112,8 @@ def test_a_refused_look_is_free(tmp_path: Path) -> None:
 
 
 def test_junk_is_refused_and_spends_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screen, "_difference", lambda *_: -0.01)
+    worse = screen.Look(rows=600, moved=0.5, difference=-0.01, error=0.02)
+    monkeypatch.setattr(screen, "_compared", lambda *_: worse)
     verdict = project.prove(task="route")
     assert verdict.state == "refused"
     assert "looks no better on the rows that it was trained on" in verdict.reasons[0]
@@ -123,13 +131,14 @@ def test_the_screen_knows_better_from_worse_on_training_rows(project: Project) -
     equal = screen.screen(project, settings, same)
     assert equal is not None
     assert (equal.ok, equal.blocks, equal.value) == (False, True, 0.0)
+    assert equal.message.startswith(f"makes the same choices as {newest.policy} on the rows that it was trained on")
     rows = screen._training_rows(project, project.registry.header(newest.policy_hash))
     learned, chance = (
         project.servings.pipeline("route", better.config, *who)
         for who in ((better.candidate, better.candidate_hash), (uniform.ref, uniform.digest))
     )
-    assert screen._difference(rows, learned, chance) > 0.05
-    assert screen._difference(rows, chance, learned) < -0.05
+    assert screen._compared(rows, learned, chance).difference > 0.05
+    assert screen._compared(rows, chance, learned).difference < -0.05
 
 
 def test_an_automatic_rollback_is_not_charged(project: Project) -> None:

@@ -188,6 +188,7 @@ export interface Evidence {
   rule: string;
   alpha: number;
   challenger?: number;
+  promotions?: number;
   diagnostics?: Diagnostic[];
   guards?: Guard[];
   counts?: Record<string, number>;

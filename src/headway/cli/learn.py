@@ -67,6 +67,7 @@ def learn(
                 return NOT_DUE
             session.next(f"headway learn {task}")
             return 0
+        held = project.standing(task)
         start = time.perf_counter()
         with session.out.progress() as progress:
             ref = project.learn(
@@ -76,6 +77,8 @@ def learn(
         header = project.registry.header(project.registry.find(ref))
         step = project.next_step(task, ref)
         synthetic = session.synthetic(project, task)
+    if held.under_test and held.candidate is not None:
+        session.out.note(f"It replaces {held.candidate.ref}, which was under test: that test does not go on.")
     session.show(LearnedCandidate(task=task, policy=ref, header=header, seconds=seconds, synthetic=synthetic))
     session.next(step.command)
     return 0

@@ -1,4 +1,7 @@
-"""One turn of the loop for one task: settle → guard → learn → prove → act, or wait.
+"""One turn of the loop for one task: settle → guard → learn → start a test → prove → act, or wait.
+
+One candidate is tested at a time. It is held until it is better, worse, or no difference is likely to be shown; what is
+learned meanwhile is a shadow, and the newest shadow is the next candidate.
 
 Every step reads what it needs from ledger and store and is safe to repeat: learning from the same rows gives the same
 bundle, proving the same evidence, and a promotion names the policy that it expects to be current. A cycle that was
@@ -7,23 +10,28 @@ killed is run again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headway.loop.due import Due, Marks, window_of
+from headway.loop.due import Due, Marks, question, window_of
 from headway.nouns.errors import NOTHING_TO_READ, Conflict, GateRefused, InvalidInput
 from headway.nouns.protocols import Progress
 from headway.promote.next_step import next_step
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Verdict
+    from headway.nouns.experiment import Ending
     from headway.nouns.status import NextStep
     from headway.project import Project
-    from headway.promote.standing import Standing
+    from headway.promote.standing import CandidatePolicy, Standing
 
 __all__ = ["WHO", "CycleResult", "cycle", "promising"]
 
 WHO = "watch"  # the name in the ledger rows of the loop
+_ENDINGS: Mapping[str, Ending] = {
+    "pass": "better", "worse": "worse", "no difference": "no difference", "refused": "stopped",
+}  # fmt: skip
 _CURED = frozenset({"speaking_rows", "ess", "row_share", "weight_share"})  # overlap checks that a canary can fix
 
 
@@ -38,6 +46,7 @@ class CycleResult:
     proved: str = ""
     promoted: str = ""
     canary: str = ""
+    experiment: str = ""  # what started or ended
     next: NextStep | None = None  # the user's next step after a verdict that passed
     verdict: Verdict | None = None
     notes: list[str] = field(default_factory=list)
@@ -63,6 +72,8 @@ class CycleResult:
             parts.append(f"{self.promoted} is now current (undo: headway rollback {self.task})")
         if self.canary:
             parts.append(self.canary)
+        if self.experiment:
+            parts.append(self.experiment)
         if self.next is not None:
             parts.append(f"waiting for you: {self.next.command}")
         return "; ".join([*parts, *self.notes]) or "nothing changed"
@@ -82,6 +93,7 @@ class CycleResult:
             "evidence": None if verdict is None or verdict.evidence is None else verdict.evidence.id,
             "promoted": self.promoted,
             "canary": self.canary,
+            "experiment": self.experiment,
             "waits": self.waits,
             "notes": self.notes,
             "synthetic": self.synthetic,
@@ -95,11 +107,14 @@ def cycle(project: Project, task: str, work: Due, marks: Marks, progress: Progre
     if work.guard:
         _guard(project, standing, marks, done, progress)
         standing = project.standing(task)
-    if work.learn:
-        done.learned = project.learn(task, progress=progress)
+    if work.turn and standing.turn:
+        done.notes.append(f"{project.next_candidate(task, who=WHO)} is the candidate now")
+        standing = project.standing(task)
+    if work.learn and not standing.proven:  # the guard may just have judged the candidate
+        done.learned = project.learn(task, progress=progress, shadow=standing.under_test)
         standing = project.standing(task)
     if work.prove and standing.candidate is not None:
-        _prove(project, standing, marks, done, progress)
+        _test(project, standing, marks, done, progress)
         standing = project.standing(task)
     _act(project, standing, done)
     return done
@@ -114,7 +129,7 @@ def _guard(project: Project, standing: Standing, marks: Marks, done: CycleResult
     marks.guarded = standing.settled
     share = standing.canary or standing.experiment
     if share is not None:
-        marks.proved[share.policy_hash] = standing.settled
+        marks.proved[f"{share.policy_hash} {standing.current.digest}"] = standing.settled
     if entry is None:
         ended = project.close_alarm(done.task, who=WHO)
         if ended is not None:
@@ -133,29 +148,44 @@ def _guard(project: Project, standing: Standing, marks: Marks, done: CycleResult
     done.proved = entry.policy if entry.kind == "retire" else standing.current.ref
 
 
-def _prove(project: Project, standing: Standing, marks: Marks, done: CycleResult, progress: Progress | None) -> None:
+def _test(project: Project, standing: Standing, marks: Marks, done: CycleResult, progress: Progress | None) -> None:
+    """Look at the candidate under test, or start its test if it is worth one."""
     candidate = standing.candidate
     assert candidate is not None
     if standing.unprovable is not None:
         done.notes.append(f"{candidate.ref} cannot be proven yet: {standing.unprovable.message}")
         return
-    guarded = marks.proved.get(candidate.digest) == standing.settled and standing.verdict is not None
+    guarded = marks.proved.get(question(standing)) == standing.settled and standing.verdict is not None
+    marks.proved[question(standing)] = standing.settled
     if guarded:  # the guard has just judged the same rows
-        done.verdict = standing.verdict
-    else:
-        try:
-            done.verdict = project.prove(candidate.ref, task=done.task, progress=progress)
-        except InvalidInput as error:
-            if error.code not in NOTHING_TO_READ:
-                raise
-            done.notes.append(f"{candidate.ref} cannot be proven yet: {error.message}")
-            return
-        marks.proved[candidate.digest] = standing.settled
+        done.verdict, done.proved = standing.verdict, candidate.ref
+        return
+    if not standing.tested and not _starts(project, standing, candidate, done):
+        return
+    try:
+        done.verdict = project.prove(candidate.ref, task=done.task, progress=progress)
+    except InvalidInput as error:  # an experiment or an alarm has only begun
+        if error.code not in NOTHING_TO_READ:
+            raise
+        done.notes.append(f"{candidate.ref} cannot be proven yet: {error.message}")
+        return
     done.proved = candidate.ref
 
 
+def _starts(project: Project, standing: Standing, candidate: CandidatePolicy, done: CycleResult) -> bool:
+    """Whether the test of a candidate starts now; with an experiment if the log alone does not decide in time."""
+    ready = project.readiness(standing)
+    if not ready.now:
+        done.notes.append(f"not tested: {ready.why}")
+        return False
+    if ready.experiment and standing.canary is None:
+        entry = project.start_experiment(done.task, policy=candidate.ref, who=WHO)
+        done.experiment = f"{candidate.ref} decides on {entry.share:.0%} of the traffic until its test ends"
+    return True
+
+
 def _act(project: Project, standing: Standing, done: CycleResult) -> None:
-    """Act on the verdict: promote, start a canary, or wait."""
+    """Act on the verdict: promote, end the experiment, start a canary, or wait."""
     candidate = standing.candidate
     if candidate is None:
         return
@@ -169,8 +199,16 @@ def _act(project: Project, standing: Standing, done: CycleResult) -> None:
         return
     if standing.waits:
         done.next, done.verdict, done.proved = next_step(standing), standing.verdict, candidate.ref
-    if standing.canary_share and standing.verdict is not None and promising(standing.verdict):
+    if standing.decided and standing.verdict is not None and _experimenting(standing, candidate):
+        ended = _ENDINGS[standing.verdict.state]
+        project.stop_experiment(done.task, why=ended, who=WHO)
+        done.experiment = f"the experiment with {candidate.ref} ended: {ended}"
+    elif standing.canary_share and standing.verdict is not None and promising(standing.verdict):
         _start_canary(project, standing, done)
+
+
+def _experimenting(standing: Standing, candidate: CandidatePolicy) -> bool:
+    return standing.experiment is not None and standing.experiment.policy_hash == candidate.digest
 
 
 def promising(verdict: Verdict) -> bool:

@@ -2,8 +2,9 @@
 
 - **guard**: a canary, an experiment or a promoted policy may be worse than the one it replaced, and enough new
   outcomes have settled since the last check.
-- **learn**: enough newly settled decisions (`Standing.learns`).
-- **prove**: the candidate has no verdict against the current policy, or one that waits and there are new outcomes.
+- **turn**: the test of a candidate is over, and a shadow was learned meanwhile: it is the next candidate.
+- **learn**: enough newly settled decisions (`Standing.learns`); a shadow while a candidate is under test.
+- **prove**: there are new outcomes since the last look at the candidate, and its test is not over.
 - **act**: the gate admits the candidate, and `promote = "auto"`.
 
 A verdict that passed and waits for a person stops the rest: nothing replaces the candidate meanwhile.
@@ -16,10 +17,11 @@ from dataclasses import dataclass, field
 
 from headway.promote.standing import Standing
 
-__all__ = ["Due", "Marks", "due", "window_of"]
+__all__ = ["Due", "Marks", "due", "question", "window_of"]
 
 _LEAST = 25  # new outcomes between two checks of the same question, and …
 _SHARE = 10  # … a tenth of the earlier number: the checks grow with the logarithm of the data
+_TEST_SHARE = 20  # likewise for the rows of a test
 
 
 @dataclass(slots=True)
@@ -29,7 +31,7 @@ class Marks:
     guarded: int = -1  # settled decisions at the last guard
     window: tuple[int, int] = (0, 0)  # the ledger rows that it counted from: the last promotion, the open alarm
     window_start: int = 0  # settled decisions at its first guard since then
-    proved: dict[str, int] = field(default_factory=dict)  # policy hash → settled decisions at its last proof
+    proved: dict[str, int] = field(default_factory=dict)  # `question` → settled decisions at the last look
     failures: int = 0
     not_before: float = 0.0
     last: float = 0.0  # when its last cycle began
@@ -41,13 +43,14 @@ class Due:
     """The work of a cycle."""
 
     guard: bool = False
+    turn: bool = False
     learn: bool = False
     prove: bool = False
     act: bool = False
 
     @property
     def why(self) -> str:
-        return ", ".join(name for name in ("guard", "learn", "prove", "act") if getattr(self, name))
+        return ", ".join(name for name in ("guard", "turn", "learn", "prove", "act") if getattr(self, name))
 
 
 def due(standing: Standing, marks: Marks, *, may_train: bool = True) -> Due:
@@ -58,8 +61,8 @@ def due(standing: Standing, marks: Marks, *, may_train: bool = True) -> Due:
     act = standing.promote == "auto" and standing.admitted
     if not may_train or standing.waits or act:
         return Due(guard=guard, act=act)
-    if standing.learns:
-        return Due(guard=guard, learn=True, prove=True)
+    if standing.turn or standing.learns:
+        return Due(guard=guard, turn=standing.turn, learn=standing.learns, prove=True)
     return Due(guard=guard, prove=_proves(standing, marks.proved))
 
 
@@ -84,12 +87,16 @@ def guards(standing: Standing, marks: Marks) -> bool:
     return enough(standing.settled, marks.guarded, marks.window_start)
 
 
+def question(standing: Standing) -> str:
+    """What a look at the candidate is about: it, and the policy that it is compared with."""
+    return "" if standing.candidate is None else f"{standing.candidate.digest} {standing.current.digest}"
+
+
 def _proves(standing: Standing, proved: Mapping[str, int]) -> bool:
-    if standing.candidate is None or standing.unprovable is not None:
+    if standing.candidate is None or standing.unprovable is not None or standing.decided:
         return False
-    if standing.evidence is not None and standing.verdict is not None and standing.evidence.ended:
-        return False  # no later look can change it
-    last = proved.get(standing.candidate.digest, -1)
+    then = proved.get(question(standing), -1)
     if standing.alarm is not None:  # few decisions count since it was raised
-        return standing.settled - last >= _LEAST
-    return standing.verdict is None or enough(standing.settled, last)
+        return then < 0 or standing.settled - then >= _LEAST
+    rows = standing.evidence.n if standing.evidence is not None and standing.verdict is not None else 0
+    return then < 0 or standing.settled - then >= max(_LEAST, rows // _TEST_SHARE)

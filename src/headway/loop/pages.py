@@ -40,6 +40,8 @@ def _facts(number: int, done: CycleResult, at: float, took_s: float) -> list[tup
         rows.append(("promoted", f"{done.promoted}; undo: headway rollback {done.task}"))
     if done.canary:
         rows.append(("canary", done.canary))
+    if done.experiment:
+        rows.append(("experiment", done.experiment))
     if done.next is not None:
         rows.append(("waits for you", done.next.command))
     rows += [("note", note) for note in done.notes]

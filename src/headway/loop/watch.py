@@ -233,7 +233,7 @@ class Watch:
         text = check.skipped or check.error
         if done is not None:
             text = f"{done.proved} {done.verdict.state}" if done.verdict is not None else done.summary
-            if done.learned or done.promoted or done.canary or done.rolled_back:
+            if done.learned or done.promoted or done.canary or done.experiment or done.rolled_back:
                 marks.reported = ""
         if text in (marks.reported, "nothing is due", "nothing changed") or text.startswith("the last cycle failed"):
             return

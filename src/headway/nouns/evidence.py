@@ -137,7 +137,8 @@ class Evidence:
     threshold: float
     rule: str  # "registered horizon 20000", "confidence sequence", "e-process"
     alpha: float
-    challenger: int = 1  # the k-th candidate since the last promotion
+    challenger: int = 1  # the k-th test of the task that is charged to the error budget
+    promotions: int = 0  # on evidence, that stood when the test began: they add to its share of the budget
     diagnostics: Sequence[Diagnostic] = ()
     guards: Sequence[Guard] = ()
     counts: Mapping[str, int] = field(default_factory=dict)  # rewarded, failed, censored, pending, by source

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
 from headway.nouns.experiment import ENDINGS, Ending, ExperimentState, VerdictCost
 from headway.project.prove.cost import arrival_rate, verdict_cost
-from headway.project.prove.subject import candidate_policy, current_policy, gate_rules, stored_evidence
+from headway.project.prove.subject import (
+    candidate_policy,
+    current_policy,
+    gate_rules,
+    most_decisions,
+    stored_evidence,
+)
 from headway.project.publish import new_entry, record_together
 from headway.promote import gate
 
@@ -26,8 +32,6 @@ if TYPE_CHECKING:
     from headway.settings import TaskSettings
 
 __all__ = ["experiment", "start_experiment", "stop_experiment"]
-
-_MOST_TIMES = 5  # an experiment takes at most so many times `decide_within` decisions
 
 
 def start_experiment(project: Project, task: str, *, policy: str | None, share: float | None, who: str) -> Entry:
@@ -102,7 +106,7 @@ def _registration(
         "from_decision": project.query.last_decision(settings.name),
         "needed": needed,
         "uplift": None if cost is None else cost.uplift,
-        "most": _MOST_TIMES * settings.decide_within,
+        "most": most_decisions(settings),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +16,23 @@ from headway.observe.rows import loads
 from headway.project.alarm import alert_failure, open_alarms
 from headway.project.decide.inputs import Offer, checked_state, checked_text
 from headway.project.experiment import experiment
-from headway.project.guard import disputed
-from headway.project.prove.change import latest_alarms, learned_before
-from headway.project.prove.kinds.kind import unprovable
+from headway.project.prove.standing import standing
 from headway.project.prove.subject import (
     candidate_policy,
     current_policy,
     gate_rules,
     stored_evidence,
 )
-from headway.project.prove.terms import admission_of
 from headway.promote import gate
 from headway.promote.next_step import Activity, most_urgent
 from headway.promote.next_step import next_step as step_of
-from headway.promote.standing import CandidatePolicy, Standing
+from headway.promote.standing import CandidatePolicy
 
 if TYPE_CHECKING:
     from headway.decide.acting import Acted
     from headway.nouns.evidence import Evidence, Verdict
     from headway.observe.query import Counts
     from headway.project import Project
-    from headway.promote.ledger import Entry, Heads
     from headway.prove.page import Page
     from headway.reward.agree import Question
     from headway.reward.raters import Agreed
@@ -51,7 +47,6 @@ __all__ = [
     "rank",
     "rater_agreement",
     "replay",
-    "standing",
     "status",
     "verdict_on",
 ]
@@ -247,53 +242,6 @@ def next_step(project: Project, task: str, policy: str | None = None) -> NextSte
 
 def _activity(counts: Counts) -> Activity:
     return Activity(decisions=counts.decisions, signals=counts.signals, pending=counts.by_status.get("pending", 0))
-
-
-def standing(project: Project, task: str, candidate: CandidatePolicy | None = None) -> Standing:
-    """The state of a task from ledger and store; about its newest candidate unless one is given."""
-    settings = project.settings.task(task)
-    heads = project.ledger.heads(task)
-    current = current_policy(project, settings, heads)
-    newest = heads.candidate
-    mark = int(newest.detail.get("upto", 0)) if newest is not None else 0
-    if candidate is not None:
-        candidate = replace(candidate, newest=newest is not None and newest.policy_hash == candidate.digest)
-    elif newest is not None and not _decided(project, newest, current.digest):
-        candidate = CandidatePolicy(task=task, ref=newest.policy, digest=newest.policy_hash)
-    return Standing(
-        task=task,
-        current=current,
-        acting=heads.current,
-        canary=heads.canary,
-        alarm=heads.alarm,
-        outdated=heads.alarm is not None and learned_before(latest_alarms(project, task), newest),
-        experiment=heads.experiment,
-        candidate=candidate,
-        admission=None if candidate is None else admission_of(project, settings, candidate, current),
-        shadow=_next_in_turn(heads),
-        settled=project.query.count_settled(task),
-        since=project.query.count_settled(task, after=mark),
-        retrain_after=settings.retrain_after,
-        gate=settings.gate,
-        promote=settings.promote,
-        canary_share=settings.canary,
-        has_actions=bool(settings.actions),
-        kit_missing=project.servings.kit_missing(heads.current) or None,
-        disputed=disputed(project, settings, heads, current.digest),
-        unprovable=None if candidate is None else unprovable(project, settings, candidate, current),
-    )
-
-
-def _next_in_turn(heads: Heads) -> Entry | None:
-    shadow, newest = heads.shadow, heads.candidate
-    return None if shadow is None or (newest and newest.policy_hash == shadow.policy_hash) else shadow
-
-
-def _decided(project: Project, newest: Entry, current_hash: str) -> bool:
-    """Whether the newest candidate is current or was retired."""
-    if newest.policy_hash == current_hash:
-        return True
-    return project.ledger.state(newest.task, newest.policy_hash) in ("current", "retired")
 
 
 # -- evidence

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.settings import TaskSettings
 
-__all__ = ["FOLDED_PARTS", "LEARNED_PARTS", "Readable", "due", "encoder_spec", "fold", "learn", "readable"]
+__all__ = [
+    "FOLDED_PARTS",
+    "LEARNED_PARTS",
+    "Readable",
+    "due",
+    "encoder_spec",
+    "fold",
+    "learn",
+    "next_candidate",
+    "readable",
+]
 
 LEARNED_PARTS = ("train", "tune")
 FOLDED_PARTS = ("train", "tune", "prove")  # an online policy reads every row
@@ -61,8 +71,12 @@ def learn(
     knobs: Mapping[str, Any],
     trust: Sequence[str] = (),
     mined: bool = False,
+    shadow: bool = False,
 ) -> str:
-    """Learn a candidate and publish it; its reference. Rows with mined labels are read only if `mined` is set."""
+    """Learn a candidate and publish it; its reference. Rows with mined labels are read only if `mined` is set.
+
+    `shadow`: it does not take the place of the candidate that is under test; it is next.
+    """
     settings = project.settings.task(task)
     family = family or settings.family
     encoder = project.servings.encoder(encoder_spec(project, settings))
@@ -85,8 +99,19 @@ def learn(
         split=split_of(rows.experience.by),
         parent=start.digest,
         why=f"learned from {sum(learned.trained_on.get('sources', {}).values()):,} decisions",
+        shadow=shadow,
     )
     return published.ref
+
+
+def next_candidate(project: Project, task: str, *, who: str) -> str | None:
+    """Make the newest shadow the candidate, as it was learned; its reference, or None if there is none."""
+    shadow = project.ledger.heads(task).shadow
+    if shadow is None:
+        return None
+    why = f"{shadow.why}; its turn has come"
+    record_change(project, task, "candidate", shadow.policy, shadow.policy_hash, why=why, who=who, detail=shadow.detail)
+    return shadow.policy
 
 
 def _with_choices(learned: Learned, rows: Readable, mined: bool) -> Learned:
@@ -127,7 +152,7 @@ def _start(project: Project, settings: TaskSettings, family: str, resume: str | 
 def due(project: Project, task: str) -> int:
     """The number of newly settled decisions still missing before the next learning."""
     project.settle(task)
-    newest = project.ledger.last(task, "candidate")
+    newest = project.ledger.last(task, "candidate", "shadow")
     mark = int(newest.detail.get("upto", 0)) if newest is not None else 0
     return max(0, project.settings.task(task).retrain_after - project.query.count_settled(task, after=mark))
 

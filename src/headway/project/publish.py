@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from headway.nouns.checkpoint import Header
 from headway.nouns.errors import UnknownName
@@ -70,8 +70,9 @@ def publish_policy(
     packages: Sequence[str] = (),
     parent: str | None = None,
     detail: Mapping[str, Any] | None = None,
+    shadow: bool = False,
 ) -> Published:
-    """Store a learned policy and add it to the task's candidates.
+    """Store a learned policy and add it to the task's candidates, or to those that are next.
 
     `upto` and `parts` are the settled rows that it has read: the others can prove it. A policy learned before has
     the same hash and gets no second row. For an undeclared task, only the bundle is stored.
@@ -80,7 +81,8 @@ def publish_policy(
         project, learned, task=task, kind=kind, encoder=encoder, seed=seed, upto=upto, parts=parts, split=split,
         packages=packages, parent=parent,
     )  # fmt: skip
-    add_candidate(project, published, why=why, detail={"upto": upto, "seed": seed, **(detail or {})})
+    detail = {"upto": upto, "seed": seed, **(detail or {})}
+    add_candidate(project, published, why=why, detail=detail, kind="shadow" if shadow else "candidate")
     return published
 
 
@@ -126,7 +128,13 @@ def add_bundle(
 
 
 def add_candidate(
-    project: Project, published: Published, *, why: str, detail: Mapping[str, Any], who: str = ""
+    project: Project,
+    published: Published,
+    *,
+    why: str,
+    detail: Mapping[str, Any],
+    who: str = "",
+    kind: Literal["candidate", "shadow"] = "candidate",
 ) -> Entry | None:
     """Add the candidate's row to the ledger; None if it exists already, or the task is not declared."""
     task = published.header.task
@@ -136,7 +144,7 @@ def add_candidate(
         return None
     if project.ledger.state(task, published.digest) is not None:
         return None
-    return record_change(project, task, "candidate", published.ref, published.digest, why=why, who=who, detail=detail)
+    return record_change(project, task, kind, published.ref, published.digest, why=why, who=who, detail=detail)
 
 
 def record_change(

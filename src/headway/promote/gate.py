@@ -50,7 +50,7 @@ class GateRules:
     names diagnostics that do not block for this task. Both are stored in the ledger with the verdict.
     """
 
-    alpha: float = 0.04  # log, world, heldout: for the first candidate; the k-th gets alpha / (2k (k+1))
+    alpha: float = 0.04  # log, world, heldout: for the first test; the k-th gets alpha (promotions + 1) / (2k (k+1))
     preference_alpha: float = 0.05  # likewise: the first passes at E ≥ 20
     margin: float = 0.0
     floors: Mapping[str, float] = field(default_factory=dict)
@@ -296,7 +296,7 @@ def _stale(evidence: Evidence, rules: GateRules) -> str:
         return f"The evidence was made by the rule of an earlier version ({evidence.rule})."
     whole = rules.preference_alpha if evidence.kind == "preference" else rules.alpha
     k = evidence.challenger
-    allowed = whole if k <= 1 else whole / (2 * k * (k + 1))
+    allowed = whole * (evidence.promotions + 1) * (1.0 if k <= 1 else 1.0 / (2 * k * (k + 1)))
     if evidence.alpha > allowed * (1.0 + 1e-9):
         return f"The evidence uses α = {evidence.alpha:.3g}; challenger {evidence.challenger} may use {allowed:.3g}."
     if evidence.margin < rules.margin:

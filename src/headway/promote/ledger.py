@@ -102,13 +102,13 @@ class Ledger:
         return replace(entry, detail=loads(detail), at=at / 1e6, n=last + 1, seq=int(row[0]))
 
     def charge(self, entry: Entry) -> Entry:
-        """Append a test, with its number `k` among those that count; once per candidate, opponent and plan."""
+        """Append a test with its number `k` and the promotions that stand; once per candidate, opponent and plan."""
         with self._database.transaction() as connection:
             known = self.charged(entry.task, entry.policy_hash, entry.detail["against"], entry.detail["plan"])
             if known is not None:
                 return known
-            number = len(self.tests(entry.task)) + 1
-            return self.write(connection, replace(entry, detail={**entry.detail, "k": number}))
+            numbers = {"k": len(self.tests(entry.task)) + 1, "promotions": self.promotions(entry.task)}
+            return self.write(connection, replace(entry, detail={**entry.detail, **numbers}))
 
     # -- the state of a task
 
@@ -166,12 +166,14 @@ class Ledger:
         return list(first.values())
 
     def tests(self, task: str) -> list[Entry]:
-        """Tests charged to the error budget since the last promotion that still stands, oldest first.
+        """All tests that were charged to the error budget, oldest first."""
+        return self.entries(task, "test")
 
-        A rollback takes its promotion back, so the tests that led to it still count.
-        """
-        sql = f"{OF_TASK} AND kind = 'test' AND n > ? ORDER BY n"
-        return self._read(task, sql, (self._task_id(task), self._standing_promotion(task)))
+    def tested(self, task: str, policy_hash: str) -> Entry | None:
+        """The last test of a policy that was charged."""
+        sql = f"{OF_TASK} AND policy_hash = ? AND kind = 'test' ORDER BY n DESC LIMIT 1"
+        rows = self._read(task, sql, (self._task_id(task), policy_hash))
+        return rows[0] if rows else None
 
     def charged(self, task: str, policy_hash: str, against: str, plan: str) -> Entry | None:
         """The charge of this test, if there is one since the last promotion or rollback."""
@@ -182,19 +184,17 @@ class Ledger:
                 return test
         return None
 
-    def _standing_promotion(self, task: str) -> int:
-        """The number of the row that first promoted the current policy; 0 if nothing promoted it.
-
-        The first one: taking a policy back and promoting it again renews no budget.
-        """
-        change = self.last(task, *CHANGES)
-        if change is None:
-            return 0
-        rows = self._database.query(
-            f"{NUMBERS} AND kind = 'promote' AND policy_hash = ? ORDER BY n LIMIT 1",
-            (self._task_id(task), change.policy_hash),
-        )
-        return int(rows[0][0]) if rows else 0
+    def promotions(self, task: str) -> int:
+        """The policies that were promoted on evidence and not taken back."""
+        standing: set[str] = set()
+        current = ""
+        for entry in self.entries(task, *CHANGES):
+            if entry.kind == "rollback":
+                standing.discard(current)
+            elif entry.evidence_id is not None:
+                standing.add(entry.policy_hash)
+            current = entry.policy_hash
+        return len(standing)
 
     def state(self, task: str, policy_hash: str) -> State | None:
         """The state of one policy of the task; None if the ledger does not have it. Reads only that policy's rows."""

@@ -16,7 +16,8 @@ from headway.promote.ledger import Entry
 
 __all__ = ["CandidatePolicy", "CurrentPolicy", "Standing"]
 
-_GROWTH = 2  # a candidate under test is replaced once its data has grown by 1/_GROWTH
+_GROWTH = 2  # while a candidate is under test, the next one is learned once the data has grown by 1/_GROWTH
+_EARLY_GROWTH = 10  # a candidate that is not tested yet is replaced after less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,9 @@ class Standing:
     shadow: Entry | None = None  # learned while the candidate is under test; it is next
     experiment: Entry | None = None  # the row that started the one that runs
     settled: int = 0
-    since: int = 0  # of these, since the newest candidate
+    since: int = 0  # of these, since the newest candidate or shadow
+    tested: bool = False  # the candidate's test was charged to the error budget, or its experiment runs
+    most: int = 0  # decisions that a test may take
     retrain_after: int = 1
     gate: Literal["on", "off"] = "on"
     promote: Literal["ask", "auto"] = "ask"
@@ -88,23 +91,50 @@ class Standing:
         return self.promote == "ask" and self.gate == "on" and self.admitted
 
     @property
+    def proven(self) -> bool:
+        """Whether the candidate is promoted next, by the loop or by a person: nothing takes its place."""
+        return self.waits or (self.promote == "auto" and self.admitted)
+
+    @property
     def until_retrain(self) -> int:
         """Settled decisions until the task is learned again; 0 if it is due."""
         return max(0, self.retrain_after - self.since)
 
     @property
-    def learns(self) -> bool:
-        """Whether a new candidate is due.
+    def decided(self) -> bool:
+        """Whether the test of the candidate is over: better, worse, no difference, or refused for good."""
+        verdict, evidence = self.verdict, self.evidence
+        if verdict is None or evidence is None or verdict.state == "wait":
+            return False
+        if verdict.state == "refused" and verdict.disowned:  # by a data check, which may still recover
+            return bool(self.most) and evidence.n >= self.most
+        return True
 
-        While one is being tested: only if it is proven worse or its data has grown by half. Each further candidate
-        makes the gate stricter, and a test that keeps its candidate finishes sooner.
-        """
+    @property
+    def under_test(self) -> bool:
+        """Whether the candidate is held: its test has begun and is not over. Only logs grow until a test ends."""
+        if self.outdated:
+            return False
+        return self.tested and not self.decided and (self.evidence is None or self.evidence.kind == "log")
+
+    @property
+    def turn(self) -> bool:
+        """Whether the shadow becomes the candidate now."""
+        if self.shadow is None or self.outdated or self.proven:
+            return False
+        return self.candidate is None or self.decided
+
+    @property
+    def learns(self) -> bool:
+        """Whether learning is due: a new candidate, or a shadow while the candidate is under test."""
         if self.outdated:
             return True  # what it learned is about a world that is gone
-        if self.until_retrain:
+        if self.until_retrain or self.turn:
             return False
         if self.candidate is None:
             return True
+        if self.under_test:
+            return self.since * _GROWTH >= self.settled - self.since
         if self.verdict is None:
-            return False  # every candidate is judged before it is replaced
-        return self.verdict.state == "worse" or self.since * _GROWTH >= self.settled - self.since
+            return self.unprovable is None and self.since * _EARLY_GROWTH >= self.settled - self.since
+        return self.decided or self.since * _EARLY_GROWTH >= self.settled - self.since

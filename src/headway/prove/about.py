@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NotRequired, TypedDict, Unpack
 
-from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan, RaterShare
+from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan, Prospect, RaterShare
 from headway.prove import sequential
 from headway.prove.betting import BETTING
 from headway.prove.power import still_needed
@@ -28,8 +28,11 @@ class About:
     candidate_hash: str = ""
     against_hash: str = ""
     plan: Plan | None = None
-    alpha: float = sequential.ALPHA  # for the first candidate; the k-th gets alpha / (2k (k+1))
+    alpha: float = sequential.ALPHA  # for the first test; the k-th gets alpha (promotions + 1) / (2k (k+1))
     challenger: int = 1
+    promotions: int = 0  # on evidence, that stood when the test began
+    most: int = 0  # decisions that the test may take; 0: it has no limit
+    most_share: float = 0.0  # the share of the traffic that an experiment could give the candidate
     margin: float = 0.0
     reward_version: str = ""
     data_hash: str = ""  # empty: computed from the data
@@ -46,7 +49,7 @@ class About:
     @property
     def share(self) -> float:
         """The error that this candidate may spend."""
-        return sequential.challenger_alpha(self.alpha, self.challenger)
+        return sequential.challenger_alpha(self.alpha, self.challenger, self.promotions)
 
     @property
     def rule(self) -> str:
@@ -91,6 +94,7 @@ class Measured(TypedDict):
     ended: NotRequired[bool]
     raters: NotRequired[Sequence[RaterShare]]
     threshold_worse: NotRequired[float | None]
+    prospect: NotRequired[Prospect | None]
     unchecked: NotRequired[Sequence[str]]
 
 
@@ -104,6 +108,7 @@ def compose(about: About, **measured: Unpack[Measured]) -> Evidence:
         against=about.against,
         against_hash=about.against_hash,
         challenger=about.challenger,
+        promotions=about.promotions,
         plan=about.plan,
         reward_version=about.reward_version,
         seed=about.seed,
@@ -133,5 +138,6 @@ def compose(about: About, **measured: Unpack[Measured]) -> Evidence:
         evidence.config_hash,
         evidence.behaviour,
         dict(evidence.declared),
+        *([evidence.promotions] if evidence.promotions else []),
     ]
     return replace(evidence, id="evi_" + hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32])

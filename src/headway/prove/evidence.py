@@ -22,6 +22,7 @@ from headway.prove.guards import GuardRule, judge_metrics, judge_segments
 from headway.prove.log import Log
 from headway.prove.paired import from_heldout, from_world
 from headway.prove.proof import LogProof
+from headway.prove.prospect import prospect
 from headway.prove.raters import standing
 from headway.prove.tally import MetricTally
 from headway.prove.votes import from_preferences
@@ -75,6 +76,7 @@ def log_proof(about: About, *, hashing: bool = True) -> LogProof:
         reward_range=about.reward_range,
         hashing=hashing,
         guard=about.guard,
+        most_share=about.most_share,
     )
 
 
@@ -123,6 +125,7 @@ def evidence_of(
         bounds=proof.bounds(),
         ended=proof.ended,
         raters=standing(proof, margin=about.margin),
+        prospect=prospect(proof, about),
         unchecked=() if about.reward_range is not None else (RANGE_FROM_ROWS,),
     )
 

@@ -215,7 +215,7 @@ def _method(evidence: Evidence) -> str:
         rule = f"The test was registered in advance with {evidence.plan.horizon:,} {evidence.unit}."
     else:
         rule = "No length was registered in advance, so the band is wide enough to be valid at every look."
-    several = f" This is candidate {evidence.challenger} since the last promotion." if evidence.challenger > 1 else ""
+    several = f" This is test {evidence.challenger} of this task." if evidence.challenger > 1 else ""
     return f"{how} {rule} {often} A policy that is no better passes with probability about {error}.{several}"
 
 

@@ -99,6 +99,7 @@ def plan(
     power: float = POWER,
     alpha: float = sequential.ALPHA,
     challenger: int = 1,
+    promotions: int = 0,
     from_decision: int | None = None,
     reward_range: tuple[float, float] | None = None,
     least: int = 200,
@@ -116,7 +117,7 @@ def plan(
             code="bad_uplift",
             hint="Plan for the smallest improvement that is worth a promotion.",
         )
-    share = sequential.challenger_alpha(alpha, challenger)
+    share = sequential.challenger_alpha(alpha, challenger, promotions)
     pilot = _pilot(chunks, canaries, exploration, reward_range)
     tally, variance = pilot.tally, pilot.tally.model_variance
     gain = uplift - margin

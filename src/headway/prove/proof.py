@@ -48,6 +48,7 @@ class LogProof:
     `plan`: only its first `horizon` scored rows after `from_seq` count; earlier rows still train the reward model.
     `reward_range`: no reward can be outside. Without it, the range of the rewards so far is used, at least [0, 1].
     `guard`: the candidate acts, and "worse" also finds harm that begins late.
+    `most_share`: the share of the traffic that an experiment could give the candidate.
     """
 
     def __init__(
@@ -59,8 +60,10 @@ class LogProof:
         reward_range: tuple[float, float] | None = None,
         hashing: bool = True,
         guard: bool = False,
+        most_share: float = 0.0,
     ) -> None:
         self.plan = plan
+        self.most_share = most_share
         self.alpha, self.alpha_worse = alpha, alpha_worse
         horizon = None if plan is None else plan.horizon
         self.bets = Wagers(alpha, alpha_worse, horizon, reward_range, guard=guard)
@@ -220,6 +223,7 @@ class LogProof:
             action=action[pick],
             residual=(reward - fitted)[pick],
             shape=shape[pick],
+            shared=(piece.baseline + self.most_share * difference)[pick] if self.most_share else None,
         )
         won = self.bets.add(piece, inside, difference, q)
         if not self._beside:

@@ -11,8 +11,10 @@ bets (`headway.prove.betting`).
 - e-process for wins and losses: E = 2^(n+1) ∫_{1/2}^{1} p^w (1−p)^l dp; under "no better than a coin" it exceeds 1/α
   with probability at most α, however often it is read (Ville). Exact, not asymptotic.
 
-The first candidate since the last promotion spends α = .04, the k-th α/(2k(k+1)): together at most 1.25 α = .05,
-however many candidates there are.
+The tests of a task share one error budget by e-LOND (Xu and Ramdas, 2024, "Online multiple testing with e-values"): the
+first test may spend .04, the k-th .04/(2k(k+1)) times one more than the promotions on evidence that still stand. The
+shares without promotions add up to .05, so false promotions are at most 5% of all promotions, in expectation, however
+many tests there are.
 """
 
 from __future__ import annotations
@@ -52,9 +54,12 @@ def quantile(p: float) -> float:
     return _NORMAL.inv_cdf(p)
 
 
-def challenger_alpha(alpha: float, challenger: int) -> float:
-    """The error that the k-th candidate since the last promotion may spend; over all k it adds up to 1.25 alpha."""
-    return alpha if challenger <= 1 else alpha / (2 * challenger * (challenger + 1))
+def challenger_alpha(alpha: float, challenger: int, promotions: int = 0) -> float:
+    """The error that the k-th test of a task may spend after so many promotions that still stand.
+
+    Without promotions, the shares of all k add up to 1.25 alpha.
+    """
+    return alpha * (promotions + 1) * (1.0 if challenger <= 1 else 1.0 / (2 * challenger * (challenger + 1)))
 
 
 def rule(plan: Plan | None) -> str:

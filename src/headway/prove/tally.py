@@ -88,6 +88,13 @@ def noise_ratio(*, noise: Floats, shape: Floats, chosen: Floats) -> Floats:
     return ratio
 
 
+def _divided(squared: Floats, probabilities: Floats) -> Floats:
+    """[arm]; Σ of squared / probability, where it is above 0."""
+    possible = probabilities > 0.0
+    total: Floats = np.where(possible, squared / np.where(possible, probabilities, 1.0), 0.0).sum(axis=0)
+    return total
+
+
 class ScoreTally:
     """The paired scores inside the test: their sum, two estimates of their variance, and the largest contribution."""
 
@@ -98,6 +105,7 @@ class ScoreTally:
         self.largest = 0.0
         self.speaking = 0  # rows whose action the candidate prefers and the current policy does not
         self.moved = np.zeros(arms)  # Σ (π−b)²/μ · shape(q), per arm
+        self.shared = np.zeros(arms)  # the same if the candidate had the largest share of the traffic
         self.noise = np.zeros(arms)  # Σ (r − q)² of the rows that chose the arm
         self.shape = np.zeros(arms)  # Σ shape(q) of the same rows
         self.chosen = np.zeros(arms)
@@ -112,6 +120,7 @@ class ScoreTally:
         action: Integers,  # [n]
         residual: Floats,  # [n]; r − q at the logged action
         shape: Floats,  # [n, arm]; proportional to a reward's variance
+        shared: Floats | None = None,  # [n, arm]; `logged` if the candidate had the largest share of the traffic
     ) -> None:
         arms = self.moved.size
         self.scores.add(score)
@@ -122,8 +131,10 @@ class ScoreTally:
         rows = np.arange(action.size)
         gain = difference[rows, action]
         self.speaking += int((gain >= np.maximum(MIN_GAIN, 0.5 * difference.max(axis=1))).sum())
-        safe = np.where(logged > 0.0, logged, 1.0)
-        self.moved += (np.where(logged > 0.0, difference * difference / safe, 0.0) * shape).sum(axis=0)
+        squared = difference * difference * shape
+        moved = _divided(squared, logged)
+        self.moved += moved
+        self.shared += moved if shared is None else _divided(squared, shared)
         self.noise += np.bincount(action, weights=residual * residual, minlength=arms)
         self.shape += np.bincount(action, weights=shape[rows, action], minlength=arms)
         self.chosen += np.bincount(action, minlength=arms)
@@ -144,6 +155,13 @@ class ScoreTally:
         if n == 0:
             return 0.0
         return self.direct.variance + float(self.noise_ratio @ self.moved) / n
+
+    @property
+    def shared_variance(self) -> float:
+        """The variance if the candidate had the largest share of the traffic."""
+        if self.scores.n == 0:
+            return 0.0
+        return self.direct.variance + float(self.noise_ratio @ self.shared) / self.scores.n
 
     @property
     def noise_ratio(self) -> Floats:

@@ -26,7 +26,7 @@ def from_preferences(wins: int, losses: int, about: About, *, ties: int = 0) -> 
             code="bad_preferences",
             hint="Count votes for the candidate, for the current policy, and undecided ones.",
         )
-    alpha = sequential.challenger_alpha(sequential.PREFERENCE_ALPHA, about.challenger)
+    alpha = sequential.challenger_alpha(sequential.PREFERENCE_ALPHA, about.challenger, about.promotions)
     n = wins + losses
     low, high = intervals.wilson(wins, n)
     rate = wins / n if n else 0.5

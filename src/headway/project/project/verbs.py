@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from headway.project.data.import_file import ImportOptions, ImportReport
     from headway.project.data.transform import TransformReport
     from headway.project.inspect import JudgedEvidence
+    from headway.project.prove.start import Readiness
     from headway.promote.standing import CandidatePolicy, CurrentPolicy, Standing
     from headway.prove.leaks import Leaks
     from headway.prove.power import Planned
@@ -60,16 +61,34 @@ class Project(ProjectFolder):
         progress: Progress | None = None,
         trust: Sequence[str] = (),
         mined: bool = False,
+        shadow: bool = False,
         **knobs: Any,
     ) -> str:
         """Learn a candidate from settled decisions; returns its reference, `bandit@4f2a`.
 
         Fields that reveal the outcome (`leaks`) are omitted, except those in `trust`: you know that they
-        existed before the outcome. Mined labels count only with `mined`.
+        existed before the outcome. Mined labels count only with `mined`. A candidate replaces the one that is under
+        test; a `shadow` waits until that test is over.
         """
         from headway.project.learn import learn
 
-        return learn(self, task, family=family, seed=seed, progress=progress, knobs=knobs, trust=trust, mined=mined)
+        return learn(
+            self,
+            task,
+            family=family,
+            seed=seed,
+            progress=progress,
+            knobs=knobs,
+            trust=trust,
+            mined=mined,
+            shadow=shadow,
+        )
+
+    def next_candidate(self, task: str, *, who: str = "") -> str | None:
+        """Make the newest shadow the candidate; its reference, or None if there is none."""
+        from headway.project.learn import next_candidate
+
+        return next_candidate(self, task, who=who)
 
     def due(self, task: str) -> int:
         """The number of newly settled decisions still missing before learning is due; 0: it is due."""
@@ -130,6 +149,13 @@ class Project(ProjectFolder):
         from headway.project.prove.cost import verdict_cost
 
         return verdict_cost(self, task, policy=policy, power=power)
+
+    def readiness(self, standing: Standing) -> Readiness:
+        """Whether the test of a candidate that is not under test starts now, and whether it needs an experiment."""
+        from headway.project.prove.start import readiness
+
+        assert standing.candidate is not None
+        return readiness(self, standing, standing.candidate)
 
     def start_experiment(
         self, task: str, *, policy: str | None = None, share: float | None = None, who: str = ""
@@ -300,7 +326,7 @@ class Project(ProjectFolder):
 
     def standing(self, task: str, candidate: CandidatePolicy | None = None) -> Standing:
         """The state of a task, for `next_step` and the background loop."""
-        from headway.project.inspect import standing
+        from headway.project.prove.standing import standing
 
         return standing(self, task, candidate)
 

@@ -125,4 +125,11 @@ def _test_so_far(
         if evidence.against_hash == current.digest and evidence.kind == LOG:
             return evidence.n, evidence.alpha
     number = next_test(project, settings.name)
-    return 0, About(task=settings.name, candidate=candidate.ref, against=current.ref, challenger=number).share
+    about = About(
+        task=settings.name,
+        candidate=candidate.ref,
+        against=current.ref,
+        challenger=number.k,
+        promotions=number.promotions,
+    )
+    return 0, about.share

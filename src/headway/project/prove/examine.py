@@ -8,17 +8,20 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Evidence, Verdict
+from headway.nouns.evidence import Evidence, Plan, Verdict
 from headway.nouns.protocols import Progress
-from headway.project.prove.budget import challenger, keep_verdict
+from headway.project.prove.budget import BudgetPlace, keep_verdict, name_of_test, number_of
 from headway.project.prove.keys import leave_keys_out
 from headway.project.prove.kinds.kind import ProofQuestion, SeenRows, provable
 from headway.project.prove.subject import (
     candidate_policy,
     current_policy,
+    experiments,
     gate_rules,
     known_raters,
+    most_decisions,
     registered_plan,
+    registered_start,
 )
 from headway.project.prove.terms import present_terms
 from headway.promote import gate
@@ -74,6 +77,7 @@ def examine(
     project.settle(settings.name)
     other = _opponent(project, settings, candidate, against)
     terms = present_terms(project, settings, (candidate.ref, candidate.digest), other)
+    after = None if rollback else registered_start(project, settings.name, candidate.digest)
     question = ProofQuestion(
         project=project,
         settings=settings,
@@ -82,9 +86,12 @@ def examine(
         progress=progress,
         seen=SeenRows() if keep_rows else None,
         since=rollback_since or 0.0,
+        after=after,
     )
     kind = provable(question, outcomes=outcomes)
-    about = _about(project, terms, settings, trusted, kind=kind.name, rollback=rollback)
+    plan = None if rollback else registered_plan(project, settings.name)
+    test = None if rollback else name_of_test(plan, kind.name, experiment=after, changed=terms.changed)
+    about = _about(project, terms, settings, trusted, plan=plan, test=test)
     guards = [
         GuardRule(name=name, tolerance=guard.tolerance, better=guard.direction)
         for name, guard in settings.guards.items()
@@ -93,7 +100,7 @@ def examine(
     rules = gate_rules(settings)
     if not rollback:
         evidence = leave_keys_out(question, evidence, rules)
-    verdict = keep_verdict(project, settings, terms, evidence, rules, rollback=rollback)
+    verdict = keep_verdict(project, settings, terms, evidence, rules, test=test)
     return Examined(verdict, about, tuple(guards), rules, measured, question.seen)
 
 
@@ -114,12 +121,19 @@ def _opponent(project: Project, settings: TaskSettings, candidate: CandidatePoli
 
 
 def _about(
-    project: Project, terms: Terms, settings: TaskSettings, trusted: tuple[str, ...], *, kind: str, rollback: bool
+    project: Project,
+    terms: Terms,
+    settings: TaskSettings,
+    trusted: tuple[str, ...],
+    *,
+    plan: Plan | None,
+    test: str | None,
 ) -> About:
-    """What the evidence says about itself."""
+    """What the evidence says about itself. `test` is None where the question is whether to take the candidate back."""
     from headway.prove.about import About
 
-    task, plan = settings.name, None if rollback else registered_plan(project, settings.name)
+    task, rollback = settings.name, test is None
+    number = BudgetPlace(1, 0) if test is None else number_of(project, task, terms, test)
     about = About(
         task=task,
         candidate=terms.candidate,
@@ -127,7 +141,10 @@ def _about(
         candidate_hash=terms.candidate_hash,
         against_hash=terms.against_hash,
         plan=plan,
-        challenger=1 if rollback else challenger(project, task, terms, plan, kind),
+        challenger=number.k,
+        promotions=number.promotions,
+        most=0 if rollback else most_decisions(settings),
+        most_share=settings.most_share if experiments(settings) else 0.0,
         margin=settings.margin,
         reward_version=terms.reward_version,
         reward_range=project.rewards(task).range,

@@ -81,6 +81,7 @@ class LogKind:
             left=question.left,
             checks=checks,
             since=question.since,
+            after=question.after,
         )
         if about.plan is not None:  # `logged` has left out what came before it
             about = replace(about, plan=replace(about.plan, from_seq=0))
@@ -100,6 +101,7 @@ class LogKind:
             margin=about.margin,
             power=power,
             challenger=about.challenger,
+            promotions=about.promotions,
             from_decision=question.project.query.last_decision(question.settings.name),
             reward_range=about.reward_range,
         )
@@ -126,12 +128,14 @@ def logged(
     checks: RowChecks | None = None,
     newest: int | None = None,
     since: float = 0.0,
+    after: int | None = None,
 ) -> Iterator[Log]:
     """The rows that may speak for the candidate, as chunks with both policies' probabilities.
 
     `left` counts what may not: open outcomes after the maturity mark, decisions before outcomes changed, mined labels,
     unknown propensities. `newest`: so many of the newest rows, also those that a policy has read: to plan a test from,
-    never as evidence. `since`: only decisions after this time.
+    never as evidence. `since`: only decisions after this time. `after`: only those after this one, because the
+    candidate's experiment began then.
     """
     from headway.encode.fit import fit
     from headway.project.prove.checks import training_window
@@ -142,7 +146,7 @@ def logged(
     encoder = project.servings.encoder(encoder_spec(project, settings))
     rewards = project.rewards(task)
     unread = Unread(project, settings, candidate, current)
-    reader = _ProofRows(project, task, unread, plan, Counter() if left is None else left, newest, since)
+    reader = _ProofRows(project, task, unread, plan, Counter() if left is None else left, newest, since, after)
     rows = reader.rows(signals=bool(settings.guards), raters=rewards.counting or True)
     first = list(islice(rows, _PILOT))
     if not first:
@@ -183,6 +187,7 @@ class _ProofRows:
     left: Counter[str]
     newest: int | None = None  # so many, whether they were read or not: to plan from
     since: float = 0.0  # only later ones
+    after: int | None = None  # the last decision that does not count
     _seqs: list[int] = field(init=False)
     _waiting: int = field(init=False)
     _before_change: int = field(init=False)
@@ -197,6 +202,8 @@ class _ProofRows:
         self._waiting = len(order) - mature
         if self.plan is not None and self.plan.from_decision is not None:
             seqs = seqs[seqs > self.plan.from_decision]
+        if self.after is not None:
+            seqs = seqs[seqs > self.after]
         self._seqs = (seqs if self.newest is None else seqs[-self.newest :]).tolist()
 
     def rows(self, *, signals: bool = False, raters: Any = False) -> Iterator[Settled]:

@@ -42,12 +42,14 @@ def plan(project: Project, task: str, *, uplift: float, power: float, register: 
         candidate=(candidate.ref, candidate.digest),
         other=(current.ref, current.digest),
     )
+    number = next_test(project, settings.name)
     about = About(
         task=settings.name,
         candidate=candidate.ref,
         against=current.ref,
         margin=settings.margin,
-        challenger=next_test(project, settings.name),
+        challenger=number.k,
+        promotions=number.promotions,
         reward_range=project.rewards(settings.name).range,
     )
     result = provable(question).plan(question, about, uplift=uplift, power=power)

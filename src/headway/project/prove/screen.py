@@ -1,12 +1,13 @@
-"""Whether a candidate looks better at all, on rows that it was trained on: junk is refused before it spends anything.
+"""How a candidate looks on rows that it was trained on: what is not worth a test is refused before it spends anything.
 
-These rows flatter the candidate, so one that does not look better even here is not worth a test. They are never
-evidence, so the screen takes nothing from the proof.
+These rows flatter the candidate, so one that does not look better even here, or makes the same choices as the current
+policy, is not worth a test. They are never evidence, so the look takes nothing from the proof.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -28,36 +29,60 @@ if TYPE_CHECKING:
     from headway.promote.terms import Terms
     from headway.settings import TaskSettings
 
-__all__ = ["TRAINING_ROWS", "screen"]
+__all__ = ["TRAINING_ROWS", "Look", "first_look", "screen"]
 
 TRAINING_ROWS = "training_rows"
 _MOST = 5000  # training rows that are read, the newest of them
 _BATCH = 1000
+_SAME = 1e-9
+_CLEAR = 2.0  # standard errors
 
 
-def screen(project: Project, settings: TaskSettings, terms: Terms) -> Diagnostic | None:
-    """The check that refuses a candidate which looks no better on its own training rows; None where it passes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How a candidate compares with the current policy on the rows that it was trained on."""
 
-    Built-in policies, and policies without training rows in this store, pass.
-    """
+    rows: int
+    moved: float  # the largest difference of two probabilities
+    difference: float  # candidate minus current
+    error: float  # the standard error of the difference
+
+    @property
+    def same(self) -> bool:
+        """Whether both make the same choices: there is nothing to prove."""
+        return self.moved <= _SAME
+
+    @property
+    def clear(self) -> bool:
+        """Whether the candidate looks better by more than chance explains. It has read these rows: no evidence."""
+        return self.difference > _CLEAR * self.error
+
+
+def first_look(project: Project, settings: TaskSettings, terms: Terms) -> Look | None:
+    """The look at the training rows; None for built-in policies and those without training rows in this store."""
     if PolicyRef.parse(terms.candidate).built_in:
         return None
-    header = project.registry.header(terms.candidate_hash)
-    rows = _training_rows(project, header)
+    rows = _training_rows(project, project.registry.header(terms.candidate_hash))
     if not rows:
         return None
     target = project.servings.pipeline(settings.name, terms.config, terms.candidate, terms.candidate_hash)
     current = project.servings.pipeline(settings.name, terms.config, terms.against, terms.against_hash)
-    difference = _difference(rows, target, current)
-    if difference > 0.0:
+    return _compared(rows, target, current)
+
+
+def screen(project: Project, settings: TaskSettings, terms: Terms) -> Diagnostic | None:
+    """The check that refuses a candidate which looks no better on its own training rows; None where it passes."""
+    look = first_look(project, settings, terms)
+    if look is None or (look.difference > 0.0 and not look.same):
         return None
+    what = f"makes the same choices as {terms.against}" if look.same else "looks no better"
     return Diagnostic(
         name=TRAINING_ROWS,
-        value=difference,
+        value=look.difference,
         limit=0.0,
         ok=False,
         blocks=True,
-        message=f"looks no better on the rows that it was trained on ({len(rows):,} decisions)",
+        message=f"{what} on the rows that it was trained on ({look.rows:,} decisions)",
         cure=f"Learn a new candidate when there is more to learn from: headway learn {settings.name}. "
         "This look spends nothing of the error budget.",
     )
@@ -82,24 +107,29 @@ def _read(project: Project, header: Header, after: int, upto: int) -> Iterator[S
             yield row
 
 
-def _difference(rows: Sequence[Settled], target: Pipeline, current: Pipeline) -> float:
+def _compared(rows: Sequence[Settled], target: Pipeline, current: Pipeline) -> Look:
     """Candidate minus current: doubly robust, with the mean reward of each action as the reward model."""
     given: dict[str, list[float]] = {}
     for row in rows:
         given.setdefault(row.decision.action, []).append(row.reward or 0.0)
     means = {action: sum(rewards) / len(rewards) for action, rewards in given.items()}
     overall = sum(row.reward or 0.0 for row in rows) / len(rows)
-    total = 0.0
+    scores: list[float] = []
+    moved = 0.0
     stream = iter(rows)
     while batch := list(islice(stream, _BATCH)):
-        moved = _distributions(target, batch) - _distributions(current, batch)
-        for row, shift in zip(batch, moved, strict=True):
+        shifts = _distributions(target, batch) - _distributions(current, batch)
+        moved = max(moved, float(np.abs(shifts).max(initial=0.0)))
+        for row, shift in zip(batch, shifts, strict=True):
             decision, names = row.decision, [candidate.name for candidate in row.decision.candidates]
             model = np.array([means.get(name, overall) for name in names])
             place = names.index(decision.action)
             surprise = (row.reward or 0.0) - model[place]
-            total += float(shift[: len(names)] @ model + shift[place] / decision.probabilities[place] * surprise)
-    return total / len(rows)
+            scores.append(float(shift[: len(names)] @ model + shift[place] / decision.probabilities[place] * surprise))
+    spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else np.inf
+    return Look(
+        rows=len(rows), moved=moved, difference=float(np.mean(scores)), error=spread / float(np.sqrt(len(scores)))
+    )
 
 
 def _distributions(pipeline: Pipeline, batch: Sequence[Settled]) -> Floats:

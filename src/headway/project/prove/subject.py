@@ -22,12 +22,17 @@ if TYPE_CHECKING:
 __all__ = [
     "candidate_policy",
     "current_policy",
+    "experiments",
     "gate_rules",
     "known_raters",
+    "most_decisions",
     "previous_policy",
     "registered_plan",
+    "registered_start",
     "stored_evidence",
 ]
+
+MOST_TIMES = 5  # a test takes at most so many times `decide_within` decisions
 
 
 def current_policy(project: Project, settings: TaskSettings, heads: Heads | None = None) -> CurrentPolicy:
@@ -109,6 +114,28 @@ def registered_plan(project: Project, task: str) -> Plan | None:
     """The open registered test of a task."""
     entry = project.ledger.plan(task)
     return None if entry is None else msgspec.convert(entry.detail, Plan)
+
+
+def registered_start(project: Project, task: str, candidate_hash: str) -> int | None:
+    """The last decision before the experiment of a candidate, running or ended: its test counts later ones.
+
+    The share changes how much a row says, so earlier rows would only add noise. None without an experiment since the
+    last promotion or rollback.
+    """
+    entry = project.ledger.last(task, "experiment")
+    if entry is None or entry.policy_hash != candidate_hash or entry.n < project.ledger.heads(task).changed:
+        return None
+    return int(entry.detail["from_decision"])
+
+
+def experiments(settings: TaskSettings) -> bool:
+    """Whether the loop may open an experiment."""
+    return settings.experiment == "auto" and settings.kind == "choice" and not settings.canary
+
+
+def most_decisions(settings: TaskSettings) -> int:
+    """The decisions after which a test ends without a difference."""
+    return MOST_TIMES * settings.decide_within
 
 
 def gate_rules(settings: TaskSettings, trust: Sequence[str] = ()) -> gate.GateRules:

@@ -54,6 +54,7 @@ class ProofQuestion:
     other: tuple[str, str]
     progress: Progress | None = None
     seen: SeenRows | None = None  # keeps the logged rows
+    after: int | None = None  # the last decision before the candidate's experiment: only later ones count
     left: Counter[str] = field(default_factory=Counter)  # rows that cannot be evidence, by what they lack
     since: float = 0.0  # only decisions after this time are evidence
 

@@ -1,0 +1,81 @@
+"""How a task stands: the record that `status`, the next step and the loop share, from ledger and store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headway.project.guard import disputed
+from headway.project.prove.change import latest_alarms, learned_before
+from headway.project.prove.kinds.kind import unprovable
+from headway.project.prove.subject import (
+    current_policy,
+    most_decisions,
+)
+from headway.project.prove.terms import admission_of
+from headway.promote.standing import CandidatePolicy, Standing
+
+if TYPE_CHECKING:
+    from headway.project import Project
+    from headway.promote.ledger import Entry, Heads
+
+__all__ = ["standing"]
+
+
+def standing(project: Project, task: str, candidate: CandidatePolicy | None = None) -> Standing:
+    """The state of a task from ledger and store; about its newest candidate unless one is given."""
+    settings = project.settings.task(task)
+    heads = project.ledger.heads(task)
+    current = current_policy(project, settings, heads)
+    newest = heads.candidate
+    shadow = _next_in_turn(heads)
+    learned = shadow or newest
+    mark = int(learned.detail.get("upto", 0)) if learned is not None else 0
+    if candidate is not None:
+        candidate = replace(candidate, newest=newest is not None and newest.policy_hash == candidate.digest)
+    elif newest is not None and not _decided(project, newest, current.digest):
+        candidate = CandidatePolicy(task=task, ref=newest.policy, digest=newest.policy_hash)
+    return Standing(
+        task=task,
+        current=current,
+        acting=heads.current,
+        canary=heads.canary,
+        alarm=heads.alarm,
+        outdated=heads.alarm is not None and learned_before(latest_alarms(project, task), newest),
+        experiment=heads.experiment,
+        candidate=candidate,
+        admission=None if candidate is None else admission_of(project, settings, candidate, current),
+        shadow=shadow,
+        tested=candidate is not None and _tested(project, heads, candidate),
+        most=most_decisions(settings),
+        settled=project.query.count_settled(task),
+        since=project.query.count_settled(task, after=mark),
+        retrain_after=settings.retrain_after,
+        gate=settings.gate,
+        promote=settings.promote,
+        canary_share=settings.canary,
+        has_actions=bool(settings.actions),
+        kit_missing=project.servings.kit_missing(heads.current) or None,
+        disputed=disputed(project, settings, heads, current.digest),
+        unprovable=None if candidate is None else unprovable(project, settings, candidate, current),
+    )
+
+
+def _next_in_turn(heads: Heads) -> Entry | None:
+    shadow, newest = heads.shadow, heads.candidate
+    return None if shadow is None or (newest and newest.policy_hash == shadow.policy_hash) else shadow
+
+
+def _tested(project: Project, heads: Heads, candidate: CandidatePolicy) -> bool:
+    """Whether the test of a candidate has begun, since the last promotion or rollback."""
+    if heads.experiment is not None and heads.experiment.policy_hash == candidate.digest:
+        return True
+    test = project.ledger.tested(candidate.task, candidate.digest)
+    return test is not None and test.n > heads.changed
+
+
+def _decided(project: Project, newest: Entry, current_hash: str) -> bool:
+    """Whether the newest candidate is current or was retired."""
+    if newest.policy_hash == current_hash:
+        return True
+    return project.ledger.state(newest.task, newest.policy_hash) in ("current", "retired")

@@ -1,0 +1,73 @@
+"""When the loop starts the test of a candidate, and whether it needs an experiment. A person may prove at any time.
+
+A candidate spends nothing until its proof is looked at, so the loop first looks at the rows that it was trained on. It
+is tested as soon as it clearly looks better there, or when waiting no longer helps: after a fifth of `decide_within`
+decisions if the log alone will decide, after a twentieth if an experiment will, which tells more than waiting does.
+Until then, the next learning replaces it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headway.nouns.errors import InvalidInput
+from headway.project.prove.cost import verdict_cost
+from headway.project.prove.kinds.kind import LOG, ProofQuestion, pick
+from headway.project.prove.screen import first_look
+from headway.project.prove.subject import experiments
+from headway.project.prove.terms import present_terms
+
+if TYPE_CHECKING:
+    from headway.project import Project
+    from headway.promote.standing import CandidatePolicy, Standing
+    from headway.settings import TaskSettings
+
+__all__ = ["Readiness", "readiness"]
+
+_LOG_WAITS = 5  # `decide_within` is divided by this
+_EXPERIMENT_WAITS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """Whether the test of a candidate starts now."""
+
+    now: bool
+    why: str = ""  # in words, if it does not
+    experiment: bool = False  # the log alone does not decide in time
+
+
+def readiness(project: Project, standing: Standing, candidate: CandidatePolicy) -> Readiness:
+    """Whether to start the test of a candidate that is not under test."""
+    settings, current = project.settings.task(standing.task), standing.current
+    mine, other = (candidate.ref, candidate.digest), (current.ref, current.digest)
+    if pick(ProofQuestion(project=project, settings=settings, candidate=mine, other=other)) != LOG:
+        return Readiness(now=True)
+    look = first_look(project, settings, present_terms(project, settings, mine, other))
+    if look is not None and look.same:
+        return Readiness(now=False, why=f"{candidate.ref} makes the same choices as {current.ref}")
+    if look is not None and look.difference <= 0.0:
+        return Readiness(now=False, why=f"{candidate.ref} looks no better on the rows that it was trained on")
+    needs = _needs_experiment(project, settings, candidate)
+    waits = settings.decide_within // (_EXPERIMENT_WAITS if needs else _LOG_WAITS)
+    if look is not None and not look.clear and _waited(project, settings.name) < waits:
+        return Readiness(now=False, why=f"{candidate.ref} does not clearly look better yet")
+    return Readiness(now=True, experiment=needs)
+
+
+def _needs_experiment(project: Project, settings: TaskSettings, candidate: CandidatePolicy) -> bool:
+    if not experiments(settings) or settings.name in project.servings.compared:
+        return False
+    try:
+        return verdict_cost(project, settings.name, policy=candidate.ref).share > 0.0
+    except InvalidInput:  # nothing to plan from yet
+        return False
+
+
+def _waited(project: Project, task: str) -> int:
+    """Decisions that have settled since the first candidate after the last test, promotion or rollback."""
+    first = None
+    for entry in project.ledger.entries(task, "candidate", "test", "experiment", "promote", "rollback"):
+        first = (first or entry) if entry.kind == "candidate" else None
+    return 0 if first is None else project.query.count_settled(task, after=int(first.detail.get("upto", 0)))
