@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import headway
 from headway.kits.demo.planted import PLANTED, SETTINGS, plant, prepare
+from headway.kits.demo.traffic import Demo
 from headway.nouns.errors import Conflict
 from headway.settings import load
 from tests.loop.conftest import AUTO, play
@@ -84,6 +86,32 @@ def test_a_client_cannot_mark_the_demos_traffic_as_real(tmp_path):
         assert project.query.counts("route").by_source == {"synthetic": 1}
 
 
+def row(kind: str, policy: str, why: str = "", **detail: Any) -> dict[str, Any]:
+    return {"task": "draft", "kind": kind, "policy": policy, "why": why, "detail": detail}
+
+
+def test_the_story_of_the_drafts_follows_the_ledger(tmp_path):
+    said: list[str] = []
+    demo = Demo(tmp_path, "http://127.0.0.1:9", said.append)
+    rows = [row("candidate", "bandit@1"), row("experiment", "bandit@1", share=0.5)]
+    demo._follow_draft(rows)
+    assert demo.events == {"experiment"}
+    rows.append(row("promote", "bandit@1"))
+    demo._follow_draft(rows)
+    assert "degraded" not in demo.events, "the vendor is good for a while"
+    demo._drafts += 1000
+    demo._follow_draft(rows)
+    assert "degraded" in demo.events
+    rows.append(row("alarm", "bandit@1", "vendor earns less", action="vendor"))
+    demo._follow_draft(rows)
+    assert "alarm" in demo.events
+    assert "recovered" not in demo.events
+    rows.append(row("rollback", "rules@0", "automatic: it is worse"))
+    demo._follow_draft(rows)
+    assert {"recovered", "repaired"} <= demo.events
+    assert said[-2] == "the loop recovered: rules@0 decides now, automatic: it is worse"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(700)
 def test_the_story_ends_within_ten_minutes(tmp_path: Path):
@@ -95,7 +123,9 @@ def test_the_story_ends_within_ten_minutes(tmp_path: Path):
             "promoted by the gate",
             "a harmful candidate was planted",
             "the gate refused",
-            "turned bad and was ended",
+            "an experiment began",
+            "an alarm was raised",
+            "the loop recovered",
         ]
         while time.monotonic() < end and not all(name in running.printed() for name in wanted):
             time.sleep(0.5)
@@ -107,6 +137,8 @@ def test_the_story_ends_within_ten_minutes(tmp_path: Path):
         for task in ("route", "draft"):
             assert set(project.query.counts(task).by_source) == {"synthetic"}
         (planted,) = [entry.policy for entry in project.ledger.entries("route") if entry.why == PLANTED]
+        kinds = [entry.kind for entry in project.ledger.entries("draft")]
+        assert kinds.index("experiment") < kinds.index("promote") < kinds.index("alarm")
         live = [entry for entry in project.ledger.entries("route") if entry.kind == "promote"]
         assert planted not in [name.policy for name in live]
         assert live[-1].policy_hash == project.servings.of(project.settings.task("route")).digest

@@ -2,8 +2,8 @@
 
 Two tasks. `route` chooses a small or a large model; the loop learns, proves and promotes by itself; then a candidate
 that learned from flipped rewards is planted, and the gate must refuse it. `draft` chooses the in-house model (the rule)
-or a vendor's; the vendor's is better until it degrades. By then a candidate decides on a share of the traffic as a
-canary, and the loop must end it.
+or a vendor's, which is better. The rule hardly ever tries it, so the loop opens an experiment, and promotes the vendor
+on its result. Then the vendor's model degrades: the loop must raise an alarm, explore, and return to the rule.
 """
 
 from __future__ import annotations
@@ -42,10 +42,8 @@ promote = "auto"                                  # a verdict that passes is act
 actions = ["house", "vendor"]
 reward = {{ accepted = 1.0 }}
 rules = [{{ when = "text_length >= 0", use = "house" }}]
-explore = {{ kind = "epsilon", value = 0.3 }}
-retrain_after = 250
-canary = 0.3                                      # a promising candidate decides on 30% of the traffic …
-promote = "ask"                                   # … and only you promote it
+retrain_after = 200
+promote = "auto"
 """
 PLANTED = "planted by the demo: it learned from flipped rewards, so that the gate has something to refuse"
 

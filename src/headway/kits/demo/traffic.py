@@ -28,7 +28,7 @@ _AFTER = 1.5  # for both tasks together, afterwards
 _UNRATED = 0.01
 _COST_USD = {arm.name: arm.cost / 20.0 for arm in (SMALL, LARGE)}  # the task's reward subtracts 20 per dollar
 _HOUSE, _VENDOR, _DEGRADED = 0.62, 0.82, 0.25  # how often a draft is accepted
-_TURN_AFTER = 150  # decisions under the canary before the vendor's model degrades
+_TURN_AFTER = 600  # drafts after the vendor's promotion, before its model degrades
 _TRIES = 8
 
 
@@ -44,9 +44,8 @@ class Demo:
         self._prompts = {task: _endless(seed + place) for place, task in enumerate(_RATE)}
         self._degraded = False
         self._drafts = 0
-        self._canary_from: int | None = None
+        self._adopted_at: int | None = None  # drafts before the vendor was promoted
         self._planted = ""
-        self._degraded_policy = ""
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -57,8 +56,8 @@ class Demo:
 
     @property
     def story_over(self) -> bool:
-        """The loop promoted a policy, refused the harmful one, and ended the bad canary."""
-        return {"promoted", "refused", "ended"} <= self.events
+        """The loop promoted a policy, refused the harmful one, and recovered from the vendor's bad model."""
+        return {"promoted", "refused", "recovered"} <= self.events
 
     # -- users
 
@@ -139,20 +138,30 @@ class Demo:
                 self._once("refused", f"the gate refused {self._planted}: {' '.join(result['reasons'])}")
 
     def _follow_draft(self, rows: list[dict[str, Any]]) -> None:
-        ended = [row for row in rows if row["kind"] == "retire" and row["why"].startswith("automatic")]
-        canaries = [row for row in rows if row["kind"] == "canary" and row["detail"].get("share")]
-        if ended:
-            self._once("ended", f"the canary {ended[0]['policy']} got worse and was ended: {ended[0]['why']}")
-            if self._degraded:
-                self._degraded = False
-                self._once("repaired", "the vendor repaired its model")
-        elif canaries:
-            if self._canary_from is None:
-                self._canary_from = self._drafts
-                self._once("canary", f"{canaries[-1]['policy']} decides on a share of the drafts (canary)")
-            elif not self._degraded and self._drafts - self._canary_from >= _TURN_AFTER:
-                self._degraded = True
-                self._once("degraded", "the vendor changed its model without notice: its drafts are bad now")
+        changes = [row for row in rows if row["kind"] in ("promote", "rollback")]
+        opened = [row for row in rows if row["kind"] == "experiment" and row["detail"].get("share")]
+        alarms = [row for row in rows if row["kind"] == "alarm" and "ended" not in row["detail"]]
+        if opened:
+            share = opened[0]["detail"]["share"]
+            self._once("experiment", f"an experiment began: {opened[0]['policy']} writes {share:.0%} of the drafts")
+        if changes:
+            self._once("adopted", f"the experiment ended: {changes[0]['policy']}, which prefers the vendor, is current")
+            self._degrade()
+        if alarms and self._degraded:
+            self._once("alarm", f"an alarm was raised: {alarms[-1]['why']}")
+        if len(changes) > 1 and "degraded" in self.events:
+            back = changes[-1]
+            self._once("recovered", f"the loop recovered: {back['policy']} decides now, {back['why']}")
+            self._degraded = False
+            self._once("repaired", "the vendor repaired its model")
+
+    def _degrade(self) -> None:
+        """Some time after its promotion, the vendor's model gets worse."""
+        if self._adopted_at is None:
+            self._adopted_at = self._drafts
+        if "degraded" not in self.events and self._drafts - self._adopted_at >= _TURN_AFTER:
+            self._degraded = True
+            self._once("degraded", "the vendor changed its model without notice: its drafts are bad now")
 
     def _plant(self) -> str:
         from headway.project import Project
