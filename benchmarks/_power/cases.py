@@ -20,7 +20,7 @@ from _power.ab_tests import AbTest
 from _power.loop import RULES, UNIFORM, LoopRun
 from _power.quiet import quiet
 from _power.routers import available, play
-from _power.world import World, falling, steady
+from _power.world import LARGE, World, falling, steady
 
 __all__ = ["CASES", "PowerCase"]
 
@@ -55,12 +55,12 @@ class Promotion:
     def __call__(self, seed: int) -> Numbers:
         world = steady(self.small, self.large)
         with LoopRun(self.settings, world, seed=seed) as run:
-            run.serve(self.within)
-            run.serve(self.within, until=lambda run: run.first("promote") is not None)
-            numbers = _loop_numbers(run)
-            promoted = run.first("promote")
+            run.serve(2 * self.within, until=lambda run: run.first("promote") is not None)
+            numbers, promoted = {}, run.first("promote")
             if promoted is not None:
-                numbers |= {"promoted": promoted, "right": float(_prefers_large(run))}
+                numbers = {"promoted": promoted, "right": float(run.share(LARGE) > 0.5)}
+            run.serve(self.within - run.made)
+            numbers |= _loop_numbers(run)
             numbers |= {"earned": run.mean(0, self.within)} | _experiment(run)
         numbers["earned_ab"] = self._ab_mean(np.random.default_rng([seed, 37]))
         if self.routers:
@@ -73,12 +73,6 @@ class Promotion:
         ended = self.within if test.ended is None else test.ended
         winner = self.large if test.larger else self.small
         return (ended * (self.small + self.large) / 2 + (self.within - ended) * winner) / self.within
-
-
-def _prefers_large(run: LoopRun) -> bool:
-    """Whether most of the last decisions chose the better arm; both chances differ in these worlds."""
-    better = max(run.world(run.made).values())
-    return float(np.mean(np.array(run.chances[-200:]) == better)) > 0.5
 
 
 def _experiment(run: LoopRun) -> Numbers:

@@ -152,6 +152,12 @@ class LoopRun:
         rows = self.all(kind, after=after)
         return rows[0].at if rows else None
 
+    def share(self, action: str) -> float:
+        """The probability with which the client would choose an action now."""
+        decision = self._client.consider(TASK).decision
+        names = [candidate.name for candidate in decision.candidates]
+        return decision.probabilities[names.index(action)]
+
     def mean(self, start: int, stop: int) -> float:
         """The mean chance of success of the chosen arms, from one decision to another."""
         return float(np.mean(self.chances[start:stop])) if stop > start else 0.0
