@@ -202,9 +202,9 @@ def test_a_promotion_ends_it(learned: Traffic) -> None:
 def test_a_rollback_and_a_retirement_end_it(traffic: Callable[..., Traffic]) -> None:
     one = traffic(TOML + 'gate = "off"\n')
     project = one.project
-    one.play(200)
+    one.play(60)
     project.promote(project.learn("route"), task="route")
-    one.play(200)
+    one.play(60)
     second = project.learn("route")
     project.start_experiment("route", share=0.2)
     project.rollback("route")
@@ -322,6 +322,17 @@ def test_evidence_of_an_experiment_can_be_promoted_on(learned: Traffic) -> None:
     project.stop_experiment("route", why="better")
     assert project.standing("route").admitted
     assert project.promote(because=verdict, task="route").kind == "promote"
+
+
+def test_a_proof_counts_rows_before_and_during_an_experiment(learned: Traffic) -> None:
+    project = learned.project
+    before = project.prove(task="route").evidence
+    project.start_experiment("route", share=0.5)
+    learned.play(200)
+    during = project.prove(task="route").evidence
+    assert before is not None
+    assert during is not None
+    assert during.n == before.n + 200
 
 
 def test_uniform_traffic_needs_no_experiment(traffic: Callable[..., Traffic]) -> None:

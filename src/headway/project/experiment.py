@@ -166,13 +166,21 @@ def experiment(project: Project, task: str) -> ExperimentState | None:
     if heads.experiment is None:
         return _ended(project, last, state)
     per_day = arrival_rate(project, task)
-    left = None if state.needed is None else state.needed - state.decisions
-    in_time = left is not None and left > 0 and per_day
+    verdict = _verdict(project, settings, state)
+    left = _left(state, verdict)
     return replace(
-        _judged(project, settings, state),
+        _judged(state, verdict),
         per_day=per_day,
-        expected_end=project.clock() + left / per_day * 86_400 if in_time and left and per_day else None,
+        expected_end=None if left is None or not per_day else project.clock() + left / per_day * 86_400,
     )
+
+
+def _left(state: ExperimentState, verdict: Verdict | None) -> int | None:
+    """The decisions that are still needed: by the plan, and once these are used up by the last verdict's estimate."""
+    if state.needed is not None and state.needed > state.decisions:
+        return state.needed - state.decisions
+    evidence = None if verdict is None or verdict.state != "wait" else verdict.evidence
+    return None if evidence is None else evidence.needed
 
 
 def _state(project: Project, entry: Entry, against: str) -> ExperimentState:
@@ -212,11 +220,10 @@ def _ends(row: Entry, start: Entry) -> bool:
     return row.kind in ("promote", "rollback") or row.kind == ("retire" if same else "candidate")
 
 
-def _judged(project: Project, settings: TaskSettings, state: ExperimentState) -> ExperimentState:
+def _judged(state: ExperimentState, verdict: Verdict | None) -> ExperimentState:
     """With the verdict on its candidate; its estimate only if the verdict shows one."""
     from headway.prove.page import page_of
 
-    verdict = _verdict(project, settings, state)
     if verdict is None or verdict.evidence is None:
         return state
     shown = verdict.evidence.difference if page_of(verdict).values else None
