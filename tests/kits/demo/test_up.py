@@ -64,11 +64,12 @@ def test_the_planted_candidate_is_harmful_and_the_gate_refuses_it(tmp_path, watc
     play(tmp_path, 300, seed=8)
     planted = plant(watch.project)
     assert watch.project.ledger.entries("route")[-1].why == PLANTED
-    (check,) = watch.check()
-    assert check.done.proved == planted
-    assert check.done.verdict.state in ("worse", "refused")
-    assert check.done.verdict.reasons
-    assert check.done.verdict.evidence.difference.high < 0, "it is truly harmful"
+    watch.check()
+    verdict = watch.project.prove(planted, task="route")
+    assert verdict.state in ("worse", "refused")
+    assert verdict.reasons
+    assert verdict.evidence.difference.high < 0, "it is truly harmful"
+    watch.check()
     assert watch.project.ledger.current("route").policy == good
 
 
