@@ -93,7 +93,7 @@ class Kit(NamedTuple):
     options: Mapping[str, str] = _NOTHING  # command → hook that adds options to it
     jobs: Mapping[str, str] = _NOTHING  # kind of job → function (project, worker, clock, say)
     workers: Mapping[str, Worker] = _NOTHING
-    tables: Mapping[str, str] = _NOTHING  # tables of headway.toml: name → msgspec Struct
+    tables: Mapping[str, str] = _NOTHING  # of headway.toml: name → msgspec Struct; "improve.*": [improve.NAME]
     checks: tuple[str, ...] = ()  # for doctor: function (settings) → findings
     errors: Mapping[str, str] = _NOTHING  # error code → when it is raised
     demos: Mapping[str, Command] = _NOTHING  # the demos of `headway demo NAME`
@@ -337,7 +337,7 @@ def _unusable(kit: Any, name: str, kits: Sequence[Kit]) -> str:
         for key, value in getattr(kit, what).items():
             if not isinstance(key, str) or not isinstance(value, kind):
                 return f"its {what} name {key!r} with {type(value).__name__}, expected {kind.__name__}"
-    reserved = sorted(set(kit.tables) & set(load("headway.nouns.core_kit:TABLES")))
+    reserved = sorted({name.removesuffix(".*") for name in kit.tables} & set(load("headway.nouns.core_kit:TABLES")))
     if reserved:
         return f"its tables claim {reserved[0]!r}, a table of Headway itself"
     missing = [need for need in kit.needs if need not in {other.name for other in kits} and not _resting(need)]

@@ -22,10 +22,11 @@ from headway.settings.schema import KitSettings
 from headway.settings.strict import keys_of, read
 from headway.settings.table import SettingsTable
 
-__all__ = ["kit_hint", "kit_tables", "kits_in_use", "kits_named"]
+__all__ = ["kit_hint", "kit_tables", "kits_in_use", "kits_named", "table_names"]
 
 logger = logging.getLogger("headway.settings")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+_MANY = ".*"
 _EXPECTED = "names of kits, of a-z, 0-9, '_' and '-'"
 
 
@@ -55,10 +56,19 @@ def kits_named(values: Mapping[str, Any], file: str, environ: Mapping[str, str])
     return tuple(dict.fromkeys((*use, *more)))
 
 
+def table_names(catalogue: Catalogue) -> list[str]:
+    """The names of the tables that kits declare: "improve" for "improve.*"."""
+    return [name.removesuffix(_MANY) for name in catalogue.tables()]
+
+
 def kit_tables(root: SettingsTable, catalogue: Catalogue) -> Mapping[str, Any]:
-    """The tables of the file that kits declare, each as the struct of its kit."""
+    """The tables of the file that kits declare, each as the struct of its kit.
+
+    A kit that declares "improve.*" has one table per name, [improve.NAME]: they are a mapping, name → struct.
+    """
     tables: dict[str, Any] = {}
-    for name, path in catalogue.tables().items():
+    for declared, path in catalogue.tables().items():
+        name = declared.removesuffix(_MANY)
         if name not in root:
             continue
         try:
@@ -67,7 +77,10 @@ def kit_tables(root: SettingsTable, catalogue: Catalogue) -> Mapping[str, Any]:
         except Exception:
             logger.warning("table=%s kit settings %s cannot be loaded", name, path, exc_info=True)
             continue
-        tables[name] = read(struct, root.inner((name,), root.table(name), keys))
+        if name == declared:
+            tables[name] = read(struct, root.inner((name,), root.table(name), keys))
+        else:
+            tables[name] = MappingProxyType({one: read(struct, table) for one, table in root.named(name, keys)})
     return MappingProxyType(tables)
 
 

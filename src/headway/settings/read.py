@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
@@ -17,7 +17,7 @@ from headway.nouns.kit import Catalogue
 from headway.nouns.kit import catalogue as catalogue_of
 from headway.settings import environment
 from headway.settings.file import FILE, text_of, toml
-from headway.settings.kits import kit_hint, kit_tables, kits_named
+from headway.settings.kits import kit_hint, kit_tables, kits_named, table_names
 from headway.settings.schema import (
     AlertSettings,
     EncoderEndpoint,
@@ -29,7 +29,6 @@ from headway.settings.schema import (
     TaskSettings,
     Upstream,
     WatchSettings,
-    is_task_name,
 )
 from headway.settings.strict import keys_of, read
 from headway.settings.table import SettingsTable
@@ -83,12 +82,13 @@ def parse(
     environment.check_names(environ)
     kits = kits_named(values, name, environ)
     catalogue = catalogue_of(kits) if catalogue is None else catalogue
-    known = (*KEYS, *catalogue.tables())
+    known = (*KEYS, *table_names(catalogue))
     root = SettingsTable(values, name, (), known, hint="" if values.keys() <= set(known) else kit_hint(catalogue))
     _check_kinds(root, catalogue)
-    tasks = {name: task(name, table, catalogue) for name, table in _named(root, "tasks")}
+    tasks = {name: task(name, table, catalogue) for name, table in root.named("tasks", KEYS["tasks"])}
     hint = "A key is named by key_env and kept in that environment variable."
-    upstreams = {name: read(Upstream, table, name=name) for name, table in _named(root, "upstreams", hint)}
+    servers = root.named("upstreams", KEYS["upstreams"], hint=hint)
+    upstreams = {name: read(Upstream, table, name=name) for name, table in servers}
     store = _store(_section(root, "store"), environ.get("HEADWAY_STORE_URL", ""))
     alerts = read(AlertSettings, _section(root, "alerts"))
     return Settings(
@@ -114,15 +114,6 @@ def _check_kinds(root: SettingsTable, catalogue: Catalogue) -> None:
     for name, values in root.table("tasks").items():
         if isinstance(values, Mapping):
             kind_of(root.inner(("tasks", name), values, values), catalogue)
-
-
-def _named(root: SettingsTable, section: str, hint: str = "") -> Iterator[tuple[str, SettingsTable]]:
-    """The tables [section.NAME], with their names."""
-    for name in root.table(section):
-        if not is_task_name(name):
-            expected = "a name of at most 64 of a-z, 0-9, '_', '.' and '-', starting with a letter or digit"
-            raise root.error((section, name), expected, None)
-        yield name, root.below(section, name, KEYS[section], hint=hint)
 
 
 def _section(root: SettingsTable, name: str) -> SettingsTable:

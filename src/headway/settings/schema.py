@@ -6,7 +6,6 @@ from these structs. `Settings` is the whole file, checked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,6 +19,7 @@ from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did
 from headway.reward.compose import Combine, Rewards, Worth
 from headway.reward.signals import Term
 from headway.settings.strict import Setting, Url, Variable
+from headway.settings.table import NAME
 
 __all__ = [
     "STATE",
@@ -47,7 +47,6 @@ Redaction = Literal["secrets", "email", "phone", "card"]
 # State that every rule may use without declaring it, besides the situation's own (text_length, role, step).
 STATE = ("task_complexity_score", "primary_failure_count")
 
-_TASK_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z")
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 _REWARD: Mapping[str, Term] = MappingProxyType({"reward": Term()})
 
@@ -62,7 +61,7 @@ _AMOUNT = Meta(ge=0)
 
 def is_task_name(name: object) -> bool:
     """Whether the name is valid in a path, a URL and a table heading."""
-    return isinstance(name, str) and _TASK_NAME.match(name) is not None
+    return isinstance(name, str) and NAME.match(name) is not None
 
 
 class RuleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

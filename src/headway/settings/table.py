@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from headway.nouns.errors import InvalidSettings, did_you_mean
 
-__all__ = ["SettingsTable", "quoted"]
+__all__ = ["NAME", "SettingsTable", "quoted"]
 
 Choice = TypeVar("Choice", bound=str)
+NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z")  # valid in a path, a URL and a table heading
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _URL = "an address such as http://127.0.0.1:11434/v1"
@@ -200,6 +201,14 @@ class SettingsTable:
         if not isinstance(value, Mapping):
             raise self.error((key, name), f"a table with {', '.join(known)}", value)
         return SettingsTable(value, self._file, (*self._path, key, name), known, hint=hint)
+
+    def named(self, key: str, known: Iterable[str], *, hint: str = "") -> Iterator[tuple[str, SettingsTable]]:
+        """The tables `key.NAME`, with their names."""
+        for name in self.table(key):
+            if NAME.match(name) is None:
+                expected = "a name of at most 64 of a-z, 0-9, '_', '.' and '-', starting with a letter or digit"
+                raise self.error((key, name), expected, None)
+            yield name, self.below(key, name, known, hint=hint)
 
     def inner(self, keys: Sequence[str], value: Mapping[str, Any], known: Iterable[str]) -> SettingsTable:
         """A table written inline."""

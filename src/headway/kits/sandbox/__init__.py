@@ -5,6 +5,7 @@
     box = sandbox("auto")                                      # docker, else bubblewrap; never the bare host
     box.run("print(6 * 7)").stdout                             # "42\\n": Python source
     box.run(["sh", "-c", "cat notes.txt"], files={"notes.txt": "hello"})
+    box.run(["sh", "-c", "make"], workspace=Workspace(path=copy))  # the program may change the files in that folder
     box.run("while True: pass", limits=Limits(wall_s=1)).status  # "timeout"
 
 When `run` returns, the whole process tree of the program is dead. A missing sandbox is an error (`sandbox_missing`),
@@ -22,15 +23,15 @@ from headway.nouns.kit import Kit, load
 
 if TYPE_CHECKING:
     from headway.kits.sandbox.choose import NAMES, sandbox
-    from headway.kits.sandbox.records import Limits, Result, Sandbox, Status
+    from headway.kits.sandbox.records import Limits, Result, Sandbox, Status, Workspace
 
-__all__ = ["KIT", "NAMES", "Limits", "Result", "Sandbox", "Status", "sandbox"]
+__all__ = ["KIT", "NAMES", "Limits", "Result", "Sandbox", "Status", "Workspace", "sandbox"]
 
 KIT = Kit(name="sandbox", summary="Run untrusted code within limits: docker, bubblewrap, or a plain process.")
 
 _WHERE = {
     "NAMES": "choose", "sandbox": "choose", "Limits": "records", "Result": "records", "Sandbox": "records",
-    "Status": "records",
+    "Status": "records", "Workspace": "records",
 }  # fmt: skip
 
 

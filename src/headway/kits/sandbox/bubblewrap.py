@@ -8,13 +8,14 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from shutil import which
 
-from headway.kits.sandbox.launch import PATH, ask, free_uid, interpreter, missing, spec
-from headway.kits.sandbox.records import MIB, Command, Files, Limits, Result, checked_files
+from headway.kits.sandbox.launch import PATH, ask, free_uid, interpreter, lend, missing, spec
+from headway.kits.sandbox.records import MIB, Command, Files, Limits, Result, Workspace, checked_files
 from headway.kits.sandbox.seccomp import filter_program
 
 __all__ = ["Bubblewrap"]
 
 BOX = "/box"  # the program's folder, in memory
+WORK = "/work"  # a workspace, if one is lent
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime")
 _HINT = "Install the package bubblewrap (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap)."
@@ -26,9 +27,10 @@ class Bubblewrap:
         Bubblewrap().run("open('x', 'w').write('in memory, deleted after the run')")
 
     The program sees /usr, the interpreter, a private /proc and /dev, and an empty in-memory folder of `disk_bytes`;
-    no home, no project, no socket, no environment. Started by root, it runs as an unused user id; started by any other
-    user, it runs in a user namespace. It gets no new privileges, no capabilities, no further namespaces, and a filter
-    on system calls (seccomp.py). The whole process tree lives in one pid namespace and dies with it.
+    no home, no project, no socket, no environment. A workspace is at /work; nothing else is written to a disk. Started
+    by root, it runs as an unused user id; started by any other user, it runs in a user namespace. It gets no new
+    privileges, no capabilities, no further namespaces, and a filter on system calls (seccomp.py). The whole process
+    tree lives in one pid namespace and dies with it.
 
     Not covered: a bug in the kernel, which is shared; memory is limited per process by the kernel and for the whole
     tree by checks every few milliseconds, so a tree can exceed it briefly; very many empty files (an in-memory folder
@@ -49,13 +51,17 @@ class Bubblewrap:
         files: Files | None = None,
         limits: Limits | None = None,
         stdin: str | bytes = b"",
+        workspace: Workspace | None = None,
     ) -> Result:
         limits = limits or Limits()
         python = interpreter(for_everybody=False)
         argv = [python, "-I", "-c", command] if isinstance(command, str) else [*command]
         uid = free_uid()
         data: list[bytes] = []
-        wrapped = [self._program, *_namespaces(uid), *_root(python, self._readable), *_folders(limits)]
+        wrapped = [self._program, *_namespaces(uid), *_root(python, self._readable)]
+        wrapped += _folders(limits, self._readable)
+        if workspace is not None:
+            wrapped += _lent(workspace)
         made: set[str] = set()
         for name, content in checked_files(files).items():
             for parent in reversed(PurePosixPath(name).parents[:-1]):
@@ -67,9 +73,12 @@ class Bubblewrap:
         if filtered := filter_program():
             wrapped += ["--seccomp", f"{{fd:{len(data)}}}"]
             data.append(filtered)
-        wrapped += ["--remount-ro", "/", "--chdir", BOX, "--json-status-fd", "{status}", "--", *_become(uid), *argv]
+        wrapped += ["--remount-ro", "/", "--chdir", WORK if workspace else BOX]
+        wrapped += ["--json-status-fd", "{status}", "--", *_become(uid), *argv]
         # bwrap and the first process of its pid namespace belong to us, not to the program.
         document = spec(wrapped, limits, cwd="/", home=BOX, data=data, stdin=stdin, own=2)
+        if workspace is not None:
+            document |= {"watch": str(workspace.path), "already": lend(workspace, uid)}
         return _read(*ask(document, self.name))
 
 
@@ -135,13 +144,22 @@ def _root(python: str, readable: tuple[Path, ...]) -> list[str]:
     return argv
 
 
-def _folders(limits: Limits) -> list[str]:
+def _folders(limits: Limits, readable: tuple[Path, ...] = ()) -> list[str]:
     """Everything writable is in memory with a size limit; / and /dev themselves are read-only."""
+    taken = any(path.is_relative_to("/tmp") for path in readable)  # then /tmp is the way to it, and read-only
     return [
         *("--proc", "/proc", "--dev", "/dev", "--perms", "0777", "--size", str(4 * MIB), "--tmpfs", "/dev/shm"),
         *("--remount-ro", "/dev", "--perms", "0777", "--size", str(limits.disk_bytes), "--tmpfs", BOX),
-        *("--symlink", BOX.lstrip("/"), "/tmp"),
+        *(() if taken else ("--symlink", BOX.lstrip("/"), "/tmp")),
     ]
+
+
+def _lent(workspace: Workspace) -> list[str]:
+    """The folder, writable; a mount over each read-only path, which can be neither changed, moved nor removed."""
+    argv = ["--bind", str(workspace.path), WORK]
+    for name in workspace.read_only:
+        argv += ["--ro-bind", str(workspace.path / name), f"{WORK}/{name}"]
+    return argv
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from headway.kits.sandbox.bubblewrap import Bubblewrap
 from headway.kits.sandbox.docker import Docker
 from headway.kits.sandbox.launch import missing
@@ -14,16 +16,17 @@ __all__ = ["NAMES", "sandbox"]
 NAMES = ("auto", "docker", "bubblewrap", "process")
 
 
-def sandbox(name: str = "auto") -> Sandbox:
+def sandbox(name: str = "auto", *, workspace: bool = False, readable: tuple[Path, ...] = ()) -> Sandbox:
     """The sandbox of that name; raises `sandbox_missing` if this machine does not have it.
 
     `auto` is docker if an engine answers and has the image, else bubblewrap. It is never `process`, which is not a
-    sandbox: code runs directly on the host only if you name `process`.
+    sandbox: code runs directly on the host only if you name `process`. With `workspace` it is one that can lend a
+    folder, which docker cannot. `readable`: more paths that a program in bubblewrap may read, under the same names.
     """
     if name == "docker":
         return Docker()
     if name == "bubblewrap":
-        return Bubblewrap()
+        return Bubblewrap(readable=readable)
     if name == "process":
         return Process()
     if name != "auto":
@@ -31,9 +34,9 @@ def sandbox(name: str = "auto") -> Sandbox:
             f"There is no sandbox called {name!r}.", code="unknown_sandbox", hint=did_you_mean(name, NAMES)
         )
     reasons: list[str] = []
-    for kind in (Docker, Bubblewrap):
+    for kind in ("bubblewrap",) if workspace else ("docker", "bubblewrap"):
         try:
-            return kind()
+            return sandbox(kind, readable=readable)
         except Unavailable as error:
             reasons.append(error.message)
     raise missing(

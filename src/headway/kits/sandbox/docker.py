@@ -11,7 +11,7 @@ from shutil import which
 
 from headway.client.process import run
 from headway.kits.sandbox.launch import GRACE_S, keeper_source, missing, report_bytes, result, spec
-from headway.kits.sandbox.records import Command, Files, Limits, Result, checked_files
+from headway.kits.sandbox.records import Command, Files, Limits, Result, Workspace, checked_files
 
 __all__ = ["IMAGE", "Docker", "build_image", "dockerfile"]
 
@@ -72,7 +72,10 @@ class Docker:
         files: Files | None = None,
         limits: Limits | None = None,
         stdin: str | bytes = b"",
+        workspace: Workspace | None = None,
     ) -> Result:
+        if workspace is not None:
+            raise missing("The sandbox 'docker' takes no workspace.", "Use the sandbox 'bubblewrap'. Nothing was run.")
         limits = limits or Limits()
         argv = ["python3", "-I", "-c", command] if isinstance(command, str) else [*command]
         document = spec(argv, limits, cwd="", home=BOX, files=checked_files(files), stdin=stdin)

@@ -2,8 +2,8 @@
 
 It is started as `python -I -S -c <this file>`, reads one JSON document from stdin and writes one to stdout:
 
-    {"argv", "cwd", "env", "files": {name: base64}, "data": [base64], "stdin", "uid", "limits", "watch", "own",
-     "parent"}
+    {"argv", "cwd", "env", "files": {name: base64}, "data": [base64], "stdin", "uid", "limits", "watch",
+     "already", "own", "parent"}
     {"ended", "code", "stdout", "stderr", "truncated", "seconds", "cpu_s", "peak", "status"}
 
 It is the subreaper of its children (Linux), so a program that forks twice and starts a new session still descends from
@@ -205,7 +205,7 @@ def prepare(spec: Document) -> "list[int]":
     if spec["uid"] is not None and spec["watch"]:
         for folder, _, files in os.walk(spec["watch"]):
             for path in (folder, *(os.path.join(folder, name) for name in files)):  # noqa: PTH118
-                os.chown(path, spec["uid"], spec["uid"])
+                os.chown(path, spec["uid"], spec["uid"], follow_symlinks=False)
     data = []
     for content in spec["data"]:
         with tempfile.TemporaryFile() as unnamed:
@@ -280,6 +280,7 @@ class TreeUsage:
         self._limits = spec["limits"]
         self._tasks = spec["limits"]["processes"] + spec["own"]
         self._folder: str = spec["watch"]
+        self._disk = spec["limits"]["disk_bytes"] + spec["already"]
         self._disk_at = 0.0
 
     def exceeded(self, pid: int) -> str:
@@ -305,7 +306,7 @@ class TreeUsage:
         before = time.monotonic()
         total = folder_bytes(self._folder) if self._folder else 0
         self._disk_at = before + max(0.02, 10 * (time.monotonic() - before))
-        return bool(total > self._limits["disk_bytes"])
+        return bool(total > self._disk)
 
     def settle(self) -> None:
         """Read the final sums from the kernel, after every process has ended."""

@@ -15,11 +15,12 @@ from shutil import which
 from typing import Any
 
 from headway.client.process import ProgramOutput, run
-from headway.kits.sandbox.records import MIB, Limits, Result, Status
+from headway.kits.sandbox.records import MIB, Limits, Result, Status, Workspace
 from headway.nouns.errors import Unavailable
 
 __all__ = [
-    "GRACE_S", "PATH", "ask", "free_uid", "interpreter", "keeper_source", "missing", "report_bytes", "result", "spec",
+    "GRACE_S", "PATH", "ask", "free_uid", "interpreter", "keeper_source", "lend", "missing", "report_bytes", "result",
+    "spec",
 ]  # fmt: skip
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -58,6 +59,7 @@ def spec(
     stdin: str | bytes = b"",
     uid: int | None = None,
     watch: str = "",
+    already: int = 0,
     own: int = 0,
 ) -> dict[str, Any]:
     """The JSON document that a keeper reads."""
@@ -74,6 +76,7 @@ def spec(
         "stdin": coded(stdin.encode() if isinstance(stdin, str) else stdin),
         "uid": uid,
         "watch": watch,
+        "already": already,  # bytes in the watched folder that the program did not write
         "own": own,  # processes of the sandbox that are counted with the program's
         "parent": 0,  # process id; a keeper with another parent exits at once; 0: any parent
         "limits": asdict(limits),
@@ -89,7 +92,7 @@ def ask(document: dict[str, Any], name: str) -> tuple[Result, str]:
         timeout_s=limits.wall_s + GRACE_S,
         grace_s=GRACE_S,  # on SIGTERM it kills its process tree
         most_bytes=report_bytes(limits),
-        env={"PATH": PATH, "TMPDIR": document["env"]["TMPDIR"] if document["watch"] else "/tmp"},
+        env={"PATH": PATH, "TMPDIR": "/tmp" if document["cwd"] == "/" else document["env"]["TMPDIR"]},
     )
     return result(output, limits, name)
 
@@ -160,6 +163,17 @@ def free_uid() -> int | None:
     if most > 1000:
         return most - secrets.randbelow(most // 2)
     return None
+
+
+def lend(workspace: Workspace, uid: int | None) -> int:
+    """Give the folder to the user that the program runs as; returns the bytes in it. Links are not followed."""
+    total = 0
+    for folder, _, files in os.walk(workspace.path):
+        for path in (Path(folder), *(Path(folder, name) for name in files)):
+            total += path.lstat().st_blocks * 512
+            if uid is not None:
+                os.chown(path, uid, uid, follow_symlinks=False)
+    return total
 
 
 def interpreter(*, for_everybody: bool) -> str:

@@ -6,8 +6,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from headway.kits.sandbox.launch import ask, free_uid, interpreter, spec
-from headway.kits.sandbox.records import Command, Files, Limits, Result, checked_files
+from headway.kits.sandbox.launch import ask, free_uid, interpreter, lend, missing, spec
+from headway.kits.sandbox.records import Command, Files, Limits, Result, Workspace, checked_files
 
 __all__ = ["Process"]
 
@@ -22,7 +22,7 @@ class Process:
     those of its user. Started by root, it runs as an unused user id, which is most of its protection. Started by any
     other user, it *is* that user: it can read their files and the environment of their processes, and kill its keeper
     (the status is then `error`, and its processes survive); its processes count together with theirs. Memory that
-    belongs to no process (memfd, System V segments) is not measured.
+    belongs to no process (memfd, System V segments) is not measured. The read-only paths of a workspace can be changed.
     For code that nobody has reviewed, use `bubblewrap` or `docker`.
     """
 
@@ -35,8 +35,14 @@ class Process:
         files: Files | None = None,
         limits: Limits | None = None,
         stdin: str | bytes = b"",
+        workspace: Workspace | None = None,
     ) -> Result:
         uid = free_uid()
+        if workspace is not None and uid is not None:
+            raise missing(
+                "Started by root, 'process' runs code as another user, who cannot enter the workspace.",
+                "Use the sandbox 'bubblewrap', or run as another user.",
+            )
         argv = (
             [interpreter(for_everybody=uid is not None), "-I", "-c", command]
             if isinstance(command, str)
@@ -47,12 +53,13 @@ class Process:
             document = spec(
                 argv,
                 limits or Limits(),
-                cwd=folder,
+                cwd=folder if workspace is None else str(workspace.path),
                 home=folder,
                 files=checked_files(files),
                 stdin=stdin,
                 uid=uid,
-                watch=folder,
+                watch=folder if workspace is None else str(workspace.path),
+                already=0 if workspace is None else lend(workspace, None),
             )
             return ask(document, self.name)[0]
         finally:

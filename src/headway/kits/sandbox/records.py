@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Literal, Protocol
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["Command", "Files", "Limits", "Result", "Sandbox", "Status", "checked_files"]
+__all__ = ["Command", "Files", "Limits", "Result", "Sandbox", "Status", "Workspace", "checked_files"]
 
 Status = Literal["passed", "failed", "timeout", "error"]
 Command = str | Sequence[str]  # Python source, or a program and its arguments
@@ -70,8 +70,25 @@ class Result:
     sandbox: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """A folder of the host that a program works in and may change; nothing else of the host is writable.
+
+    Started by root, the program runs as another user, and the folder is given to that user: lend a copy.
+    """
+
+    path: Path
+    read_only: tuple[str, ...] = ()  # relative paths of files and folders in it that the program cannot change
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", self.path.absolute())  # a sandbox is started in another folder
+
+
 class Sandbox(Protocol):
-    """Runs a program with input files, within limits. Thread-safe."""
+    """Runs a program with input files, within limits. Thread-safe.
+
+    With a `workspace` the program starts in that folder; `disk_bytes` then limits how much it adds to it.
+    """
 
     @property
     def name(self) -> str: ...
@@ -83,6 +100,7 @@ class Sandbox(Protocol):
         files: Files | None = None,
         limits: Limits | None = None,
         stdin: str | bytes = b"",
+        workspace: Workspace | None = None,
     ) -> Result: ...
 
 

@@ -1,0 +1,93 @@
+"""What happened in a run, in a file that is only appended to: a run that was killed continues from it.
+
+    journal = Journal(folder / "journal.jsonl")
+    journal.add("pair", round=3, candidate=0.41, base=0.44)      # durable when this returns
+    journal.events                                               # everything, in order
+
+One JSON object per line. A last line that was cut off when the program was killed is removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headway.kits.next_action.improve.evaluation import writing
+from headway.nouns.errors import Conflict, Damaged
+
+__all__ = ["Journal", "one_at_a_time"]
+
+Event = dict[str, Any]
+
+
+class Journal:
+    """The events of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.events: list[Event] = _read(path)
+
+    def add(self, event: str, **fields: Any) -> Event:
+        """Append an event; it is on the disk when this returns."""
+        row: Event = {"event": event, **fields}
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace") + b"\n"
+        with writing():
+            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                size = os.fstat(handle).st_size
+                if os.write(handle, line) != len(line):
+                    os.ftruncate(handle, size)
+                    raise OSError(28, "No space left on device")
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        self.events.append(row)
+        return row
+
+    def of(self, event: str) -> list[Event]:
+        return [row for row in self.events if row["event"] == event]
+
+    def last(self, event: str) -> Event | None:
+        return next((row for row in reversed(self.events) if row["event"] == event), None)
+
+
+def _read(path: Path) -> list[Event]:
+    try:
+        body = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    whole = body[: body.rfind(b"\n") + 1]
+    if len(whole) != len(body):
+        os.truncate(path, len(whole))
+    events = []
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            row = json.loads(line)
+            row["event"]
+        except (ValueError, KeyError, TypeError):
+            raise Damaged(
+                f"Line {number} of {str(path)!r} is not an event.",
+                code="journal_damaged",
+                hint="Start a new run with --restart; the results so far are in results.tsv.",
+            ) from None
+        events.append(row)
+    return events
+
+
+@contextmanager
+def one_at_a_time(folder: Path, name: str) -> Iterator[None]:
+    """The lock of an improver; it ends with the process, however that ends."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Conflict(
+                f"The improver {name!r} is running already.", code="improve_running", hint="Wait until it has ended."
+            ) from None
+        yield

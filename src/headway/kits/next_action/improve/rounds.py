@@ -1,0 +1,205 @@
+"""One round: choose a proposal, apply it, measure it beside the base, keep or revert, record.
+
+Every step is journaled before the next, and each can be repeated: the decision has an id that was journaled first, the
+change is applied to the same commit again, and measured pairs are not measured twice.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.kits.next_action.improve.evaluation import Measurement
+from headway.kits.next_action.improve.paired_test import PairedTest
+from headway.kits.next_action.improve.proposals import Proposal
+from headway.kits.next_action.improve.run_state import OpenRound, RoundResult, RoundVerdict
+from headway.kits.next_action.improve.settings import ImproverSettings
+from headway.nouns.errors import InvalidInput, InvalidSettings
+from headway.nouns.ids import decision_id
+
+if TYPE_CHECKING:
+    from headway.kits.next_action.improve.run import Run
+    from headway.project import Project
+
+__all__ = ["DETAILS", "PREDICTION", "play_round", "record", "reward_signal"]
+
+DETAILS, PREDICTION = "next_action", "prediction"
+_SIGNALS = ("reward", "composite_delta")
+
+
+def play_round(run: Run) -> RoundResult:
+    """Play the open round, or the next one."""
+    state = run.state
+    if state.open is None:
+        identifier = decision_id(run.project.clock())
+        state.add("round", round=state.round, decision=identifier, spent_s=run.spent_s())
+    assert state.open is not None
+    if state.open.chosen is None:
+        state.add("chosen", **_choose(run, state.open), spent_s=run.spent_s())
+    chosen = state.open.chosen
+    assert chosen is not None
+    proposal = state.pending[chosen["proposal"]]
+    remark = _Remark(run, state.open, proposal)
+    try:
+        commit = run.tree.apply(proposal, run.rules, state.commit)
+    except InvalidInput as error:
+        result = remark("refused", error.message, code=error.code)
+    else:
+        result = _measured(run, state.open, remark, commit)
+    state.add("outcome", result=result.document(), title=chosen["proposal"], spent_s=run.spent_s())
+    return result
+
+
+def _choose(run: Run, open_round: OpenRound) -> dict[str, Any]:
+    """Predict, then let the task's policy decide among the proposals that are left; the decision is stored."""
+    project, state, settings = run.project, run.state, run.settings
+    titles = list(state.pending)
+    offers = [state.pending[title].offer() for title in titles]
+    situation = state.situation(settings.sign)
+    predicted = _predictions(run, offers, situation)
+    decision = project.decide(
+        settings.task, settings.scope, offers, id=open_round.decision, state=situation, role=run.name
+    )
+    place = [candidate.name for candidate in decision.candidates].index(decision.action)  # names may be redacted
+    forecast = predicted.get(decision.action, {"predicted": None, "std": None})
+    detail = {"policy": str(decision.policy), "improver": run.name, **forecast}
+    project.store.keep_details(decision.id, DETAILS, PREDICTION, json.dumps(detail).encode())
+    return {
+        "proposal": titles[place],
+        "propensity": decision.propensity,
+        "policy": str(decision.policy),
+        "candidates": len(decision.candidates),
+        **forecast,
+    }
+
+
+def _predictions(
+    run: Run, offers: list[dict[str, Any]], situation: dict[str, Any]
+) -> dict[str, dict[str, float | None]]:
+    """Predicted reward and uncertainty by candidate; empty if the current policy predicts nothing."""
+    settings = run.settings
+    try:
+        ranking = run.project.rank(settings.task, offers, settings.scope, state=situation, role=run.name)
+    except InvalidInput as error:
+        if error.code != "no_prediction":
+            raise
+        return {}
+    return {row.name: {"predicted": row.predicted, "std": row.std} for row in ranking}
+
+
+# -- measure
+
+
+@dataclass(frozen=True, slots=True)
+class _Remark:
+    """Makes the result of a round."""
+
+    run: Run
+    open_round: OpenRound
+    proposal: Proposal
+
+    def __call__(self, verdict: RoundVerdict, why: str, **more: Any) -> RoundResult:
+        chosen = self.open_round.chosen
+        assert chosen is not None
+        return RoundResult(
+            round=self.open_round.number,
+            proposal=self.proposal.title,
+            type=self.proposal.type,
+            verdict=verdict,
+            why=why,
+            decision=self.open_round.decision,
+            propensity=chosen["propensity"],
+            predicted=chosen["predicted"],
+            std=chosen["std"],
+            **more,
+        )
+
+
+def _measured(run: Run, open_round: OpenRound, remark: _Remark, commit: str) -> RoundResult:
+    """Pairs of measurements until the test ends, a measurement fails, or the time is used up."""
+    settings, sign = run.settings, run.settings.sign
+    width = None if settings.range is None else settings.range[1] - settings.range[0]
+    test = PairedTest(alpha=settings.alpha, repeats=settings.repeats, margin=settings.margin, width=width)
+    for ours, theirs in open_round.pairs:
+        test.add(sign * ours, sign * theirs)
+    candidate_files = run.snapshot("candidate")
+    run.tree.reset(run.state.commit)
+    base_files = run.snapshot("base")
+    while test.ruling == "open":
+        if run.spent_s() >= settings.budget_s:
+            return remark("undecided", "the time budget is used up", **_figures(settings, open_round, test))
+        first = random.Random(f"{settings.seed} {open_round.number} {test.pairs}").random() < 0.5
+        candidate, base = _pair(run, candidate_files, base_files, candidate_first=first)
+        if candidate.value is None:
+            return remark("failed", candidate.why, code="eval_failed", pairs=test.pairs)
+        assert base.value is not None
+        measured = {"candidate": candidate.value, "base": base.value}
+        run.state.add("pair", round=open_round.number, **measured, spent_s=run.spent_s())
+        test.add(sign * candidate.value, sign * base.value)
+    figures = _figures(settings, open_round, test)
+    if test.ruling == "kept":
+        return remark("kept", test.why, commit=commit, **figures)
+    return remark("reverted", test.why, **figures)
+
+
+def _pair(run: Run, candidate: Path, base: Path, *, candidate_first: bool) -> tuple[Measurement, Measurement]:
+    """Both measurements, in the drawn order. A failure of the unchanged files ends the run: it says nothing about the
+    proposal."""
+    measured: dict[Path, Measurement] = {}
+    for snapshot in (candidate, base) if candidate_first else (base, candidate):
+        measured[snapshot] = run.evaluation.measure(snapshot)
+        if measured[snapshot].value is None:
+            break
+    if base in measured and measured[base].value is None:
+        raise InvalidInput(
+            f"The evaluation fails on files that it measured before: {measured[base].why}.",
+            code="eval_failed",
+            hint="It must succeed every time on unchanged files. Run again to continue this run.",
+        )
+    return measured[candidate], measured.get(base, measured[candidate])
+
+
+def _figures(settings: ImproverSettings, open_round: OpenRound, test: PairedTest) -> dict[str, Any]:
+    if not test.pairs:
+        return {}
+    before = sum(base for _, base in open_round.pairs) / test.pairs
+    after = sum(candidate for candidate, _ in open_round.pairs) / test.pairs
+    scale = abs(before) if settings.range is None else settings.range[1] - settings.range[0]
+    reward = test.gain / scale if scale > 0.0 else float((test.gain > 0.0) - (test.gain < 0.0))
+    return {
+        "pairs": test.pairs,
+        "before": before,
+        "after": after,
+        "gain": test.gain,
+        "reward": max(-1.0, min(1.0, reward)),
+    }
+
+
+# -- record
+
+
+def reward_signal(project: Project, task: str) -> str:
+    """The signal of the task that takes the reward of a round."""
+    terms = project.settings.task(task).reward
+    if isinstance(terms, str):
+        return _SIGNALS[0]
+    name = next((name for name in _SIGNALS if name in terms), "")
+    if not name:
+        raise InvalidSettings(
+            f"The task {task!r} has no signal for the reward of a round, expected one of {', '.join(_SIGNALS)}.",
+            code="no_reward_signal",
+            hint=f'Add it in headway.toml: [tasks.{task}] reward = {{ "reward" = 1.0 }}.',
+        )
+    return name
+
+
+def record(project: Project, settings: ImproverSettings, result: RoundResult) -> None:
+    """Store the outcome with its decision. Failures are failed outcomes; an undecided round has no outcome."""
+    if result.verdict in ("failed", "refused"):
+        project.signal(result.decision, {"failed": 1.0}, label=result.code or result.verdict)
+    elif result.reward is not None:
+        values = {reward_signal(project, settings.task): result.reward, "kept": float(result.verdict == "kept")}
+        project.signal(result.decision, values)

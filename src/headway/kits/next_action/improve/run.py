@@ -1,0 +1,253 @@
+"""One run of an improver: rounds until the rounds, the time or the proposals are used up.
+
+    with opened_run(project, "speed") as run:
+        while (result := run.step()) is not None: ...
+
+Everything that a run writes is in its folder, .headway/improve/NAME/NUMBER, except for one branch of the repository and
+git's note of the worktree. A run that was killed continues: `opened_run` gives the unfinished one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headway.kits.next_action.improve.evaluation import ProposalEvaluation, remove_tree, writing
+from headway.kits.next_action.improve.file_rules import FileRules
+from headway.kits.next_action.improve.journal import Journal, one_at_a_time
+from headway.kits.next_action.improve.repository import Repository, Worktree
+from headway.kits.next_action.improve.results import write_results
+from headway.kits.next_action.improve.rounds import play_round, record, reward_signal
+from headway.kits.next_action.improve.run_state import RoundResult, RunState
+from headway.kits.next_action.improve.settings import ImproverSettings, improver
+from headway.kits.next_action.improve.sources import Brief, propose
+from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
+
+if TYPE_CHECKING:
+    from headway.project import Project
+
+__all__ = ["Run", "opened_run"]
+
+Say = Callable[[str], None]
+
+
+class Run:
+    """A run that is open in this process. Made by `opened_run`."""
+
+    def __init__(self, project: Project, name: str, folder: Path, say: Say) -> None:
+        self.project, self.name, self.folder, self.say = project, name, folder, say
+        self.settings: ImproverSettings = improver(project.settings, name)
+        self.repository = Repository(project.folder / self.settings.repository)
+        self.state = RunState(Journal(folder / "journal.jsonl"))
+        self.snapshots = folder / "snapshots"
+        self.rules = FileRules(
+            files=self.settings.files, read_only=self.settings.read_only, most_files=self.settings.most_files
+        )
+        self.tree: Worktree
+        self.evaluation: ProposalEvaluation
+        self._learns = True
+        self._began = time.monotonic()
+        self._spent_before = self.state.spent_s
+
+    @property
+    def branch(self) -> str:
+        return f"improve/{self.name}-{self.folder.name}"
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results.tsv"
+
+    def spent_s(self) -> float:
+        """Seconds that this run has used, in all of its processes."""
+        return self._spent_before + time.monotonic() - self._began
+
+    # -- opening
+
+    def open(self) -> None:
+        """Start the run, or continue it where its journal ends."""
+        state = self.state
+        reward_signal(self.project, self.settings.task)
+        if not state.start:
+            self.repository.check_clean()
+        base = state.commit or self.repository.head()
+        self.tree = self.repository.worktree(self.folder / "worktree", base)
+        protected = [word for word in self.settings.eval if word in set(self.tree.files())]
+        self.rules = FileRules(
+            files=self.settings.files,
+            read_only=(*self.settings.read_only, *protected),
+            most_files=self.settings.most_files,
+        )
+        self.evaluation = ProposalEvaluation(self.settings, self.rules, self.project.folder, self.folder / "scratch")
+        self.say(f"sandbox: {self.evaluation.sandbox}")
+        remove_tree(self.snapshots)
+        if not state.start:
+            self._start(base)
+            return
+        self.say(f"continuing run {self.folder.name} at round {state.round}")
+        if state.kept:
+            self._move_branch()
+        if state.unrecorded is not None:
+            self._record(state.unrecorded)
+
+    def _start(self, base: str) -> None:
+        """Measure the unchanged files once: an evaluation that fails on them would fail on everything."""
+        measured = self.evaluation.measure(self.snapshot("base"))
+        if measured.value is None:
+            raise InvalidInput(
+                f"The evaluation fails on the unchanged files: {measured.why}.",
+                code="eval_failed",
+                hint=f"It must print one line such as `{self.settings.metric}: 1.5` and end with status 0.",
+            )
+        self.state.add(
+            "start",
+            base=base,
+            settings=digest(self.settings),
+            score=measured.value,
+            others=dict(measured.others),
+            sandbox=self.evaluation.sandbox,
+        )
+
+    def snapshot(self, name: str) -> Path:
+        """A copy of the worktree as it is now; evaluations get copies of this copy."""
+        target = self.snapshots / name
+        remove_tree(target)
+        with writing():
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.tree.copy(target)
+        return target
+
+    # -- rounds
+
+    def step(self) -> RoundResult | None:
+        """Play one round; None once the run has ended."""
+        if self.over():
+            return None
+        result = play_round(self)
+        if result.verdict == "kept":
+            self._move_branch()
+        self._record(result)
+        self._retrain()
+        return result
+
+    def over(self) -> bool:
+        """Whether there is no next round; ends the run then."""
+        if not self.state.ended and self.state.open is None:
+            why = self._no_round()
+            if why:
+                self._end(why)
+        return bool(self.state.ended)
+
+    def _retrain(self) -> None:
+        """Learn from the new outcomes if the task's `retrain_after` says so; the candidate waits for its proof."""
+        task = self.settings.task
+        if self._learns and self.project.due(task) == 0:
+            try:
+                self.say(f"learned {self.project.learn(task)} from {task!r}; next: headway prove {task}")
+            except HeadwayError as error:
+                self._learns = False  # the same rows would fail again in the next round
+                self.say(f"did not learn from {task!r}: {error}")
+
+    def _no_round(self) -> str:
+        """Why there is no next round; "" if there is one."""
+        state, settings = self.state, self.settings
+        if len(state.results) >= settings.rounds:
+            return "all rounds are played"
+        if self.spent_s() >= settings.budget_s:
+            return "the time budget is used up"
+        if not state.pending and (not state.known or not settings.proposals):
+            self._propose()
+        return "" if state.pending else "no proposal is left"
+
+    def _propose(self) -> None:
+        self.tree.reset(self.state.commit)
+        paths = [path for path in self.tree.files() if self.rules.allows(path)]
+        brief = Brief(
+            improver=self.name,
+            settings=self.settings,
+            snapshot=self.snapshot("proposer"),
+            paths=paths,
+            results=[result.document() for result in self.state.results],
+        )
+        proposed = propose(self.project, brief)
+        remove_tree(brief.snapshot)
+        new = [proposal for proposal in proposed.proposals if proposal.title not in self.state.known]
+        if proposed.unusable:
+            self.say(f"{proposed.unusable} proposals could not be used")
+        if new:
+            self.state.add("proposals", proposals=[proposal.document() for proposal in new], spent_s=self.spent_s())
+
+    def _record(self, result: RoundResult) -> None:
+        record(self.project, self.settings, result)
+        self.state.add("recorded", round=result.round, spent_s=self.spent_s())
+        write_results(self.results, (row.document() for row in self.state.results))
+
+    def _move_branch(self) -> None:
+        before, *_ = [*reversed([kept.commit for kept in self.state.kept[:-1]]), ""]
+        self.repository.point(self.branch, self.state.commit, before=before)
+
+    def _end(self, why: str) -> None:
+        write_results(self.results, (row.document() for row in self.state.results))
+        self.state.add("end", why=why, spent_s=self.spent_s())
+        self.clean()
+
+    def clean(self) -> None:
+        """Remove everything but the journal, the results and the branch."""
+        for name in ("scratch", "snapshots"):
+            remove_tree(self.folder / name)
+        self.repository.remove_worktree(self.folder / "worktree")
+
+
+@contextmanager
+def opened_run(project: Project, name: str, *, restart: bool = False, say: Say = lambda _: None) -> Iterator[Run]:
+    """The unfinished run of an improver, or a new one; `restart` leaves an unfinished one as it is."""
+    settings = improver(project.settings, name)
+    home = (project.home / "improve" / name).absolute()
+    with one_at_a_time(home, name):
+        runs = sorted(path for path in home.iterdir() if path.is_dir() and path.name.isdigit())
+        folder = runs[-1] if runs else home / "000"
+        run = Run(project, name, folder, say)
+        unfinished = bool(run.state.start) and not run.state.ended
+        if unfinished and not restart and run.state.start["settings"] != digest(settings):
+            raise Conflict(
+                f"[improve.{name}] has changed since its unfinished run {folder.name}.",
+                code="run_settings_changed",
+                hint=f"Undo the change to continue it, or start anew: headway improve {name} --restart",
+            )
+        if not unfinished or restart:
+            if unfinished:
+                run.state.add("end", why="restarted")
+                run.clean()
+            run = Run(project, name, _next_folder(run), say)
+        try:
+            run.open()
+        except BaseException:
+            if not run.state.start:
+                run.clean()
+                shutil.rmtree(run.folder, ignore_errors=True)
+            raise
+        yield run
+
+
+def _next_folder(last: Run) -> Path:
+    number = int(last.folder.name)
+    while True:
+        number += 1
+        folder = last.folder.with_name(f"{number:03d}")
+        if not last.repository.branch(f"improve/{last.name}-{folder.name}"):
+            folder.mkdir(mode=0o700)
+            return folder
+
+
+def digest(settings: ImproverSettings) -> str:
+    """A hash of the settings that define a run; its rounds and its time may be extended."""
+    plain = msgspec.to_builtins(settings)
+    for name in ("rounds", "budget_s"):
+        plain.pop(name)
+    return hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()[:16]

@@ -1,0 +1,57 @@
+"""Which files a proposal may change."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.kits.next_action.improve.file_rules import FileRules, checked_path
+from headway.nouns.errors import InvalidInput
+
+RULES = FileRules(files=("src/**", "*.cfg", "docs"), read_only=("src/data/*.json", "src/**/test_*.py"), most_files=2)
+
+
+def refused(*paths: str) -> str:
+    with pytest.raises(InvalidInput) as error:
+        RULES.check(paths)
+    return error.value.code
+
+
+@pytest.mark.parametrize(
+    "path", ["src/a.py", "src/deep/er/a.py", "setup.cfg", "docs/x/y.md", "docs", "src/data/a/b.json"]
+)
+def test_files_in_scope_may_change(path: str) -> None:
+    RULES.check([path])
+    assert RULES.allows(path)
+
+
+@pytest.mark.parametrize("path", ["bench.py", "sub/setup.cfg", "docsx/a", "xsrc/a", "srcx"])
+def test_other_files_may_not(path: str) -> None:
+    assert refused(path) == "out_of_scope"
+
+
+@pytest.mark.parametrize("path", ["src/data/a.json", "src/test_a.py", "src/x/test_a.py", "src/Data/A.JSON"])
+def test_read_only_files_may_not_in_any_spelling(path: str) -> None:
+    assert refused("src/a.py", path) == "read_only_file"
+    assert not RULES.allows("src/test_a.py")
+
+
+def test_a_proposal_may_not_change_more_files_than_allowed() -> None:
+    RULES.check(["src/a", "src/b", "src/a"])
+    assert refused("src/a", "src/b", "src/c") == "too_many_files"
+
+
+def test_a_proposal_has_to_change_something() -> None:
+    assert refused() == "empty_proposal"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "", "/etc/passwd", "../x", "src/../../x", "src//a", "./src/a", "src/.git/config", ".GIT/config",
+        "src/.gitmodules", ".gitattributes", "a\\b", "C:x", "src/a\nb", "src/a\0", "x" * 1001,
+    ],
+)  # fmt: skip
+def test_paths_that_leave_the_repository_or_belong_to_git_are_refused(path: str) -> None:
+    with pytest.raises(InvalidInput) as error:
+        checked_path(path)
+    assert error.value.code == "unsafe_path"
