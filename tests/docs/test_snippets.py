@@ -25,6 +25,7 @@ SLOW_PAGES = [
             "coming_from",
             "export",
             "import",
+            "improve",
             "kits",
             "late_outcomes",
             "models",

@@ -23,7 +23,11 @@ ACME = Kit(
     families={"spinner": Family(kinds=("spin", "choice"), policy="acme.policy:make", learner="acme.learner:Learner")},
     encoders={"morse": "acme.encode:make"},
     actions={"moves": ("left", "right")},
-    tables={"acme": "tests.settings.acme:AcmeSettings", "acme_broken": "no_such_module:Settings"},
+    tables={
+        "acme": "tests.settings.acme:AcmeSettings",
+        "many.*": "tests.settings.acme:AcmeSettings",
+        "acme_broken": "no_such_module:Settings",
+    },
 )
 WITH_ACME = Catalogue((CORE, ACME))
 
@@ -132,9 +136,19 @@ def test_a_table_that_a_kit_declares_is_read_with_its_struct() -> None:
     assert dict(parse("").kit_tables) == {}
 
 
+def test_a_kit_may_declare_one_table_per_name() -> None:
+    loaded = parse('[many.a]\naddress = "x"\n[many.b]\naddress = "y"\n')
+    assert dict(loaded.kit_tables["many"]) == {"a": AcmeSettings(address="x"), "b": AcmeSettings(address="y")}
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("[many.a]\n", "many.a.address is missing, expected text."),
+        ("many = 3\n", "many is 3, expected a table."),
+        ("[many]\na = 3\n", "many.a is 3, expected a table"),
+        ('[many."A b"]\naddress = "x"\n', 'many."A b" cannot be used, expected a name'),
+        ('[many.a]\nadress = "x"\n', "Did you mean 'address'?"),
         ("[acme]\n", "acme.address is missing, expected text."),
         ("acme = 3\n", "acme is 3, expected a table."),
         ("[acmee]\n", "Did you mean 'acme'?"),

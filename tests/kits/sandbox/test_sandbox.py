@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.kits.sandbox import Limits, Sandbox, sandbox
+from headway.kits.sandbox import Limits, Sandbox, Workspace, sandbox
 from headway.kits.sandbox.launch import interpreter, keeper_source, spec
 from headway.kits.sandbox.seccomp import FORBIDDEN, filter_program
 from headway.nouns.errors import InvalidInput, Unavailable, UnknownName
@@ -306,3 +306,70 @@ def test_without_any_sandbox_auto_refuses_rather_than_running_on_the_host(
         bubblewrap._program.cache_clear()
     assert caught.value.code == "sandbox_missing"
     assert "not a sandbox" in caught.value.hint
+
+
+# -- a workspace
+
+
+@pytest.fixture
+def lent(tmp_path: Path) -> Workspace:
+    """A folder with a file to change, a file and a folder that are read-only, and a link that leads out."""
+    folder = tmp_path / "private" / "lent"
+    (folder / "fixed").mkdir(parents=True)
+    folder.parent.chmod(0o700)
+    for name in ("open.txt", "fixed/a.txt", "fixed.txt"):
+        (folder / name).write_text("old")
+    (folder / "away").symlink_to(tmp_path)
+    return Workspace(path=folder, read_only=("fixed", "fixed.txt"))
+
+
+def test_a_program_works_in_the_folder_that_it_is_lent(wrapped: Sandbox, lent: Workspace) -> None:
+    source = (
+        "import os; open('open.txt', 'w').write('new'); os.mkdir('made'); print(os.getcwd(), open('fixed.txt').read())"
+    )
+    result = wrapped.run(source, limits=QUICK, workspace=lent)
+    assert (result.status, result.stdout) == ("passed", "/work old\n"), result
+    assert (lent.path / "open.txt").read_text() == "new"
+    assert (lent.path / "made").is_dir()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > fixed.txt", "echo x > fixed/a.txt", "echo x > fixed/new", "rm -f fixed.txt", "rm -rf fixed",
+        "mv fixed elsewhere", "mv fixed.txt elsewhere", "chmod 777 fixed.txt", "ln -f fixed.txt link && echo x > link",
+        "echo x > away/outside", "echo x > ../outside", "umount fixed", "mount -o remount,rw fixed",
+    ],
+)  # fmt: skip
+def test_nothing_else_can_be_changed(wrapped: Sandbox, lent: Workspace, tmp_path: Path, command: str) -> None:
+    result = wrapped.run(["sh", "-c", command], limits=QUICK, workspace=lent)
+    assert result.status == "failed", result
+    assert [(lent.path / name).read_text() for name in ("fixed.txt", "fixed/a.txt")] == ["old", "old"]
+    assert sorted(path.name for path in (lent.path / "fixed").iterdir()) == ["a.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["private"]
+
+
+def test_the_disk_limit_is_for_what_a_program_adds(wrapped: Sandbox, lent: Workspace) -> None:
+    (lent.path / "large").write_bytes(b"x" * (6 << 20))
+    assert wrapped.run("print(1)", limits=QUICK, workspace=lent).status == "passed"
+    source = "for n in range(40): open(str(n), 'wb').write(bytes(1 << 20))"
+    result = wrapped.run(source, limits=QUICK, workspace=lent)
+    assert (result.status, result.why) == ("failed", "it wrote more than 4,194,304 bytes")
+
+
+def test_links_in_a_lent_folder_are_not_followed_when_it_changes_hands(wrapped: Sandbox, lent: Workspace) -> None:
+    outside = lent.path.parent.parent
+    before = outside.stat().st_uid, (outside / "private").stat().st_uid
+    wrapped.run("print(1)", limits=QUICK, workspace=lent)
+    assert (outside.stat().st_uid, (outside / "private").stat().st_uid) == before
+
+
+def test_only_bubblewrap_is_chosen_for_a_workspace(wrapped: Sandbox) -> None:
+    assert sandbox("auto", workspace=True).name == wrapped.name
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs code as another user")
+def test_process_lends_no_folder_when_root_runs_it(lent: Workspace) -> None:
+    with pytest.raises(Unavailable) as error:
+        sandbox("process").run("print(1)", workspace=lent)
+    assert error.value.code == "sandbox_missing"

@@ -1,4 +1,4 @@
-"""next_action — which action next: predicts the reward of actions described in words, and improves repositories with it.
+"""next_action — which action next: predicts the reward of actions described in words, and improves code with it.
 
 improve/    `headway improve`: propose, rank, apply, evaluate, keep or revert, record
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.format import number
+from headway.cli.init import keep_out_of_git
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verb import Session, Verbs, verb
 from headway.nouns.errors import InvalidSettings
+from headway.settings import FILE
 
 if TYPE_CHECKING:
     from headway.kits.next_action.improve.forecasts import ForecastReport, ForecastWindow
@@ -53,7 +55,8 @@ def run(session: Session, names: tuple[str, ...], rounds: int | None, restart: b
     from headway.kits.next_action.improve.several import play_several
 
     summary = ImproveSummary()
-    with session.project() as project:
+    with session.project(create=(session.folder / FILE).is_file()) as project:
+        keep_out_of_git(project.home)
         chosen = list(dict.fromkeys(names)) or list(improvers(project.settings))
         if not chosen:
             raise InvalidSettings(
@@ -67,7 +70,6 @@ def run(session: Session, names: tuple[str, ...], rounds: int | None, restart: b
             else:
                 summary.add(one, result)
                 session.out.line(_line(result))
-        summary.task = project.settings.task(improvers(project.settings)[chosen[0]].task).name
     session.show(summary)
     best = next((branch for branch in summary.branches.values() if branch), "")
     session.next(f"git diff HEAD...{best}" if best else f"headway improve report {chosen[0]}")
@@ -97,7 +99,6 @@ class ImproveSummary:
     rounds: list[tuple[str, RoundResult]] = field(default_factory=list)  # improver, result
     branches: dict[str, str] = field(default_factory=dict)  # improver → branch with what was kept; "" if nothing
     results: dict[str, str] = field(default_factory=dict)  # improver → results.tsv
-    task: str = ""
 
     def add(self, one: Run, result: RoundResult) -> None:
         self.rounds.append((one.name, result))

@@ -29,7 +29,7 @@ from headway.kits.sandbox import Limits, Result, Sandbox, Workspace, sandbox
 from headway.kits.sandbox.launch import interpreter
 from headway.nouns.errors import InvalidInput, Unavailable
 
-__all__ = ["ProposalEvaluation", "Measurement", "metric_of", "remove_tree", "writing"]
+__all__ = ["Measurement", "ProposalEvaluation", "metric_of", "remove_tree", "writing"]
 
 _MIB = 1 << 20
 _CORES = 64  # CPU seconds per second of wall time, at most
