@@ -75,7 +75,7 @@ def test_a_collapse_is_told_once_with_its_place_and_time(traffic):
     assert entry is not None
     assert (entry.kind, entry.policy, entry.who) == ("alarm", "rules@0", "watch")
     (alarm,) = traffic.project.alarms("route")
-    assert (alarm.action, alarm.segment, alarm.explore) == ("large", "", 0.3)
+    assert (alarm.action, alarm.segment, alarm.explore) == ("large", "", 0.5)
     assert alarm.since == pytest.approx(changed, abs=120.0)
     assert traffic.project.query.by_seq(alarm.from_decision).at == alarm.since
     assert alarm.before == pytest.approx(0.75, abs=0.06)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AlarmDetail", "alarms", "alert_failure", "check_alarm", "end_alarm", "open_alarms", "raise_alarm"]
 
-EXPLORE = 0.3  # the share of random choices while an alarm is open
+EXPLORE = 0.5  # the share of random choices while an alarm is open
 _BY_THE_LOOP = ("canary", "experiment", "alarm")  # parts of a configuration that are not settings
 
 
@@ -56,6 +56,7 @@ def check_alarm(project: Project, task: str, *, who: str) -> Entry | None:
     if changed is None:
         return None
     change = changed.change
+    still_open = [alarm for alarm in alarms(project, task) if alarm.open]
     detail: AlarmDetail = {
         "stream": changed.stream,
         "action": changed.action,
@@ -65,7 +66,7 @@ def check_alarm(project: Project, task: str, *, who: str) -> Entry | None:
         "before": round(change.before, 6),
         "after": round(change.after, 6),
         "rows": list(change.rows),
-        "explore": EXPLORE if changed.matters else 0.0,
+        "explore": EXPLORE if changed.matters else max((alarm.explore for alarm in still_open), default=0.0),
     }
     return raise_alarm(project, task, detail, who=who)
 

@@ -2,11 +2,12 @@
 
 Both are looked at in every step: the current policy against the one before it, and a canary or experiment against the
 current policy. The current policy is judged by the decisions since it became current, or since outcomes changed if that
-is later, with an error budget of its own: at most 3% of the policies that are no worse are ever taken back. Bets are
-placed again after 256, 512, 1,024, … decisions, so that harm which begins late is found as well.
+is later, with an error budget of its own (`ALPHA`): so many of the policies that are no worse are ever taken back. Bets
+are placed again after 256, 512, 1,024, … decisions, so that harm which begins late is found as well.
 
 While an alarm is open, exploration is wider, and two tests look for something better: this one, and the proof of a new
-candidate. If neither has shown a difference after 2,000 decisions, the alarm ends, with the reason in the ledger.
+candidate. If neither has shown a difference after 2,000 decisions, the alarm ends, with the reason in the ledger. It
+ends sooner if the current policy is shown to be still the better one and no candidate is being tested.
 
 Nothing happens if only one key's ratings show it (`gate.accusers`): `Standing.disputed` then asks a person.
 """
@@ -23,9 +24,10 @@ from headway.nouns.evidence import Verdict
 from headway.project.alarm import end_alarm
 from headway.project.decide.serving import baseline_ref
 from headway.project.experiment import stop_experiment
-from headway.project.promote import retire, rollback
-from headway.project.prove.change import last_change, latest_alarms
-from headway.project.prove.examine import examine
+from headway.project.promote import retire
+from headway.project.promote import rollback as roll_back
+from headway.project.prove.change import BEFORE_CHANGE, change_row, last_change, latest_alarms
+from headway.project.prove.examine import RollbackTest, examine
 from headway.project.prove.subject import current_policy, gate_rules, previous_policy, stored_evidence
 from headway.promote import gate
 
@@ -36,9 +38,12 @@ if TYPE_CHECKING:
     from headway.promote.ledger import Entry, Heads
     from headway.settings import TaskSettings
 
-__all__ = ["MOST_DECISIONS", "close_alarm", "disputed", "guard"]
+__all__ = ["LEAST_DECISIONS", "MOST_DECISIONS", "close_alarm", "disputed", "guard"]
 
+ALPHA = 0.03  # of the policies that are no worse than the one before, how many are ever taken back
+ALPHA_AFTER_ALARM = 0.05  # the same after an alarm: at most one in twenty tasks has a false one in 100,000 decisions
 MOST_DECISIONS = 2_000  # after an alarm without a verdict
+LEAST_DECISIONS = 400  # after an alarm, before the current policy can be called still better
 _ALIKE = 2.5  # standard errors by which two actions may have changed differently
 _LEAST = 30  # rows of an action before and after the change, to say how it changed
 _LOOKS = 20  # the latest ones, among which those at earlier states of a policy are
@@ -55,7 +60,8 @@ def _guard_current(project: Project, task: str, *, who: str) -> Entry | None:
     change = project.ledger.last(task, "promote", "rollback")
     if change is None:
         return None
-    since = max(change.at, last_change(project, task))
+    alarmed = last_change(project, task)
+    since = max(change.at, alarmed)
     if change.kind == "promote":
         before, digest = previous_policy(project, settings)
     elif since > change.at:  # outcomes changed since the rollback: the policy that it took back is no choice
@@ -67,7 +73,8 @@ def _guard_current(project: Project, task: str, *, who: str) -> Entry | None:
     current = current_policy(project, settings)
     if digest == current.digest:
         return None
-    verdict = _outcomes_on(project, current.ref, before, task, since=since)
+    test = RollbackTest(since, ALPHA if since > alarmed else ALPHA_AFTER_ALARM)
+    verdict = _outcomes_on(project, current.ref, before, task, rollback=test)
     if verdict is None or not _condemned(verdict, gate_rules(settings)):
         return None
     for _ in range(_TRIES - 1):
@@ -82,7 +89,7 @@ def _guard_current(project: Project, task: str, *, who: str) -> Entry | None:
 def _take_back(project: Project, task: str, to: str, verdict: Verdict, *, who: str) -> Entry:
     assert verdict.evidence is not None
     why = f"automatic: {' '.join(verdict.reasons)}"
-    return rollback(project, task, to=to, why=why, who=who, evidence_id=verdict.evidence.id)
+    return roll_back(project, task, to=to, why=why, who=who, evidence_id=verdict.evidence.id)
 
 
 def _guard_share(project: Project, task: str, *, who: str) -> Entry | None:
@@ -107,11 +114,11 @@ def _condemned(verdict: Verdict, rules: gate.GateRules) -> bool:
 
 
 def _outcomes_on(
-    project: Project, policy: str, against: str, task: str, *, since: float | None = None
+    project: Project, policy: str, against: str, task: str, *, rollback: RollbackTest | None = None
 ) -> Verdict | None:
     """What the outcomes of its decisions say about a policy that acts; None while they cannot say anything."""
     try:
-        return examine(project, policy, against=against, task=task, outcomes=True, rollback_since=since).verdict
+        return examine(project, policy, against=against, task=task, outcomes=True, rollback=rollback).verdict
     except InvalidInput as error:
         if error.code not in NOTHING_TO_READ:
             raise
@@ -152,18 +159,32 @@ def _accused(project: Project, settings: TaskSettings, acting: Entry, against: s
 
 
 def close_alarm(project: Project, task: str, *, who: str) -> Entry | None:
-    """End the open alarms of a task if 2,000 decisions since have brought no verdict; None if it is too early."""
+    """End the open alarms of a task if no other policy was shown to be better since; None if it is too early."""
     together = latest_alarms(project, task)
     if not any(alarm.open for alarm in together):
         return None
     order = project.query.draws(task)
     since = int((order.at > together[0].at * 1e6).sum())
-    if since < MOST_DECISIONS:
+    why = f"no policy was shown to be better within {MOST_DECISIONS:,} decisions" if since >= MOST_DECISIONS else ""
+    if not why and since >= LEAST_DECISIONS:
+        why = _still_better(project, task)
+    if not why:
         return None
-    seqs = order.seq[: order.mature()].tolist()
-    why = f"no policy was shown to be better within {MOST_DECISIONS:,} decisions"
-    alike = _changed_alike(project, seqs, together[0])
+    alike = _changed_alike(project, order.seq[: order.mature()].tolist(), together[0])
     return end_alarm(project, task, why=f"{alike}; {why}" if alike else why, who=who)
+
+
+def _still_better(project: Project, task: str) -> str:
+    """In words, if the current policy is better than the one before since the alarm, and no candidate is tested."""
+    changed = change_row(project, task)
+    if any(test.n > changed for test in project.ledger.tests(task)):
+        return ""
+    current = current_policy(project, project.settings.task(task))
+    identifier = project.ledger.latest_evidence(task, current.digest)
+    evidence = None if identifier is None else stored_evidence(project, identifier)
+    if evidence is None or not evidence.counts.get(BEFORE_CHANGE) or evidence.statistic <= evidence.threshold:
+        return ""
+    return f"the current policy is still better than {evidence.against}"
 
 
 def _changed_alike(project: Project, seqs: list[int], alarm: Alarm) -> str:

@@ -220,7 +220,7 @@ class Project(ProjectFolder):
         return end_alarm(self, task, why=why, who=who)
 
     def close_alarm(self, task: str, *, who: str = "") -> Entry | None:
-        """End the alarms of a task that 2,000 decisions have brought no verdict on; None if it is too early."""
+        """End the alarms of a task if no other policy was shown to be better since; None if it is too early."""
         from headway.project.guard import close_alarm
 
         return close_alarm(self, task, who=who)

@@ -34,9 +34,15 @@ if TYPE_CHECKING:
     from headway.prove.guards import GuardRule
     from headway.settings import TaskSettings
 
-__all__ = ["Examined", "examine"]
+__all__ = ["Examined", "RollbackTest", "examine"]
 
-ROLLBACK_ALPHA = 0.03  # the share of policies that are no worse and are ever taken back
+
+@dataclass(frozen=True, slots=True)
+class RollbackTest:
+    """Whether to take back a policy that acts: by the decisions since a time, with an error budget of its own."""
+
+    since: float
+    alpha: float  # the share of policies that are no worse and are ever taken back
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +67,18 @@ def examine(
     keep_rows: bool = False,
     trust: Sequence[str] = (),
     outcomes: bool = False,
-    rollback_since: float | None = None,
+    rollback: RollbackTest | None = None,
 ) -> Examined:
     """A verdict on a candidate, stored with its evidence.
 
     `keep_rows`: the result has the logged rows. `outcomes`: by the outcomes of its decisions, even if it could be
-    judged without any. `rollback_since`: asks whether to take the candidate back, by the decisions since this time;
-    that has an error budget of its own.
+    judged without any. `rollback`: asks whether to take the candidate back, which is not charged to the error budget.
     """
     from headway.prove.guards import GuardRule
 
     candidate = candidate_policy(project, policy, task)
     settings = project.settings.task(candidate.task)
-    trusted, rollback = known_raters(project, trust), rollback_since is not None
+    trusted = known_raters(project, trust)
     project.settle(settings.name)
     other = _opponent(project, settings, candidate, against)
     terms = present_terms(project, settings, (candidate.ref, candidate.digest), other)
@@ -85,20 +90,20 @@ def examine(
         other=other,
         progress=progress,
         seen=SeenRows() if keep_rows else None,
-        since=rollback_since or 0.0,
+        since=0.0 if rollback is None else rollback.since,
         after=after,
     )
     kind = provable(question, outcomes=outcomes)
     plan = None if rollback else registered_plan(project, settings.name)
     test = None if rollback else name_of_test(plan, kind.name, experiment=after, changed=terms.changed)
-    about = _about(project, terms, settings, trusted, plan=plan, test=test)
+    about = _about(project, terms, settings, trusted, plan=plan, test=test, rollback=rollback)
     guards = [
         GuardRule(name=name, tolerance=guard.tolerance, better=guard.direction)
         for name, guard in settings.guards.items()
     ]
     evidence = measured = kind.evidence(question, about, guards)
     rules = gate_rules(settings)
-    if not rollback:
+    if rollback is None:
         evidence = leave_keys_out(question, evidence, rules)
     verdict = keep_verdict(project, settings, terms, evidence, rules, test=test)
     return Examined(verdict, about, tuple(guards), rules, measured, question.seen)
@@ -128,11 +133,12 @@ def _about(
     *,
     plan: Plan | None,
     test: str | None,
+    rollback: RollbackTest | None,
 ) -> About:
-    """What the evidence says about itself. `test` is None where the question is whether to take the candidate back."""
+    """What the evidence says about itself. `test` is None for a rollback."""
     from headway.prove.about import About
 
-    task, rollback = settings.name, test is None
+    task = settings.name
     number = BudgetPlace(1, 0) if test is None else number_of(project, task, terms, test)
     about = About(
         task=task,
@@ -157,7 +163,7 @@ def _about(
         declared=terms.declared,
     )
     if rollback:
-        return replace(about, alpha_worse=ROLLBACK_ALPHA, guard=True)
+        return replace(about, alpha_worse=rollback.alpha, guard=True)
     heads = project.ledger.heads(task)
     acting = heads.canary or heads.experiment
     acts = acting is not None and acting.policy_hash == terms.candidate_hash
