@@ -73,10 +73,6 @@ class Bets:
         self.steepest = np.zeros(self.stakes.size)  # the largest y
         self.lowest = 0.0  # the lowest score that was possible so far
 
-    def restart(self) -> None:
-        """Forget the lowest score: the rows from here on are logged in another way, registered beforehand."""
-        self.lowest = 0.0
-
     def add(self, scores: Floats, lowest: Floats, variance: Floats | float) -> Floats:
         """Bet on rows in their order; returns what each gambler won on each row, [gambler, n] in logarithms.
 

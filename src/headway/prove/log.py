@@ -86,7 +86,6 @@ class Log:
         default_factory=dict
     )  # "judge" → [n] reward without it; NaN: nobody else rated
     origin: RowOrigin | None = None  # how the rows came about, for the checks
-    experiment: Integers | None = None  # [n]; how many experiments had been registered before the decision
 
     def __len__(self) -> int:
         return int(self.reward.shape[0])
@@ -124,7 +123,6 @@ class Log:
             raters={name: rated[cut] for name, rated in self.raters.items()},
             without={name: values[cut] for name, values in self.without.items()},
             origin=None if self.origin is None else self.origin.rows(cut),
-            experiment=None if self.experiment is None else self.experiment[cut],
         )
 
     @classmethod
@@ -151,7 +149,6 @@ class Log:
         raters: Mapping[str, object] | None = None,
         without: Mapping[str, object] | None = None,
         origin: RowOrigin | None = None,
-        experiment: object | None = None,
         first_row: int = 0,
     ) -> Log:
         """A checked chunk. `first_row` is the number of the first row in messages."""
@@ -181,7 +178,6 @@ class Log:
             raters={name: _vector(name, values, n) > 0.0 for name, values in (raters or {}).items()},
             without={name: _vector(name, values, n) for name, values in (without or {}).items()},
             origin=origin,
-            experiment=None if experiment is None else _integers("experiment", experiment, n),
         )
         return _checked(chunk, first_row)
 

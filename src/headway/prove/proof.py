@@ -89,8 +89,6 @@ class LogProof:
         self._rater_hashes: dict[str, tuple[hashlib._Hash, hashlib._Hash]] = {}
         self._pending: list[tuple[Floats, Integers, Floats]] = []
         self._last = -inf
-        self._experiment = 0  # the experiment that the stakes are for
-        self._before: ScoreTally | None = None  # the scores before it
 
     def update(self, chunk: Log) -> None:
         """Scores the chunk's rows; their scores never change afterwards."""
@@ -128,20 +126,10 @@ class LogProof:
     def _feed(self, chunk: Log) -> None:
         start = 0
         while start < len(chunk):
-            stop = min(len(chunk), start + self._next_refit - self.rows, self._same_experiment(chunk, start))
+            stop = min(len(chunk), start + self._next_refit - self.rows)
             self._piece(chunk if stop - start == len(chunk) else chunk.rows(start, stop))
             start = stop
         self._point()
-
-    def _same_experiment(self, chunk: Log, start: int) -> int:
-        """The row at which another experiment starts; the stakes are chosen anew for it."""
-        if chunk.experiment is None:
-            return len(chunk)
-        if chunk.experiment[start] > self._experiment:
-            self._experiment, self._before = int(chunk.experiment[start]), deepcopy(self.tally)
-            self.bets.restart()
-        later = np.flatnonzero(chunk.experiment[start:] > self._experiment)
-        return start + int(later[0]) if later.size else len(chunk)
 
     @property
     def data_hash(self) -> str:
@@ -237,8 +225,7 @@ class LogProof:
             shape=shape[pick],
             shared=(piece.baseline + self.most_share * difference)[pick] if self.most_share else None,
         )
-        spread = None if self._before is None or not self._before.n else self._before.noise_ratio * shape
-        won = self.bets.add(piece, inside, difference, q, spread)
+        won = self.bets.add(piece, inside, difference, q)
         if not self._beside:
             target_weight = piece.target[rows, action] / propensity
             baseline_weight = piece.baseline[rows, action] / propensity
@@ -283,10 +270,9 @@ class LogProof:
             self._pending.clear()
         if refit:
             self._model = self._sums.fit()
-            before, tally = self._before, self.tally
-            self.bets.variance = tally.variance if before is None else tally.variance_since(before)
-            for metric in (self.missing, self.failures, *self.guards.values()):
-                metric.refit()
+            self.bets.variance = self.tally.variance
+            for tally in (self.missing, self.failures, *self.guards.values()):
+                tally.refit()
             self._next_refit *= 2
 
     def _predict(self, x: Floats, reward: Floats, seen: NDArray[np.bool_]) -> tuple[Floats, float, float]:

@@ -127,14 +127,17 @@ def cheapest(
     most_share: float = 0.5,
     power: float = POWER,
     known: int = 0,
+    running: bool = False,
 ) -> SharePlan:
     """The smallest share that decides with about the fewest decisions; 0 if the log alone is in time and as good.
 
     Plans for the likely uplift, but for none that is too small to be shown within `within` decisions by any share.
+    `known`: rows that the test has already. They do not count for an experiment, unless it is `running`.
     """
     shares = [share for share in pilot.mixed if share <= most_share + 1e-12]
+    has = {share: known if running or share == 0.0 else 0 for share in shares}
     shown = min(
-        pilot.smallest_uplift(share, within=within, alpha=alpha, margin=margin, known=known) for share in shares
+        pilot.smallest_uplift(share, within=within, alpha=alpha, margin=margin, known=has[share]) for share in shares
     )
     uplift = max(pilot.likely if likely is None else likely, shown)
     if not isfinite(uplift):
@@ -146,7 +149,7 @@ def cheapest(
     costs = tuple(
         ShareCost(
             share=share,
-            decisions=pilot.needed(share, uplift=uplift, alpha=alpha, margin=margin, power=power, known=known),
+            decisions=pilot.needed(share, uplift=uplift, alpha=alpha, margin=margin, power=power, known=has[share]),
         )
         for share in shares
     )

@@ -36,12 +36,6 @@ class ColumnMean:
         self.total += total
         self.square += square
 
-    def since(self, before: ColumnMean) -> ColumnMean:
-        """What was added since."""
-        rest = ColumnMean()
-        rest.add_sums(self.n - before.n, self.total - before.total, self.square - before.square)
-        return rest
-
     @property
     def mean(self) -> float:
         return self.total / self.n if self.n else 0.0
@@ -161,14 +155,6 @@ class ScoreTally:
         if n == 0:
             return 0.0
         return self.direct.variance + float(self.noise_ratio @ self.moved) / n
-
-    def variance_since(self, before: ScoreTally, least: int = 50) -> float:
-        """The variance of the scores added since; 0 if there are fewer than `least`. k_a is that of all rows."""
-        n = self.n - before.n
-        if n < least:
-            return 0.0
-        scores, direct = self.scores.since(before.scores), self.direct.since(before.direct)
-        return max(scores.variance, direct.variance + float(self.noise_ratio @ (self.moved - before.moved)) / n)
 
     @property
     def shared_variance(self) -> float:

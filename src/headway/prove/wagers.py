@@ -47,22 +47,10 @@ class Wagers:
         """The differences that the bets do not exclude, each side at its alpha."""
         return max(self.better.lower_bound(), -self.width), min(-self.worse.lower_bound(), self.width)
 
-    def restart(self) -> None:
-        """Choose the stakes anew: an experiment starts, so the scores vary less than before.
-
-        The wealth is kept. Stakes may change at a time that is fixed before the rows that they are used on.
-        """
-        self.variance, self._guess = 0.0, (0.0, 0)
-        self.better.restart()
-        self.worse.restart()
-
-    def add(
-        self, piece: Log, inside: NDArray[np.bool_], difference: Floats, q: Floats, spread: Floats | None = None
-    ) -> tuple[Floats, Floats]:
+    def add(self, piece: Log, inside: NDArray[np.bool_], difference: Floats, q: Floats) -> tuple[Floats, Floats]:
         """Bet on the rows `inside` the test; returns what each side won, [gambler, n] in logarithms, 0 if no bet.
 
-        `difference` [n, arm] is π − b, `q` [n, arm] the reward model's estimate from earlier rows, `spread` [n, arm]
-        the variance of a reward, if earlier rows tell.
+        `difference` [n, arm] is π − b, `q` [n, arm] the reward model's estimate from earlier rows.
         """
         low, high = self._range(piece.reward)
         rows, action = np.arange(len(piece)), piece.action
@@ -84,20 +72,15 @@ class Wagers:
             self.at_worst += int(counted.sum())
             self.missing_width += float((np.abs(weight) * (high - low))[counted].sum())
         used = inside & ~np.isnan(score)
-        variance: Floats | float = self.variance
-        if not self.variance > 0.0:
-            variance = self._guessed(weights, difference, high - low, spread)[used]
+        variance = self.variance if self.variance > 0.0 else self._guessed(weights, difference, high - low)[used]
         won, lost = (np.zeros((bets.stakes.size, len(piece))) for bets in (self.better, self.worse))
         won[:, used] = self.better.add(score[used], lowest[used], variance)
         lost[:, used] = self.worse.add(against[used], -highest[used], variance)
         return won, lost
 
-    def _guessed(self, weights: Floats, difference: Floats, width: Floats, spread: Floats | None) -> Floats:
-        """[n]; the variance of a score before any was seen; without `spread`, for rewards as noisy as their range."""
-        if spread is None:
-            noise = np.einsum("ij,ij->i", weights, difference) * (0.5 * width) ** 2
-        else:
-            noise = np.einsum("ij,ij,ij->i", weights, difference, spread)
+    def _guessed(self, weights: Floats, difference: Floats, width: Floats) -> Floats:
+        """[n]; the variance of a score before any was seen: for rewards as noisy as their range allows."""
+        noise = np.einsum("ij,ij->i", weights, difference) * (0.5 * width) ** 2
         total = self._guess[0] + np.cumsum(noise)
         count = self._guess[1] + np.arange(1, noise.size + 1)
         if noise.size:

@@ -51,6 +51,7 @@ def verdict_cost(project: Project, task: str, *, policy: str | None = None, powe
         most_share=settings.most_share,
         power=power,
         known=known,
+        running=_runs(project, candidate),
     )
     return VerdictCost(
         task=settings.name,
@@ -69,6 +70,11 @@ def verdict_cost(project: Project, task: str, *, policy: str | None = None, powe
         until=_date(project, plan.decisions, per_day),
         log_until=_date(project, plan.log_alone, per_day),
     )
+
+
+def _runs(project: Project, candidate: CandidatePolicy) -> bool:
+    running = project.ledger.experiment(candidate.task)
+    return running is not None and running.policy_hash == candidate.digest
 
 
 def _date(project: Project, decisions: int | None, per_day: float | None) -> float | None:

@@ -166,7 +166,6 @@ def logged(
         unread=unread,
         at_random=settings.missing == "at random",
         checks=checks,
-        experiments=_experiments(project, task, candidate),
     )
     rows = chain(first, rows)
     done = 0
@@ -175,12 +174,6 @@ def logged(
         done += len(chunk)
         if progress is not None:
             progress("prove", done, None)
-
-
-def _experiments(project: Project, task: str, candidate: tuple[str, str]) -> list[int]:
-    """The last decision before each experiment with this candidate: from there on, the test chooses its stakes anew."""
-    rows = project.ledger.entries(task, "experiment")
-    return [int(row.detail["from_decision"]) for row in rows if row.share > 0 and row.policy_hash == candidate[1]]
 
 
 @dataclass(slots=True)

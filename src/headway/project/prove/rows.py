@@ -71,7 +71,6 @@ class ComparedRows:
     unread: Unread | None = None
     at_random: bool = False
     checks: RowChecks | None = None
-    experiments: Sequence[int] = ()  # the last decision before each registered experiment
 
     def chunks(self, rows: Iterable[Settled]) -> Iterator[Log]:
         """`Log` chunks with both policies' probabilities."""
@@ -106,7 +105,6 @@ class ComparedRows:
             sources=np.array([decision.source for decision in decisions], dtype=np.str_),
             raters=raters,
             without=without,
-            experiment=np.searchsorted(self.experiments, [decision.seq for decision in decisions]),
             first_row=first_row,
             **checked,
         )
