@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,9 +18,10 @@ from tests.kits.next_action.improve.conftest import Ground, scored
 from tests.settings.test_example import headings
 
 
-def headway(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def headway(folder: Path, *words: str, path: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "headway", "-C", str(folder), *words]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+    env = {**os.environ, "PATH": path} if path else None
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False, env=env)
 
 
 def test_every_setting_has_a_heading() -> None:
@@ -58,7 +60,22 @@ def test_an_error_has_a_code_and_a_cure(ground: Ground, words: tuple[str, ...], 
     assert error["hint"]
 
 
+def test_without_a_sandbox_nothing_runs(ground: Ground, tmp_path: Path, need_tool: Callable[..., str]) -> None:
+    ground.offer(scored(2))
+    ground.commit()
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "git").symlink_to(need_tool("git", package="git"))
+    done = headway(ground.folder, "improve", "up", "--json", path=str(programs))
+    error = json.loads(done.stdout or done.stderr)["error"]
+    assert (done.returncode, error["code"]) == (1, "sandbox_missing")
+    assert "bwrap" in error["message"]
+    assert ground.git("branch", "--list", "improve/*") == ""
+    assert len(ground.git("worktree", "list").splitlines()) == 1
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_example_ends_with_a_verified_improvement_on_a_branch(
     tmp_path: Path, root: Path, need_tool: Callable[..., str]
 ) -> None:
@@ -84,6 +101,7 @@ def test_the_example_ends_with_a_verified_improvement_on_a_branch(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_of_a_hundred_real_proposals_without_effect_at_most_five_are_kept(ground: Ground) -> None:
     """The evaluation draws its noise from the system; each proposal changes a file that it does not read."""
     ground.write("eval.sh", "echo score: $(od -An -N2 -tu2 /dev/urandom)\n")

@@ -35,13 +35,12 @@ def test_an_improvement_is_kept_on_a_branch_and_the_users_files_stay(ground: Gro
 
 
 def test_later_proposals_build_on_what_was_kept(ground: Ground) -> None:
-    ground.offer(scored(2), scored(3), seed=1)
+    tenfold = [{"path": "score.txt", "find": "\n", "replace": "0\n"}]
+    ground.offer({"description": "Once", "edits": tenfold}, {"description": "Twice", "edits": tenfold})
     ground.commit()
-    results = ground.play()
-    best = ground.git("show", "improve/up-001:score.txt")
-    assert best == "3\n"
-    if len([result for result in results if result.verdict == "kept"]) == 2:
-        assert results[1].before == 2.0
+    first, second = ground.play()
+    assert (first.verdict, second.verdict, first.after, second.before) == ("kept", "kept", 10.0, 10.0)
+    assert ground.git("rev-list", "HEAD..improve/up-001").split() == [second.commit, first.commit]
 
 
 def test_every_round_is_a_decision_with_its_propensity_and_outcome(ground: Ground) -> None:
@@ -67,7 +66,7 @@ def test_every_round_is_a_decision_with_its_propensity_and_outcome(ground: Groun
 
 
 def test_minimise_is_the_mirror_of_maximise(ground: Ground) -> None:
-    ground.offer(scored(2), scored(0.5))
+    ground.offer(scored(2), scored(0.5), repeats=4)
     ground.commit()
     up = {result.proposal: result for result in ground.play()}
     ground.write("score.txt", "-1\n")
@@ -192,7 +191,14 @@ with Project(Path(sys.argv[1])) as project, opened_run(project, "up") as run:
 """
 
 
-@pytest.mark.parametrize(("event", "count"), [("round", 1), ("chosen", 1), ("pair", 3), ("outcome", 1)])
+@pytest.mark.parametrize(
+    ("event", "count"),
+    [
+        *(pytest.param(event, 1, marks=pytest.mark.slow) for event in ("start", "round", "chosen", "recorded")),
+        ("pair", 3),
+        ("outcome", 1),
+    ],
+)
 def test_a_killed_run_continues_where_it_stopped(ground: Ground, event: str, count: int) -> None:
     ground.offer(scored(2))
     ground.commit()
@@ -207,6 +213,19 @@ def test_a_killed_run_continues_where_it_stopped(ground: Ground, event: str, cou
     with Project(ground.folder) as project:
         assert len(list(project.query.decisions("next-action"))) == 1
         assert project.outcome(result.decision).reward == 1.0
+    assert len(ground.git("worktree", "list").splitlines()) == 1
+
+
+def test_a_run_that_was_killed_before_it_started_leaves_nothing_behind(ground: Ground) -> None:
+    ground.offer(scored(2))
+    ground.commit()
+    left = ground.folder / ".headway" / "improve" / "up" / "001"
+    left.mkdir(parents=True)
+    ground.git("worktree", "add", "--quiet", "--detach", str(left / "worktree"))
+    ground.git("worktree", "lock", str(left / "worktree"))
+    (ground.folder / ".git" / "worktrees" / "worktree" / "index.lock").write_text("")
+    assert [result.verdict for result in ground.play()] == ["kept"]
+    assert ground.last.folder == left
     assert len(ground.git("worktree", "list").splitlines()) == 1
 
 

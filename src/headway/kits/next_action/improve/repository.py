@@ -82,7 +82,8 @@ class Repository:
     def worktree(self, folder: Path, commit: str) -> Worktree:
         """A new worktree in that folder; what a killed run left there is removed first, with its locks."""
         self.remove_worktree(folder)
-        _git(self.folder, "worktree", "add", "--quiet", "--detach", "--force", str(folder), commit)
+        # Twice: git itself locks a worktree while it makes one, and a killed git leaves the lock.
+        _git(self.folder, "worktree", "add", "--quiet", "--detach", "--force", "--force", str(folder), commit)
         return Worktree(folder)
 
     def remove_worktree(self, folder: Path) -> None:

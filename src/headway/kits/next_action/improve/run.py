@@ -210,20 +210,18 @@ def opened_run(project: Project, name: str, *, restart: bool = False, say: Say =
     settings = improver(project.settings, name)
     home = (project.home / "improve" / name).absolute()
     with one_at_a_time(home, name):
-        runs = sorted(path for path in home.iterdir() if path.is_dir() and path.name.isdigit())
-        folder = runs[-1] if runs else home / "000"
-        run = Run(project, name, folder, say)
+        run = _latest(project, name, home, say)
         unfinished = bool(run.state.start) and not run.state.ended
         if unfinished and not restart and run.state.start["settings"] != digest(settings):
             raise Conflict(
-                f"[improve.{name}] has changed since its unfinished run {folder.name}.",
+                f"[improve.{name}] has changed since its unfinished run {run.folder.name}.",
                 code="run_settings_changed",
                 hint=f"Undo the change to continue it, or start anew: headway improve {name} --restart",
             )
-        if not unfinished or restart:
-            if unfinished:
-                run.state.add("end", why="restarted")
-                run.clean()
+        if unfinished and restart:
+            run.state.add("end", why="restarted")
+            run.clean()
+        if run.state.ended:
             run = Run(project, name, _next_folder(run), say)
         try:
             run.open()
@@ -233,6 +231,14 @@ def opened_run(project: Project, name: str, *, restart: bool = False, say: Say =
                 shutil.rmtree(run.folder, ignore_errors=True)
             raise
         yield run
+
+
+def _latest(project: Project, name: str, home: Path, say: Say) -> Run:
+    """The latest run; the first one if there is none. It may have been killed before it started."""
+    runs = sorted(path for path in home.iterdir() if path.is_dir() and path.name.isdigit())
+    if runs:
+        return Run(project, name, runs[-1], say)
+    return Run(project, name, _next_folder(Run(project, name, home / "000", say)), say)
 
 
 def _next_folder(last: Run) -> Path:
