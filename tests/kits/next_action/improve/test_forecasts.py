@@ -8,6 +8,7 @@ import pytest
 
 from headway.kits.next_action.improve.forecasts import Forecast, forecast_report, window
 from headway.kits.next_action.improve.rounds import DETAILS, PREDICTION
+from headway.observe.erase import DeletionFilter
 from headway.project import Project
 from tests.kits.next_action.improve.conftest import Ground, scored
 
@@ -48,6 +49,9 @@ def test_a_policy_that_predicts_is_held_to_its_predictions(ground: Ground) -> No
         assert stored["predicted"] == result.predicted
         assert stored["policy"].startswith("bandit@")
         report = forecast_report(project, "up")
+        project.erase(DeletionFilter(decision=result.decision))
+        erased = forecast_report(project, "up")
+    assert (erased.rounds, erased.rewards_erased, erased.overall) == (0, 1, None)
     assert report.overall is not None
     assert (report.overall.predicted, report.overall.majority) == (1, 1.0)
     assert report.overall.error == pytest.approx(abs(1.0 - result.predicted))
