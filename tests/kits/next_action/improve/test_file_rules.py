@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.kits.next_action.improve.file_rules import FileRules, checked_path
+from headway.kits.next_action.improve.file_rules import FileRules, checked_path, named_by
 from headway.nouns.errors import InvalidInput
 
 RULES = FileRules(files=("src/**", "*.cfg", "docs"), read_only=("src/data/*.json", "src/**/test_*.py"), most_files=2)
@@ -55,3 +55,11 @@ def test_paths_that_leave_the_repository_or_belong_to_git_are_refused(path: str)
     with pytest.raises(InvalidInput) as error:
         checked_path(path)
     assert error.value.code == "unsafe_path"
+
+
+def test_the_files_of_a_command_are_known_as_words_and_as_modules() -> None:
+    files = ["bench.py", "a/b.py", "a/__init__.py", "c/__main__.py", "b.py", "data"]
+    assert named_by(["python3", "./bench.py", "--out", "data"], files) == ["bench.py", "data"]
+    assert named_by(["python3", "-m", "a.b"], files) == ["a/b.py"]
+    assert named_by(["python3", "-m", "c"], files) == ["c/__main__.py"]
+    assert named_by(["-m"], files) == []

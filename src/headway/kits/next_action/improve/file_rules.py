@@ -14,11 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["FileRules", "checked_path"]
+__all__ = ["FileRules", "checked_path", "named_by"]
 
 _LONGEST = 1000
 
@@ -82,6 +83,17 @@ def checked_path(path: str) -> str:
             hint="Without '..', a leading slash, a backslash or a colon, and not a file of git.",
         )
     return path
+
+
+def named_by(command: Sequence[str], files: Iterable[str]) -> list[str]:
+    """The files that a command names: as a word, or as the module after `-m`."""
+    known = set(files)
+    words = {str(PurePosixPath(word)) for word in command}
+    for option, module in pairwise(command):
+        if option == "-m":
+            path = module.replace(".", "/")
+            words |= {f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py"}
+    return sorted(words & known)
 
 
 @lru_cache(maxsize=1024)

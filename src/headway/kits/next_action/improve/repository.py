@@ -54,10 +54,13 @@ class Repository:
         try:
             self.folder = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
         except InvalidInput as error:
+            foreign = "dubious ownership" in error.message
             raise InvalidInput(
-                f"{str(folder)!r} is not in a git repository: {error.message}",
+                f"git cannot use {str(folder)!r}: {error.message.splitlines()[0]}",
                 code="no_repository",
-                hint="Create one with `git init`, and commit the files.",
+                hint="It belongs to another user: run this as that user."
+                if foreign
+                else "Create a repository with `git init`, and commit the files.",
             ) from None
 
     def head(self) -> str:

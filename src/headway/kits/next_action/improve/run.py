@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headway.kits.next_action.improve.evaluation import ProposalEvaluation, remove_tree, writing
-from headway.kits.next_action.improve.file_rules import FileRules
+from headway.kits.next_action.improve.file_rules import FileRules, named_by
 from headway.kits.next_action.improve.journal import Journal, one_at_a_time
 from headway.kits.next_action.improve.repository import Repository, Worktree
 from headway.kits.next_action.improve.results import write_results
@@ -78,7 +78,7 @@ class Run:
             self.repository.check_clean()
         base = state.commit or self.repository.head()
         self.tree = self.repository.worktree(self.folder / "worktree", base)
-        protected = [word for word in self.settings.eval if word in set(self.tree.files())]
+        protected = named_by(self.settings.eval, self.tree.files())
         self.rules = FileRules(
             files=self.settings.files,
             read_only=(*self.settings.read_only, *protected),
