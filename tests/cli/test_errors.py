@@ -83,7 +83,6 @@ def test_bad_input_is_an_error_and_nothing_is_stored(
         ["prove"],
         ["prove", "route", "--log", "x.csv"],
         ["prove", "route", "--target", "column"],
-        ["plan", "route"],
         ["plan", "route", "--uplift", "much"],
         ["score", "route"],
         ["demo", "nonsense"],

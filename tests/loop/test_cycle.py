@@ -151,19 +151,22 @@ def test_a_canary_starts_ends_when_proven_worse_and_does_not_come_back(tmp_path,
 
 def test_a_promoted_policy_that_turns_out_worse_is_rolled_back(tmp_path, watching):
     toml = (
-        '[tasks.route]\nactions = ["good", "bad"]\ngate = "off"\npromote = "auto"\nretrain_after = 100000\n'
+        '[tasks.route]\nactions = ["good", "bad"]\ngate = "off"\npromote = "ask"\nretrain_after = 100000\n'
         'explore = { kind = "epsilon", value = 0.3 }\n'
     )
     watch = watching(toml)
     lying(tmp_path, 0, 200, bad=0.9, good=0.1)
     watch.project.promote(watch.project.learn("route"))
     assert only(watch.check()).done.rolled_back == ""
-    lying(tmp_path, 200, 1200, bad=0.1, good=0.9)
+    lying(tmp_path, 200, 600, bad=0.1, good=0.9)
+    assert only(watch.check()).done.rolled_back == "", "what raised the alarm is no evidence"
+    assert kinds(watch.project)[2] == "alarm"
+    lying(tmp_path, 600, 1200, bad=0.1, good=0.9)
     done = only(watch.check()).done
     assert done.rolled_back.startswith("rolled back to uniform@0, automatic: Proven worse")
-    assert done.verdict.state == "worse"
-    assert kinds(watch.project) == ["candidate", "promote", "alarm", "rollback"]
-    assert only(watch.check()).skipped == "nothing is due"
+    rolled_back = watch.project.ledger.current("route")
+    assert watch.project.verdict(rolled_back.evidence_id).state == "worse"
+    assert kinds(watch.project)[:5] == ["candidate", "promote", "alarm", "candidate", "rollback"]
 
 
 def test_a_second_watch_names_the_holder_of_the_project(tmp_path, watching):

@@ -7,7 +7,7 @@ from headway.nouns.kit import Command, Family, Kit
 __all__ = ["CORE", "TABLES"]
 
 # Tables of headway.toml that the core reads; a kit cannot declare one of these.
-TABLES = ("tasks", "upstreams", "server", "store", "watch", "kits")
+TABLES = ("tasks", "upstreams", "server", "store", "watch", "alerts", "kits")
 
 
 def _command(target: str, summary: str, group: str = "More") -> Command:

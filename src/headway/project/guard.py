@@ -35,10 +35,9 @@ if TYPE_CHECKING:
     from headway.nouns.alarm import Alarm
     from headway.nouns.protocols import Floats
     from headway.project import Project
-    from headway.promote.ledger import Entry, Heads
-    from headway.settings import TaskSettings
+    from headway.promote.ledger import Entry
 
-__all__ = ["LEAST_DECISIONS", "MOST_DECISIONS", "close_alarm", "disputed", "guard"]
+__all__ = ["LEAST_DECISIONS", "MOST_DECISIONS", "close_alarm", "guard"]
 
 ALPHA = 0.03  # of the policies that are no worse than the one before, how many are ever taken back
 ALPHA_AFTER_ALARM = 0.05  # the same after an alarm: at most one in twenty tasks has a false one in 100,000 decisions
@@ -46,7 +45,6 @@ MOST_DECISIONS = 2_000  # after an alarm without a verdict
 LEAST_DECISIONS = 400  # after an alarm, before the current policy can be called still better
 _ALIKE = 2.5  # standard errors by which two actions may have changed differently
 _LEAST = 30  # rows of an action before and after the change, to say how it changed
-_LOOKS = 20  # the latest ones, among which those at earlier states of a policy are
 _TRIES = 5  # a policy that learns as it decides may publish a snapshot between the look and the rollback
 
 
@@ -123,36 +121,6 @@ def _outcomes_on(
         if error.code not in NOTHING_TO_READ:
             raise
         return None
-
-
-def disputed(project: Project, settings: TaskSettings, heads: Heads, current_hash: str) -> Verdict | None:
-    """The verdict on what acts, if it is proven worse by one key's ratings alone: the guard leaves it to a person."""
-    share = heads.canary or heads.experiment
-    if share is not None:
-        verdict = _accused(project, settings, share, current_hash)
-        if verdict is not None:
-            return verdict
-    current = heads.current
-    if current is None or current.kind == "rollback":
-        return None
-    return _accused(project, settings, current, previous_policy(project, settings)[1])
-
-
-def _accused(project: Project, settings: TaskSettings, acting: Entry, against: str) -> Verdict | None:
-    """The latest verdict on a policy that acts, if it is proven worse than the other by one key's ratings alone."""
-    identifier = project.ledger.latest_evidence(settings.name, acting.policy_hash)
-    if identifier is None and acting.kind == "snapshot":  # looked at in an earlier state
-        looks = project.ledger.evidences(settings.name, limit=_LOOKS)
-        snapshots = project.ledger.snapshot_parents(settings.name) if looks else {}
-        identifier = next((look for look, _, digest, _ in looks if digest in snapshots), None)
-    if identifier is None:
-        return None
-    rules = gate_rules(settings)
-    verdict = gate.verdict(stored_evidence(project, identifier), rules)
-    evidence = verdict.evidence
-    assert evidence is not None
-    fresh = evidence.against_hash == against and evidence.reward_version == project.rewards(settings.name).version
-    return verdict if fresh and verdict.state == "worse" and gate.accusers(evidence, rules) else None
 
 
 # -- the end of an alarm

@@ -11,7 +11,6 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Learned, Progress
 from headway.nouns.records import Settled
 from headway.observe.experience import Recorded, part_of, split_by, without
-from headway.project.data.ages import ages_of_rows, as_read
 from headway.project.publish import add_bundle, publish_policy, record_change, split_of
 from headway.promote.prune import prune
 
@@ -48,6 +47,7 @@ class Readable:
 
 def readable(project: Project, task: str, *, trust: Sequence[str], mined: bool) -> Readable:
     """The rows of a task that `learn` reads. Fields that reveal the outcome are omitted, except those in `trust`."""
+    from headway.project.data.ages import ages_of_rows
     from headway.project.data.leaks import check_leaks
 
     project.settle(task)
@@ -211,6 +211,8 @@ def fold(project: Project, task: str) -> str | None:
 
 def _changes(project: Project, task: str, mark: int, header: Header) -> Iterator[tuple[Settled, int]]:
     """Rows since the mark; a row that another one replaces is removed first, if the state has read it."""
+    from headway.project.data.ages import as_read
+
     first_parts = header.trained_on.get("first_parts", header.trained_on["parts"])
     start = int(header.trained_on.get("folded_from", mark))
     left_out, mined = header.trained_on.get("left_out", ()), header.trained_on.get("mined", False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.project.guard import disputed
 from headway.project.prove.change import latest_alarms, learned_before
+from headway.project.prove.disputed import disputed
 from headway.project.prove.kinds.kind import unprovable
 from headway.project.prove.subject import (
     current_policy,
