@@ -91,11 +91,12 @@ def proportional(pids: "list[int]") -> int:
 
 
 def folder_bytes(folder: str) -> int:
-    total = 0
-    for parent, _, files in os.walk(folder):
-        for name in files:
-            with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(parent, name)).st_blocks * 512  # noqa: PTH118
+    total, waiting = 0, [folder]  # a loop: a program can nest folders deeper than Python can call functions
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                total += entry.stat(follow_symlinks=False).st_blocks * 512
+                waiting += [entry.path] if entry.is_dir(follow_symlinks=False) else []
     return total
 
 
@@ -280,8 +281,7 @@ class TreeUsage:
         self._limits = spec["limits"]
         self._tasks = spec["limits"]["processes"] + spec["own"]
         self._folder: str = spec["watch"]
-        self._disk = spec["limits"]["disk_bytes"] + spec["already"]
-        self._disk_at = 0.0
+        self._disk, self._disk_at = spec["limits"]["disk_bytes"] + spec["already"], 0.0
 
     def exceeded(self, pid: int) -> str:
         """The name of the limit that the tree exceeds; empty if none."""

@@ -19,12 +19,13 @@ from headway.kits.sandbox.records import MIB, Limits, Result, Status, Workspace
 from headway.nouns.errors import Unavailable
 
 __all__ = [
-    "GRACE_S", "PATH", "ask", "free_uid", "interpreter", "keeper_source", "lend", "missing", "report_bytes", "result",
-    "spec",
+    "GRACE_S", "PATH", "ask", "free_uid", "interpreter", "keeper_source", "lend", "missing", "remove_tree",
+    "report_bytes", "result", "spec",
 ]  # fmt: skip
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 GRACE_S = 10.0  # a keeper that takes this much longer than the run counts as lost
+_REMOVE_S = 600.0
 _WHY = {
     "wall": "it ran for longer than {wall_s:g} s",
     "cpu": "it used more than {cpu_s:g} s of CPU time",
@@ -174,6 +175,16 @@ def lend(workspace: Workspace, uid: int | None) -> int:
             if uid is not None:
                 os.chown(path, uid, uid, follow_symlinks=False)
     return total
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder that a program wrote: nested too deeply for Python, or without permissions. Follows no links."""
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for command in (("rm", "-rf"), ("chmod", "-R", "u+rwx"), ("rm", "-rf")):
+        run([*command, "--", str(folder)], timeout_s=_REMOVE_S, env={"PATH": PATH})
+        if not folder.exists():
+            return
 
 
 def interpreter(*, for_everybody: bool) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 
-from headway.kits.sandbox.launch import ask, free_uid, interpreter, lend, missing, spec
+from headway.kits.sandbox.launch import ask, free_uid, interpreter, lend, missing, remove_tree, spec
 from headway.kits.sandbox.records import Command, Files, Limits, Result, Workspace, checked_files
 
 __all__ = ["Process"]
@@ -63,12 +62,4 @@ class Process:
             )
             return ask(document, self.name)[0]
         finally:
-            _remove(Path(folder))
-
-
-def _remove(folder: Path) -> None:
-    """Remove the folder, even if the program removed its permissions."""
-    for path in folder.rglob("*"):
-        if path.is_dir() and not path.is_symlink():
-            path.chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(Path(folder))

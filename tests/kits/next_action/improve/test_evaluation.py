@@ -73,8 +73,8 @@ class Bench:
         """The number, or the reason."""
         (self.snapshot / "eval.sh").write_text(script)
         settings = ImproverSettings(
-            scope="x", metric="score", files=("*.txt",), proposals="p", disk_mb=1,
-            **{"eval": ("sh", "eval.sh"), "timeout_s": 20.0, **more},  # type: ignore[arg-type]
+            scope="x", metric="score", files=("*.txt",), proposals="p",
+            **{"eval": ("sh", "eval.sh"), "timeout_s": 20.0, "disk_mb": 1, **more},  # type: ignore[arg-type]
         )  # fmt: skip
         before = {path: path.read_bytes() for path in self.snapshot.rglob("*") if path.is_file()}
         measured = ProposalEvaluation(settings, RULES, self.snapshot, self.scratch).measure(self.snapshot)
@@ -144,10 +144,19 @@ def test_a_number_outside_the_declared_range_is_no_measurement(bench: Bench) -> 
     assert "outside the range 0 to 1" in str(bench.measure("echo score: 1.5", range=(0.0, 1.0)))
 
 
-def test_a_missing_program_is_an_error_and_says_nothing_about_the_files(bench: Bench) -> None:
+def test_a_missing_program_is_an_error_and_says_nothing_about_the_files(ground: Ground) -> None:
+    ground.offer(eval=["no-such-program"])
+    ground.commit()
     with pytest.raises(Unavailable) as error:
-        bench.measure("", eval=("no-such-program",))
+        ground.play()
     assert error.value.code == "eval_not_started"
+    assert "no-such-program" in error.value.message
+
+
+def test_folders_that_are_nested_very_deeply_are_removed(bench: Bench) -> None:
+    nest = "import os\nfor _ in range(1500):\n    os.mkdir('d')\n    os.chdir('d')\nprint('score: 1')\n"
+    (bench.snapshot / "nest.py").write_text(nest)
+    assert bench.measure("", eval=("python3", "nest.py"), disk_mb=64) == 1.0
 
 
 def test_a_readable_path_is_visible_under_its_own_name(bench: Bench) -> None:

@@ -48,7 +48,7 @@ def test_a_proposal_has_to_change_something() -> None:
     "path",
     [
         "", "/etc/passwd", "../x", "src/../../x", "src//a", "./src/a", "src/.git/config", ".GIT/config",
-        "src/.gitmodules", ".gitattributes", "a\\b", "C:x", "src/a\nb", "src/a\0", "x" * 1001,
+        "src/.gitmodules", ".gitattributes", "a\\b", "C:x", "src/a\nb", "src/a\0", "x" * 1001, "a/" * 40 + "a",
     ],
 )  # fmt: skip
 def test_paths_that_leave_the_repository_or_belong_to_git_are_refused(path: str) -> None:

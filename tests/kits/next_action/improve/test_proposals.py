@@ -37,6 +37,8 @@ def test_a_proposal_is_offered_with_its_words_and_the_number_of_its_files() -> N
         ({"patch": "x"}, "either edits or a patch"),
         ({"description": 3}, "Expected str"),
         ({"description": "a\u0000b"}, "control characters"),
+        ({"description": "\ud800"}, "UTF-8"),
+        ({"edits": [{"path": "a", "content": "\udc80"}]}, "UTF-8"),
         ({"edits": [{"path": "a"}]}, "edits[0]: Expected find and replace"),
         ({"edits": [{**EDIT, "content": "z"}]}, "edits[0]"),
         ({"edits": [{"path": "a", "find": "x"}]}, "edits[0]"),

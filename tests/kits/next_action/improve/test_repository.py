@@ -97,6 +97,10 @@ def test_a_patch_that_breaks_a_rule_is_refused(tree: Worktree, patch: str, code:
         (Edit(path="src/a.py", find="o", replace="0"), "bad_edit"),
         (Edit(path="src/no.py", find="o", replace="0"), "bad_edit"),
         (Edit(path="src/a.py", content="one\ntwo\n"), "empty_proposal"),
+        (Edit(path="src/a.py/below", content="x"), "bad_edit"),
+        (Edit(path="src", content="x"), "bad_edit"),
+        (Edit(path="src", delete=True), "bad_edit"),
+        (Edit(path="x" * 300, content="x"), "bad_edit"),
     ],
 )
 def test_an_edit_that_breaks_a_rule_is_refused(tree: Worktree, edit: Edit, code: str) -> None:

@@ -26,10 +26,10 @@ from pathlib import Path, PurePosixPath
 from headway.kits.next_action.improve.file_rules import FileRules
 from headway.kits.next_action.improve.settings import ImproverSettings
 from headway.kits.sandbox import Limits, Result, Sandbox, Workspace, sandbox
-from headway.kits.sandbox.launch import interpreter
+from headway.kits.sandbox.launch import interpreter, remove_tree
 from headway.nouns.errors import InvalidInput, Unavailable
 
-__all__ = ["Measurement", "ProposalEvaluation", "metric_of", "remove_tree", "writing"]
+__all__ = ["Measurement", "ProposalEvaluation", "failed_on_base", "metric_of", "writing"]
 
 _MIB = 1 << 20
 _CORES = 64  # CPU seconds per second of wall time, at most
@@ -42,6 +42,7 @@ class Measurement:
 
     value: float | None
     why: str = ""
+    ran: bool = True  # False: the sandbox could not run it to its end
     others: Mapping[str, float] = field(default_factory=dict)  # further numbers of a JSON line
 
 
@@ -84,11 +85,7 @@ class ProposalEvaluation:
 
     def _read(self, result: Result) -> Measurement:
         if result.status == "error":
-            raise Unavailable(
-                f"The evaluation could not be started: {result.why}",
-                code="eval_not_started",
-                hint="Correct `eval` in headway.toml: the command must exist in the sandbox. See also `readable`.",
-            )
+            return Measurement(value=None, why=result.why, ran=False)
         if result.status != "passed":
             last = (result.stderr.strip().splitlines() or [""])[-1][:200]
             return Measurement(value=None, why=": ".join(filter(None, (result.why, last))))
@@ -100,6 +97,21 @@ class ProposalEvaluation:
             outside = f"outside the range {limits[0]:g} to {limits[1]:g}"
             return Measurement(value=None, why=f"{self._settings.metric} is {measurement.value:g}, {outside}")
         return measurement
+
+
+def failed_on_base(measurement: Measurement) -> InvalidInput | Unavailable:
+    """The error for an evaluation that fails on the unchanged files: it can judge nothing."""
+    if not measurement.ran:
+        return Unavailable(
+            f"The evaluation could not be started: {measurement.why}",
+            code="eval_not_started",
+            hint="Correct `eval` in headway.toml: the command must exist in the sandbox. See also `readable`.",
+        )
+    return InvalidInput(
+        f"The evaluation fails on the unchanged files: {measurement.why}.",
+        code="eval_failed",
+        hint="It must print one line such as `metric: 1.5` and end with status 0, every time.",
+    )
 
 
 def metric_of(output: str, metric: str) -> Measurement:
@@ -180,18 +192,6 @@ def _command(words: Sequence[str], readable: Mapping[str, Path]) -> list[str]:
     if command[0] in ("python", "python3"):
         command[0] = interpreter(for_everybody=False)
     return command
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a folder, even if a program took its permissions away. Links are not followed."""
-    if folder.is_symlink() or not folder.exists():
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        for path in [folder, *folder.rglob("*")]:
-            if path.is_dir() and not path.is_symlink():
-                path.chmod(0o700)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

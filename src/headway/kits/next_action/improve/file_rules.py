@@ -22,6 +22,7 @@ from headway.nouns.errors import InvalidInput
 __all__ = ["FileRules", "checked_path", "named_by"]
 
 _LONGEST = 1000
+_DEEPEST = 40
 
 
 class FileRules:
@@ -71,6 +72,7 @@ def checked_path(path: str) -> str:
     parts = PurePosixPath(path).parts
     plain = (
         0 < len(path) <= _LONGEST
+        and len(parts) <= _DEEPEST
         and not path.startswith("/")
         and str(PurePosixPath(path)) == path
         and not any(part == ".." or part.casefold().startswith(".git") for part in parts)

@@ -69,8 +69,11 @@ def read_proposal(document: object, place: str) -> Proposal:
     """The proposal in a JSON object; InvalidInput names the place."""
     try:
         proposal = msgspec.convert(document, Proposal, strict=True)
+        msgspec.json.encode(proposal)
     except msgspec.ValidationError as error:
         raise _bad(place, str(error).replace("`", "")) from None
+    except UnicodeEncodeError:
+        raise _bad(place, "Expected text that UTF-8 can write") from None
     if bool(proposal.edits) == bool(proposal.patch):
         raise _bad(place, "Expected either edits or a patch")
     words = proposal.name + proposal.description + proposal.type + proposal.scope

@@ -11,6 +11,7 @@ cannot make it start a program. What a proposal really changed is read from the 
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from contextlib import suppress
@@ -145,6 +146,12 @@ class Worktree:
                 self.folder, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "--file=-",
                 data=_message(proposal),
             )  # fmt: skip
+        except OSError as error:
+            self.reset(base)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise _disk_full() from None
+            reason = error.strerror or type(error).__name__
+            raise InvalidInput(f"An edit cannot be made: {reason}.", code="bad_edit", hint="Check its path.") from None
         except BaseException:
             self.reset(base)
             raise
@@ -247,6 +254,10 @@ def _message(proposal: Proposal) -> str:
     return f"{words[:72]}\n\nProposed and evaluated by headway improve.\n"
 
 
+def _disk_full() -> Unavailable:
+    return Unavailable("The disk is full.", code="disk_full", hint="Free some space, and run it again: it continues.")
+
+
 def _git(folder: Path, *arguments: str, data: str = "") -> str:
     settings = [word for setting in _QUIET for word in ("-c", setting)]
     output = run(
@@ -257,9 +268,7 @@ def _git(folder: Path, *arguments: str, data: str = "") -> str:
     )
     complaint = output.stderr.decode("utf-8", "replace").strip()
     if "No space left on device" in complaint:
-        raise Unavailable(
-            "git could not write: the disk is full.", code="disk_full", hint="Free some space, and run it again."
-        )
+        raise _disk_full()
     if output.timed_out or output.status != 0:
         reason = f"git {arguments[0]} took longer than {_GIT_S:.0f} s" if output.timed_out else complaint[-300:]
         raise InvalidInput(reason or f"git {arguments[0]} failed", code="git_failed", hint="Run git there by hand.")

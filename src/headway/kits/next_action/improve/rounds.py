@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.kits.next_action.improve.evaluation import Measurement
+from headway.kits.next_action.improve.evaluation import Measurement, failed_on_base
 from headway.kits.next_action.improve.paired_test import PairedTest
 from headway.kits.next_action.improve.proposals import Proposal
 from headway.kits.next_action.improve.run_state import OpenRound, RoundResult, RoundVerdict
@@ -147,18 +147,14 @@ def _measured(run: Run, open_round: OpenRound, remark: _Remark, commit: str) -> 
 
 def _pair(run: Run, candidate: Path, base: Path, *, candidate_first: bool) -> tuple[Measurement, Measurement]:
     """Both measurements, in the drawn order. A failure of the unchanged files ends the run: it says nothing about the
-    proposal."""
+    proposal. Where the sandbox could not run the proposal, the unchanged files show whose fault that is."""
     measured: dict[Path, Measurement] = {}
     for snapshot in (candidate, base) if candidate_first else (base, candidate):
         measured[snapshot] = run.evaluation.measure(snapshot)
-        if measured[snapshot].value is None:
+        if measured[snapshot].value is None and measured[snapshot].ran:
             break
     if base in measured and measured[base].value is None:
-        raise InvalidInput(
-            f"The evaluation fails on files that it measured before: {measured[base].why}.",
-            code="eval_failed",
-            hint="It must succeed every time on unchanged files. Run again to continue this run.",
-        )
+        raise failed_on_base(measured[base])
     return measured[candidate], measured.get(base, measured[candidate])
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.kits.next_action.improve.evaluation import ProposalEvaluation, remove_tree, writing
+from headway.kits.next_action.improve.evaluation import ProposalEvaluation, failed_on_base, writing
 from headway.kits.next_action.improve.file_rules import FileRules, named_by
 from headway.kits.next_action.improve.journal import Journal, one_at_a_time
 from headway.kits.next_action.improve.repository import Repository, Worktree
@@ -28,7 +28,8 @@ from headway.kits.next_action.improve.rounds import play_round, record, reward_s
 from headway.kits.next_action.improve.run_state import RoundResult, RunState
 from headway.kits.next_action.improve.settings import ImproverSettings, improver
 from headway.kits.next_action.improve.sources import Brief, propose
-from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
+from headway.kits.sandbox.launch import remove_tree
+from headway.nouns.errors import Conflict, HeadwayError
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -100,11 +101,7 @@ class Run:
         """Measure the unchanged files once: an evaluation that fails on them would fail on everything."""
         measured = self.evaluation.measure(self.snapshot("base"))
         if measured.value is None:
-            raise InvalidInput(
-                f"The evaluation fails on the unchanged files: {measured.why}.",
-                code="eval_failed",
-                hint=f"It must print one line such as `{self.settings.metric}: 1.5` and end with status 0.",
-            )
+            raise failed_on_base(measured)
         self.state.add(
             "start",
             base=base,
