@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 import time
 import zipfile
@@ -23,10 +24,11 @@ OFFLINE = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null", "PIP_DISABLE_PIP
 
 
 def wheel(folder: Path) -> Wheel:
-    """Writes the wheel into a folder (`PIP_FIND_LINKS`); the same bytes every time."""
+    """Writes the wheel into a folder (`PIP_FIND_LINKS`); the same bytes every time, and whole for every reader."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "tiny_model-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
+    part = folder / f"{os.getpid()}.part"
+    with zipfile.ZipFile(part, "w") as archive:
         files = {
             "tiny_model/weights.bin": CONTENT,
             "tiny_model/../../escape.txt": b"outside",
@@ -37,6 +39,7 @@ def wheel(folder: Path) -> Wheel:
         }
         for name, content in files.items():
             archive.writestr(zipfile.ZipInfo(name), content)
+    part.replace(path)
     return Wheel("tiny-model", "1.0", hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_size)
 
 
