@@ -41,6 +41,7 @@ FAMILIES = [
     LearnedAs("clone", {"steps": 100}, 0.0),  # the log is random: there is nothing to copy
     LearnedAs("clone", {"steps": 100, "explore": "policy", "hidden": (16,)}, 0.0),
     LearnedAs("actor_critic", {"explore": "greedy", "epochs": 8}, 0.99),
+    LearnedAs("ranker", {"architecture": "linear"}, 0.99),
     LearnedAs("actor_critic", {"hidden": (32,), "activation": "tanh", "norm": False, "rate": 3e-3}, 0.9),
 ]
 

@@ -32,7 +32,9 @@ def is_family(name: str, family: Family) -> None:
     learner = load(family.learner)
     takes(learner, "encoder")
     more = {"resume": None} if family.resumable else {}
+    more |= {"work": None} if family.interruptible else {}
     takes(learner.learn, "self", "experience", "knobs", "seed", "progress", **more)
+    assert ("work" in inspect.signature(learner.learn).parameters) == family.interruptible
     assert ("resume" in inspect.signature(learner.learn).parameters) == family.resumable
     for method in ONLINE:
         assert hasattr(learner, method) or not family.online, f"the learner of {name} has no {method}"

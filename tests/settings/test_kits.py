@@ -104,8 +104,9 @@ def test_a_kind_that_no_kit_decides_is_refused_with_the_kit_that_would(kind: str
 
 
 def test_the_default_family_of_a_ranking_is_one_that_exists() -> None:
-    assert parse('[tasks.a]\nkind = "ranking"\n', None).task("a").family == "bandit"
-    assert refused('[tasks.a]\nkind = "ranking"\nfamily = "ranker"\n', None).code == "settings_bad_value"
+    assert parse('[tasks.a]\nkind = "ranking"\n', None).task("a").family == "ranker"
+    assert parse('[tasks.a]\nkind = "ranking"\nfamily = "bandit"\n', None).task("a").family == "bandit"
+    assert refused('[tasks.a]\nkind = "ranking"\nfamily = "rank"\n', None).code == "settings_bad_value"
 
 
 def test_the_endpoint_encoder_cannot_be_set_by_name() -> None:

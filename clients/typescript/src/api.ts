@@ -500,6 +500,35 @@ export interface Prospect {
   most: number;
 }
 
+/** Candidates, the best first. `state_of`: the decision whose state was assumed. */
+export interface RankAnswer {
+  task: string;
+  policy: string;
+  ranking: RankedCandidate[];
+  state_of: string | null;
+}
+
+/** What to rank. Without a state, a ranking task takes that of its latest decision. */
+export interface RankRequest {
+  candidates?: (string | CandidateBody)[] | null;
+  /** The situation to decide in, as text. */
+  text?: string;
+  state?: Record<string, boolean | number | string | number[]> | null;
+  role?: string;
+  policy?: string | null;
+}
+
+/** A candidate with its predicted reward; the interval holds 80% of rewards if the policy is calibrated. */
+export interface RankedCandidate {
+  name: string;
+  predicted: number;
+  std: number | null;
+  low: number | null;
+  high: number | null;
+  advice: string;
+  features: Record<string, unknown>;
+}
+
 /** One rater's share of an evidence, and the rule's result without its ratings. A decision with several raters counts for each of them, so shares may add up to more than 1. Without a rater, decisions that others rated too keep the others' reward, and decisions that only it rated carry no information. */
 export interface RaterShare {
   name: string;
@@ -815,6 +844,8 @@ export interface Routes {
   "POST /v1/tasks/{task}/experiment/stop": { path: { task: string }; query: Empty; body?: StopRequest; answer: EntryAnswer };
   /** Request a new candidate from a worker; the job shows its progress. */
   "POST /v1/tasks/{task}/learn": { path: { task: string }; query: Empty; body?: LearnRequest; answer: JobAnswer };
+  /** Candidates in order of predicted reward, with 80% intervals; nothing is logged. */
+  "POST /v1/tasks/{task}/rank": { path: { task: string }; query: Empty; body: RankRequest; answer: RankAnswer };
   /** A summary of the latest decisions of a task: the trend of its reward, its actions and its policies. */
   "GET /v1/tasks/{task}/recent": { path: { task: string }; query: { window?: number; points?: number }; body: undefined; answer: RecentAnswer };
   /** Make the previous policy (or `to`) current again; always allowed. */

@@ -6,6 +6,8 @@ import type {
   ExplanationAnswer,
   PolicyAnswer,
   PolicyRow,
+  RankAnswer,
+  RankRequest,
   Routes,
   TaskAnswer,
 } from "./api.js";
@@ -106,6 +108,15 @@ export class Headway {
   /** Who decided, why, with which probabilities, and the outcome. */
   explain(id: string): Promise<ExplanationAnswer> {
     return this.request("GET /v1/decisions/{decision}", { path: { decision: id } });
+  }
+
+  /**
+   * Candidates in order of predicted reward, with 80% intervals and advice; nothing is logged. Without a state, a
+   * ranking task takes that of its latest decision, which `state_of` names.
+   */
+  rank(task: string, candidates?: Candidate[], details: Omit<RankRequest, "candidates"> = {}): Promise<RankAnswer> {
+    const body = { ...details, ...(candidates && { candidates }) };
+    return this.request("POST /v1/tasks/{task}/rank", { path: { task }, body, repeatable: true });
   }
 
   /** Every task: current policy, waiting candidates, counts, next step. */

@@ -18,18 +18,21 @@ __all__ = ["init"]
 
 @verb("init", "headway init", "headway init --task route --actions small,large --reward solved=1 --reward cost_usd=-20")
 @click.option("--task", metavar="NAME", help="Declare this task instead of writing the commented example.")
+@click.option("--kind", type=click.Choice(["choice", "ranking"]), help="Of the task; ranking orders described actions.")
 @click.option("--actions", metavar="A,B,…", help="Its actions; without them every decision names its own candidates.")
 @click.option("--reward", multiple=True, metavar="SIGNAL=WEIGHT", help="A signal and its weight; repeatable.")
-def init(session: Session, task: str | None, actions: str | None, reward: tuple[str, ...]) -> None:
+def init(session: Session, task: str | None, kind: str | None, actions: str | None, reward: tuple[str, ...]) -> None:
     """Create a project: headway.toml and .headway/ in a folder.
 
     Existing files are not changed.
     """
     from headway.settings import FILE, example, parse
 
-    if task is None and (actions or reward):
-        raise click.UsageError("--actions and --reward need --task.")
-    text = example() if task is None else declared(task, actions, reward)
+    if kind == "ranking":
+        task, reward = task or "next-action", reward or ("composite_delta=1.0",)
+    if task is None and (actions or reward or kind):
+        raise click.UsageError("--kind, --actions and --reward need --task.")
+    text = example() if task is None else declared(task, actions, reward, kind or "choice")
     folder = session.folder
     parse(text, directory=folder, environ={})  # write nothing that cannot be read back
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +49,10 @@ def init(session: Session, task: str | None, actions: str | None, reward: tuple[
         tasks = list(project.settings.tasks)
     session.show(NewProject(folder=str(folder.resolve()), settings=str(path), written=written, tasks=tasks))
     session.out.line(f"{folder / '.headway'} holds what is recorded; git ignores it.")
-    session.next(f'headway decide {tasks[0] if tasks else "route"} "Summarise this page"')
+    if kind == "ranking":
+        session.next(f"headway data import BUFFER --task {task}")
+    else:
+        session.next(f'headway decide {tasks[0] if tasks else "route"} "Summarise this page"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +70,9 @@ def _project(out: Output, project: NewProject) -> None:
     out.line(f"{project.settings} {'written' if project.written else 'exists already and is unchanged'}.")
 
 
-def declared(task: str, actions: str | None, reward: tuple[str, ...]) -> str:
+def declared(task: str, actions: str | None, reward: tuple[str, ...], kind: str) -> str:
     """A short headway.toml with one task."""
-    lines = [f"[tasks.{json.dumps(task)}]", 'kind = "choice"']
+    lines = [f"[tasks.{json.dumps(task)}]", f"kind = {json.dumps(kind)}"]
     if actions:
         names = [name.strip() for name in actions.split(",")]
         lines.append(f"actions = {json.dumps(names, ensure_ascii=False)}")

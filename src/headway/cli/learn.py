@@ -142,6 +142,8 @@ def _learned(out: Output, candidate: LearnedCandidate) -> None:
     )
     for field in header.trained_on.get("left_out", ()):
         out.note(f"left out: {field} gives the outcome away (see `headway data leaks {candidate.task}`).")
+    for line in header.extra.get("notes", ()):
+        out.note(str(line))
     values = values_of(candidate.policy, header)
     if values:
         out.line("On the tuning rows (not evidence: `prove` uses other rows):")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -19,6 +19,9 @@ from headway.cli.show import text as text_column
 from headway.cli.verb import Session, quoted, task_argument, verb
 from headway.nouns.errors import InvalidInput
 from headway.nouns.explanation import Ranked
+
+if TYPE_CHECKING:
+    from headway.project import Project
 
 __all__ = ["rank", "score"]
 
@@ -32,22 +35,31 @@ __all__ = ["rank", "score"]
 @click.argument("candidates", default="")
 @click.option("--text", default="", help='What the decision is about; "-" reads standard input.')
 @situation_options
+@click.option("--state-file", type=click.Path(dir_okay=False, path_type=Path), help="A JSON object with the state.")
 @click.option("--policy", metavar="REF", help="The policy that predicts; the current one by default.")
 def rank(
-    session: Session, task: str, candidates: str, text: str, state: tuple[str, ...], role: str, policy: str | None
+    session: Session,
+    task: str,
+    candidates: str,
+    text: str,
+    state: tuple[str, ...],
+    role: str,
+    state_file: Path | None,
+    policy: str | None,
 ) -> None:
     """Rank candidates by predicted reward; nothing is logged.
 
     CANDIDATES is a JSON array of names or objects, a file that holds one, or "-" for standard input; without it, the
-    task's actions.
+    task's actions. A ranking task without a state takes that of its latest decision, and says so.
     """
     if text == "-" and candidates == "-":
         raise click.UsageError("Only one of CANDIDATES and --text can be read from standard input.")
     offers = read_candidates(candidates)
     with session.project() as project:
-        ranking = project.rank(task, offers, read_text(text), state=typed_state(state), role=role, policy=policy)
+        asked = asked_about(project, task, read_text(text), {**read_state(state_file), **typed_state(state)}, role)
+        ranking = project.rank(task, offers, asked.text, state=asked.state, role=asked.role, policy=policy)
         synthetic = session.synthetic(project, task)
-    session.show(Ranking(task=task, ranking=ranking, synthetic=synthetic))
+    session.show(Ranking(task=task, ranking=ranking, synthetic=synthetic, state_of=asked.state_of))
     session.next(f"headway decide {task} {quoted(text) if text not in ('', '-') else '…'}")
 
 
@@ -61,8 +73,10 @@ def rank(
 @click.option("--type", "kind", help="The kind of action, for example fix or feature.")
 @click.option("--description", help="What it does.")
 @click.option("--scope", help="How much it changes, for example small, medium or large.")
+@click.option("--files", type=click.IntRange(0), help="How many files it changes.")
 @click.option("--text", default="", help='What the decision is about; "-" reads standard input.')
 @situation_options
+@click.option("--state-file", type=click.Path(dir_okay=False, path_type=Path), help="A JSON object with the state.")
 @click.option("--policy", metavar="REF", help="The policy that predicts; the current one by default.")
 def score(
     session: Session,
@@ -71,25 +85,30 @@ def score(
     kind: str | None,
     description: str | None,
     scope: str | None,
+    files: int | None,
     text: str,
     state: tuple[str, ...],
     role: str,
+    state_file: Path | None,
     policy: str | None,
 ) -> None:
     """Predict the reward of one candidate; nothing is logged.
 
-    Name the candidate, or describe it with --type, --description and --scope.
+    Name the candidate, or describe it with --type, --description, --scope and --files. PROCEED: the whole 80% interval
+    is above 0; SKIP: it is below 0; NEUTRAL: it holds 0. A ranking task without a state takes that of its latest
+    decision, and says so.
     """
-    words = {"type": kind, "description": description, "scope": scope}
+    words = {"type": kind, "description": description, "scope": scope, "files_affected": files}
     features = {name: value for name, value in words.items() if value is not None}
     name = candidate or description or ""
     if not name:
         raise click.UsageError("Name the candidate, or describe it with --description.")
     offer: Any = {"name": name, **features} if features else name
     with session.project() as project:
-        (row,) = project.rank(task, [offer], read_text(text), state=typed_state(state), role=role, policy=policy)
+        asked = asked_about(project, task, read_text(text), {**read_state(state_file), **typed_state(state)}, role)
+        (row,) = project.rank(task, [offer], asked.text, state=asked.state, role=asked.role, policy=policy)
         synthetic = session.synthetic(project, task)
-    session.show(CandidateScore(task=task, candidate=row, synthetic=synthetic))
+    session.show(CandidateScore(task=task, candidate=row, synthetic=synthetic, state_of=asked.state_of))
     session.next(f"headway rank {task}")
 
 
@@ -100,10 +119,11 @@ class Ranking:
     task: str
     ranking: Sequence[Ranked]
     synthetic: int
+    state_of: str = ""  # the decision whose state was assumed
 
     def document(self) -> dict[str, Any]:
         ranking = [candidate.document() for candidate in self.ranking]
-        return {"task": self.task, "ranking": ranking, "synthetic": self.synthetic}
+        return {"task": self.task, "ranking": ranking, "synthetic": self.synthetic, **_assumed(self.state_of)}
 
 
 _RANKING = RecordTable[tuple[int, Ranked]](
@@ -116,7 +136,31 @@ _RANKING = RecordTable[tuple[int, Ranked]](
 
 @renders(Ranking)
 def _ranking(out: Output, ranking: Ranking) -> None:
-    _RANKING.print(out, enumerate(ranking.ranking, 1))
+    _say_state(out, ranking.state_of)
+    if not any(candidate.features for candidate in ranking.ranking):
+        _RANKING.print(out, enumerate(ranking.ranking, 1))
+        return
+    out.line("Ranked actions (predicted reward, 80% interval)", style="bold")
+    for place, candidate in enumerate(ranking.ranking, 1):
+        out.line(f"{place}. {_line(candidate)}")
+
+
+def _line(candidate: Ranked) -> str:
+    """[+0.0042 ±0.0031] test: Add tests for config loader (small)"""
+    features = candidate.features
+    kind = f"{features['type']}: " if features.get("type") else ""
+    scope = f" ({features['scope']})" if features.get("scope") else ""
+    half = "" if candidate.half is None else f" ±{candidate.half:.4f}"
+    return f"[{candidate.predicted:+.4f}{half}] {kind}{features.get('description') or candidate.name}{scope}"
+
+
+def _say_state(out: Output, state_of: str) -> None:
+    if state_of:
+        out.note(f"No state was given: that of the latest decision, {state_of}, is assumed.")
+
+
+def _assumed(state_of: str) -> dict[str, str]:
+    return {"state_of": state_of} if state_of else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,15 +170,70 @@ class CandidateScore:
     task: str
     candidate: Ranked
     synthetic: int
+    state_of: str = ""
 
     def document(self) -> dict[str, Any]:
-        return {"task": self.task, **self.candidate.document(), "synthetic": self.synthetic}
+        known = {"task": self.task, **self.candidate.document(), "synthetic": self.synthetic}
+        return {**known, **_assumed(self.state_of)}
 
 
 @renders(CandidateScore)
 def _score(out: Output, score: CandidateScore) -> None:
     candidate = score.candidate
-    out.line(f"{number(candidate.predicted)} ± {number(candidate.std)}  {candidate.name}")
+    _say_state(out, score.state_of)
+    if candidate.features:
+        out.line(_line(candidate))
+    else:
+        out.line(f"{number(candidate.predicted)} ± {number(candidate.std)}  {candidate.name}")
+    if candidate.advice:
+        out.line(candidate.advice, style="bold")
+
+
+class AskedAbout(NamedTuple):
+    """The situation to predict in; `state_of`: the decision that it was taken from."""
+
+    text: str
+    state: dict[str, Any]
+    role: str
+    state_of: str = ""
+
+
+def asked_about(project: Project, task: str, text: str, state: dict[str, Any], role: str) -> AskedAbout:
+    """The given situation, or that of the latest decision of a ranking task."""
+    latest = None if state else project.latest_situation(task)
+    if latest is None:
+        return AskedAbout(text, state, role)
+    assumed = latest.situation
+    return AskedAbout(text or assumed.text, dict(assumed.state), role or assumed.role, latest.id)
+
+
+def read_state(path: Path | None) -> dict[str, Any]:
+    """The state in a file; objects inside it become names with dots."""
+    if path is None:
+        return {}
+    try:
+        body = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"The state cannot be read from {str(path)!r}: {error}.",
+            code="bad_state",
+            hint='Write an object such as {"composite_score": 0.8, "tests_passing": 12}.',
+        ) from None
+    if not isinstance(body, dict):
+        raise InvalidInput(
+            f"The state in {str(path)!r} is {type(body).__name__}, expected an object.",
+            code="bad_state",
+            hint="Put the state between { and }.",
+        )
+    return dict(_flat(body, ""))
+
+
+def _flat(values: dict[str, Any], before: str) -> Iterator[tuple[str, Any]]:
+    for name, inner in values.items():
+        if isinstance(inner, dict):
+            yield from _flat(inner, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", inner
 
 
 def read_candidates(given: str) -> list[Any] | None:

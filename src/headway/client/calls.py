@@ -192,6 +192,27 @@ class ServerVerbs:
         return ServerCall(method="GET", path=f"/v1/decisions/{parse_decision_id(decision)}", read=dict)
 
     @ServerVerb
+    def rank(
+        self,
+        task: str,
+        candidates: Iterable[Offer] | None = None,
+        text: str = "",
+        *,
+        state: Mapping[str, Any] | None = None,
+        role: str = "",
+        policy: str | None = None,
+    ) -> ServerCall[dict[str, Any]]:
+        """Candidates in order of predicted reward with 80% intervals and advice, under `ranking`; nothing is logged.
+
+        Without a state, a ranking task takes that of its latest decision, which `state_of` names.
+        """
+        body: dict[str, Any] = {"text": text, "role": role, "state": state, "policy": policy}
+        if candidates is not None:
+            body["candidates"] = [_offer(offer) for offer in candidates]
+        known = {name: value for name, value in body.items() if value not in (None, "")}
+        return ServerCall(method="POST", path=f"/v1/tasks/{_segment(task)}/rank", body=_encoded(known), read=dict)
+
+    @ServerVerb
     def status(self) -> ServerCall[dict[str, Any]]:
         """Every task: which policy is current, what waits, how much data there is."""
         return ServerCall(method="GET", path="/v1/tasks", read=dict)

@@ -8,6 +8,7 @@ from typing import Any
 
 from headway.nouns.records import Outcome, Signal, State
 
+_Z80 = 1.2815515655446004  # ±1.28 deviations hold 80% of a normal distribution
 __all__ = ["DrawnAction", "ExplainedCandidate", "Explanation", "Ranked", "Replay"]
 
 
@@ -111,13 +112,28 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """A candidate with its predicted reward and its uncertainty."""
+    """A candidate with its predicted reward and its uncertainty; `low` to `high` is an 80% interval."""
 
     name: str
     predicted: float
     std: float | None
     features: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def half(self) -> float | None:
+        """Half the width of the interval."""
+        return None if self.std is None else _Z80 * self.std
+
+    @property
+    def advice(self) -> str:
+        """PROCEED if the whole interval is above 0, SKIP if it is below 0, else NEUTRAL; "" without an interval."""
+        if self.half is None:
+            return ""
+        return "PROCEED" if self.predicted - self.half > 0 else "SKIP" if self.predicted + self.half < 0 else "NEUTRAL"
+
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON: the candidate's features and the prediction."""
-        return {"name": self.name, "predicted": self.predicted, "std": self.std, **self.features}
+        known: dict[str, Any] = {"name": self.name, "predicted": self.predicted, "std": self.std}
+        if self.half is not None:
+            known |= {"low": self.predicted - self.half, "high": self.predicted + self.half, "advice": self.advice}
+        return {**self.features, **known}

@@ -44,7 +44,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Family(NamedTuple):
-    """One way to build and learn a policy. The first family of a kind is that kind's default."""
+    """One way to build and learn a policy. The first family of a kind is its default, unless another says so."""
 
     kinds: tuple[str, ...]
     policy: str  # "module:function" (knobs, tensors, extra, encoder) → Policy
@@ -53,6 +53,8 @@ class Family(NamedTuple):
     online: bool = False  # its learner also updates row by row
     resumable: bool = False  # its `learn` takes `resume`: a policy to continue from
     evidence: tuple[str, ...] = ("log", "heldout")  # kinds of evidence: `prove` uses the first that applies
+    default: bool = False  # of its kinds, before the families that come earlier
+    interruptible: bool = False  # its `learn` takes `work`: a folder in which interrupted learning is carried on
 
 
 class Command(NamedTuple):
@@ -201,7 +203,10 @@ class Catalogue:
 
     def families(self, kind: str | None = None) -> tuple[str, ...]:
         """The families of a kind; the first is its default."""
-        return tuple(name for name, family in self.all("families").items() if kind is None or kind in family.kinds)
+        fitting = [pair for pair in self.all("families").items() if kind is None or kind in pair[1].kinds]
+        if kind is not None:
+            fitting.sort(key=lambda pair: not pair[1].default)
+        return tuple(name for name, _ in fitting)
 
     def kit_for_kind(self, kind: str) -> str:
         """The kit that would add a kind without a family; "" if there is none."""

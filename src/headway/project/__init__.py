@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headway.project.decide.inputs import Details, Offer, situation_of
     from headway.project.decide.serving import Serving, baseline_ref
     from headway.project.inspect import JudgedEvidence
-    from headway.project.learn import encoder_spec
+    from headway.project.learn import encoder_spec, labelled_rows
     from headway.project.prove.examine import Examined, examine
     from headway.project.prove.kinds.kind import ProofKind, ProofQuestion
     from headway.project.prove.logged import logged
@@ -61,6 +61,7 @@ __all__ = [
     "candidate_policy",
     "encoder_spec",
     "examine",
+    "labelled_rows",
     "leaks_document",
     "logged",
     "publish_policy",
@@ -80,7 +81,7 @@ _WHERE = {
     "decide.consider": ("Ask", "Considered"),
     "decide.inputs": ("Details", "Offer", "situation_of"),
     "inspect": ("JudgedEvidence",),
-    "learn": ("encoder_spec",),
+    "learn": ("encoder_spec", "labelled_rows"),
     "prove.examine": ("Examined", "examine"),
     "prove.kinds.kind": ("ProofKind", "ProofQuestion"),
     "prove.logged": ("logged",),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Ranked, Replay
-from headway.nouns.records import Decision, Situation
+from headway.nouns.errors import HeadwayError
+from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay
+from headway.nouns.records import Decision
 from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatus
 from headway.nouns.times import rfc3339
 from headway.observe.rows import loads
 from headway.project.alarm import alert_failure, open_alarms
-from headway.project.decide.inputs import Offer, checked_state, checked_text
 from headway.project.experiment import experiment
 from headway.project.prove.standing import standing
 from headway.project.prove.subject import (
@@ -44,7 +42,6 @@ __all__ = [
     "judge_evidence",
     "next_step",
     "questions_to_ask",
-    "rank",
     "rater_agreement",
     "replay",
     "status",
@@ -149,37 +146,6 @@ def _asked_again(project: Project, decision: Decision) -> tuple[Acted | None, st
         return pipeline.act(source.situation, source.candidates, source.seed), ""
     except HeadwayError as error:
         return None, error.message
-
-
-def rank(
-    project: Project,
-    task: str,
-    candidates: Iterable[Offer] | None,
-    text: str,
-    *,
-    state: dict[str, Any] | None = None,
-    role: str = "",
-    policy: str | None = None,
-) -> list[Ranked]:
-    """Candidates in order of predicted reward; nothing is logged."""
-    settings = project.settings.task(task)
-    offered = project.offers.candidates(task, candidates, settings.actions)
-    situation = Situation(task=task, text=project.redact(checked_text(text)), state=checked_state(state), role=role)
-    ref, digest = project.servings.resolve(settings, policy or "current")
-    pipeline = project.servings.pipeline(task, project.servings.body(settings), ref, digest)
-    opinion = pipeline.act(situation, offered, 0).opinion
-    if opinion.mean is None:
-        raise InvalidInput(
-            f"{ref} does not predict rewards, so it cannot score or rank.",
-            code="no_prediction",
-            hint=f"Learn and promote a policy first: headway learn {task}",
-        )
-    std = opinion.std.tolist() if opinion.std is not None else [None] * len(offered)
-    ranked = [
-        Ranked(name=candidate.name, predicted=mean, std=spread, features=candidate.features)
-        for candidate, mean, spread in zip(offered, opinion.mean.tolist(), std, strict=True)
-    ]
-    return sorted(ranked, key=lambda candidate: -candidate.predicted)
 
 
 # -- a task, and all of them

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns.checkpoint import Header, PolicyRef
@@ -26,6 +28,7 @@ __all__ = [
     "due",
     "encoder_spec",
     "fold",
+    "labelled_rows",
     "learn",
     "next_candidate",
     "readable",
@@ -61,6 +64,13 @@ def readable(project: Project, task: str, *, trust: Sequence[str], mined: bool) 
     return Readable(experience=experience, upto=upto, left_out=tuple(left_out), ages=ages)
 
 
+def labelled_rows(project: Project, task: str, *, mined: bool = False, role: str = "") -> tuple[int, tuple[str, ...]]:
+    """The rows with a reward that `learn` would read (of one role), and the fields that it would omit."""
+    rows = readable(project, task, trust=(), mined=mined)
+    mine = (row for row in rows.experience if not role or row.decision.situation.role == role)
+    return sum(1 for row in mine if row.reward is not None), rows.left_out
+
+
 def learn(
     project: Project,
     task: str,
@@ -84,8 +94,11 @@ def learn(
     rows = readable(project, task, trust=trust, mined=mined)
     seed = settings.seed if seed is None else seed
     knobs = dict(knobs)
-    start = _start(project, settings, family, knobs.pop("resume", None))
+    resume = knobs.pop("resume", None)
+    start = _start(project, settings, family, resume)
     learned = teacher.learn(rows.experience, {**_knobs(settings), **knobs}, seed, progress, **start.keywords)
+    if "work" in start.keywords:
+        shutil.rmtree(start.keywords["work"], ignore_errors=True)
     learned = _with_choices(learned, rows, mined)
     published = publish_policy(
         project,
@@ -134,9 +147,19 @@ class _Start:
     keywords: dict[str, Any]
 
 
-def _start(project: Project, settings: TaskSettings, family: str, resume: str | None) -> _Start:
-    if resume is None:
+def _start(project: Project, settings: TaskSettings, family: str, resume: str | bool | None) -> _Start:
+    """`resume`: a policy to continue from, or True for a training that was interrupted."""
+    interruptible = project.catalogue.family(family).interruptible
+    if interruptible and not isinstance(resume, str):
+        return _Start(None, {"work": _work(project, settings.name, family, carry_on=bool(resume))})
+    if resume is None or resume is False:
         return _Start(None, {})
+    if resume is True:
+        raise InvalidInput(
+            f"The family {family!r} saves nothing while it learns.",
+            code="not_resumable",
+            hint="Omit --resume: it is for --world and for the family ranker.",
+        )
     if not project.catalogue.family(family).resumable:
         resumable = [name for name, row in project.catalogue.all("families").items() if row.resumable]
         raise InvalidInput(
@@ -147,6 +170,14 @@ def _start(project: Project, settings: TaskSettings, family: str, resume: str | 
     ref, digest = project.servings.resolve(settings, resume)
     policy = project.servings.policy(settings.name, project.servings.body(settings), ref, digest)
     return _Start(digest, {"resume": policy})
+
+
+def _work(project: Project, task: str, family: str, *, carry_on: bool) -> Path:
+    """The folder of unfinished learning; emptied unless it is carried on."""
+    folder = project.home / "work" / f"learn-{task}-{family}"
+    if not carry_on:
+        shutil.rmtree(folder, ignore_errors=True)
+    return folder
 
 
 def due(project: Project, task: str) -> int:

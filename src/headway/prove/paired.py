@@ -77,13 +77,15 @@ def from_heldout(
     metrics: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
     segments: Mapping[str, Sequence[str]] | None = None,
     least: int = Floors().rows,
+    tuned_at: int | None = None,
 ) -> Evidence:
     """Evidence from later rows that were not used for training: one score per row and policy, higher is better.
 
     `limits`: between which every score lies. `groups` (episode, branch, prompt cluster): rows of one group are averaged
-    first, because they are not independent.
+    first, because they are not independent. `tuned_at`: the number of groups at which the bets are strongest, fixed
+    before any row is seen; the test is valid at every number.
     """
-    scores = _Scores(candidate, current, limits, groups, None)
+    scores = _Scores(candidate, current, limits, groups, None, tuned_at=tuned_at)
     return _paired("heldout", scores, about, guards, metrics or {}, segments or {}, least)
 
 
@@ -96,6 +98,7 @@ class _Scores(NamedTuple):
     groups: Sequence[str] | None
     horizon: int | None
     display: bool = True
+    tuned_at: int | None = None
 
 
 class _Tested(NamedTuple):
@@ -135,7 +138,7 @@ def _paired(
     if scores.limits is None:
         tested = _by_sequence(used, about, unit)
     else:
-        tested = _by_bets(used, about, scores.limits, horizon, display=scores.display)
+        tested = _by_bets(used, about, scores.limits, horizon or scores.tuned_at, display=scores.display)
     mean = _column(used)
     plain = mean.estimate("paired mean")
     return compose(

@@ -148,7 +148,7 @@ def test_invalid_practice_is_refused(tmp_path: Path, words: tuple[str, ...], cod
     assert hint in done["error"]["hint"]
 
 
-@pytest.mark.parametrize("words", [(), ("route", "--steps", "5"), ("route", "--device", "cuda")])
+@pytest.mark.parametrize("words", [(), ("route", "--steps", "5"), ("route", "--target", "5")])
 def test_a_task_or_a_world_is_required(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = asked(tmp_path, *words, code=2)
     assert done["error"]["code"] == "usage"

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from headway.nouns.errors import HeadwayError, MissingExtra
+from headway.nouns.explanation import Ranked
 from headway.project import Project
 
 try:
@@ -107,14 +108,31 @@ class Tools:
         text: Text = "",
         state: State = None,
     ) -> dict[str, Any]:
-        """Predict the reward of one candidate, with its uncertainty; nothing is logged."""
-        (row,) = self._project.rank(task, [candidate], text, state=state)
-        return row.document()
+        """Predict the reward of one candidate, with its uncertainty; nothing is logged.
+
+        A ranking task without a state takes that of its latest decision and names it (`state_of`).
+        """
+        (row,), state_of = self._ranked(task, [candidate], text, state)
+        return {**row.document(), **state_of}
 
     @_with_errors
     def rank(self, task: Task, candidates: Offers = None, text: Text = "", state: State = None) -> dict[str, Any]:
-        """Sort candidates by predicted reward; nothing is logged."""
-        return {"ranking": [row.document() for row in self._project.rank(task, candidates, text, state=state)]}
+        """Sort candidates by predicted reward; nothing is logged.
+
+        A ranking task without a state takes that of its latest decision and names it (`state_of`).
+        """
+        ranking, state_of = self._ranked(task, candidates, text, state)
+        return {"ranking": [row.document() for row in ranking], **state_of}
+
+    def _ranked(self, task: str, candidates: Any, text: str, state: Any) -> tuple[list[Ranked], dict[str, str]]:
+        latest = None if state is not None else self._project.latest_situation(task)
+        if latest is None:
+            return self._project.rank(task, candidates, text, state=state), {}
+        assumed = latest.situation
+        ranking = self._project.rank(
+            task, candidates, text or assumed.text, state=dict(assumed.state), role=assumed.role
+        )
+        return ranking, {"state_of": latest.id}
 
     @_with_errors
     def explain(self, id: Identifier) -> dict[str, Any]:

@@ -2,19 +2,31 @@
 
 improve/    `headway improve`: propose, rank, apply, evaluate, keep or revert, record
 
-Takes: states of a project, described actions and what they came to; proposals.   Gives: the world projects; a branch
-with verified improvements.
+Takes: states of a project, described actions and what they came to; proposals.   Gives: the family ranker, the world
+projects; a branch with verified improvements.
 Never: promotes a model that a simple one explains as well; runs a proposal outside the sandbox, or changes files of a
 repository outside its own worktree.
 May import: cli, serve, loop, project, settings, promote, learn, prove, decide, reward, observe, encode, client, nouns.
 """
 
-from headway.nouns.kit import Command, Kit
+from headway.nouns.kit import Command, Family, Kit
 
 KIT = Kit(
     name="next_action",
-    summary="Which action next: a world of software projects, and the loop that improves a repository.",
+    summary="Which action next: the family ranker for actions in words, and the loop that improves a repository.",
     needs=("sandbox", "reply"),
+    families={
+        "ranker": Family(
+            kinds=("ranking",),
+            policy="headway.kits.next_action.policy:read",
+            learner="headway.kits.next_action.learner:RankerLearner",
+            knobs="headway.kits.next_action.knobs:RankerKnobs",
+            default=True,
+            interruptible=True,
+        ),
+    },
+    options={"learn": "headway.kits.next_action.commands.learn:LEARN"},
+    routes=("headway.kits.next_action.routes",),
     samples={"projects": "headway.kits.next_action.world:projects"},
     commands={
         "improve": Command(

@@ -19,11 +19,12 @@ AGENTS = ("ada", "bo", "cyd", "dan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """How one part of the rows speaks: a verb per type, subjects per dimension, and how bold a change is."""
+    """How one part of the rows speaks: verbs per type, subjects per dimension, and how bold a change is."""
 
     templates: tuple[str, ...]  # with {verb}, {subject} and {manner}
     verbs: Mapping[str, tuple[str, ...]]
     subjects: Mapping[str, tuple[str, ...]]
+    components: tuple[str, ...]
     careful: tuple[str, ...]
     bold: tuple[str, ...]
     goals: Mapping[str, tuple[str, ...]]  # what the project wants next, the text of a state
@@ -40,19 +41,23 @@ _SEEN = Vocabulary(
         "experiment": ("Try", "Experiment with", "Prototype"),
     },
     subjects={
-        "correctness": ("the crash in the login handler", "wrong totals on invoices", "the off-by-one error in paging",
-                        "the broken date parser"),
-        "speed": ("the slow search query", "a cache for product pages", "the latency of the upload endpoint",
-                  "faster sorting of results"),
-        "coverage": ("untested branches of the parser", "unit tests of the importer", "the missing test of refunds",
-                     "test coverage of the scheduler"),
-        "readability": ("the long function in billing", "confusing variable names", "duplicated code in the views",
-                        "the messy helper module"),
-        "security": ("password hashing at login", "the SQL injection in reports", "permission checks of the admin page",
-                     "leaked secrets in the log"),
-        "docs": ("the README of the client", "documentation of the API", "docstrings of the scheduler",
-                 "the installation guide"),
+        "correctness": ("the crash", "wrong totals", "the off-by-one error", "broken date parsing",
+                        "a null pointer exception", "inaccurate results", "the race condition",
+                        "incorrect validation"),
+        "speed": ("slow queries", "a cache", "high latency", "faster sorting", "excessive memory use",
+                  "long loading times", "parallel processing", "an expensive loop"),
+        "coverage": ("untested branches", "unit tests", "missing test cases", "test coverage", "a flaky test",
+                     "integration tests", "assertions", "mocks and fixtures"),
+        "readability": ("a long function", "confusing variable names", "duplicated code", "messy helpers",
+                        "deep nesting", "dead code", "inconsistent style", "a giant class"),
+        "security": ("password hashing", "SQL injection", "permission checks", "leaked secrets", "weak encryption",
+                     "user authentication", "unsafe input", "an expired certificate"),
+        "docs": ("the README", "API documentation", "docstrings", "the installation guide", "outdated comments",
+                 "usage examples", "the changelog", "a getting-started page"),
     },
+    components=("the login handler", "billing", "the importer", "search", "the scheduler", "the upload endpoint",
+                "the admin page", "the report generator", "the mobile client", "the payment gateway",
+                "the settings dialog", "the notification service"),
     careful=("one step at a time", "carefully and with a way back", "in a minimal change"),
     bold=("in one big rewrite", "all at once", "replacing everything around it"),
     goals={
@@ -76,14 +81,17 @@ _TUNING = Vocabulary(
         "experiment": ("explore", "trial"),
     },
     subjects={
-        "correctness": ("the exception during checkout", "incorrect rounding of taxes", "the bug in time zones"),
-        "speed": ("an index for quicker lookups", "response times of the feed", "performance of the image pipeline"),
-        "coverage": ("code paths without a test", "a test suite for payments", "regression tests of the exporter"),
-        "readability": ("an unclear class hierarchy", "copy-pasted blocks in the router",
-                        "cryptic names in the solver"),
-        "security": ("the vulnerability in sessions", "authentication of webhooks", "encryption of stored tokens"),
-        "docs": ("a tutorial for beginners", "comments on public functions", "the reference manual"),
+        "correctness": ("an exception", "incorrect rounding", "a time zone bug", "a logic mistake", "bad output"),
+        "speed": ("quicker lookups", "response times", "poor performance", "a slow pipeline", "batching of requests"),
+        "coverage": ("code without a test", "a test suite", "regression tests", "test doubles",
+                     "untested edge cases"),
+        "readability": ("an unclear class hierarchy", "copy-pasted blocks", "cryptic names", "spaghetti code",
+                        "overlong methods"),
+        "security": ("a vulnerability", "login sessions", "encryption of tokens", "access control",
+                     "an injection attack"),
+        "docs": ("a tutorial", "code comments", "the reference manual", "documentation pages", "the user guide"),
     },
+    components=("checkout", "the exporter", "the router", "the solver", "webhooks", "the image converter"),
     careful=("a cautious, tiny edit", "gradually, easy to undo"),
     bold=("a sweeping overhaul", "a total rewrite of the module"),
     goals={
@@ -107,15 +115,21 @@ _HELD_OUT = Vocabulary(
         "experiment": ("investigate", "pilot"),
     },
     subjects={
-        "correctness": ("faulty arithmetic in discounts", "a failure when carts are empty",
-                        "the defect in currency conversion"),
-        "speed": ("the sluggish dashboard", "throughput of the message queue", "a bottleneck in rendering"),
-        "coverage": ("modules lacking any test case", "end-to-end tests of signup", "untested failure modes"),
-        "readability": ("a tangled control flow", "repetition across the handlers",
-                        "obscure abbreviations in the model"),
-        "security": ("cross-site scripting in forms", "access rights of guests", "credentials kept in plain text"),
-        "docs": ("a handbook for contributors", "examples in the manual pages", "an explanation of the architecture"),
+        "correctness": ("faulty arithmetic", "a failure on empty input", "a defect", "an erroneous calculation",
+                        "unexpected errors"),
+        "speed": ("sluggish rendering", "throughput", "a performance bottleneck", "slowness",
+                  "optimised computation"),
+        "coverage": ("end-to-end testing", "modules lacking any test", "a missing test suite",
+                     "checks of failure modes", "unverified code paths"),
+        "readability": ("tangled control flow", "repetition", "obscure abbreviations", "unreadable code",
+                        "a bloated module"),
+        "security": ("cross-site scripting", "access rights", "credentials in plain text",
+                     "an attack on passwords", "insecure sessions"),
+        "docs": ("a handbook", "manual pages", "an explanation of the architecture",
+                 "documentation for contributors", "tutorial examples"),
     },
+    components=("the dashboard", "signup", "the message queue", "currency conversion", "guest carts",
+                "the recommendation engine"),
     careful=("a prudent incremental tweak", "a modest reversible adjustment"),
     bold=("a radical redesign", "a massive replacement"),
     goals={

@@ -9,7 +9,7 @@ A state has scores in six dimensions, tests, a trajectory of recent changes and 
 description, a scope and a number of files. The description says which dimension it works on and how bold it is. Its
 mean reward is
 
-    gain = need(dimension)·fit(type, dimension)·size(scope)·(1 + goal)     need: how far the dimension is from 1
+    gain = (need(dimension)·fit(type, dimension)·goal + need(type))·size(scope)     need: how far from what it can be
     risk = boldness·size·(failing tests + recent losses)
     reward = gain − risk − effort(scope) + a bonus for experiments on a plateau
 
@@ -47,14 +47,23 @@ _PER_STATE = 4  # actions that were tried in a state
 _TWIN, _MINED, _WRONG = 1 / 8, 1 / 12, 0.2
 _NOISE = {"small": 0.02, "medium": 0.03, "large": 0.05}
 _SIZE = {"small": 0.5, "medium": 0.8, "large": 1.2}
-_EFFORT = {"small": 0.01, "medium": 0.025, "large": 0.05}
+_EFFORT = {"small": 0.06, "medium": 0.1, "large": 0.16}
 _DAYS = 90.0
+_DRIFTS = 2764  # rows until the world has drifted for good
 # How well a type of action suits a dimension; others get 0.25.
 _FIT: Mapping[tuple[str, str], float] = {
     ("fix", "correctness"): 1.0, ("fix", "security"): 0.9, ("refactor", "readability"): 1.0, ("refactor", "speed"): 0.6,
     ("feature", "docs"): 0.6, ("feature", "speed"): 0.5, ("test", "coverage"): 1.0, ("test", "correctness"): 0.6,
     ("config", "security"): 0.8, ("config", "speed"): 0.7, ("experiment", "speed"): 0.9, ("feature", "security"): 0.5,
     ("refactor", "docs"): 0.7, ("feature", "coverage"): 0.4,
+}  # fmt: skip
+
+# The dimension that a type works on whatever its description says; a fix works on failing tests.
+_WORKS_ON = {
+    name: DIMENSIONS.index(dimension)
+    for name, dimension in {
+        "refactor": "readability", "feature": "docs", "test": "coverage", "config": "security", "experiment": "speed",
+    }.items()
 }  # fmt: skip
 
 
@@ -88,7 +97,7 @@ class ProjectTuple:
     action: ProposedAction
     reward: float
     expected: float
-    age: float  # from 0 (first row) to 1 (last row)
+    age: float  # how far the world has drifted: from 0 (first row) to 1
     source: Source
     part: str
 
@@ -102,7 +111,7 @@ class Projects:
     noise_only: bool = False
 
     def tuples(self, rows: int, seed: int) -> list[ProjectTuple]:
-        """Tuples in the order of time; four actions per state."""
+        """Tuples in the order of time, four actions per state; fewer rows are the first of more."""
         rng = np.random.default_rng([seed, 0x9A0])
         states: list[tuple[str, ProjectState]] = []
         tuples: list[ProjectTuple] = []
@@ -112,7 +121,7 @@ class Projects:
             part = part_of_group(self.task, branch, "", {})
             situation = self._situation(state, branch, part, rng)
             for action in self.slate(state, _PER_STATE, rng, vocabulary=part):
-                age = len(tuples) / max(rows - 1, 1)
+                age = min(len(tuples) / _DRIFTS, 1.0)
                 tuples.append(self._tuple(situation, state, action, age, part, rng))
         return tuples[:rows]
 
@@ -130,9 +139,10 @@ class Projects:
         failing = 1.0 - state.passing / state.total
         losing = max(0.0, -float(np.mean(state.deltas[-3:]))) if state.deltas else 0.0
         plateau = bool(state.deltas) and float(np.abs(state.deltas[-3:]).max()) < 0.02
-        gain = 0.35 * need * fit * _SIZE[action.scope] * wanted
-        risk = (0.35 if action.bold else 0.08) * _SIZE[action.scope] * (failing + 4.0 * losing)
-        bonus = 0.06 if plateau and action.type == "experiment" else 0.0
+        by_type = 2.0 * failing if action.type == "fix" else 1.0 - state.scores[_WORKS_ON[action.type]]
+        gain = (0.3 * need * fit * wanted + 0.3 * min(by_type, 1.0)) * _SIZE[action.scope]
+        risk = (0.6 if action.bold else 0.08) * _SIZE[action.scope] * (failing + 4.0 * losing)
+        bonus = 0.08 if plateau and action.type == "experiment" else 0.0
         return float(gain - risk - _EFFORT[action.scope] + bonus)
 
     def slate(
@@ -156,7 +166,7 @@ class Projects:
     def history(self, task: str, rows: int, seed: int, now: float) -> Iterator[tuple[Decision, Signal]]:
         """The tuples as recorded decisions with one candidate each and their signal; the probability is unknown."""
         for number, row in enumerate(replace(self, task=task).tuples(rows, seed)):
-            at = now - _DAYS * 86_400.0 * (1.0 - row.age) - 3600.0
+            at = now - _DAYS * 86_400.0 * (1.0 - number / rows) - 3600.0
             name = f"{task}/projects/{seed}/{number}"
             decision = recorded(
                 replace(row.situation, task=task),
@@ -240,7 +250,7 @@ def _action(vocabulary: str, rng: np.random.Generator) -> ProposedAction:
     kind, dimension, scope, bold = pick(TYPES), pick(DIMENSIONS), pick(SCOPES), bool(rng.random() < 0.5)
     sentence = pick(words.templates).format(
         verb=pick(words.verbs[kind]),
-        subject=pick(words.subjects[dimension]),
+        subject=f"{pick(words.subjects[dimension])} in {pick(words.components)}",
         manner=pick(words.bold if bold else words.careful),
     )
     description = sentence[0].upper() + sentence[1:] + "."

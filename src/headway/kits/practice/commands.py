@@ -26,9 +26,16 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
 
     own = {name: values.pop(name) for name in _OWN}
     if own["world"] is None:
-        if own["steps"] or own["resume"] or own["target"] is not None or own["device"] != "cpu":
-            raise click.UsageError("--steps, --target, --device and --resume are for practice in a --world.")
+        if own["steps"] or own["target"] is not None:
+            raise click.UsageError("--steps and --target are for practice in a --world.")
+        if own["device"] is not None:
+            values["knobs"] = (*values["knobs"], f"device={own['device']}")
+        if own["resume"]:
+            values["knobs"] = (*values["knobs"], "resume=true")
         return None
+    if own["device"] == "auto":
+        raise click.UsageError("Practice in a --world needs a named device: cpu, cuda or mps.")
+    own["device"] = own["device"] or "cpu"
     values.update(own)
     given = practice_values(values)
     begun = time.perf_counter()
@@ -131,10 +138,14 @@ LEARN = OptionHook(
         click.Option(["--steps"], type=click.IntRange(1), help="With --world: how many steps to practise at most."),
         click.Option(["--target"], type=float, help="With --world: stop at this mean return; nan: never stop early."),
         click.Option(
-            ["--device"], type=click.Choice(["cpu", "cuda", "mps"]), default="cpu", help="With --world: where."
+            ["--device"],
+            type=click.Choice(["auto", "cpu", "cuda", "mps"]),
+            help="With --world or the family ranker: where to compute.",
         ),
         click.Option(
-            ["--resume"], is_flag=True, help="With --world: continue from the last snapshot of this world and seed."
+            ["--resume"],
+            is_flag=True,
+            help="Continue interrupted learning: of this world and seed, or of a task with the family ranker.",
         ),
     ),
     run=_run,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence
     from headway.nouns.experiment import ExperimentState, VerdictCost
     from headway.nouns.explanation import Explanation, Ranked, Replay
+    from headway.nouns.records import Decision
     from headway.nouns.status import NextStep, ProjectStatus
     from headway.observe.erase import DeletionFilter
     from headway.project.data.erase import DeletionReport
@@ -308,9 +309,15 @@ class Project(ProjectFolder):
         self, task: str, candidates: Iterable[Offer] | None = None, text: str = "", **situation: Any
     ) -> list[Ranked]:
         """Candidates in order of predicted reward, with the uncertainty of each; nothing is logged."""
-        from headway.project.inspect import rank
+        from headway.project.rank import rank
 
         return rank(self, task, candidates, text, **situation)
+
+    def latest_situation(self, task: str) -> Decision | None:
+        """The latest decision of a ranking task, whose state `rank` and `score` assume where none is given."""
+        from headway.project.rank import latest_situation
+
+        return latest_situation(self, task)
 
     def status(self) -> ProjectStatus:
         """Every task: its current policy, candidate, counts and next step."""

@@ -9,8 +9,11 @@ policy cannot gain by predicting anything but what it expects.
   action. Others get the probabilities that they act with.
 
 The candidate must predict better than the other policy *and* better than a constant: the mean reward, or how often
-each action was chosen, over the training rows and the held-out rows before. Both tests must pass, so the error is that
-of one.
+each action was chosen, over the training rows and the held-out rows before. A policy may name more rivals that it must
+beat (`rivals` of a policy: simple models of the same rows). All tests must pass, so the error is that of one. Where a
+rival predicts the rows as well, that blocks.
+
+A policy that was trained on rows up to a time (`until` of a policy) is judged by rows after that time.
 
 Not covered: whether it earns more. The evidence says so.
 """
@@ -20,6 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from math import log
 from typing import TYPE_CHECKING, Any
@@ -27,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.evidence import Evidence
+from headway.nouns.evidence import Diagnostic, Evidence
 from headway.nouns.protocols import Floats
 from headway.nouns.records import Candidate, Settled, Situation
 from headway.observe.rows import dumps
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["HELDOUT", "HeldoutKind"]
 
 _CHUNK = 2000
+_FEW_GROUPS, _TUNED_AT = 50, 100  # groups of rows that a candidate with rivals needs, and that its bets suit best
 _MIXED = 0.02  # of every forecast is uniform, so that one surprise does not decide
 _SHOWS = (
     "Held-out rows show who predicts better, not who earns more: nothing says what another action would have come to. "
@@ -70,19 +75,29 @@ class HeldoutKind:
         )
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
+        from headway.prove.diagnostics import Floors
         from headway.prove.paired import from_heldout
 
         scored = _scored(question, after=(about.plan.from_decision or 0) if about.plan else 0)
         limits, groups = scored.rule.limits(scored.most), scored.groups
-        evidence = from_heldout(scored.candidate, scored.other, about, limits=limits, groups=groups, guards=guards)
-        constant = from_heldout(scored.candidate, scored.constant, about, limits=limits, groups=groups)
-        if constant.statistic < evidence.statistic:
-            evidence = replace(evidence, statistic=constant.statistic, bounds=constant.bounds, curve=constant.curve)
+        # The bets are exact for any number of groups. Against rivals, rows count, and groups make them independent.
+        rivals = len(scored.rivals) > 1
+        least = _FEW_GROUPS if rivals and len(groups) >= Floors().rows else Floors().rows
+        compare = partial(
+            from_heldout, about=about, limits=limits, groups=groups, tuned_at=_TUNED_AT if rivals else None
+        )
+        evidence = compare(scored.candidate, scored.other, guards=guards, least=least)
+        for name, scores in scored.rivals.items():
+            rival = compare(scored.candidate, scores)
+            if rival.statistic < evidence.statistic:
+                evidence = replace(evidence, statistic=rival.statistic, bounds=rival.bounds, curve=rival.curve)
+            evidence = replace(evidence, values={**evidence.values, name: rival.values["current"]})
+            if name != scored.rule.constant:
+                evidence = replace(evidence, diagnostics=(*evidence.diagnostics, _beaten(name, rival)))
         return replace(
             evidence,
-            values={**evidence.values, scored.rule.constant: constant.values["current"]},
             counts={**evidence.counts, **question.left},
-            notes=(*evidence.notes, f"Score: {scored.rule.words}.", _SHOWS),
+            notes=(*evidence.notes, f"Score: {scored.rule.words}.", *scored.notes, _SHOWS),
         )
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
@@ -105,17 +120,33 @@ class HeldoutKind:
 HELDOUT = HeldoutKind()
 
 
+def _beaten(name: str, rival: Evidence) -> Diagnostic:
+    """Blocks where a simple model predicts the rows as well as the candidate."""
+    lead = rival.difference.value
+    ok = lead > 0.0
+    return Diagnostic(
+        name=f"beats_{name.replace(' ', '_')}",
+        value=lead,
+        limit=0.0,
+        ok=ok,
+        blocks=True,
+        message=f"it predicts these rows {'better' if ok else 'no better'} than {name} (by {lead:+.2g} in score)",
+        cure="" if ok else "Collect more rows, or learn the simpler model.",
+    )
+
+
 # -- rules
 
 
 class _Rewards:
-    """The squared error of a predicted reward."""
+    """The squared error of a predicted reward, as a share of the squared `unit`, at most 1."""
 
-    words = "squared error of the predicted reward, as a share of the squared range"
     constant = "the mean reward"
 
-    def __init__(self, low: float, high: float) -> None:
-        self._low, self._high = low, high
+    def __init__(self, low: float, high: float, unit: float | None) -> None:
+        self._low, self._high, self._unit = low, high, unit or high - low
+        share = "(1.5 deviations of the training rewards)², at most 1" if unit else "the squared range"
+        self.words = f"squared error of the predicted reward, as a share of {share}"
         self._total, self._count = (low + high) / 2.0, 1
 
     def limits(self, most: int) -> tuple[float, float]:
@@ -126,12 +157,14 @@ class _Rewards:
         return row.reward is not None
 
     def scores(self, rows: Sequence[Settled], mine: _Forecast, theirs: _Forecast) -> Iterator[tuple[float, ...]]:
+        """By row: of the candidate, the other policy, the constant, and the candidate's rivals."""
         ours = mine.rewards(rows)
         others = theirs.rewards(rows)
+        rivals = [_predicted(rival, rows) for rival in mine.rivals.values()]
         for place, row in enumerate(rows):
             assert row.reward is not None
             usual = self._total / self._count
-            guesses = (ours[place], others[place], None)
+            guesses = (ours[place], others[place], None, *(guess[place] for guess in rivals))
             yield tuple(self._score(usual if guess is None else guess, row.reward) for guess in guesses)
             self.see(row)
 
@@ -142,7 +175,7 @@ class _Rewards:
 
     def _score(self, guess: float, reward: float) -> float:
         within = min(max(guess, self._low), self._high)
-        return -(((reward - within) / (self._high - self._low)) ** 2)
+        return -min(((reward - within) / self._unit) ** 2, 1.0)
 
 
 class _Actions:
@@ -184,7 +217,7 @@ def _rule(question: ProofQuestion) -> _Rewards | _Actions | None:
     forecast = _Forecast(question, question.candidate)
     if forecast.imitates:
         return _Actions()
-    return _Rewards(*question.settings.range) if forecast.predicts else None
+    return _Rewards(*question.settings.range, forecast.unit) if forecast.predicts else None
 
 
 # -- forecasts
@@ -200,18 +233,19 @@ class _Forecast:
         self._pipeline = servings.pipeline(settings.name, body, *policy)
         self.imitates = hasattr(self._policy, "chances")
         self.predicts = _predicts_rewards(self._policy)
+        self.rivals: dict[str, Any] = {} if self.imitates else getattr(self._policy, "rivals", dict)()
+        self.until = float(getattr(self._policy, "until", 0.0))  # the last time that it was trained on
+        # Rewards that fill a small part of their range are scored by their own deviation.
+        self.unit = 1.5 * float(getattr(self._policy, "scale", 1.0)) if self.rivals else None
 
     def rewards(self, rows: Sequence[Settled]) -> list[float | None]:
         """[row]: the predicted reward of the logged action."""
-        if not self.predicts:
-            return [None] * len(rows)
+        return list(_predicted(self._policy, rows)) if self.predicts else [None] * len(rows)
 
-        def means(few: Sequence[Settled], candidates: Sequence[Candidate]) -> Floats:
-            situations, seeds = [row.decision.situation for row in few], [row.decision.seed for row in few]
-            mean: Floats = self._policy.opinions(situations, candidates, seeds, confidence=False).mean
-            return mean
-
-        return list(_of_logged(rows, means))
+    def report(self, rows: Sequence[Settled]) -> tuple[str, ...]:
+        """What the policy says about its predictions of these rows, in words."""
+        report = getattr(self._policy, "report", None)
+        return () if report is None else tuple(report(rows))
 
     def chances(self, rows: Sequence[Settled]) -> list[float]:
         """[row]: the probability of the logged action."""
@@ -224,6 +258,17 @@ class _Forecast:
             return self._pipeline.distributions(situations, candidates, [row.decision.seed for row in few])
 
         return _of_logged(rows, shares)
+
+
+def _predicted(policy: Any, rows: Sequence[Settled]) -> list[float]:
+    """[row]: a policy's predicted reward of the logged action."""
+
+    def means(few: Sequence[Settled], candidates: Sequence[Candidate]) -> Floats:
+        situations, seeds = [row.decision.situation for row in few], [row.decision.seed for row in few]
+        mean: Floats = policy.opinions(situations, candidates, seeds, confidence=False).mean
+        return mean
+
+    return _of_logged(rows, means)
 
 
 def _predicts_rewards(policy: Any) -> bool:
@@ -256,12 +301,13 @@ def _of_logged(
 
 @dataclass(slots=True)
 class _Scored:
-    """Scores of both policies and of a constant, in the order of the rows."""
+    """Scores of both policies, and of a constant and other rivals by name, in the order of the rows."""
 
     rule: _Rewards | _Actions
     candidate: list[float] = field(default_factory=list)
     other: list[float] = field(default_factory=list)
-    constant: list[float] = field(default_factory=list)
+    rivals: dict[str, list[float]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     groups: list[str] = field(default_factory=list)
     most: int = 1  # candidates of a row
 
@@ -271,12 +317,15 @@ def _scored(question: ProofQuestion, *, after: int) -> _Scored:
     assert rule is not None, "`missing` was asked before"
     question.left.clear()
     scored, mine, theirs = _Scored(rule), _Forecast(question, question.candidate), _Forecast(question, question.other)
-    rows = _rows(question, rule, after)
+    scored.rivals = {name: [] for name in (rule.constant, *mine.rivals)}
+    rows = _rows(question, rule, after, mine.until)
     while batch := list(islice(rows, _CHUNK)):
-        for row, (ours, other, constant) in zip(batch, rule.scores(batch, mine, theirs), strict=True):
+        scored.notes = scored.notes or mine.report(batch)
+        for row, (ours, other, *others) in zip(batch, rule.scores(batch, mine, theirs), strict=True):
             scored.candidate.append(ours)
             scored.other.append(other)
-            scored.constant.append(constant)
+            for scores, score in zip(scored.rivals.values(), others, strict=True):
+                scores.append(score)
             situation = row.decision.situation
             scored.groups.append(situation.episode or situation.text or dumps(situation.state))
             scored.most = max(scored.most, len(row.decision.candidates))
@@ -292,16 +341,19 @@ def _scored(question: ProofQuestion, *, after: int) -> _Scored:
     return scored
 
 
-def _rows(question: ProofQuestion, rule: _Rewards | _Actions, after: int) -> Iterator[Settled]:
-    """Rows that neither policy was trained on, with what the rule needs; `left` counts the others."""
+def _rows(question: ProofQuestion, rule: _Rewards | _Actions, after: int, until: float) -> Iterator[Settled]:
+    """Rows after a time that neither policy was trained on, with what the rule needs; `left` counts the others."""
     unread = Unread(question.project, question.settings, question.candidate, question.other)
     for row in _settled(question):
-        if row.decision.source != "mined" and not unread.speaks(row.decision, row.first or None):
+        early = row.decision.at <= until or not unread.speaks(row.decision, row.first or None)
+        if row.decision.source != "mined" and early:
             rule.see(row)
     for row in _settled(question):
         if row.decision.seq <= after or not unread.speaks(row.decision, row.first or None):
             continue
-        if row.decision.source == "mined":
+        if row.decision.at <= until:
+            question.left["not later than the training rows"] += 1
+        elif row.decision.source == "mined":
             question.left["with a mined label"] += 1
         elif not rule.usable(row):
             question.left["without a reward"] += 1

@@ -1,0 +1,128 @@
+"""States and described candidates as vectors.
+
+    layout = Layout.fit(situations, candidates, encoder)
+    layout.states(situations, encoder)       # [row, …]: text, numbers, categories of a state
+    layout.actions(candidates, encoder)      # [row, …]: text, type, scope and files of a candidate
+    layout.steps(situations)                 # [row, 8, 2]: the last changes, and whether there was one
+
+Both sides use the features of the core: statistics and vocabularies are those of the training rows, a word that was
+not seen falls into the bucket "…", and a row alone has the same bits as in any batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headway.encode.fit import fit
+from headway.encode.state import Features
+from headway.kits.next_action.shapes import STEPS
+from headway.nouns.errors import Damaged, InvalidInput, did_you_mean
+from headway.nouns.protocols import Encoder, Floats
+from headway.nouns.records import Candidate, Situation, Value
+
+__all__ = ["FIELDS", "Layout", "type_of"]
+
+FIELDS = ("name", "type", "description", "scope", "files_affected")
+_TRAJECTORY = "recent_deltas"
+_MOST_STEP = 8.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How states and candidates of one task become vectors. Immutable."""
+
+    state: Features
+    action: Features
+    step_scale: float
+
+    @classmethod
+    def fit(cls, situations: Sequence[Situation], candidates: Sequence[Candidate], encoder: Encoder | None) -> Layout:
+        changes = [abs(change) for situation in situations for change in _steps(situation)]
+        return cls(
+            state=fit(situations, encoder),
+            action=fit((_described(candidate) for candidate in candidates), encoder),
+            step_scale=max(float(np.mean(changes)), 1e-9) if changes else 1.0,
+        )
+
+    @classmethod
+    def from_json(cls, body: Any, encoder: Encoder | None) -> Layout:
+        """The layout of a bundle's header; the input is untrusted."""
+        if not isinstance(body, Mapping) or not all(isinstance(body.get(key), Mapping) for key in ("state", "action")):
+            raise Damaged("The bundle has no layout.", code="bad_header")
+        scale = body.get("step_scale")
+        if not isinstance(scale, int | float) or not 0.0 < scale < math.inf:
+            raise Damaged("The bundle's layout has no usable scale.", code="bad_header")
+        layout = cls(
+            state=Features.from_json(body["state"]), action=Features.from_json(body["action"]), step_scale=float(scale)
+        )
+        for features in (layout.state, layout.action):
+            if features.encoder and (encoder is None or encoder.version != features.encoder):
+                raise Damaged(
+                    f"The policy needs the encoder {features.encoder!r}, not {getattr(encoder, 'version', None)!r}.",
+                    code="encoder_mismatch",
+                    hint="Set `encoder` of the task to the one that it was learned with, or learn again.",
+                )
+        return layout
+
+    def to_json(self) -> dict[str, Any]:
+        return {"state": self.state.to_json(), "action": self.action.to_json(), "step_scale": self.step_scale}
+
+    def states(self, situations: Sequence[Situation], encoder: Encoder | None) -> Floats:
+        return self.state.vectors(situations, encoder)
+
+    def actions(self, candidates: Sequence[Candidate], encoder: Encoder | None) -> Floats:
+        return self.action.vectors([_described(candidate) for candidate in candidates], encoder)
+
+    def steps(self, situations: Sequence[Situation]) -> Floats:
+        steps = np.zeros((len(situations), STEPS, 2))
+        for row, situation in enumerate(situations):
+            for place, change in enumerate(reversed(_steps(situation))):
+                steps[row, STEPS - 1 - place] = (min(max(change / self.step_scale, -_MOST_STEP), _MOST_STEP), 1.0)
+        return steps
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of action that the training rows had."""
+        return next((values for name, values in self.action.categories if name == "type"), ())
+
+    def check(self, candidates: Iterable[Candidate]) -> None:
+        """Refuse a field that neither every candidate may have nor the training rows had."""
+        features = self.action
+        known = {*FIELDS, *features.numbers, *features.sequences, *(name for name, _ in features.categories)}
+        known |= {name for name, _ in features.vectors_of}
+        for place, candidate in enumerate(candidates):
+            for field in candidate.features:
+                if field not in known:
+                    raise InvalidInput(
+                        f"Candidate {place} ({candidate.name[:40]!r}) has the field {field!r}, "
+                        "which no training row had.",
+                        code="unknown_field",
+                        hint=did_you_mean(field, sorted(known)),
+                    )
+
+
+def type_of(candidate: Candidate) -> str:
+    """Its type, or its name where it has none."""
+    return str(candidate.features.get("type") or ("" if candidate.features else candidate.name))
+
+
+def _described(candidate: Candidate) -> Situation:
+    """A candidate as a text with a state, for the core's features."""
+    features = candidate.features
+    text = features.get("description") or candidate.name
+    state: dict[str, Value] = {name: value for name, value in features.items() if name != "description"}
+    if not features:  # a declared action: its name is all there is
+        state["name"] = candidate.name
+    return Situation(task="", text=str(text), state=state)
+
+
+def _steps(situation: Situation) -> list[float]:
+    changes = situation.state.get(_TRAJECTORY)
+    if not isinstance(changes, Sequence) or isinstance(changes, str):
+        return []
+    return [float(change) for change in changes[-STEPS:]]

@@ -1,0 +1,74 @@
+"""POST /v1/tasks/{task}/rank: candidates in order of predicted reward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.wire import Candidates, State, Text, described
+
+
+class RankRequest(strict):
+    """What to rank. Without a state, a ranking task takes that of its latest decision."""
+
+    candidates: Candidates | None = None
+    text: Text = ""
+    state: State | None = None
+    role: Annotated[str, Meta(max_length=200)] = ""
+    policy: Annotated[str, Meta(max_length=200)] | None = None
+
+
+class RankedCandidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A candidate with its predicted reward; the interval holds 80% of rewards if the policy is calibrated."""
+
+    name: str
+    predicted: float
+    std: float | None
+    low: float | None
+    high: float | None
+    advice: str  # PROCEED, NEUTRAL or SKIP; empty without an interval
+    features: dict[str, Any]
+
+
+class RankAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Candidates, the best first. `state_of`: the decision whose state was assumed."""
+
+    task: str
+    policy: str
+    ranking: list[RankedCandidate]
+    state_of: str | None
+
+
+@endpoint("POST", "/v1/tasks/{task}/rank", takes=RankRequest, gives=RankAnswer, errors=(404,), scope="decide")
+def rank(call: Call, body: RankRequest) -> RankAnswer:
+    """Candidates in order of predicted reward, with 80% intervals; nothing is logged."""
+    project, task = call.server.project, call.params["task"]
+    call.server.admit(task)
+    settings = project.settings.task(task)
+    text, role = body.text, body.role
+    state: Mapping[str, Any] | None = body.state
+    latest = None if state is not None else project.latest_situation(task)
+    if latest is not None:
+        assumed = latest.situation
+        text, state, role = text or assumed.text, assumed.state, role or assumed.role
+    ref, _ = project.servings.resolve(settings, body.policy or "current")
+    ranking = project.rank(
+        task, described(body.candidates), text, state=None if state is None else dict(state), role=role, policy=ref
+    )
+    rows = [
+        RankedCandidate(
+            name=row.name,
+            predicted=row.predicted,
+            std=row.std,
+            low=None if row.half is None else row.predicted - row.half,
+            high=None if row.half is None else row.predicted + row.half,
+            advice=row.advice,
+            features=dict(row.features),
+        )
+        for row in ranking
+    ]
+    return RankAnswer(task=task, policy=ref, ranking=rows, state_of=None if latest is None else latest.id)
