@@ -14,8 +14,8 @@ from tests.architecture.rooms import ROOT, SOURCE, files, tree
 DOORS = ("cli", "serve", "loop", "kits")
 FACADE = "headway.project"
 VERBS = {
-    "project", "decide", "signal", "learn", "prove", "rank", "promote", "publish", "inspect", "data", "alarm", "experiment",
-    "guard",
+    "project", "decide", "signal", "learn", "prove", "rank", "promote", "publish", "inspect", "data", "alarm",
+    "experiment", "guard",
 }  # fmt: skip
 
 
