@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headway.project.prove.subject import stored_evidence
 from tests.loop.conftest import AUTO
 from tests.loop.played import TASK, MovedClock, Played
@@ -34,6 +36,7 @@ def test_a_live_policy_is_promoted_and_guarded_and_no_cycle_fails(watching):
     assert not world.errors
 
 
+@pytest.mark.slow
 def test_a_candidate_is_judged_and_replaced_while_the_live_policy_publishes_snapshots(watching):
     clock = MovedClock()
     watch = watching(LIVE, clock=clock, timed=False)

@@ -98,6 +98,7 @@ def test_a_killed_server_restarts_on_its_port_and_has_lost_nothing(tmp_path):
     assert {made, after} <= decisions(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_killed_loop_restarts_and_the_server_is_unaffected(tmp_path):
     with up(tmp_path, "--port", "0") as running:
         running.ready()

@@ -128,6 +128,7 @@ def test_a_new_decision_appears_without_a_reload(served: Served, tab: Open) -> N
     card.get_by_text(f"{before + 1}", exact=True).first.wait_for()
 
 
+@pytest.mark.slow
 def test_the_page_reports_a_stopped_server_and_reconnects(tmp_path: Path, tab: Open) -> None:
     with serving(tmp_path) as server:
         page = tab(server)

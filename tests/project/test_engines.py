@@ -163,7 +163,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory, postgres: Any) -> Iterator[t
 _examples = itertools.count()
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(OPERATIONS)
 def test_any_history_gives_the_same_reward_table_on_both_engines(sides, operations):
     play_on_both(sides, operations)

@@ -363,6 +363,7 @@ def kill_and_resume(folder: Path, path: Path, count: int, after: list[int]) -> N
         assert texts == [(count,)]
 
 
+@pytest.mark.slow
 def test_an_import_that_is_killed_is_finished_by_the_next_one(tmp_path: Path) -> None:
     path = lines(tmp_path / "log.jsonl", [{**INTERACTION, "prompt": f"{n}"} for n in range(6000)])
     folder = tmp_path / "project"

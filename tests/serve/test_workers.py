@@ -317,6 +317,7 @@ def test_sigterm_drains_every_worker(own: Callable[..., Running]) -> None:
         connection.close()
 
 
+@pytest.mark.slow
 def test_workers_end_with_their_parent(own: Callable[..., Running]) -> None:
     running = own()
     workers = processes(running.process.pid)
@@ -329,6 +330,7 @@ def test_workers_end_with_their_parent(own: Callable[..., Running]) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_replaced_while_the_port_answers(own: Callable[..., Running]) -> None:
     running = own(f"{SETTINGS}\n[server]\nrate_per_s = 0\n")
     before = processes(running.process.pid)

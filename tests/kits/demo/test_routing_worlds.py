@@ -96,6 +96,7 @@ def finds_the_optimum(seed: int, knobs: dict[str, Any]) -> None:
     assert exact(PRICED, policy) >= 0.97 * PRICED.optimum()
 
 
+@pytest.mark.slow
 def test_a_learned_policy_is_better_than_the_table_and_passes_the_gate(opened: Callable[..., Project]) -> None:
     beats_the_table(opened, 42)
 

@@ -19,6 +19,7 @@ reward = { reward = 1.0 }
 """
 
 
+@pytest.mark.slow
 @pytest.mark.engines(slow="postgresql", why="it is about learning")
 def test_an_actor_critic_goes_through_the_whole_loop(opened: Callable[..., Project]) -> None:
     project = opened(TOML)

@@ -208,6 +208,7 @@ def test_code_is_judged_by_its_results_in_a_sandbox(need_tool: Callable[..., str
     assert check("def double(x): return 2 * x", wanted).status == "error"  # without a sandbox there is no verdict
 
 
+@pytest.mark.slow
 def test_every_check_of_the_corpus_accepts_its_good_answer_and_rejects_its_bad_one(
     need_tool: Callable[..., str],
 ) -> None:

@@ -94,6 +94,7 @@ def test_a_worker_prints_its_socket_and_process_as_json(empty: Path) -> None:
             worker.kill()
 
 
+@pytest.mark.slow
 def test_the_command_uses_a_running_worker(empty: Path, model: Path) -> None:
     line = ("-C", empty, "generate", "Once upon", "--model", model, "--max-tokens", 12, "--seed", 5)
     alone = headway(*line)

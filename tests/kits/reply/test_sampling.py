@@ -26,6 +26,7 @@ def acting(temperature: float, top_p: float) -> list[float]:
     return [weight / sum(kept) for weight in kept]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "top_p"), [(1, 1), (0.5, 1), (2.0, 0.9), (1.0, 0.6), (1.0, 0.01)])
 def test_token_frequencies_match_their_probabilities(temperature: float, top_p: float) -> None:
     expected = acting(temperature, top_p)
@@ -75,6 +76,7 @@ def test_rows_are_drawn_alone() -> None:
         assert alone.logprob_acting == pytest.approx(draw.logprob_acting, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_rounding_error_hardly_ever_changes_a_draw() -> None:
     logits = torch.zeros(2000, 5000)  # flat: from the cumulative distribution most draws would move
     draws = [TokenDraw(1.0, 1.0, at, 0) for at in range(2000)]

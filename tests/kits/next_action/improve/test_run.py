@@ -34,6 +34,7 @@ def test_an_improvement_is_kept_on_a_branch_and_the_users_files_stay(ground: Gro
     assert sorted(path.name for path in ground.last.folder.iterdir()) == ["journal.jsonl", "results.tsv"]
 
 
+@pytest.mark.slow
 def test_later_proposals_build_on_what_was_kept(ground: Ground) -> None:
     tenfold = [{"path": "score.txt", "find": "\n", "replace": "0\n"}]
     ground.offer({"description": "Once", "edits": tenfold}, {"description": "Twice", "edits": tenfold})
@@ -65,6 +66,7 @@ def test_every_round_is_a_decision_with_its_propensity_and_outcome(ground: Groun
         assert forecast_report(project, "up").verdicts == {"kept": 1, "reverted": 1, "refused": 1}
 
 
+@pytest.mark.slow
 def test_minimise_is_the_mirror_of_maximise(ground: Ground) -> None:
     ground.offer(scored(2), scored(0.5), repeats=4)
     ground.commit()
@@ -292,6 +294,7 @@ def test_several_improvers_take_turns_by_a_task_of_their_own(ground: Ground) -> 
         assert (decision.propensity, project.outcome(decision.id).reward) == (0.5, 1.0)
 
 
+@pytest.mark.slow
 def test_the_policy_learns_when_it_is_due(ground: Ground) -> None:
     ground.tasks += "retrain_after = 2\n"
     ground.offer(scored(2), scored(0.5), alpha=0.2, repeats=4)
