@@ -150,5 +150,9 @@ def test_decisions_of_every_family_replay_bit_for_bit(opened: Opened) -> None:
 def test_families_that_predict_rewards_give_the_same_ranking(opened: Opened) -> None:
     project, wanted = opened("bundles"), stored.expected("bundles")["rankings"]
     for task, row in wanted.items():
-        ranking = stored.ranking(project, task, row["ask"])
-        assert stored.close(ranking, row["ranking"]), (task, ranking, row["ranking"])
+        before = [{name: value for name, value in one.items() if value is not None} for one in row["ranking"]]
+        ranking = [
+            {name: value for name, value in now.items() if name in old}  # deviations and intervals came later
+            for now, old in zip(stored.ranking(project, task, row["ask"]), before, strict=True)
+        ]
+        assert stored.close(ranking, before), (task, ranking, before)

@@ -33,9 +33,6 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
         if own["resume"]:
             values["knobs"] = (*values["knobs"], "resume=true")
         return None
-    if own["device"] == "auto":
-        raise click.UsageError("Practice in a --world needs a named device: cpu, cuda or mps.")
-    own["device"] = own["device"] or "cpu"
     values.update(own)
     given = practice_values(values)
     begun = time.perf_counter()
@@ -62,12 +59,14 @@ def practice_values(values: dict[str, Any]) -> dict[str, Any]:
             code="nothing_named",
             hint="Omit --check and --family.",
         )
+    if values["device"] == "auto":
+        raise click.UsageError("Practice in a --world needs a named device: cpu, cuda or mps.")
     return {
         "task": values["task"],
         "seed": 0 if values["seed"] is None else values["seed"],
         "steps": values["steps"],
         "target": values["target"],
-        "device": values["device"],
+        "device": values["device"] or "cpu",
         "resume": values["resume"],
         **{name: typed(value) for name, value in pairs(values["knobs"], "knob").items()},
     }
