@@ -84,7 +84,7 @@ def test_a_signal_during_the_work_stops_the_watch_and_the_next_start_continues(t
         jobs = Jobs(project.database)
         until(lambda: [job for job in jobs.latest() if job.state == "running"], "a running cycle")
         watch.send_signal(number)
-        assert watch.wait(timeout=30) == 0
+        assert watch.wait(timeout=60) == 0
         assert watch.stdout is not None
         watch.stdout.close()
         (job,) = jobs.latest()

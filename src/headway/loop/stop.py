@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 __all__ = ["Stopped", "stoppable"]
@@ -16,21 +16,33 @@ class Stopped(BaseException):
 
 
 @contextlib.contextmanager
-def stoppable() -> Iterator[None]:
-    """SIGTERM and Ctrl-C raise `Stopped`, once; other threads than the main one see no signals."""
+def stoppable() -> Iterator[Callable[[], None]]:
+    """SIGTERM and Ctrl-C raise `Stopped`, once; other threads than the main one see no signals.
+
+    An exception out of a signal can be lost: Python drops it in a destructor, and C code may clear it. So the work
+    calls what this yields now and then; it raises `Stopped` if a signal has come.
+    """
+    asked = False
+
+    def check() -> None:
+        if asked:
+            raise Stopped
+
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield check
         return
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
         for number in numbers:
             signal.signal(number, signal.SIG_IGN)
         raise Stopped
 
     before = {number: signal.signal(number, stop) for number in numbers}
     try:
-        yield
+        yield check
     except Stopped:
         raise
     else:

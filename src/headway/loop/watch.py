@@ -95,6 +95,7 @@ class Watch:
         self._version = -1
         self._stack = ExitStack()
         self._wake = threading.Event()
+        self._stop_if_asked: Callable[[], None] = lambda: None
         self.alerts = Alerts(clock)
 
     def __enter__(self) -> Self:
@@ -119,9 +120,10 @@ class Watch:
 
     def run(self) -> None:
         """Check every `interval_s`; in between, fold online policies and run what the server requests."""
-        with contextlib.suppress(Stopped), stoppable():
+        with contextlib.suppress(Stopped), stoppable() as self._stop_if_asked:
             next_check = 0.0
             while True:
+                self._stop_if_asked()
                 if time.monotonic() >= next_check:
                     self.check()
                     next_check = time.monotonic() + self.project.settings.watch.interval_s
@@ -355,6 +357,7 @@ class Watch:
 
         def report(what: str, done: int, of: int | None) -> None:
             nonlocal reported
+            self._stop_if_asked()
             now = time.monotonic()
             if now - reported < _REPORT_S:
                 return
