@@ -35,7 +35,7 @@ TRAINING_ROWS = "training_rows"
 _MOST = 5000  # training rows that are read, the newest of them
 _BATCH = 1000
 _SAME = 1e-9
-_CLEAR = 2.0  # standard errors
+_CLEAR = 1.0  # standard errors; a later start costs more decisions than a poor first candidate does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Look:
 
     @property
     def clear(self) -> bool:
-        """Whether the candidate looks better by more than chance explains. It has read these rows: no evidence."""
+        """Whether the candidate looks better by more than a standard error. It has read these rows: no evidence."""
         return self.difference > _CLEAR * self.error
 
 

@@ -1,9 +1,9 @@
 """When the loop starts the test of a candidate, and whether it needs an experiment. A person may prove at any time.
 
 A candidate spends nothing until its proof is looked at, so the loop first looks at the rows that it was trained on. It
-is tested as soon as it clearly looks better there, or when waiting no longer helps: after a fifth of `decide_within`
-decisions if the log alone will decide, after a twentieth if an experiment will, which tells more than waiting does.
-Until then, the next learning replaces it.
+is tested as soon as it looks better there by more than a standard error, or when waiting no longer helps: after a
+sixteenth of `decide_within` decisions if the log alone will decide, after a twentieth if an experiment will, which
+tells more than waiting does. Until then, the next learning replaces it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Readiness", "readiness"]
 
-_LOG_WAITS = 5  # `decide_within` is divided by this
+_LOG_WAITS = 16  # `decide_within` is divided by this
 _EXPERIMENT_WAITS = 20
 
 
