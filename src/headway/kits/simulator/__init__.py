@@ -1,17 +1,34 @@
 """simulator — programming problems with known solutions, and policies that practise on them.
 
-problem.py     a problem, and files of problems
+problem.py            a problem, and files of problems
+families/             what problems are put together from; generate.py draws them, traits.py words them
+foreign_problems.py   problem files of HumanEval and MBPP
 
 Takes: problems and solvers.   Gives: checked problem files.
 Never: shows a policy the family, the difficulty or the hidden tests of a problem.
 May import: cli, nouns.
 """
 
-from headway.nouns.kit import Kit
+from headway.nouns.kit import Command, Kit
 
 __all__ = ["KIT"]
 
 KIT = Kit(
     name="simulator",
     summary="Programming problems with known solutions, and policies that practise on them.",
+    needs=("prompts",),
+    commands={
+        "sim": Command(
+            "headway.kits.simulator.commands.sim:sim",
+            "Programming problems with known solutions, solvers, and policies that practise on them.",
+        ),
+        "sim generate": Command(
+            "headway.kits.simulator.commands.files:generate",
+            "Write problems with statements, solutions, wrong solutions and hidden tests.",
+        ),
+        "sim import": Command(
+            "headway.kits.simulator.commands.files:import_",
+            "Import problems from FILE, in the shape of HumanEval or MBPP.",
+        ),
+    },
 )

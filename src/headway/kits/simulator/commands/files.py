@@ -1,0 +1,117 @@
+"""`headway sim generate` and `sim import`: files of problems."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headway.cli.output import Output
+from headway.cli.show import renders
+from headway.cli.verb import Session, quoted, verb
+from headway.kits.simulator.problem import CodeProblem, write_problems
+
+__all__ = ["generate", "import_"]
+
+_OUT = click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE", help="The file to write."
+)
+
+
+@verb(
+    "generate",
+    "headway sim generate --count 1200 --out problems.jsonl",
+    "headway sim generate --count 100 --family graphs --family logs --seed 7 --out graphs.jsonl",
+)
+@click.option("--count", type=click.IntRange(1, 100_000), default=1_000, show_default=True, help="How many problems.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=42, show_default=True, help="The same seed gives the same bytes."
+)
+@click.option("--family", "families", multiple=True, help="Only problems of this family; may be repeated.")
+@_OUT
+def generate(session: Session, count: int, seed: int, families: tuple[str, ...], out: Path) -> None:
+    """Write problems with statements, solutions, wrong solutions and hidden tests."""
+    from headway.kits.simulator.generate import family_names
+    from headway.kits.simulator.generate import generate as problems_of
+
+    family_names(families)  # an unknown family fails before anything else
+    begun = time.perf_counter()
+    with session.out.progress() as progress:
+        problems = list(problems_of(count, seed, families, progress))
+    write_problems(out, problems)
+    session.show(_file(out, problems, time.perf_counter() - begun))
+    session.next(f"headway sim validate {quoted(str(out))}")
+
+
+@verb(
+    "import",
+    "headway sim import HumanEval.jsonl.gz --out human_eval.jsonl",
+    "headway sim import mbpp.jsonl --shape mbpp --out mbpp_problems.jsonl --json",
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--shape", type=click.Choice(["human-eval", "mbpp"]), help="The shape of FILE; recognised by default.")
+@_OUT
+def import_(session: Session, file: Path, shape: Any, out: Path) -> None:
+    """Import problems from FILE, in the shape of HumanEval or MBPP."""
+    from headway.kits.simulator.foreign_problems import read_foreign
+
+    begun = time.perf_counter()
+    imported = read_foreign(file, shape)
+    write_problems(out, imported.problems)
+    session.show(_file(out, imported.problems, time.perf_counter() - begun, imported.skipped))
+    session.next(f"headway sim validate {quoted(str(out))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemFile:
+    """A file of problems that was written."""
+
+    path: Path
+    problems: int
+    families: Mapping[str, int]
+    difficulties: Mapping[str, int]
+    wrong: int
+    seconds: float
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "file": str(self.path),
+            "problems": self.problems,
+            "families": dict(self.families),
+            "difficulties": dict(self.difficulties),
+            "wrong_solutions": self.wrong,
+            "skipped": dict(self.skipped),
+            "seconds": self.seconds,
+        }
+
+
+def _file(
+    path: Path, problems: list[CodeProblem], seconds: float, skipped: Mapping[str, str] | None = None
+) -> ProblemFile:
+    return ProblemFile(
+        path=path,
+        problems=len(problems),
+        families=Counter(problem.family for problem in problems),
+        difficulties=dict(sorted(Counter(str(problem.difficulty) for problem in problems).items())),
+        wrong=sum(len(problem.wrong) for problem in problems),
+        seconds=seconds,
+        skipped=skipped or {},
+    )
+
+
+@renders(ProblemFile)
+def _written(out: Output, file: ProblemFile) -> None:
+    out.line(f"{file.problems:,} problems in {file.path}, {file.seconds:.1f} s.", style="bold")
+    out.table(
+        ("family", "problems"), [(name, f"{count:,}") for name, count in file.families.items()], right=("problems",)
+    )
+    for name, why in list(file.skipped.items())[:5]:
+        out.note(f"skipped {name}: {why}.")
+    if len(file.skipped) > 5:
+        out.note(f"{len(file.skipped):,} problems were skipped in all; --json lists them.")
