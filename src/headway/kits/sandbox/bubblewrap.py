@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 from shutil import which
 
-from headway.kits.sandbox.launch import PATH, ask, free_uid, interpreter, lend, missing, spec
+from headway.kits.sandbox.cgroup import memory_parent
+from headway.kits.sandbox.launch import PATH, ask, free_uid, interpreter, lend, missing, spec, why_ended
 from headway.kits.sandbox.records import MIB, Command, Files, Limits, Result, Workspace, checked_files
 from headway.kits.sandbox.seccomp import filter_program
 
@@ -56,6 +58,8 @@ class Bubblewrap:
         limits = limits or Limits()
         python = interpreter(for_everybody=False)
         argv = [python, "-I", "-c", command] if isinstance(command, str) else [*command]
+        if "/" not in argv[0] and which(argv[0], path=PATH) is None:
+            return Result(status="error", why=f"there is no program {argv[0]!r}", sandbox=self.name)
         uid = free_uid()
         data: list[bytes] = []
         wrapped = [self._program, *_namespaces(uid), *_root(python, self._readable)]
@@ -70,7 +74,7 @@ class Bubblewrap:
                     wrapped += ["--perms", "0777", "--dir", f"{BOX}/{parent}"]
             wrapped += ["--perms", "0666", "--file", f"{{fd:{len(data)}}}", f"{BOX}/{name}"]
             data.append(content)
-        if filtered := filter_program():
+        if filtered := filter_program(counted=memory_parent() is not None):
             wrapped += ["--seccomp", f"{{fd:{len(data)}}}"]
             data.append(filtered)
         wrapped += ["--remount-ro", "/", "--chdir", WORK if workspace else BOX]
@@ -79,34 +83,43 @@ class Bubblewrap:
         document = spec(wrapped, limits, cwd="/", home=BOX, data=data, stdin=stdin, own=2)
         if workspace is not None:
             document |= {"watch": str(workspace.path), "already": lend(workspace, uid)}
-        return _read(*ask(document, self.name))
+        return _read(*ask(document, self.name), limits)
+
+    def warm_command(self, limits: Limits, arguments: list[str], uid: int | None) -> list[str]:
+        """The command that starts our own server (`server.py`) inside; it restricts the programs that it forks.
+
+        The server alone keeps CAP_SYS_ADMIN, to give each program namespaces of its own (and as root CAP_SETUID and
+        CAP_SETGID, to give it another user id). It runs no code but ours.
+        """
+        python = interpreter(for_everybody=False)
+        command = [self._program, *_namespaces(uid, serve=True), *_root(python, self._readable)]
+        command += [*_folders(limits, self._readable), "--remount-ro", "/", "--chdir", BOX, "--", python, *arguments]
+        return command
 
 
-def _read(result: Result, reported: str) -> Result:
+def _read(result: Result, reported: str, limits: Limits) -> Result:
     """bubblewrap reports an exit code only if it could start the program; 128 + n means signal n."""
     code = result.exit_code
     if code is not None and '"exit-code"' not in reported:
         complaint = result.stderr.strip().splitlines() or [result.why]
         return replace(result, status="error", exit_code=None, why=complaint[0])
-    if code is not None and code in {126, 127} and result.stderr.startswith("setpriv: "):
-        return replace(result, status="error", exit_code=None, why=result.stderr.strip().splitlines()[0])
     if code is not None and 128 < code < 128 + 65:
-        if code - 128 == 24:  # SIGXCPU
-            return replace(result, status="timeout", exit_code=None, why="it used up its CPU time")
+        if code - 128 == signal.SIGXCPU and result.cpu_s >= limits.cpu_s:
+            return replace(result, status="timeout", exit_code=None, why=why_ended("cpu", limits))
         return replace(result, exit_code=128 - code, why=f"it ended by signal {code - 128}")
     return result
 
 
-def _namespaces(uid: int | None) -> list[str]:
-    common = ["--die-with-parent", "--new-session", "--hostname", "box"]
+def _namespaces(uid: int | None, *, serve: bool = False) -> list[str]:
+    common = ["--die-with-parent", "--new-session", "--hostname", "box", "--cap-drop", "ALL"]
+    if serve:
+        common += ["--cap-add", "CAP_SYS_ADMIN"]
     if uid is None:
-        return [
-            *("--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"),
-            *("--cap-drop", "ALL", *common),
-        ]
+        more = () if serve else ("--disable-userns",)
+        return ["--unshare-all", "--unshare-user", *more, "--uid", "1000", "--gid", "1000", *common]
     # As root there is no need for a user namespace, and a real user other than root is what RLIMIT_NPROC counts.
     names = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
-    return [*names, "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", *common]
+    return [*names, *common, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
 
 
 def _become(uid: int | None) -> list[str]:
@@ -147,8 +160,22 @@ def _root(python: str, readable: tuple[Path, ...]) -> list[str]:
 def _folders(limits: Limits, readable: tuple[Path, ...] = ()) -> list[str]:
     """Everything writable is in memory with a size limit; / and /dev themselves are read-only."""
     taken = any(path.is_relative_to("/tmp") for path in readable)  # then /tmp is the way to it, and read-only
+    # A shared map of /dev/zero keeps memory that no process has mapped: only a cgroup counts it.
+    no_zero = () if memory_parent() else ("--dev-bind", "/dev/null", "/dev/zero")
     return [
-        *("--proc", "/proc", "--dev", "/dev", "--perms", "0777", "--size", str(4 * MIB), "--tmpfs", "/dev/shm"),
+        *(
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+            *no_zero,
+            "--perms",
+            "0777",
+            "--size",
+            str(4 * MIB),
+            "--tmpfs",
+            "/dev/shm",
+        ),
         *("--remount-ro", "/dev", "--perms", "0777", "--size", str(limits.disk_bytes), "--tmpfs", BOX),
         *(() if taken else ("--symlink", BOX.lstrip("/"), "/tmp")),
     ]

@@ -33,7 +33,7 @@ class Docker:
     Not covered: a bug in the kernel, which is shared (unless the engine runs containers in virtual machines); the
     engine itself, which is as powerful as root: anyone who can use it controls the host; side channels through the
     processor's caches. The keeper inside the container runs as the same user as the program. A program that kills its
-    keeper gets the status `error`.
+    keeper has failed.
     """
 
     name = "docker"
@@ -90,7 +90,7 @@ class Docker:
         )
         if output.timed_out:
             return Result(status="timeout", why="the container was killed", seconds=limits.wall_s, sandbox=self.name)
-        if output.status == 137 and not output.stdout:
+        if output.status == 137 and not output.stdout.partition(b"\n")[2]:
             return Result(
                 status="failed",
                 why=f"the engine ended it: more than {limits.memory_bytes:,} bytes of memory, or killed from outside",

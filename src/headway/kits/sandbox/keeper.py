@@ -1,10 +1,14 @@
-"""Run one program within its limits and leave nothing behind. A self-contained script: standard library only.
+"""Run one program within its limits and leave nothing behind. Standard library only, with `tree.py`.
 
-It is started as `python -I -S -c <this file>`, reads one JSON document from stdin and writes one to stdout:
+It is started as `python -I -S -c <script.py's source>`, reads one JSON document from stdin and writes the line
+`started` and one JSON document to stdout:
 
     {"argv", "cwd", "env", "files": {name: base64}, "data": [base64], "stdin", "uid", "limits", "watch",
-     "already", "own", "parent"}
-    {"ended", "code", "stdout", "stderr", "truncated", "seconds", "cpu_s", "peak", "status"}
+     "already", "own", "parent", "cgroup"}
+    {"ended", "code", "not_started", "stdout", "stderr", "truncated", "seconds", "cpu_s", "peak", "status"}
+
+Why a program could not be started travels over a pipe that closes when the program starts, so that no program can
+write it.
 
 It is the subreaper of its children (Linux), so a program that forks twice and starts a new session still descends from
 it and dies with the run; the keeper dies with its own parent. `{fd:0}` in argv becomes the number of a descriptor that
@@ -21,122 +25,27 @@ import json
 import os
 import resource
 import select
-import shutil
 import signal
 import sys
 import tempfile
 import time
-from typing import Any
 
-Document = dict[str, Any]
-LINUX = sys.platform == "linux"
+from headway.kits.sandbox.tree import (
+    LINUX,
+    MAXRSS,
+    Document,
+    TreeUsage,
+    kill_all,
+    limit_ourselves,
+    prctl,
+    user_tasks,
+)  # fmt: skip
+
 FIRST_CHECK_S, LAST_CHECK_S = 0.005, 0.05
-TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 started_pid = 0  # of the program, once it runs
 
 
-def prctl(option: int, value: int) -> None:
-    import ctypes
-
-    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
-
-
-def read(path: str) -> bytes:
-    """A file of /proc; empty if its process has ended."""
-    with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123
-        return file.read()
-    return b""
-
-
-def names(folder: str) -> "list[str]":
-    """The entries of a folder of /proc; empty if its process has ended."""
-    with contextlib.suppress(OSError):
-        return os.listdir(folder)  # noqa: PTH208
-    return []
-
-
-def descendants() -> "list[int]":
-    """All descendants of this process; parents before their children."""
-    pids, waiting = [], [os.getpid()]
-    while waiting:
-        pid = waiting.pop()
-        for task in names(f"/proc/{pid}/task"):
-            children = [int(child) for child in read(f"/proc/{pid}/task/{task}/children").split()]
-            pids += children
-            waiting += children
-    return pids
-
-
-def usage(pids: "list[int]") -> "tuple[float, int, int]":
-    """CPU seconds, resident bytes and tasks of living processes."""
-    cpu, resident, tasks = 0.0, 0, 0
-    for pid in pids:
-        fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-        if not fields:
-            continue
-        cpu += sum(int(field) for field in fields[11:15]) / TICKS
-        if fields[0] != b"Z":
-            tasks += int(fields[17])
-            resident += int(fields[21]) * PAGE
-    return cpu, resident, tasks
-
-
-def proportional(pids: "list[int]") -> int:
-    """Bytes of memory with shared pages counted once: exact, but slower than the sum of resident bytes."""
-    total = 0
-    for pid in pids:
-        sizes = [line.split()[1] for line in read(f"/proc/{pid}/smaps_rollup").splitlines() if line[:4] == b"Pss:"]
-        total += int(sizes[0]) * 1024 if sizes else usage([pid])[1]
-    return total
-
-
-def folder_bytes(folder: str) -> int:
-    total, waiting = 0, [folder]  # a loop: a program can nest folders deeper than Python can call functions
-    while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                total += entry.stat(follow_symlinks=False).st_blocks * 512
-                waiting += [entry.path] if entry.is_dir(follow_symlinks=False) else []
-    return total
-
-
-def user_tasks(uid: int) -> int:
-    """The number of tasks this user already has: the kernel counts them all against RLIMIT_NPROC."""
-    total = 0
-    for pid in filter(str.isdigit, names("/proc")):
-        with contextlib.suppress(OSError):
-            if os.stat(f"/proc/{pid}").st_uid == uid:  # noqa: PTH116
-                total += len(names(f"/proc/{pid}/task"))
-    return total
-
-
-def limit_ourselves(limits: Document, uid: "int | None", own: int) -> None:
-    """Set the limits in the child, before exec."""
-
-    def lower(what: int, value: int, hard: int = 0) -> None:
-        most = resource.getrlimit(what)[1]
-        hard = max(value, hard)
-        if most != resource.RLIM_INFINITY:
-            value, hard = min(value, most), min(hard, most)
-        resource.setrlimit(what, (value, hard))
-
-    cpu = int(limits["cpu_s"]) + 1
-    lower(resource.RLIMIT_CPU, cpu, cpu + 1)
-    lower(resource.RLIMIT_FSIZE, limits["disk_bytes"])
-    lower(resource.RLIMIT_CORE, 0)
-    lower(resource.RLIMIT_NOFILE, 256)
-    if LINUX:
-        # Address space is not memory: an interpreter reserves more than it touches. The sum is watched as well.
-        lower(resource.RLIMIT_AS, 2 * limits["memory_bytes"])
-        lower(resource.RLIMIT_NPROC, limits["processes"] + own + limits["tasks_before"])
-        lower(resource.RLIMIT_MSGQUEUE, 0)
-    if uid is not None:
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-
-
-def start(spec: Document, data: "list[int]", status: int) -> "tuple[int, int, int, int]":
+def start(spec: Document, data: "list[int]", status: int, trouble: int) -> "tuple[int, int, int, int]":
     """Fork and execute; returns the process id and our ends of its stdin, stdout and stderr."""
     numbers = {"{status}": status, **{f"{{fd:{place}}}": end for place, end in enumerate(data)}}
     argv = [str(numbers.get(word, word)) for word in spec["argv"]]
@@ -145,21 +54,26 @@ def start(spec: Document, data: "list[int]", status: int) -> "tuple[int, int, in
     ours_err, inside_err = os.pipe()
     pid = os.fork()
     if pid == 0:
-        become(spec, argv, (inside_in, inside_out, inside_err), [*data, status])
+        become(spec, argv, (inside_in, inside_out, inside_err), [*data, status], trouble)
     for end in (inside_in, inside_out, inside_err, *data):
         os.close(end)
     return pid, ours_in, ours_out, ours_err
 
 
-def become(spec: Document, argv: "list[str]", ends: "tuple[int, int, int]", inherited: "list[int]") -> None:
-    """Turn this child process into the program; never returns."""
+def become(
+    spec: Document, argv: "list[str]", ends: "tuple[int, int, int]", inherited: "list[int]", trouble: int
+) -> None:
+    """Turn this child process into the program; never returns. `trouble` closes when the program starts."""
     try:
+        if spec["cgroup"]:
+            with open(os.path.join(spec["cgroup"], "cgroup.procs"), "w") as file:  # noqa: PTH118, PTH123
+                file.write("0")
         os.setsid()
         for number, end in enumerate(ends):
             os.dup2(end, number)
         for end in inherited:
             os.set_inheritable(end, True)
-        for end in {*range(3, 256)} - {*inherited}:
+        for end in {*range(3, 256)} - {*inherited, trouble}:
             with contextlib.suppress(OSError):
                 os.close(end)
         os.chdir(spec["cwd"])
@@ -170,30 +84,10 @@ def become(spec: Document, argv: "list[str]", ends: "tuple[int, int, int]", inhe
             prctl(38, 1)  # PR_SET_NO_NEW_PRIVS: set-uid programs give no privileges
         os.execvpe(argv[0], argv, spec["env"])
     except FileNotFoundError:
-        os.write(2, f"keeper: there is no program {argv[0]!r}\n".encode())
+        os.write(trouble, f"there is no program {argv[0]!r}".encode())
     except BaseException as error:  # noqa: BLE001  (on any error, this process must not continue as a second keeper)
-        os.write(2, f"keeper: {error}\n".encode())
+        os.write(trouble, str(error).encode() or b"it could not be started")
     os._exit(125)
-
-
-def kill_all(pid: int, reaped: bool) -> None:
-    """Kill the whole process tree, even if it keeps forking."""
-    for _ in range(2000):
-        if pid > 0 and (not reaped or not LINUX):
-            with contextlib.suppress(OSError):
-                os.killpg(pid, signal.SIGKILL)  # atomic: no process of the group can fork past it
-        for descendant in descendants():
-            with contextlib.suppress(OSError):
-                os.kill(descendant, signal.SIGKILL)
-        while True:
-            try:
-                done, _ = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if done == 0:
-                break
-            reaped = reaped or done == pid
-        time.sleep(0.001)
 
 
 def prepare(spec: Document) -> "list[int]":
@@ -272,52 +166,6 @@ class Streams:
         return base64.b64encode(self._output[end]).decode()
 
 
-class TreeUsage:
-    """Measures a process tree and compares it with the limits."""
-
-    def __init__(self, spec: Document) -> None:
-        self.peak, self.cpu = 0, 0.0
-        self.started = time.monotonic()
-        self._limits = spec["limits"]
-        self._tasks = spec["limits"]["processes"] + spec["own"]
-        self._folder: str = spec["watch"]
-        self._disk, self._disk_at = spec["limits"]["disk_bytes"] + spec["already"], 0.0
-
-    def exceeded(self, pid: int) -> str:
-        """The name of the limit that the tree exceeds; empty if none."""
-        limits = self._limits
-        pids = descendants() if LINUX else [pid]
-        cpu, resident, tasks = usage(pids) if LINUX else (0.0, 0, 1)
-        if resident > limits["memory_bytes"]:
-            resident = proportional(pids)
-        self._note(cpu, resident)
-        if time.monotonic() - self.started > limits["wall_s"]:
-            return "wall"
-        if self.cpu > limits["cpu_s"]:
-            return "cpu"
-        if resident > limits["memory_bytes"]:
-            return "memory"
-        if tasks > self._tasks:
-            return "processes"
-        return "disk" if time.monotonic() > self._disk_at and self.disk_exceeded() else ""
-
-    def disk_exceeded(self) -> bool:
-        """Whether the folder is too large. Measuring may take at most a tenth of the time."""
-        before = time.monotonic()
-        total = folder_bytes(self._folder) if self._folder else 0
-        self._disk_at = before + max(0.02, 10 * (time.monotonic() - before))
-        return bool(total > self._disk)
-
-    def settle(self) -> None:
-        """Read the final sums from the kernel, after every process has ended."""
-        self._note(0.0, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1024 if LINUX else 1))
-
-    def _note(self, cpu: float, resident: int) -> None:
-        done = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self.cpu = max(self.cpu, cpu + done.ru_utime + done.ru_stime)
-        self.peak = max(self.peak, resident)
-
-
 def ended(pid: int) -> "tuple[bool, int | None]":
     """Whether the program has ended, and with which code."""
     done, status = os.waitpid(pid, os.WNOHANG)
@@ -330,9 +178,14 @@ def keep(spec: Document) -> Document:
     bind_to_parent(spec)
     data = prepare(spec)
     ours_status, status = os.pipe()
+    ours_trouble, trouble = os.pipe()
     use = TreeUsage(spec)
-    started_pid, stdin, stdout, stderr = start(spec, data, status)
+    sys.stdout.write("started\n")  # from here on, a report that does not come is the program's doing
+    sys.stdout.flush()
+    started_pid, stdin, stdout, stderr = start(spec, data, status, trouble)
     os.close(status)
+    os.close(trouble)
+    not_started = os.read(ours_trouble, 4096).decode("utf-8", "replace")
     feed = base64.b64decode(spec["stdin"])
     streams = Streams(stdin, stdout, stderr, feed, spec["limits"]["output_bytes"])
     stopped, check_s = "", FIRST_CHECK_S
@@ -349,11 +202,12 @@ def keep(spec: Document) -> Document:
     if not stopped and use.disk_exceeded():
         stopped = "disk"
     streams.drain(1.0)
-    use.settle()
+    use.settle(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * MAXRSS)
     reported = os.read(ours_status, 1 << 16) if select.select([ours_status], [], [], 0)[0] else b""
     return {
         "ended": stopped or "exit",
         "code": code,
+        "not_started": not_started,
         "stdout": streams.output(stdout),
         "stderr": streams.output(stderr),
         "truncated": streams.truncated,
@@ -381,18 +235,13 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored SIGCHLD is inherited and would hide exit codes
     spec = json.loads(sys.stdin.buffer.read())
-    folder = ""
-    if not spec["cwd"]:  # inside a container: create a folder
-        folder = spec["cwd"] = tempfile.mkdtemp()
-        spec["env"]["HOME"] = spec["env"]["TMPDIR"] = folder
+    if not spec["cwd"]:  # inside a container: create a folder, which is removed with the container
+        spec["cwd"] = spec["env"]["HOME"] = spec["env"]["TMPDIR"] = tempfile.mkdtemp()
     try:
         report = keep(spec)
-    except SystemExit:  # the parent is gone or does not need a report
-        kill_all(started_pid, reaped=False)
-        raise
-    finally:
-        if folder:
-            shutil.rmtree(folder, ignore_errors=True)
+    finally:  # also if the parent is gone, or on an error of ours: no process survives
+        if started_pid:
+            kill_all(started_pid, reaped=True)
     sys.stdout.write(json.dumps(report))
 
 

@@ -9,23 +9,38 @@ import secrets
 import signal
 import stat
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from shutil import which
 from typing import Any
 
 from headway.client.process import ProgramOutput, run
+from headway.kits.sandbox.cgroup import memory_group
 from headway.kits.sandbox.records import MIB, Limits, Result, Status, Workspace
+from headway.kits.sandbox.script import script
 from headway.nouns.errors import Unavailable
 
 __all__ = [
-    "GRACE_S", "PATH", "ask", "free_uid", "interpreter", "keeper_source", "lend", "missing", "remove_tree",
-    "report_bytes", "result", "spec",
+    "GRACE_S",
+    "PATH",
+    "ask",
+    "free_uid",
+    "group_bytes",
+    "interpreter",
+    "keeper_source",
+    "lend",
+    "missing",
+    "remove_tree",
+    "report_bytes",
+    "result",
+    "spec",
+    "why_ended",
 ]  # fmt: skip
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 GRACE_S = 10.0  # a keeper that takes this much longer than the run counts as lost
 _REMOVE_S = 600.0
+_OWN_BYTES = 32 * MIB
 _WHY = {
     "wall": "it ran for longer than {wall_s:g} s",
     "cpu": "it used more than {cpu_s:g} s of CPU time",
@@ -41,7 +56,7 @@ def missing(what: str, hint: str) -> Unavailable:
 
 
 def keeper_source() -> str:
-    return Path(__file__).with_name("keeper.py").read_text("utf-8")
+    return script("tree", "keeper")
 
 
 def environment(home: str) -> dict[str, str]:
@@ -62,6 +77,7 @@ def spec(
     watch: str = "",
     already: int = 0,
     own: int = 0,
+    cgroup: str = "",
 ) -> dict[str, Any]:
     """The JSON document that a keeper reads."""
 
@@ -79,6 +95,7 @@ def spec(
         "watch": watch,
         "already": already,  # bytes in the watched folder that the program did not write
         "own": own,  # processes of the sandbox that are counted with the program's
+        "cgroup": cgroup,  # a folder whose limits the program joins
         "parent": 0,  # process id; a keeper with another parent exits at once; 0: any parent
         "limits": asdict(limits),
     }
@@ -87,15 +104,25 @@ def spec(
 def ask(document: dict[str, Any], name: str) -> tuple[Result, str]:
     """Run a keeper on this machine; returns the result, and the text written to the status descriptor."""
     limits = Limits(**document["limits"])
-    output = run(
-        [sys.executable, "-I", "-S", "-c", keeper_source()],
-        json.dumps({**document, "parent": os.getpid()}).encode(),
-        timeout_s=limits.wall_s + GRACE_S,
-        grace_s=GRACE_S,  # on SIGTERM it kills its process tree
-        most_bytes=report_bytes(limits),
-        env={"PATH": PATH, "TMPDIR": "/tmp" if document["cwd"] == "/" else document["env"]["TMPDIR"]},
-    )
-    return result(output, limits, name)
+    with memory_group(group_bytes(limits)) as group:
+        document = {**document, "parent": os.getpid(), "cgroup": "" if group is None else group.path}
+        output = run(
+            [sys.executable, "-I", "-S", "-c", keeper_source()],
+            json.dumps(document).encode(),
+            timeout_s=limits.wall_s + GRACE_S,
+            grace_s=GRACE_S,  # on SIGTERM it kills its process tree
+            most_bytes=report_bytes(limits),
+            env={"PATH": PATH, "TMPDIR": "/tmp" if document["cwd"] == "/" else document["env"]["TMPDIR"]},
+        )
+        read, reported = result(output, limits, name)
+        if group is not None and group.ran_out and read.status != "error":
+            read = replace(read, status="failed", exit_code=None, why=why_ended("memory", limits))
+    return read, reported
+
+
+def group_bytes(limits: Limits) -> int:
+    """The limit of a run's cgroup, which also counts its in-memory files, and the sandbox's own processes."""
+    return limits.memory_bytes + limits.disk_bytes + _OWN_BYTES
 
 
 def report_bytes(limits: Limits) -> int:
@@ -104,15 +131,17 @@ def report_bytes(limits: Limits) -> int:
 
 
 def result(output: ProgramOutput, limits: Limits, name: str) -> tuple[Result, str]:
-    """Read a keeper's report. A lost keeper has the status `error`, which says nothing about the program."""
+    """Read a keeper's report. If it did not start the program, the status is `error`: this says nothing about it.
+
+    A keeper that vanished after that was killed by the program, or together with it: the program failed.
+    """
+    started, _, body = output.stdout.partition(b"\n")
     try:
-        report = json.loads(output.stdout)
+        report = json.loads(body)
     except ValueError:
-        complaint = output.stderr.decode("utf-8", "replace").strip()[-400:]
-        lost = Result(status="error", why=f"the keeper sent no report: {complaint or 'it was killed'}", sandbox=name)
-        return lost, ""
+        return _lost(output, started == b"started", name), ""
     stderr = base64.b64decode(report["stderr"]).decode("utf-8", "replace")
-    status, code, why = _verdict(report["ended"], report["code"], stderr, limits)
+    status, code, why = _verdict(report, limits)
     read = Result(
         status=status,
         exit_code=code,
@@ -128,20 +157,32 @@ def result(output: ProgramOutput, limits: Limits, name: str) -> tuple[Result, st
     return read, report["status"]
 
 
-def _verdict(ended: str, code: int | None, stderr: str, limits: Limits) -> tuple[Status, int | None, str]:
-    """Status, exit code and reason of a run that a keeper saw end."""
+def _lost(output: ProgramOutput, started: bool, name: str) -> Result:
+    """The result of a run whose keeper sent no report."""
+    complaint = output.stderr.decode("utf-8", "replace").strip()[-400:] or "it was killed"
+    if output.timed_out:
+        return Result(status="timeout", why="its keeper did not end it in time", sandbox=name)
+    if started:
+        return Result(status="failed", why=f"its keeper ended while it ran: {complaint}", sandbox=name)
+    return Result(status="error", why=f"the keeper sent no report: {complaint}", sandbox=name)
+
+
+def _verdict(report: dict[str, Any], limits: Limits) -> tuple[Status, int | None, str]:
+    """Status, exit code and reason of a run that a keeper saw end; nothing that the program wrote takes part."""
+    ended, code = report["ended"], report["code"]
+    if report["not_started"]:
+        return "error", None, report["not_started"]
     if ended != "exit":
-        return "timeout" if ended in {"wall", "cpu"} else "failed", None, _why(ended, limits)
+        return "timeout" if ended in {"wall", "cpu"} else "failed", None, why_ended(ended, limits)
     if not code:
         return "passed" if code == 0 else "failed", code, ""
-    if code == 125 and stderr.startswith("keeper:"):
-        return "error", None, stderr.strip()
-    if code == -signal.SIGXCPU:  # the kernel noticed before the keeper
-        return "timeout", code, _why("cpu", limits)
+    if code == -signal.SIGXCPU and report["cpu_s"] >= limits.cpu_s:  # the kernel noticed before the keeper
+        return "timeout", code, why_ended("cpu", limits)
     return "failed", code, f"it ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
 
 
-def _why(ended: str, limits: Limits) -> str:
+def why_ended(ended: str, limits: Limits) -> str:
+    """Words for the limit that ended a run."""
     return _WHY[ended].format_map(asdict(limits))
 
 

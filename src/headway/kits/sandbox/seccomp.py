@@ -56,22 +56,32 @@ FORBIDDEN: dict[str, tuple[int, int]] = {
     "syslog": (103, 116),
     "settimeofday": (164, 170),
 }
+# Refused as well where no cgroup counts memory: buffers of up to 400 KiB for each socket.
+UNCOUNTED: dict[str, tuple[int, int]] = {"socket": (41, 198), "socketpair": (53, 199)}
+_MMAP = (9, 222)
 _AUDIT = {"x86_64": (0xC000_003E, 0, 56), "aarch64": (0xC000_00B7, 1, 220)}  # arch, column, clone
 _CLONE3 = 435
 _NAMESPACES = 0x7E02_0000  # CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET
 _X32 = 0x4000_0000  # x86_64: the x32 variants of the same calls
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_MAP_SHARED, _MAP_TYPE, _MAP_ANONYMOUS = 0x01, 0x0F, 0x20
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 _KILL, _ALLOW, _EPERM, _ENOSYS = 0x8000_0000, 0x7FFF_0000, 0x0005_0001, 0x0005_0026
 
 
-def filter_program(machine: str | None = None) -> bytes:
-    """The filter for this machine, as bubblewrap's --seccomp reads it; empty for an unknown architecture."""
+def filter_program(machine: str | None = None, *, counted: bool = True) -> bytes:
+    """The filter for this machine, as bubblewrap's --seccomp reads it; empty for an unknown architecture.
+
+    `counted`: a cgroup counts all memory. Otherwise the filter also refuses sockets (their buffers belong to no
+    process) and shared anonymous maps (which keep their memory when no process has it mapped).
+    """
     known = _AUDIT.get(machine or platform.machine())
     if known is None:
         return b""
     architecture, column, clone = known
-    numbers = sorted(numbers[column] for numbers in FORBIDDEN.values())
+    forbidden = FORBIDDEN if counted else FORBIDDEN | UNCOUNTED
+    numbers = sorted(numbers[column] for numbers in forbidden.values())
     # (code, jump if true, jump if false, value): jumps are counted from the next instruction.
     program: list[tuple[int, int, int, int]] = [
         (_LOAD, 0, 0, 4),  # seccomp_data.arch
@@ -83,6 +93,15 @@ def filter_program(machine: str | None = None) -> bytes:
         program += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]
     for number in numbers:
         program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _EPERM)]
+    if not counted:
+        program += [
+            (_EQUAL, 0, 5, _MMAP[column]),
+            (_LOAD, 0, 0, 40),  # the low half of the fourth argument: flags
+            (_AND, 0, 0, _MAP_TYPE | _MAP_ANONYMOUS),
+            (_EQUAL, 0, 1, _MAP_SHARED | _MAP_ANONYMOUS),
+            (_RETURN, 0, 0, _EPERM),
+            (_LOAD, 0, 0, 0),
+        ]
     program += [
         (_EQUAL, 0, 1, _CLONE3),
         (_RETURN, 0, 0, _ENOSYS),

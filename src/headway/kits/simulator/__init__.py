@@ -3,6 +3,7 @@
 problem.py            a problem, and files of problems
 families/             what problems are put together from; generate.py draws them, traits.py words them
 foreign_problems.py   problem files of HumanEval and MBPP
+judge.py              runs solutions beside their tests in a sandbox; pair.py is what runs there
 
 Takes: problems and solvers.   Gives: checked problem files.
 Never: shows a policy the family, the difficulty or the hidden tests of a problem.
@@ -16,7 +17,7 @@ __all__ = ["KIT"]
 KIT = Kit(
     name="simulator",
     summary="Programming problems with known solutions, and policies that practise on them.",
-    needs=("prompts",),
+    needs=("sandbox", "prompts"),
     commands={
         "sim": Command(
             "headway.kits.simulator.commands.sim:sim",
