@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from headway.observe.jobs import Jobs
+from headway.project.alarm import end_alarm
 from tests.loop.conftest import rewarded
 
 TASK = '[tasks.route]\nactions = ["small", "large"]\nretrain_after = 1000000\n'
@@ -134,6 +135,26 @@ def test_an_alert_is_sent_once_also_after_a_restart(watching, receivers):
     again.check()
     assert again.alerts.wait(60.0)
     assert len(receiver.bodies) == 1
+
+
+def test_the_end_of_an_alarm_is_told_once_also_after_a_restart(watching, receivers):
+    receiver = receivers(answers(204))
+    watch = watching(f'{TASK}[alerts]\nwebhook = "{receiver.url}"\n')
+    collapse(watch.project)
+    watch.check()
+    assert watch.alerts.wait(60.0)
+    watch.__exit__(None, None, None)
+    again = watching()
+    again.check()
+    end_alarm(again.project, "route", why="repaired", who="bob")
+    for _ in range(2):
+        again.check()
+        assert again.alerts.wait(60.0)
+    begun, ended = receiver.bodies
+    assert ended["event"] == "alarm_ended"
+    assert ended["id"] == f"{begun['id']}-ended"
+    assert ended["ended"] == "repaired"
+    assert ended["text"] == f"The alarm has ended (repaired): {begun['text']}"
 
 
 def test_an_alert_that_was_not_sent_is_sent_after_a_restart(watching, receivers):

@@ -2,14 +2,14 @@
 
     alerts = Alerts(clock)
     alerts.use(settings, database)
-    alerts.add(alarm)        # a row in `jobs`: a restart sends what was not sent
+    alerts.add(alarm)        # begun or ended: a row in `jobs`, so that a restart sends what was not sent
     alerts.pump()            # send the next one, note how the last one went; never waits
 
 Each alert is sent in a thread of its own, one at a time. A receiver that hangs, fails, redirects or answers without end
 costs that thread and nothing else: it has a deadline, answers are cut at 64 KiB, redirects are not followed, and a
 temporary failure is retried once. How it went is the job's result, which `headway status` shows if it failed.
 
-Not covered: the end of an alarm, which the page, the log and `headway status` tell.
+Not covered: an alarm that ends while no loop runs; the page, the ledger and `headway status` tell that.
 """
 
 from __future__ import annotations
@@ -140,9 +140,11 @@ class Alerts:
 
 def alert_body(alarm: Alarm, project: str) -> dict[str, Any]:
     """What a receiver gets; never a text of a decision."""
+    identifier = f"{project}-{alarm.task}-{alarm.seq}"  # the same if it is sent again
+    ended = {} if alarm.ended_at is None else {"ended": alarm.ended, "ended_at": rfc3339(alarm.ended_at)}
     return {
-        "event": "alarm",
-        "id": f"{project}-{alarm.task}-{alarm.seq}",  # the same if it is sent again
+        "event": "alarm" if alarm.open else "alarm_ended",
+        "id": identifier if alarm.open else f"{identifier}-ended",
         "project": project,
         "task": alarm.task,
         "stream": alarm.stream,
@@ -155,7 +157,8 @@ def alert_body(alarm: Alarm, project: str) -> dict[str, Any]:
         "rows": list(alarm.rows),
         "policy": alarm.policy,
         "at": rfc3339(alarm.at),
-        "text": str(alarm),
+        **ended,
+        "text": str(alarm) if alarm.open else f"The alarm has ended ({alarm.ended}): {alarm}",
     }
 
 
