@@ -7,7 +7,7 @@
     def policy(call: Call) -> PolicyAnswer: ...          # a plain function runs in a thread: it may block
 
 A handler returns its `gives` type, a `Reply` (another status, headers, ready bytes), a `Stream`, or `SENT` where it has
-called `call.answer` itself. Bodies are strict: UTF-8 JSON, no unknown field, no NaN or infinity, no NUL.
+called `call.answer` itself. Bodies are strict: UTF-8 JSON, no unknown or repeated field, no NaN or infinity, no NUL.
 `takes=msgspec.Raw` passes the bytes on without reading them (the OpenAI endpoints, which keep unknown fields).
 
 Not covered: authentication and limits, which the guard checks beforehand.
@@ -27,6 +27,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from headway.nouns.errors import InvalidInput
+from headway.serve.duplicate_keys import refuse_duplicate_keys
 
 if TYPE_CHECKING:
     from headway.serve.state import Server
@@ -153,6 +154,7 @@ class Endpoint:
         if not raw and self.optional:
             raw = b"{}"
         body = self.decode(raw)
+        refuse_duplicate_keys(raw)
         if b"\\u0000" in raw:
             _refuse_nul(body)
         return body

@@ -193,18 +193,30 @@ class RequestGuard:
         try:
             if length > 0:
                 return await wire()
-            parts: list[bytes] = []
-            size = 0
-            async for part in wire:
-                size += len(part)
-                if size > limit:
-                    raise _too_large(limit)
-                parts.append(part)
-            return b"".join(parts)
+            return await _chunks(wire, limit)
         except (ProtocolError, ProtocolClosed) as error:
             raise ClientGone from error
         finally:
             reading.pop(task, None)
+
+
+async def _chunks(wire: Wire, limit: int) -> bytes:
+    """A chunked body, counted as it arrives.
+
+    Granian reports a cut or malformed body, and trailers, as an empty chunk before the empty chunk at its end.
+    """
+    parts: list[bytes] = []
+    size = 0
+    async for part in wire:
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        parts.append(part)
+    if b"" in parts[:-1]:
+        raise Refused(
+            400, "incomplete_body", "The body ended before its last chunk.", "Send it again, without trailers."
+        )
+    return b"".join(parts)
 
 
 class _Record:
