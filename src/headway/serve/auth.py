@@ -6,7 +6,7 @@
   derived from the project token: every worker can check them, a wrong guess never reaches the store, and a new token
   invalidates them all. The store records which links were used.
 - On a **loopback** address, named by a loopback Host, deciding, signalling and training need no key;
-  administration does. A request that a proxy forwarded does not count as from this machine.
+  administration does. `local.py` says when that ends because a proxy makes strangers look local.
 
 Secrets are compared by their SHA-256, never logged, and never accepted in a URL.
 """
@@ -160,6 +160,7 @@ def _unknown(message: str) -> Refused:
         401,
         "key_needed",
         message,
-        "Send it as `Authorization: Bearer hw_…`; make one with `headway keys add NAME --scope decide`.",
+        "Send it as `Authorization: Bearer hw_…`; make one with `headway keys add NAME --scope decide`. "
+        "Behind a proxy it is needed on this machine too: `require_key` in [server].",
         {"www-authenticate": "Bearer"},
     )

@@ -21,6 +21,7 @@ from headway.serve.auth import NOBODY, Caller
 from headway.serve.endpoint import SENT, Call, Endpoint, Reply, Stream
 from headway.serve.errors import Refused, problem
 from headway.serve.hosts import Hosts
+from headway.serve.local import FORWARDED
 from headway.serve.rate import Rates
 from headway.serve.routing import Routes
 from headway.serve.state import Server
@@ -37,7 +38,6 @@ SECURITY: Headers = [
 ]
 _JSON: Headers = [("content-type", "application/json"), *SECURITY]
 _ONCE = ("host", "origin", "sec-fetch-site", "content-type", "content-length", "authorization", "x-api-key")
-_FORWARDED = frozenset(("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"))
 
 
 class Lines(Protocol):
@@ -54,6 +54,7 @@ class Scope(Protocol):
     method: str
     path: str
     query_string: str
+    http_version: str  # "1" is HTTP/1.0
 
     @property
     def headers(self) -> Lines: ...
@@ -142,7 +143,7 @@ class RequestGuard:
         headers = dict(items)
         if not len(items) == len(headers) == len(lines):
             _check_headers(items, lines.keys(), headers)
-        here = self.hosts.check(headers) and _FORWARDED.isdisjoint(headers)
+        here = self.hosts.check(headers) and server.local.include(headers, scope.http_version)
         try:
             caller = server.credentials.caller(_secret(headers), headers.get("cookie", ""), here=here)
         except Refused:
@@ -243,7 +244,7 @@ def _check_headers(items: Headers, names: list[str], headers: Mapping[str, str])
     sent = [name for name, _ in items]
     if any(sent.count(name) > 1 for name in _ONCE):
         raise Refused(400, "repeated_header", "A header that must be unique was sent twice.")
-    if any(name in names and name not in headers for name in (*_ONCE, *_FORWARDED, "cookie")):
+    if any(name in names and name not in headers for name in (*_ONCE, *FORWARDED, "cookie")):
         raise Refused(400, "bad_header", "A header that identifies the caller is not ASCII.", "Send it in ASCII.")
 
 

@@ -22,6 +22,7 @@ from headway.project import Project
 from headway.serve.auth import Credentials, project_token
 from headway.serve.events import Hub
 from headway.serve.grouping import Grouping
+from headway.serve.local import LocalCallers
 from headway.serve.metrics import MetricFamily, Metrics, MetricSample, WorkerMetrics, metrics_text
 from headway.serve.request_log import RequestLog
 from headway.settings import ServerSettings
@@ -48,6 +49,7 @@ class Server:
         self.jobs = Jobs(project.database)
         token = project_token(project.home)
         self.credentials = Credentials(self.keys, Links(project.database), token, project.clock)
+        self.local = LocalCallers(settings, project.home)
         self.metrics = Metrics(worker)
         run = project.home / "run"
         self._worker_metrics = None if worker is None else WorkerMetrics(run, settings.port, worker, settings.workers)
@@ -98,6 +100,7 @@ class Server:
         while True:
             await asyncio.sleep(every)
             self._drop_slow()
+            self.local.refresh()
             try:
                 await self.in_thread(self.log.flush)
                 if self._worker_metrics is not None and self._worker_metrics.due():

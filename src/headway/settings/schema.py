@@ -201,6 +201,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     port: Annotated[int, Meta(ge=0, le=65_535)] = 8765
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
     hosts: tuple[str, ...] = ()  # more names that the Host header may have
+    require_key: Literal["auto", "always", "remote"] = "auto"  # of callers on loopback; elsewhere always
     max_body_bytes: Annotated[int, Meta(ge=1_000, le=1_000_000_000)] = 1_000_000
     max_batch_bytes: Annotated[int, Meta(ge=1_000, le=1_000_000_000)] = 16_000_000
     read_timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 10.0
