@@ -63,6 +63,7 @@ class Alerts:
         self._sending: _Sending | None = None
         self._waiting = True  # there may be some of an earlier run
         self._abandoned = 0
+        self._open: dict[str, set[int]] = {}  # task → the open alarms that are followed
 
     def use(self, settings: Settings, database: Database) -> None:
         """These settings from now on; what is being sent goes on."""
@@ -72,10 +73,24 @@ class Alerts:
         self._jobs = Jobs(database)
 
     def add(self, alarm: Alarm) -> None:
-        """Queue the alert about an alarm, unless nobody wants one."""
+        """Queue the alert about an alarm, unless nobody wants one; an open one is followed until it ends."""
+        if alarm.open:
+            self._open.setdefault(alarm.task, set()).add(alarm.seq)
         if self._settings.webhook or self._settings.command:
             self._jobs.add(KIND, alert_body(alarm, self._project), now=self._clock())
             self._waiting = True
+
+    def follows(self, task: str) -> bool:
+        """Whether alarms of a task were open when it was last followed."""
+        return bool(self._open.get(task))
+
+    def follow(self, task: str, alarms: Sequence[Alarm]) -> None:
+        """Queue alerts about alarms that have ended since the last call, whoever ended them."""
+        before = self._open.get(task, set())
+        for alarm in alarms:
+            if alarm.seq in before and not alarm.open:
+                self.add(alarm)
+        self._open[task] = {alarm.seq for alarm in alarms if alarm.open}
 
     def pump(self) -> None:
         """Finish what was sent, and start the next; returns at once."""

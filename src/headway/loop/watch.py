@@ -90,7 +90,6 @@ class Watch:
         self._timed = timed  # whether `window` and `idle_s` of [watch] apply
         self._environ = environ
         self._marks: dict[str, Marks] = {}
-        self._alarmed: dict[str, set[int]] = {}  # task → its open alarms at the last check
         self._folded = 0.0
         self._retained = float("-inf")
         self._version = -1
@@ -162,7 +161,8 @@ class Watch:
         """Raise an alarm if the outcomes of what is served have changed, also where cycles fail or may not run."""
         try:
             self.project.settle(task)
-            self._tell_ends(task)
+            if self.alerts.follows(task) or self.project.ledger.heads(task).alarm is not None:
+                self.alerts.follow(task, self.project.alarms(task))
             entry = self.project.check_alarm(task, who=WHO)
             if entry is None:
                 return
@@ -172,20 +172,8 @@ class Watch:
             )
             self._say(f"{task}: alarm: {alarm}")
             self.alerts.add(alarm)
-            self._alarmed.setdefault(task, set()).add(alarm.seq)
         except (HeadwayError, OSError) as error:
             logger.warning("outcomes not checked task=%s: %s", task, error)
-
-    def _tell_ends(self, task: str) -> None:
-        """Alert about the alarms that have ended since the last check, whoever ended them."""
-        before = self._alarmed.get(task)
-        if not before and self.project.ledger.heads(task).alarm is None:
-            return
-        alarms = self.project.alarms(task)
-        for alarm in alarms:
-            if before and alarm.seq in before and not alarm.open:
-                self.alerts.add(alarm)
-        self._alarmed[task] = {alarm.seq for alarm in alarms if alarm.open}
 
     def _check_task(self, task: str) -> TaskCheck:
         marks = self._marks.setdefault(task, Marks())
