@@ -125,15 +125,23 @@ class Ranked:
         return None if self.std is None else _Z80 * self.std
 
     @property
+    def low(self) -> float | None:
+        return None if self.half is None else self.predicted - self.half
+
+    @property
+    def high(self) -> float | None:
+        return None if self.half is None else self.predicted + self.half
+
+    @property
     def advice(self) -> str:
         """PROCEED if the whole interval is above 0, SKIP if it is below 0, else NEUTRAL; "" without an interval."""
-        if self.half is None:
+        if self.low is None or self.high is None:
             return ""
-        return "PROCEED" if self.predicted - self.half > 0 else "SKIP" if self.predicted + self.half < 0 else "NEUTRAL"
+        return "PROCEED" if self.low > 0 else "SKIP" if self.high < 0 else "NEUTRAL"
 
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON: the candidate's features and the prediction."""
         known: dict[str, Any] = {"name": self.name, "predicted": self.predicted, "std": self.std}
         if self.half is not None:
-            known |= {"low": self.predicted - self.half, "high": self.predicted + self.half, "advice": self.advice}
+            known |= {"low": self.low, "high": self.high, "advice": self.advice}
         return {**self.features, **known}

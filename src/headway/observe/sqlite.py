@@ -242,5 +242,5 @@ class translated:  # noqa: N801 — reads as a verb at the call, and a class cos
         return Unavailable(
             f"{self._path} could not be used: {message}.",
             code="store_unavailable",
-            hint="Check that the directory exists, is writable and is not on a network file system.",
+            hint="Check that the directory exists, is writable, has free space and is not on a network file system.",
         )

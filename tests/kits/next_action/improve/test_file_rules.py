@@ -63,3 +63,15 @@ def test_the_files_of_a_command_are_known_as_words_and_as_modules() -> None:
     assert named_by(["python3", "-m", "a.b"], files) == ["a/b.py"]
     assert named_by(["python3", "-m", "c"], files) == ["c/__main__.py"]
     assert named_by(["-m"], files) == []
+
+
+def test_the_files_in_a_line_for_a_shell_are_known() -> None:
+    files = ["bench.py", "conf/x.toml", "a/b.py"]
+    line = "cd . && python3 ./bench.py --conf=conf/x.toml > out.txt"
+    assert named_by(["sh", "-c", line], files) == ["bench.py", "conf/x.toml"]
+    assert named_by(["bash", "-c", "exec python3 -m a.b; true"], files) == ["a/b.py"]
+
+
+def test_patterns_that_protect_nothing_are_named() -> None:
+    rules = FileRules(files=["**"], read_only=["eval.sh", "test/**", "data"], most_files=1)
+    assert rules.unmatched(["eval.sh", "src/a.py", "data/x"]) == ["test/**"]

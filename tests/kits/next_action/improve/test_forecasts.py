@@ -6,15 +6,17 @@ import json
 
 import pytest
 
-from headway.kits.next_action.improve.forecasts import Forecast, forecast_report, window
+from headway.kits.next_action.calibration import window
+from headway.kits.next_action.improve.forecasts import RoundForecast, forecast_report
 from headway.kits.next_action.improve.rounds import DETAILS, PREDICTION
 from headway.observe.erase import DeletionFilter
 from headway.project import Project
 from tests.kits.next_action.improve.conftest import Ground, scored
 
 
-def forecast(predicted: float | None, reward: float | None, std: float | None = 0.1) -> Forecast:
-    return Forecast(round=1, verdict="kept", predicted=predicted, std=std, reward=reward)
+def forecast(predicted: float | None, reward: float | None, half: float | None = 0.1) -> RoundForecast:
+    low, high = (None, None) if predicted is None or half is None else (predicted - half, predicted + half)
+    return RoundForecast(verdict="kept", predicted=predicted, low=low, high=high, reward=reward)
 
 
 def test_accuracy_stands_beside_the_more_frequent_sign() -> None:
@@ -24,7 +26,7 @@ def test_accuracy_stands_beside_the_more_frequent_sign() -> None:
 
 
 def test_coverage_is_that_of_the_interval_of_80_percent() -> None:
-    inside, outside = forecast(0.0, 0.128), forecast(0.0, 0.129)
+    inside, outside = forecast(0.0, 0.099), forecast(0.0, 0.101)
     assert window([inside, outside, outside, forecast(0.0, 5.0, None)]).coverage == pytest.approx(1 / 3)
 
 
@@ -46,7 +48,7 @@ def test_a_policy_that_predicts_is_held_to_its_predictions(ground: Ground) -> No
     assert result.predicted is not None
     with Project(ground.folder) as project:
         stored = json.loads(project.query.details(result.decision, DETAILS)[PREDICTION])
-        assert stored["predicted"] == result.predicted
+        assert (stored["predicted"], stored["low"], stored["high"]) == (result.predicted, result.low, result.high)
         assert stored["policy"].startswith("bandit@")
         report = forecast_report(project, "up")
         project.erase(DeletionFilter(decision=result.decision))

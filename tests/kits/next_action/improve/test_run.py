@@ -232,7 +232,7 @@ def test_a_run_that_was_killed_before_it_started_leaves_nothing_behind(ground: G
 
 
 def test_changed_settings_do_not_continue_an_old_run(ground: Ground) -> None:
-    ground.offer(scored(2), scored(3), rounds=1)
+    ground.offer(scored(2), scored(3))
     ground.commit()
     with Project(ground.folder) as project:
         for _ in play_several(project, ["up"], rounds=1):

@@ -17,7 +17,8 @@ from headway.nouns.errors import InvalidSettings
 from headway.settings import FILE
 
 if TYPE_CHECKING:
-    from headway.kits.next_action.improve.forecasts import ForecastReport, ForecastWindow
+    from headway.kits.next_action.calibration import CalibrationWindow
+    from headway.kits.next_action.improve.forecasts import ForecastReport
     from headway.kits.next_action.improve.run import Run
     from headway.kits.next_action.improve.run_state import RoundResult
 
@@ -124,7 +125,7 @@ def _line(result: RoundResult) -> str:
     return f"{result.round}. {result.verdict}{change}  {result.proposal.splitlines()[0][:80]}  ({result.why})"
 
 
-_WINDOWS = RecordTable["ForecastWindow"](
+_WINDOWS = RecordTable["CalibrationWindow"](
     text("rounds", lambda window: f"{window.first}-{window.last}"),
     value("compared", lambda window: window.predicted),
     value("sign accuracy", lambda window: window.sign_accuracy),
@@ -137,8 +138,9 @@ _WINDOWS = RecordTable["ForecastWindow"](
 @renders("ForecastReport")
 def _report(out: Output, report: ForecastReport) -> None:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in report.verdicts.items())
-    out.line(f"{report.improver}: {report.rounds} rounds ({counts or 'none'})")
-    rows: Sequence[ForecastWindow] = report.windows
+    noun = "round" if report.rounds == 1 else "rounds"
+    out.line(f"{report.improver}: {report.rounds} {noun} ({counts or 'none'})")
+    rows: Sequence[CalibrationWindow] = report.windows
     _WINDOWS.print(out, rows)
     if report.overall is not None and not report.overall.predicted:
         out.note("No round had a prediction: the policy that decided does not predict rewards.")

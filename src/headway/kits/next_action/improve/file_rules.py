@@ -23,6 +23,7 @@ __all__ = ["FileRules", "checked_path", "named_by"]
 
 _LONGEST = 1000
 _DEEPEST = 40
+_SHELL = re.compile(r"""[\s'"`$=;|&<>(){}]+""")  # between the words of `sh -c "cd x && python3 bench.py"`
 
 
 class FileRules:
@@ -31,11 +32,17 @@ class FileRules:
     def __init__(self, *, files: Sequence[str], read_only: Sequence[str], most_files: int) -> None:
         self._files = [_pattern(pattern, False) for pattern in files]
         self._read_only = [_pattern(pattern, True) for pattern in read_only]
-        self._listed = ", ".join(files)
+        self._listed, self._named = ", ".join(files), tuple(read_only)
         self._most = most_files
 
     def is_read_only(self, path: str) -> bool:
         return any(pattern.fullmatch(path) for pattern in self._read_only)
+
+    def unmatched(self, paths: Iterable[str]) -> list[str]:
+        """The patterns of `read_only` that match none of these files."""
+        listed = list(paths)
+        pairs = zip(self._named, self._read_only, strict=True)
+        return [name for name, pattern in pairs if not any(map(pattern.fullmatch, listed))]
 
     def allows(self, path: str) -> bool:
         """Whether a proposal may change this file."""
@@ -88,10 +95,11 @@ def checked_path(path: str) -> str:
 
 
 def named_by(command: Sequence[str], files: Iterable[str]) -> list[str]:
-    """The files that a command names: as a word, or as the module after `-m`."""
+    """The files that a command names: as a word, in a line for a shell, or as the module after `-m`."""
     known = set(files)
-    words = {str(PurePosixPath(word)) for word in command}
-    for option, module in pairwise(command):
+    parts = [part for word in command for part in (word, *_SHELL.split(word)) if part]
+    words = {str(PurePosixPath(part)) for part in parts}
+    for option, module in pairwise(parts):
         if option == "-m":
             path = module.replace(".", "/")
             words |= {f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py"}

@@ -4,7 +4,8 @@
     journal.add("pair", round=3, candidate=0.41, base=0.44)      # durable when this returns
     journal.events                                               # everything, in order
 
-One JSON object per line. A last line that was cut off when the program was killed is removed.
+One JSON object per line. A last line that was cut off when the program was killed is removed. `repair=False` only
+reads: another process may be writing that line.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ Event = dict[str, Any]
 class Journal:
     """The events of one run."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, repair: bool = True) -> None:
         self.path = path
-        self.events: list[Event] = _read(path)
+        self.events: list[Event] = _read(path, repair=repair)
 
     def add(self, event: str, **fields: Any) -> Event:
         """Append an event; it is on the disk when this returns."""
@@ -56,13 +57,13 @@ class Journal:
         return next((row for row in reversed(self.events) if row["event"] == event), None)
 
 
-def _read(path: Path) -> list[Event]:
+def _read(path: Path, *, repair: bool) -> list[Event]:
     try:
         body = path.read_bytes()
     except FileNotFoundError:
         return []
     whole = body[: body.rfind(b"\n") + 1]
-    if len(whole) != len(body):
+    if repair and len(whole) != len(body):
         os.truncate(path, len(whole))
     events = []
     for number, line in enumerate(whole.splitlines(), 1):

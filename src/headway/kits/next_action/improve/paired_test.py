@@ -12,7 +12,8 @@ within `repeats` pairs. That only ever reverts.
 
 from __future__ import annotations
 
-from math import log
+from itertools import count
+from math import ceil, log
 from typing import Literal
 
 import numpy as np
@@ -20,10 +21,18 @@ import numpy as np
 from headway.prove.betting import Bets
 from headway.prove.sequential import e_process
 
-__all__ = ["PairedTest", "Ruling"]
+__all__ = ["PairedTest", "Ruling", "least_repeats"]
 
 Ruling = Literal["kept", "reverted", "open"]
 _MOST_GAIN = log(1.8)  # of one bet: no stake exceeds 0.8 of what a pair can lose
+
+
+def least_repeats(alpha: float, *, width: float | None = None) -> int:
+    """The pairs that are needed to keep a proposal that wins every one of them."""
+    limit = log(1.0 / alpha)
+    if width is not None:
+        return ceil(limit / _MOST_GAIN)
+    return next(pairs for pairs in count(1) if e_process(pairs, 0) >= limit)
 
 
 class PairedTest:

@@ -105,8 +105,18 @@ class Repository:
                 code="branch_moved",
                 hint="Rename the branch, and run it again: it continues where it stopped.",
             )
-        if there != commit:
+        if there == commit:
+            return
+        try:
             _git(self.folder, "branch", "--force", "--no-track", branch, commit)
+        except InvalidInput as error:
+            if "cannot force update" not in error.message:
+                raise
+            raise Conflict(
+                f"The branch {branch!r} is checked out, so it cannot be moved to {commit[:12]}.",
+                code="branch_in_use",
+                hint="Check out another branch, and run it again: it continues where it stopped.",
+            ) from None
 
     def branch(self, name: str) -> str:
         """The commit of a branch; "" if there is none."""
@@ -177,7 +187,9 @@ class Worktree:
             if error.code != "git_failed":
                 raise
             raise InvalidInput(
-                f"The patch does not apply: {error.message}", code="bad_patch", hint="Make it against the best commit."
+                f"The patch does not apply: {error.message.splitlines()[0]}",
+                code="bad_patch",
+                hint="Make it against the best commit.",
             ) from None
 
     def _edit(self, edit: Edit) -> None:

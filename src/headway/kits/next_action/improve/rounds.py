@@ -64,7 +64,7 @@ def _choose(run: Run, open_round: OpenRound) -> dict[str, Any]:
         settings.task, settings.scope, offers, id=open_round.decision, state=situation, role=run.name
     )
     place = [candidate.name for candidate in decision.candidates].index(decision.action)  # names may be redacted
-    forecast = predicted.get(decision.action, {"predicted": None, "std": None})
+    forecast = predicted.get(decision.action, dict.fromkeys(("predicted", "low", "high")))
     detail = {"policy": str(decision.policy), "improver": run.name, **forecast}
     project.store.keep_details(decision.id, DETAILS, PREDICTION, json.dumps(detail).encode())
     return {
@@ -79,7 +79,7 @@ def _choose(run: Run, open_round: OpenRound) -> dict[str, Any]:
 def _predictions(
     run: Run, offers: list[dict[str, Any]], situation: dict[str, Any]
 ) -> dict[str, dict[str, float | None]]:
-    """Predicted reward and uncertainty by candidate; empty if the current policy predicts nothing."""
+    """Predicted reward and its 80% interval by candidate; empty if the current policy predicts nothing."""
     settings = run.settings
     try:
         ranking = run.project.rank(settings.task, offers, settings.scope, state=situation, role=run.name)
@@ -87,7 +87,7 @@ def _predictions(
         if error.code != "no_prediction":
             raise
         return {}
-    return {row.name: {"predicted": row.predicted, "std": row.std} for row in ranking}
+    return {row.name: {"predicted": row.predicted, "low": row.low, "high": row.high} for row in ranking}
 
 
 # -- measure
@@ -113,7 +113,8 @@ class _Remark:
             decision=self.open_round.decision,
             propensity=chosen["propensity"],
             predicted=chosen["predicted"],
-            std=chosen["std"],
+            low=chosen.get("low"),
+            high=chosen.get("high"),
             **more,
         )
 

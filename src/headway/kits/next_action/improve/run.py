@@ -22,6 +22,7 @@ import msgspec
 from headway.kits.next_action.improve.evaluation import ProposalEvaluation, failed_on_base, writing
 from headway.kits.next_action.improve.file_rules import FileRules, named_by
 from headway.kits.next_action.improve.journal import Journal, one_at_a_time
+from headway.kits.next_action.improve.paired_test import least_repeats
 from headway.kits.next_action.improve.repository import Repository, Worktree
 from headway.kits.next_action.improve.results import write_results
 from headway.kits.next_action.improve.rounds import play_round, record, reward_signal
@@ -29,12 +30,12 @@ from headway.kits.next_action.improve.run_state import RoundResult, RunState
 from headway.kits.next_action.improve.settings import ImproverSettings, improver
 from headway.kits.next_action.improve.sources import Brief, propose
 from headway.kits.sandbox.launch import remove_tree
-from headway.nouns.errors import Conflict, HeadwayError
+from headway.nouns.errors import Conflict, HeadwayError, InvalidSettings
 
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["Run", "opened_run"]
+__all__ = ["Run", "check_repeats", "opened_run"]
 
 Say = Callable[[str], None]
 
@@ -75,9 +76,10 @@ class Run:
         """Start the run, or continue it where its journal ends."""
         state = self.state
         reward_signal(self.project, self.settings.task)
-        if not state.start:
+        check_repeats(self.settings)
+        if not state.begun:
             self.repository.check_clean()
-        base = state.commit or self.repository.head()
+        base = state.commit if state.begun else self.repository.head()
         self.tree = self.repository.worktree(self.folder / "worktree", base)
         protected = named_by(self.settings.eval, self.tree.files())
         self.rules = FileRules(
@@ -88,7 +90,7 @@ class Run:
         self.evaluation = ProposalEvaluation(self.settings, self.rules, self.project.folder, self.folder / "scratch")
         self.say(f"sandbox: {self.evaluation.sandbox}")
         remove_tree(self.snapshots)
-        if not state.start:
+        if not state.begun:
             self._start(base)
             return
         self.say(f"continuing run {self.folder.name} at round {state.round}")
@@ -102,6 +104,8 @@ class Run:
         measured = self.evaluation.measure(self.snapshot("base"))
         if measured.value is None:
             raise failed_on_base(measured)
+        for pattern in self.rules.unmatched(self.tree.files()):
+            self.say(f"read_only: {pattern!r} matches no file")
         self.state.add(
             "start",
             base=base,
@@ -134,12 +138,24 @@ class Run:
         return result
 
     def over(self) -> bool:
-        """Whether there is no next round; ends the run then."""
-        if not self.state.ended and self.state.open is None:
-            why = self._no_round()
-            if why:
-                self._end(why)
+        """Whether there is no next round; ends the run then. May ask for proposals."""
+        if not self.used_up() and self.state.open is None and not self.state.pending:
+            self._propose()
+            if not self.state.pending:
+                self._end("no proposal is left")
         return bool(self.state.ended)
+
+    def used_up(self) -> bool:
+        """Whether the rounds, the time or the proposals of a file are used up; ends the run then."""
+        state, settings = self.state, self.settings
+        if not state.ended and state.open is None:
+            if len(state.results) >= settings.rounds:
+                self._end("all rounds are played")
+            elif self.spent_s() >= settings.budget_s:
+                self._end("the time budget is used up")
+            elif settings.proposals and state.known and not state.pending:
+                self._end("no proposal is left")
+        return bool(state.ended)
 
     def _retrain(self) -> None:
         """Learn from the new outcomes if the task's `retrain_after` says so; the candidate waits for its proof."""
@@ -150,17 +166,6 @@ class Run:
             except HeadwayError as error:
                 self._learns = False  # the same rows would fail again in the next round
                 self.say(f"did not learn from {task!r}: {error}")
-
-    def _no_round(self) -> str:
-        """Why there is no next round; "" if there is one."""
-        state, settings = self.state, self.settings
-        if len(state.results) >= settings.rounds:
-            return "all rounds are played"
-        if self.spent_s() >= settings.budget_s:
-            return "the time budget is used up"
-        if not state.pending and (not state.known or not settings.proposals):
-            self._propose()
-        return "" if state.pending else "no proposal is left"
 
     def _propose(self) -> None:
         self.tree.reset(self.state.commit)
@@ -191,8 +196,8 @@ class Run:
 
     def _end(self, why: str) -> None:
         write_results(self.results, (row.document() for row in self.state.results))
-        self.state.add("end", why=why, spent_s=self.spent_s())
         self.clean()
+        self.state.add("end", why=why, spent_s=self.spent_s())
 
     def clean(self) -> None:
         """Remove everything but the journal, the results and the branch."""
@@ -208,7 +213,7 @@ def opened_run(project: Project, name: str, *, restart: bool = False, say: Say =
     home = (project.home / "improve" / name).absolute()
     with one_at_a_time(home, name):
         run = _latest(project, name, home, say)
-        unfinished = bool(run.state.start) and not run.state.ended
+        unfinished = run.state.begun and not run.state.ended
         if unfinished and not restart and run.state.start["settings"] != digest(settings):
             raise Conflict(
                 f"[improve.{name}] has changed since its unfinished run {run.folder.name}.",
@@ -222,8 +227,9 @@ def opened_run(project: Project, name: str, *, restart: bool = False, say: Say =
             run = Run(project, name, _next_folder(run), say)
         try:
             run.open()
+            run.over()  # reads the first proposals
         except BaseException:
-            if not run.state.start:
+            if not run.state.begun:
                 run.clean()
                 shutil.rmtree(run.folder, ignore_errors=True)
             raise
@@ -246,6 +252,18 @@ def _next_folder(last: Run) -> Path:
         if not last.repository.branch(f"improve/{last.name}-{folder.name}"):
             folder.mkdir(mode=0o700)
             return folder
+
+
+def check_repeats(settings: ImproverSettings) -> None:
+    """Refuse settings under which no proposal could ever be kept."""
+    width = None if settings.range is None else settings.range[1] - settings.range[0]
+    least = least_repeats(settings.alpha, width=width)
+    if settings.repeats < least:
+        raise InvalidSettings(
+            f"`repeats` is {settings.repeats}, too few to keep anything at `alpha` = {settings.alpha:g}.",
+            code="too_few_repeats",
+            hint=f"Set `repeats` to {least} or more; a small improvement needs several times as many.",
+        )
 
 
 def digest(settings: ImproverSettings) -> str:

@@ -34,7 +34,8 @@ class RoundResult:
     decision: str
     propensity: float
     predicted: float | None = None
-    std: float | None = None
+    low: float | None = None  # of the 80% interval
+    high: float | None = None
     code: str = ""  # of the rule that refused it
     pairs: int = 0
     before: float | None = None  # mean measurement of the base, and of the proposal
@@ -45,6 +46,11 @@ class RoundResult:
 
     def document(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RoundResult:
+        """The result in a journal; fields of another version are ignored."""
+        return cls(**{name: document[name] for name in cls.__slots__ if name in document})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,6 +96,11 @@ class RunState:
         return len(self.results) + 1
 
     @property
+    def begun(self) -> bool:
+        """Whether it has proposals; a run without any can start again from the present commit."""
+        return bool(self.known)
+
+    @property
     def kept(self) -> Sequence[RoundResult]:
         return [result for result in self.results if result.verdict == "kept"]
 
@@ -130,7 +141,7 @@ class RunState:
         self.score = event["base"]
 
     def _outcome(self, event: Event) -> None:
-        result = RoundResult(**event["result"])
+        result = RoundResult.from_json(event["result"])
         self.open, self.unrecorded = None, result
         self.results.append(result)
         self.pending.pop(event["title"], None)

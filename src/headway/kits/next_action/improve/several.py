@@ -48,6 +48,9 @@ def play_several(
                 reward = result.reward if result.verdict == "kept" and result.reward is not None else 0.0
                 project.signal(decision, reward=max(0.0, reward))
             yield runs[name], result
+        for run in runs.values():
+            if run.used_up():
+                yield run, None
 
 
 def _next(project: Project, names: list[str]) -> tuple[str, str]:
