@@ -26,6 +26,17 @@ export interface BucketAnswer {
   reward: MeanAnswer;
 }
 
+/** The quality of some predictions, in order of time; None: nothing to compare. */
+export interface CalibrationWindow {
+  first: number;
+  last: number;
+  predicted: number;
+  sign_accuracy: number | null;
+  majority: number | null;
+  coverage: number | null;
+  error: number | null;
+}
+
 export interface CanaryRequest {
   share: number;
   task?: string | null;
@@ -325,6 +336,24 @@ export interface Health {
   status: "ok";
 }
 
+/** An improver of headway.toml: what it improves, and how far it is. */
+export interface ImproverAnswer {
+  name: string;
+  scope: string;
+  metric: string;
+  direction: string;
+  task: string;
+  runs: number;
+  rounds: number;
+  verdicts: Record<string, number>;
+  branch: string;
+  ended: string;
+}
+
+export interface ImproversAnswer {
+  improvers: ImproverAnswer[];
+}
+
 /** Work of a worker: queued, running, done or failed. */
 export interface JobAnswer {
   job: number;
@@ -488,6 +517,29 @@ export interface PolicyRow {
   at: string;
 }
 
+/** A decision: the predicted reward of its action with an 80% interval, and the reward that came. */
+export interface PredictionRow {
+  decision: string;
+  at: string;
+  action: string;
+  policy: string;
+  origin: string;
+  predicted: number;
+  low: number | null;
+  high: number | null;
+  reward: number;
+}
+
+/** Predictions of the latest decisions, the oldest first, and how good they were over time. */
+export interface PredictionsAnswer {
+  task: string;
+  predictions: PredictionRow[];
+  windows: CalibrationWindow[];
+  overall: CalibrationWindow | null;
+  decisions: number;
+  left_out: Record<string, number>;
+}
+
 export interface PromoteRequest {
   task?: string | null;
   trust_keys?: string[];
@@ -574,6 +626,34 @@ export interface ReportsAnswer {
 export interface RollbackRequest {
   to?: string | null;
   why?: string;
+}
+
+/** A round: the proposal, the prediction before it, both measurements, the verdict and its reason. */
+export interface RoundAnswer {
+  run: string;
+  round: number;
+  proposal: string;
+  type: string;
+  verdict: string;
+  why: string;
+  code: string;
+  decision: string;
+  propensity: number;
+  predicted: number | null;
+  low: number | null;
+  high: number | null;
+  pairs: number;
+  before: number | null;
+  after: number | null;
+  gain: number | null;
+  reward: number | null;
+  commit: string;
+}
+
+/** The latest rounds of an improver, over all runs, the oldest first. */
+export interface RoundsAnswer {
+  improver: ImproverAnswer;
+  rounds: RoundAnswer[];
 }
 
 export interface SelectAnswer {
@@ -796,6 +876,10 @@ export interface Routes {
   "GET /v1/evidence/{evidence}/verdict": { path: { evidence: string }; query: Empty; body: undefined; answer: VerdictAnswer };
   /** The running experiment of each task, or else its last one: progress, expected end and verdict so far. */
   "GET /v1/experiments": { path: Empty; query: { task?: string }; body: undefined; answer: ExperimentsAnswer };
+  /** The improvers of this project. */
+  "GET /v1/improve": { path: Empty; query: Empty; body: undefined; answer: ImproversAnswer };
+  /** The rounds of an improver: kept, reverted, failed and refused proposals, with the reason of each. */
+  "GET /v1/improve/{name}/rounds": { path: { name: string }; query: { limit?: number }; body: undefined; answer: RoundsAnswer };
   /** The latest jobs, newest first. */
   "GET /v1/jobs": { path: Empty; query: Empty; body: undefined; answer: JobsAnswer };
   /** One job. */
@@ -844,6 +928,8 @@ export interface Routes {
   "POST /v1/tasks/{task}/experiment/stop": { path: { task: string }; query: Empty; body?: StopRequest; answer: EntryAnswer };
   /** Request a new candidate from a worker; the job shows its progress. */
   "POST /v1/tasks/{task}/learn": { path: { task: string }; query: Empty; body?: LearnRequest; answer: JobAnswer };
+  /** Predicted rewards of a task's latest decisions beside their outcomes, and the calibration over time. */
+  "GET /v1/tasks/{task}/predictions": { path: { task: string }; query: { policy?: string; limit?: number }; body: undefined; answer: PredictionsAnswer };
   /** Candidates in order of predicted reward, with 80% intervals; nothing is logged. */
   "POST /v1/tasks/{task}/rank": { path: { task: string }; query: Empty; body: RankRequest; answer: RankAnswer };
   /** A summary of the latest decisions of a task: the trend of its reward, its actions and its policies. */

@@ -4,10 +4,13 @@ import type {
   DecisionRequest,
   EntryAnswer,
   ExplanationAnswer,
+  ImproverAnswer,
   PolicyAnswer,
   PolicyRow,
+  PredictionsAnswer,
   RankAnswer,
   RankRequest,
+  RoundAnswer,
   Routes,
   TaskAnswer,
 } from "./api.js";
@@ -117,6 +120,21 @@ export class Headway {
   rank(task: string, candidates?: Candidate[], details: Omit<RankRequest, "candidates"> = {}): Promise<RankAnswer> {
     const body = { ...details, ...(candidates && { candidates }) };
     return this.request("POST /v1/tasks/{task}/rank", { path: { task }, body, repeatable: true });
+  }
+
+  /** Predicted rewards of the latest decisions beside their outcomes, and the calibration over time. */
+  predictions(task: string, query: { policy?: string; limit?: number } = {}): Promise<PredictionsAnswer> {
+    return this.request("GET /v1/tasks/{task}/predictions", { path: { task }, query });
+  }
+
+  /** Every improver: what it improves, its rounds by verdict, and the branch with what was kept. */
+  async improvers(): Promise<ImproverAnswer[]> {
+    return (await this.request("GET /v1/improve", {})).improvers;
+  }
+
+  /** The latest rounds of an improver, the oldest first. */
+  async rounds(improver: string, query: { limit?: number } = {}): Promise<RoundAnswer[]> {
+    return (await this.request("GET /v1/improve/{name}/rounds", { path: { name: improver }, query })).rounds;
   }
 
   /** Every task: current policy, waiting candidates, counts, next step. */

@@ -213,6 +213,30 @@ class ServerVerbs:
         return ServerCall(method="POST", path=f"/v1/tasks/{_segment(task)}/rank", body=_encoded(known), read=dict)
 
     @ServerVerb
+    def predictions(
+        self, task: str, *, policy: str | None = None, limit: int | None = None
+    ) -> ServerCall[dict[str, Any]]:
+        """Predicted rewards of the latest decisions beside their outcomes, and the calibration over time."""
+        known = {"policy": policy, "limit": limit}
+        params = {name: str(value) for name, value in known.items() if value is not None}
+        return ServerCall(method="GET", path=f"/v1/tasks/{_segment(task)}/predictions", params=params, read=dict)
+
+    @ServerVerb
+    def improvers(self) -> ServerCall[list[dict[str, Any]]]:
+        """Every improver: what it improves, its rounds by verdict, and the branch with what was kept."""
+        return ServerCall(method="GET", path="/v1/improve", read=lambda answer: list(answer["improvers"]))
+
+    @ServerVerb
+    def rounds(self, improver: str, *, limit: int | None = None) -> ServerCall[list[dict[str, Any]]]:
+        """The latest rounds of an improver, the oldest first: proposal, prediction, measurements, verdict, reason."""
+        return ServerCall(
+            method="GET",
+            path=f"/v1/improve/{_segment(improver)}/rounds",
+            params={} if limit is None else {"limit": str(limit)},
+            read=lambda answer: list(answer["rounds"]),
+        )
+
+    @ServerVerb
     def status(self) -> ServerCall[dict[str, Any]]:
         """Every task: which policy is current, what waits, how much data there is."""
         return ServerCall(method="GET", path="/v1/tasks", read=dict)

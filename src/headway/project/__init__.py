@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from headway.project.prove.logged import logged
     from headway.project.prove.rows import speaking
     from headway.project.prove.subject import candidate_policy
+    from headway.project.prove.unread import Unread
     from headway.project.publish import (
         Published,
         add_bundle,
@@ -55,6 +56,7 @@ __all__ = [
     "Published",
     "Serving",
     "TransformReport",
+    "Unread",
     "add_bundle",
     "add_candidate",
     "baseline_ref",
@@ -87,6 +89,7 @@ _WHERE = {
     "prove.logged": ("logged",),
     "prove.rows": ("speaking",),
     "prove.subject": ("candidate_policy",),
+    "prove.unread": ("Unread",),
     "publish": ("Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),
     "decide.elsewhere": ("recorded",),
     "decide.serving": ("Serving", "baseline_ref"),

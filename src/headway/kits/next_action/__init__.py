@@ -26,7 +26,7 @@ KIT = Kit(
         ),
     },
     options={"learn": "headway.kits.next_action.commands.learn:LEARN"},
-    routes=("headway.kits.next_action.routes",),
+    routes=("headway.kits.next_action.routes", "headway.kits.next_action.improve.routes"),
     samples={"projects": "headway.kits.next_action.world:projects"},
     commands={
         "improve": Command(
@@ -35,4 +35,5 @@ KIT = Kit(
         ),
     },
     tables={"improve.*": "headway.kits.next_action.improve.settings:ImproverSettings"},
+    checks=("headway.kits.next_action.improve.doctor:check",),
 )
