@@ -36,6 +36,7 @@ CORE = Kit(
         "heldout": "headway.project.prove.kinds.heldout:HELDOUT",
         "preference": "headway.project.prove.kinds.preference:PREFERENCE",
     },
+    crews={"processes": "headway.loop.crew:ProcessCrew"},
     formats={"headway": "headway.observe.ingest.headway_format:HEADWAY_FORMAT"},
     # The lines are here so that --help imports no command; a test compares them with the commands.
     commands={

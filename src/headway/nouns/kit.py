@@ -98,6 +98,7 @@ class Kit(NamedTuple):
     tables: Mapping[str, str] = _NOTHING  # of headway.toml: name → msgspec Struct; "improve.*": [improve.NAME]
     checks: tuple[str, ...] = ()  # for doctor: function (settings) → findings
     errors: Mapping[str, str] = _NOTHING  # error code → when it is raised
+    crews: Mapping[str, str] = _NOTHING  # name → function (workers) → Crew
     demos: Mapping[str, Command] = _NOTHING  # the demos of `headway demo NAME`
 
     @property
@@ -117,7 +118,7 @@ class BrokenKit(NamedTuple):
 _NAMED: Mapping[str, type] = {
     "families": Family, "encoders": str, "worlds": str, "samples": str, "formats": str, "exports": str,
     "evidence": str, "actions": tuple, "commands": Command, "options": str, "jobs": str, "workers": Worker,
-    "tables": str, "errors": str, "demos": Command,
+    "tables": str, "errors": str, "crews": str, "demos": Command,
 }  # fmt: skip
 
 

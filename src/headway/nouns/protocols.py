@@ -21,6 +21,7 @@ __all__ = [
     "Clock",
     "Completion",
     "Counted",
+    "Crew",
     "Delta",
     "Encoder",
     "Experience",
@@ -122,6 +123,22 @@ class SampleRequest(Protocol):
     def state(self) -> Mapping[str, Value]: ...
 
     def outcome(self, action: str) -> float: ...
+
+
+class Crew(Protocol):
+    """Workers that run one function on many shards: processes of this machine, or more.
+
+    `work` names a function, "module:function", that takes one shard. Its result depends on the shard alone, so that
+    neither the number of workers nor one that dies changes anything: its shard is run again. Results come in the order
+    of the shards. Ending the iteration cancels the rest.
+    """
+
+    @property
+    def workers(self) -> int: ...
+
+    def map(
+        self, work: str, shards: Sequence[Any], *, what: str = "", progress: Progress | None = None
+    ) -> Iterator[Any]: ...
 
 
 class Experience(Protocol):
