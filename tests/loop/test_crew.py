@@ -13,7 +13,6 @@ import pytest
 from headway.loop.crew import ProcessCrew
 from headway.nouns.errors import InvalidInput, Unavailable, UnknownName
 from headway.nouns.kit import catalogue
-from headway.project import crew_of
 from tests.loop.running import until
 
 WORK = "tests.loop.crew_work"
@@ -49,7 +48,7 @@ def test_a_worker_that_is_killed_loses_nothing_and_changes_no_result(tmp_path: P
 def test_a_shard_that_ends_every_worker_is_an_error_and_not_an_endless_loop() -> None:
     with pytest.raises(Unavailable, match="SIGKILL") as caught:
         list(ProcessCrew(1).map(f"{WORK}:always_dies", [0]))
-    assert caught.value.code == "worker_lost"
+    assert caught.value.code == "crew_failed"
 
 
 def test_an_error_of_ours_keeps_its_code_and_hint() -> None:
@@ -83,9 +82,9 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_crew_is_found_by_name() -> None:
-    assert crew_of(catalogue(), 2).workers == 2
+    assert catalogue().crew(2).workers == 2
     with pytest.raises(UnknownName) as caught:
-        crew_of(catalogue(), 2, "proceses")
+        catalogue().crew(2, "proceses")
     assert (caught.value.code, "processes" in caught.value.hint) == ("unknown_crew", True)
 
 

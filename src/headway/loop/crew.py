@@ -5,8 +5,8 @@
         ...                                             # in the order of the shards, as soon as it is known
 
 The function is named, "module:function", and takes one shard; shards and results are pickled. A result must depend on
-its shard alone: then neither the number of workers nor a worker that is killed can change it. The shard of a dead worker
-is given to a new one. A function may keep things in its module between shards, such as a warm sandbox.
+its shard alone: then neither the number of workers nor a worker that is killed can change it. The shard of a dead
+worker is given to a new one. A function may keep things in its module between shards, such as a warm sandbox.
 
 Workers start with the first shard and end with the iteration: when it is exhausted, closed or interrupted, and also if
 this process is killed. Not covered: a shard's effects outside its result, which may happen twice.
@@ -146,9 +146,8 @@ class _Workers:
         self._deaths[number] += 1
         if self._deaths[number] >= _ATTEMPTS:
             raise Unavailable(
-                f"A worker ended {_ATTEMPTS} times ({exit_words(status)}) on part {number + 1} of "
-                f"{len(self._shards)}.",
-                code="worker_lost",
+                f"A worker ended {_ATTEMPTS} times ({exit_words(status)}) on part {number + 1} of {len(self._shards)}.",
+                code="crew_failed",
                 hint="Its messages are above; less memory is needed with fewer workers.",
             )
         self._left.appendleft(number)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headway.nouns.errors import UnknownName, did_you_mean
 
 if TYPE_CHECKING:
-    from headway.nouns.protocols import Encoder, Learner, Policy
+    from headway.nouns.protocols import Crew, Encoder, Learner, Policy
 
 __all__ = [
     "API",
@@ -152,6 +152,11 @@ class Catalogue:
         if name not in known:
             raise UnknownName(f"There is no {called} {name!r}.", code=code, hint=did_you_mean(name, known))
         return known[name]
+
+    def crew(self, workers: int, name: str = "processes") -> Crew:
+        """Workers for many shards: processes of this machine, or what a kit adds under that name."""
+        crew: Crew = load(self.look_up("crews", name, called="crew", code="unknown_crew"))(workers)
+        return crew
 
     def usable(self, paths: Iterable[tuple[Kit, str]]) -> Iterator[tuple[Kit, Any]]:
         """The objects at these paths. One of an installed kit that cannot be loaded is logged and omitted."""

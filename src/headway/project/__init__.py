@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from headway.project.project import Project
 
 if TYPE_CHECKING:
-    from headway.project.crew import crew_of
     from headway.project.data.erase import DeletionReport
     from headway.project.data.import_file import ImportOptions, ImportReport
     from headway.project.data.leaks import leaks_document
@@ -62,7 +61,6 @@ __all__ = [
     "add_candidate",
     "baseline_ref",
     "candidate_policy",
-    "crew_of",
     "encoder_spec",
     "examine",
     "labelled_rows",
@@ -78,7 +76,6 @@ __all__ = [
 
 # Loaded on first use: a deciding server needs no code that learns, proves, imports or deletes.
 _WHERE = {
-    "crew": ("crew_of",),
     "data.erase": ("DeletionReport",),
     "data.import_file": ("ImportOptions", "ImportReport"),
     "data.leaks": ("leaks_document",),

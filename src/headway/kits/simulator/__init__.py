@@ -4,10 +4,11 @@ problem.py            a problem, and files of problems
 families/             what problems are put together from; generate.py draws them, traits.py words them
 foreign_problems.py   problem files of HumanEval and MBPP
 judge.py              runs solutions beside their tests in a sandbox; pair.py is what runs there
+run.py                a solver on a file of problems, by several workers; results.py keeps what they find
 
 Takes: problems and solvers.   Gives: checked problem files.
 Never: shows a policy the family, the difficulty or the hidden tests of a problem.
-May import: cli, nouns.
+May import: cli, project, nouns.
 """
 
 from headway.nouns.kit import Command, Kit
@@ -26,6 +27,14 @@ KIT = Kit(
         "sim generate": Command(
             "headway.kits.simulator.commands.files:generate",
             "Write problems with statements, solutions, wrong solutions and hidden tests.",
+        ),
+        "sim run": Command(
+            "headway.kits.simulator.commands.run:run",
+            "Judge one solution of each problem in sandboxes; the same command resumes a run that was stopped.",
+        ),
+        "sim image": Command(
+            "headway.kits.simulator.commands.run:image",
+            "Build the image of the docker sandbox.",
         ),
         "sim import": Command(
             "headway.kits.simulator.commands.files:import_",
