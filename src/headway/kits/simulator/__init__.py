@@ -5,20 +5,31 @@ families/             what problems are put together from; generate.py draws the
 foreign_problems.py   problem files of HumanEval and MBPP
 judge.py              runs solutions beside their tests in a sandbox; pair.py is what runs there
 run.py                a solver on a file of problems, by several workers; results.py keeps what they find
+validate.py           the reference passes and wrong solutions fail; outcomes.py keeps what each came to
+solvers.py            scripted solvers of different strength and price
+world.py              episodes: choose solvers, prompts and checks; split.py holds problems and families out
+oracle.py             the best policy with the information that exists; evaluate.py compares others with it
 
-Takes: problems and solvers.   Gives: checked problem files.
+Takes: problems and solvers.   Gives: checked problem files, the world `sim`.
 Never: shows a policy the family, the difficulty or the hidden tests of a problem.
-May import: cli, project, nouns.
+May import: cli, project, encode, nouns.
 """
 
+from headway.kits.prompts import MUTATIONS
 from headway.nouns.kit import Command, Kit
 
-__all__ = ["KIT"]
+__all__ = ["ACTIONS", "KIT", "SOLVERS"]
+
+SOLVERS = ("small", "text", "algorithms", "large")
+# The actions of an episode, in the order that action numbers mean.
+ACTIONS = (*SOLVERS, *MUTATIONS, "verify", "retry", "decompose", "stop")
 
 KIT = Kit(
     name="simulator",
     summary="Programming problems with known solutions, and policies that practise on them.",
     needs=("sandbox", "prompts"),
+    worlds={"sim": "headway.kits.simulator.split:sim"},
+    actions={"sim": ACTIONS},
     commands={
         "sim": Command(
             "headway.kits.simulator.commands.sim:sim",
@@ -39,6 +50,10 @@ KIT = Kit(
         "sim import": Command(
             "headway.kits.simulator.commands.files:import_",
             "Import problems from FILE, in the shape of HumanEval or MBPP.",
+        ),
+        "sim validate": Command(
+            "headway.kits.simulator.commands.validate:validate",
+            "Run the solutions of every problem: the reference must pass, wrong ones must fail.",
         ),
     },
 )

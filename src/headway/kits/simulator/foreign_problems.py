@@ -96,7 +96,24 @@ def _human_eval(row: Mapping[str, Any], where: str) -> CodeProblem | str:
     prompt, solution = _text(row, "prompt", where), _text(row, "canonical_solution", where)
     entry, tests = _text(row, "entry_point", where), _text(row, "test", where)
     name = _UNSAFE.sub("-", str(_text(row, "task_id", where)))
+    tests = _self_contained(tests, prompt + solution, entry)
     return _problem(name, "human-eval", prompt, entry, prompt + solution, tests, where)
+
+
+def _self_contained(tests: str, reference: str, entry: str) -> str:
+    """Tests that bring the other functions of the reference that they call, and know the candidate by its own name."""
+    names = _names(tests)
+    helpers = [
+        ast.get_source_segment(reference, node) or ""
+        for node in getattr(_tree(reference), "body", [])
+        if isinstance(node, ast.FunctionDef) and node.name in names and node.name != entry
+    ]
+    imports = [line for line in reference.splitlines() if line.startswith(("import ", "from "))] if helpers else []
+    tests = "\n".join([*imports, *helpers, tests])
+    if entry in names:
+        tests += "\n\n_check = check\n\n\n"
+        tests += f"def check(candidate):\n    global {entry}\n    {entry} = candidate\n    _check(candidate)\n"
+    return tests
 
 
 def _mbpp(row: Mapping[str, Any], where: str) -> CodeProblem | str:

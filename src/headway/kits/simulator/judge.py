@@ -55,6 +55,7 @@ class JudgeResult:
     seconds: float = 0.0
     cpu_s: float = 0.0
     peak_memory_bytes: int = 0
+    wrong_cases: tuple[int, ...] = ()  # the numbers of the cases that failed, where tests are data and all were asked
 
 
 class CodeJudge:
@@ -107,6 +108,7 @@ def _result(key: str, report: PairReport, total: int) -> JudgeResult:
     return JudgeResult(
         key=key, status=status, passed=passed, total=total, why="" if status == "passed" else why,
         seconds=report.seconds, cpu_s=report.cpu_s, peak_memory_bytes=report.peak_memory_bytes,
+        wrong_cases=tuple(verdict["failed"]) if report.status == "ended" else (),
     )  # fmt: skip
 
 
@@ -116,7 +118,13 @@ def _verdict(content: bytes) -> dict[str, Any]:
         said = msgspec.json.decode(content, type=_Verdict)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         said = _Verdict()
-    return {"passed": said.passed, "total": said.total, "why": said.why[:600], "broken": said.broken}
+    return {
+        "passed": said.passed,
+        "total": said.total,
+        "why": said.why[:600],
+        "broken": said.broken,
+        "failed": said.failed,
+    }
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -124,6 +132,7 @@ class _Verdict(msgspec.Struct, frozen=True):
     total: int = -1
     why: str = ""
     broken: str = ""
+    failed: list[int] = []
 
 
 @cache

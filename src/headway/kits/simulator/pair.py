@@ -242,7 +242,8 @@ def tests(given: int, questions: int, answers: int, verdict: int) -> None:
 def compared(caller: RemoteFunction, asked: Any) -> "dict[str, Any]":
     """Tests that are data: every case counts."""
     passed, why, ended = 0, "", ""
-    for case in asked["cases"]:
+    failed: list[int] = []
+    for number, case in enumerate(asked["cases"]):
         said = ended
         if not ended:
             try:
@@ -253,9 +254,11 @@ def compared(caller: RemoteFunction, asked: Any) -> "dict[str, Any]":
             except Exception as error:  # noqa: BLE001
                 said = words(error)
         passed += not said
+        if said:
+            failed.append(number)
         if said and not why:
             why = f"{asked['entry']}({', '.join(map(shown, case['args']))}): {said}"[:WHY]
-    return {"passed": passed, "total": len(asked["cases"]), "why": why, "broken": ""}
+    return {"passed": passed, "total": len(asked["cases"]), "why": why, "broken": "", "failed": failed[:1000]}
 
 
 def checked(caller: RemoteFunction, asked: Any) -> "dict[str, Any]":

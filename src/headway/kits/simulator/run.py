@@ -114,7 +114,7 @@ def _row(problem: CodeProblem, shard: RunShard) -> dict[str, Any]:
         job = JudgeJob(key=problem.id, problem=problem, solution=source, limits=shard.limits)
         judged = _judge(shard.sandbox).judge(job)
     values = asdict(judged)
-    del values["key"]
+    del values["key"], values["wrong_cases"]
     about = {"id": problem.id, "family": problem.family, "difficulty": problem.difficulty, "solver": shard.solver}
     return {**about, **values}
 

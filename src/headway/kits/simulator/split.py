@@ -1,0 +1,81 @@
+"""The problems of a file in three parts: to practise on, held out, and families that are held out as a whole.
+
+part_of(problem)                                         # "train", "test" or "families"
+sim("train", count=64, tasks="problems.jsonl")           # the world, as `headway learn --world sim` makes it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from headway.encode import encoder as encoder_of
+from headway.kits.simulator.outcomes import OutcomeTable, outcomes_path, recorded
+from headway.kits.simulator.problem import CodeProblem, read_problems
+from headway.kits.simulator.solvers import Subjects
+from headway.kits.simulator.world import SimWorld
+from headway.nouns.errors import InvalidInput
+
+__all__ = ["ENCODER", "HELD_OUT", "PARTS", "Part", "ProblemPart", "part_of", "problem_part", "sim"]
+
+Part = Literal["train", "test", "families"]
+PARTS: tuple[Part, ...] = ("train", "test", "families")
+HELD_OUT = ("dates", "logs")  # no policy practises on these families
+ENCODER = "hashing-1-w128"  # the version of the encoder of a task that names none
+_TEST_SHARE = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemPart:
+    """Some problems of a file, with what their solutions came to."""
+
+    problems: list[CodeProblem]
+    subjects: Subjects
+    table: OutcomeTable
+
+    def world(self, count: int, encoder: str = ENCODER) -> SimWorld:
+        statements = [problem.statement for problem in self.problems]
+        return SimWorld(count, self.subjects, self.table, statements, encoder_of(encoder, cached=False))
+
+
+def part_of(problem: CodeProblem) -> Part:
+    """The part of a problem; it follows from its content, whatever else is in the file."""
+    if problem.family in HELD_OUT:
+        return "families"
+    return "test" if int(problem.checksum[-8:], 16) < _TEST_SHARE * 2**32 else "train"
+
+
+def problem_part(path: Path, part: Part) -> ProblemPart:
+    """A part of a file whose solutions were judged."""
+    changed = outcomes_path(path)
+    times = tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in (path, changed))
+    return _part(path, part, times)
+
+
+@lru_cache(8)
+def _part(path: Path, part: Part, times: tuple[int, ...]) -> ProblemPart:
+    del times  # of the files: a changed file is read again
+    problems = [problem for problem in read_problems(path) if part_of(problem) == part]
+    if not problems:
+        raise InvalidInput(
+            f"{path.name} has no problem of the part {part!r}.",
+            code="bad_world",
+            hint="Use a file with more problems: `headway sim generate --count 1200 --out FILE`.",
+        )
+    return ProblemPart(problems=problems, subjects=Subjects.of(problems), table=recorded(problems, path))
+
+
+def sim(part: Part = "train", *, count: int = 64, tasks: str = "", encoder: str = ENCODER) -> SimWorld:
+    """The world on a part of a problem file."""
+    if not tasks:
+        raise InvalidInput(
+            "The world 'sim' needs a file of problems.",
+            code="bad_world",
+            hint="Make one with `headway sim generate --out FILE`, and name it with --tasks FILE.",
+        )
+    return problem_part(Path(tasks), part).world(count, encoder)
+
+
+sim.fresh = {"part": "test"}  # type: ignore[attr-defined]  # a proof plays on held-out problems
