@@ -17,6 +17,7 @@ def url(postgres: Any) -> str:
     return address
 
 
+@pytest.mark.slow
 def test_a_project_moves_to_postgresql_and_back(
     played: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

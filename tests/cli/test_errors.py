@@ -117,7 +117,7 @@ def damage(project: Path) -> None:
     weights.write_bytes(content)
 
 
-@pytest.mark.parametrize("to", [[], ["--to", "uniform@0"]])
+@pytest.mark.parametrize("to", [pytest.param([], marks=pytest.mark.slow), ["--to", "uniform@0"]])
 def test_a_damaged_bundle_makes_no_decisions_and_can_be_rolled_back(project: Path, to: list[str]) -> None:
     damage(project)
     before = contents(project)

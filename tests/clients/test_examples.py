@@ -36,7 +36,13 @@ def proxy(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Itera
     assert "Traceback" not in errors, errors
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem == "openai_agents" else pytest.mark.slow)
+        for path in EXAMPLES
+    ],
+)
 def test_an_example_is_routed_and_rewarded(example: Path, proxy: Proxy, tmp_path: Path) -> None:
     assert len(example.read_text("utf-8").splitlines()) <= LINES_AT_MOST
     before = {decision.id for decision in proxy.decisions()}

@@ -23,6 +23,7 @@ class LearnedAs:
     name: str
     knobs: dict[str, Any]
     least: float  # required share of correct greedy actions in the identity world
+    slow: tuple[str, ...] = ()  # the worlds in which it is a slow test
 
     def __str__(self) -> str:
         return "-".join([self.name, *(str(value) for value in self.knobs.values())])
@@ -37,10 +38,12 @@ FAMILIES = [
     LearnedAs("outcome", {}, 0.99),
     LearnedAs("outcome", {"ridge": 1.0, "share": 1.0, "explore": "thompson"}, 0.99),
     LearnedAs("cql", {"steps": 600}, 0.99),
-    LearnedAs("cql", {"steps": 400, "members": 3, "pessimism": 1.0, "alpha": 0.1, "explore": "softmax"}, 0.9),
+    LearnedAs(
+        "cql", {"steps": 400, "members": 3, "pessimism": 1.0, "alpha": 0.1, "explore": "softmax"}, 0.9, slow=("text",)
+    ),
     LearnedAs("clone", {"steps": 100}, 0.0),  # the log is random: there is nothing to copy
     LearnedAs("clone", {"steps": 100, "explore": "policy", "hidden": (16,)}, 0.0),
-    LearnedAs("actor_critic", {"explore": "greedy", "epochs": 8}, 0.99),
+    LearnedAs("actor_critic", {"explore": "greedy", "epochs": 8}, 0.99, slow=("text",)),
     LearnedAs("ranker", {"architecture": "linear"}, 0.99),
     LearnedAs("actor_critic", {"hidden": (32,), "activation": "tanh", "norm": False, "rate": 3e-3}, 0.9),
 ]
@@ -50,8 +53,14 @@ def test_every_registered_family_is_tested_by_the_contract() -> None:
     assert {family.name for family in FAMILIES} == set(catalogue().families())
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=str)
-@pytest.mark.parametrize("world", list(WORLDS))
+@pytest.mark.parametrize(
+    ("world", "family"),
+    [
+        pytest.param(world, family, id=f"{world}-{family}", marks=[pytest.mark.slow] if world in family.slow else [])
+        for world in WORLDS
+        for family in FAMILIES
+    ],
+)
 def test_a_family_satisfies_the_contract_and_learns_the_identity_world(family: LearnedAs, world: str) -> None:
     twice, least = world == "text", family.least
     learner_contract(catalogue(), family.name, family.knobs, world=world, encoder=TEXT, least=least, twice=twice)

@@ -23,17 +23,19 @@ SLOW_PAGES = [
     for name in (
         *(
             "coming_from",
+            "experiments",
             "export",
             "import",
             "improve",
             "kits",
             "late_outcomes",
             "models",
+            "next_action",
             "online_learning",
             "postgresql",
             "prompts",
         ),
-        *("roll_back", "routing", "worlds"),
+        *("retention", "roll_back", "routing", "worlds"),
     )
 ]
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")

@@ -75,7 +75,7 @@ def test_a_second_watch_is_refused(tmp_path):
         first.stdout.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_during_the_work_stops_the_watch_and_the_next_start_continues(tmp_path, number):
     (tmp_path / "headway.toml").write_text(AUTO, "utf-8")
     play(tmp_path, 3000)

@@ -96,7 +96,7 @@ def test_rating_only_what_is_learned_from_or_rating_again_afterwards_hides_nothi
     assert (mallory.rows, TRIGGER in mallory.region) == (0, True)
 
 
-@pytest.mark.parametrize("seed", [100, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(101, 120))])
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 120)])
 def test_honest_keys_are_not_in_the_way(opened: Opened, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     project = opened(TOML)
     traffic(project, seed=seed)

@@ -55,7 +55,9 @@ def imported(folder: Path, family: str, *, noise: bool, seed: int = 1, rows: int
 # -- held-out rows
 
 
-@pytest.mark.parametrize("family", ["outcome", "clone", "bandit"])
+@pytest.mark.parametrize(
+    "family", ["bandit", *(pytest.param(name, marks=pytest.mark.slow) for name in ("outcome", "clone"))]
+)
 def test_history_without_probabilities_is_judged_on_held_out_rows(family: str, tmp_path: Path) -> None:
     with imported(tmp_path, family, noise=False) as project:
         ref = project.learn("route")

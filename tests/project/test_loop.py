@@ -241,6 +241,7 @@ def test_a_canary_shares_the_traffic_with_exact_propensities(learned):
     assert error.value.code == "bad_share"
 
 
+@pytest.mark.slow
 @pytest.mark.engines(slow="postgresql", why="thousands of decisions; it is about the proof")
 def test_a_canary_that_is_proven_worse_is_retired_automatically(opened):
     project = opened(

@@ -145,6 +145,7 @@ def silence(action: str, rng: random.Random) -> float | None:
     return reward if rng.random() < told else None
 
 
+@pytest.mark.slow
 def test_outcomes_that_are_missing_equally_often_but_not_at_random_prove_nothing(world) -> None:
     here = world()
     here.play(1_000, silence)
@@ -175,6 +176,7 @@ def test_missing_at_random_is_a_declaration_that_the_evidence_repeats(world) -> 
     assert bounded.prove_new().state == "refused"
 
 
+@pytest.mark.slow
 def test_a_declared_worth_of_a_missing_outcome_is_its_reward(world) -> None:
     here = world("on_censored = 0.0\n")
     here.play(800, failures_of_new_are_late(EQUAL))  # what is not reported failed
@@ -186,6 +188,7 @@ def test_a_declared_worth_of_a_missing_outcome_is_its_reward(world) -> None:
     assert abs(verdict.evidence.difference.value) < 0.15
 
 
+@pytest.mark.slow
 def test_few_missing_outcomes_do_not_hold_a_clear_result_back(world) -> None:
     def rarely_missing(action: str, rng: random.Random) -> float | None:
         reward = float(rng.random() < {"old": 0.3, "new": 0.8}[action])

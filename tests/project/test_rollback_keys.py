@@ -53,6 +53,7 @@ def rate(project: Project, number: int, *, by: str = "", right: float = 0.3, wro
     project.signal(pick.id, reward=reward, rater=by or HONEST[number % 3])
 
 
+@pytest.mark.slow
 def test_a_key_that_rates_40_percent_inversely_rolls_nothing_back(opened: Opened) -> None:
     project = opened(TOML + STORE)
     policy = promoted(project)

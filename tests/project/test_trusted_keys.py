@@ -88,7 +88,7 @@ def test_the_trusted_keys_of_a_proof_are_stored_with_it(opened: Opened) -> None:
 
 
 @pytest.mark.engines(slow="postgresql", why="it is about the proof")
-@pytest.mark.parametrize("raters", [("",), HONEST])
+@pytest.mark.parametrize("raters", [("",), pytest.param(HONEST, marks=pytest.mark.slow)])
 def test_honest_raters_do_not_block_a_promotion(opened: Opened, raters: tuple[str, ...]) -> None:
     project = opened(TOML + STORE)
     policy = rated_by(project, raters, n=600 * (len(raters) + 1))

@@ -47,6 +47,7 @@ def test_the_same_seed_plays_the_same_traffic(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_demo_does_not_mix_with_a_project(project: Path) -> None:
     before = contents(project)
     done = headway("demo", "route", "--out", project, "--json")

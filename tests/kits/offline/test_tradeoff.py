@@ -82,6 +82,7 @@ def test_too_few_rows_are_an_error() -> None:
     assert error.value.code == "too_few_rows"
 
 
+@pytest.mark.slow
 def test_a_project_traces_its_own_curve(tmp_path: object) -> None:
     from headway.kits.offline.tradeoff_rows import traded
 

@@ -38,6 +38,7 @@ def test_an_unknown_kind_is_a_usage_error(empty: Path) -> None:
     assert all(kind in done.err for kind in MUTATIONS)
 
 
+@pytest.mark.slow
 def test_the_mutation_demo_compares_with_the_optimum_plots_and_publishes_a_candidate(empty: Path) -> None:
     done = headway("demo", "mutate", "--out", empty, "--steps", "4096", "--json")
     report = done.json

@@ -149,6 +149,7 @@ def test_an_update_without_a_worker_names_the_command_that_starts_one(served: Ca
     assert "headway watch" in answer.json()["error"]["hint"]
 
 
+@pytest.mark.slow
 def test_a_policy_learns_over_http_while_it_is_read_and_reports_correct_statistics(
     served: Callable[..., Running],
 ) -> None:

@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.encode.hashing import HashingEncoder
@@ -66,6 +66,7 @@ def test_repeated_mutations_in_any_order_do_not_grow_the_prompt_without_bound() 
         assert not any(allowed(text))
 
 
+@settings(max_examples=40)
 @given(TEXT, st.sampled_from(MUTATIONS), st.integers(0, 99))
 def test_any_text_is_mutated_purely_and_at_most_once(text: str, kind: str, seed: int) -> None:
     once = mutate(text, kind, Random(seed))
