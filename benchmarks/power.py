@@ -4,7 +4,7 @@
     python benchmarks/power.py --quick                           3 runs each, the long ones shortened
     python benchmarks/power.py --only steady,equal               some of the cases
     python benchmarks/power.py --resume FILE                     keeps every run in FILE and continues it
-    python benchmarks/power.py --resume FILE --write             and puts the table into docs/explanation/proof.md
+    python benchmarks/power.py --resume FILE --kept --write      the table of FILE, into docs/explanation/proof.md
 
 Every run is a project of its own: a client decides and reports outcomes, and the loop is checked after each batch, on a
 clock that the benchmark moves. Nothing is configured but the task's actions and rules, and `promote = "auto"`. Beside
@@ -33,7 +33,7 @@ from _contract import arguments, finish, say
 from _power.cases import CASES
 from _power.summary import figures, ratios, table
 
-__all__ = ["BEGIN", "END", "PAGE", "chosen", "measure", "parser", "write"]
+__all__ = ["BEGIN", "END", "PAGE", "chosen", "kept", "measure", "parser", "write"]
 
 FULL, QUICK = 100, 3
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "explanation" / "proof.md"
@@ -72,6 +72,13 @@ def measure(
     return {name: [played[name, place] for place in range(runs)] for name in cases}
 
 
+def kept(cases: Sequence[str], *, seed: int, quick: bool, resume: Path) -> dict[str, list[Numbers]]:
+    """The numbers of the runs that a file has, by case; cases without any are left out."""
+    rows = _kept(resume, seed, quick)
+    results = {name: [numbers for (case, _), numbers in sorted(rows.items()) if case == name] for name in cases}
+    return {name: runs for name, runs in results.items() if runs}
+
+
 def _kept(resume: Path | None, seed: int, quick: bool) -> dict[Key, Numbers]:
     """Runs of the same base seed and length that an earlier call has kept."""
     if resume is None or not resume.exists():
@@ -88,6 +95,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument("--seed", type=int, default=1, help="base seed of the runs (default 1)")
     options.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     options.add_argument("--resume", type=Path, metavar="FILE", help="keep runs in FILE and continue it")
+    options.add_argument("--kept", action="store_true", help="play nothing: the runs that FILE of --resume has")
     options.add_argument("--write", action="store_true", help="put the table into docs/explanation/proof.md")
     return options
 
@@ -106,7 +114,8 @@ def write(rows: str, options: argparse.Namespace, page: Path) -> None:
     _, end, tail = rest.partition(END)
     if not begin or not end:
         raise SystemExit(f"{page} lacks its marks {BEGIN} and {END}")
-    command = f"python benchmarks/power.py --seed {options.seed} --runs {_runs(options)}"
+    many = "" if options.kept else f" --runs {_runs(options)}"
+    command = f"python benchmarks/power.py --seed {options.seed}{many}"
     page.write_text(f"{head}{BEGIN}\n\n{rows}\n\nMeasured with `{command}`.\n\n{END}{tail}", "utf-8")
 
 
@@ -116,14 +125,13 @@ def _runs(options: argparse.Namespace) -> int:
 
 def main() -> None:
     options = parser((__doc__ or "").partition("\n")[0]).parse_args()
-    results = measure(
-        chosen(options.only),
-        runs=_runs(options),
-        seed=options.seed,
-        quick=options.quick,
-        jobs=options.jobs,
-        resume=options.resume,
-    )
+    cases, seed, quick, resume = chosen(options.only), options.seed, options.quick, options.resume
+    if options.kept:
+        if resume is None or not resume.exists():
+            raise SystemExit("--kept needs --resume FILE with runs")
+        results = kept(cases, seed=seed, quick=quick, resume=resume)
+    else:
+        results = measure(cases, runs=_runs(options), seed=seed, quick=quick, jobs=options.jobs, resume=resume)
     say(table(results))
     if options.write:
         write(table(results), options, PAGE)
