@@ -5,6 +5,7 @@
     pack/about.json        inputs of the offline numbers, other than the rows
     pack/rows.safetensors  the logged rows, as the estimators read them
     pack/live.jsonl        one line per live run, if there were any
+    pack/played.jsonl      one line per way and subject, where ways of choosing were played in a world
     pack/SHA256SUMS        the hash of each file, in the format of `sha256sum -c`
 
 `verify` refuses a pack if any byte differs, then recomputes every number that follows from the rows and lines: the
@@ -52,7 +53,7 @@ __all__ = [
 SCHEMA = "headway.run-pack/2"
 EARLIER = ("headway.run-pack/1",)
 SUMS = "SHA256SUMS"
-_FILES = ("manifest.json", "results.json", "about.json", "rows.safetensors", "live.jsonl")
+_FILES = ("manifest.json", "results.json", "about.json", "rows.safetensors", "live.jsonl", "played.jsonl")
 _PACKAGES = ("headway", "numpy", "safetensors", "msgspec", "onnxruntime", "torch")
 
 
@@ -167,6 +168,11 @@ def recompute(bodies: Mapping[str, bytes], *, seed: int) -> dict[str, Any]:
         from headway.kits.offline.compare_live import summary
 
         results["live"] = plain(summary([json.loads(line) for line in bodies["live.jsonl"].splitlines()], seed=seed))
+    if "played.jsonl" in bodies:
+        from headway.kits.offline.played import played_summary
+
+        rows = [json.loads(line) for line in bodies["played.jsonl"].splitlines()]
+        results["played"] = plain(played_summary(rows, seed=seed))
     return results
 
 

@@ -8,7 +8,8 @@ run.py                a solver on a file of problems, by several workers; result
 validate.py           the reference passes and wrong solutions fail; outcomes.py keeps what each came to
 solvers.py            scripted solvers of different strength and price
 world.py              episodes: choose solvers, prompts and checks; split.py holds problems and families out
-oracle.py             the best policy with the information that exists; evaluate.py compares others with it
+practise.py           what `headway sim train` does
+oracle.py             the best policy with the information that exists; report.py compares others with it
 
 Takes: problems and solvers.   Gives: checked problem files, the world `sim`.
 Never: shows a policy the family, the difficulty or the hidden tests of a problem.
@@ -27,9 +28,10 @@ ACTIONS = (*SOLVERS, *MUTATIONS, "verify", "retry", "decompose", "stop")
 KIT = Kit(
     name="simulator",
     summary="Programming problems with known solutions, and policies that practise on them.",
-    needs=("sandbox", "prompts"),
+    needs=("sandbox", "practice", "prompts", "offline"),
     worlds={"sim": "headway.kits.simulator.split:sim"},
     actions={"sim": ACTIONS},
+    options={"learn": "headway.kits.simulator.commands.train:LEARN"},
     commands={
         "sim": Command(
             "headway.kits.simulator.commands.sim:sim",
@@ -50,6 +52,14 @@ KIT = Kit(
         "sim import": Command(
             "headway.kits.simulator.commands.files:import_",
             "Import problems from FILE, in the shape of HumanEval or MBPP.",
+        ),
+        "sim report": Command(
+            "headway.kits.simulator.commands.report:report",
+            "Compare policies of TASK with rules, fixed arms, a bandit and the oracle on held-out problems.",
+        ),
+        "sim train": Command(
+            "headway.kits.simulator.commands.train:train",
+            "Practise solving problems: which solver, which prompt, when to verify, when to stop.",
         ),
         "sim validate": Command(
             "headway.kits.simulator.commands.validate:validate",

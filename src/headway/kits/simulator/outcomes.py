@@ -24,7 +24,7 @@ from headway.kits.simulator.solvers import sources
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Progress
 
-__all__ = ["OutcomeRow", "OutcomeTable", "RunSource", "outcomes", "outcomes_path", "recorded"]
+__all__ = ["OutcomeRow", "OutcomeTable", "RunSource", "all_recorded", "outcomes", "outcomes_path", "recorded"]
 
 # (problem, source) → (status on the visible tests, status on the hidden tests, why), in order
 RunSource = Callable[[Iterable[tuple[CodeProblem, str]]], Iterator[tuple[str, str, str]]]
@@ -69,6 +69,12 @@ def outcomes(
         if progress is not None:
             progress("solutions", start + len(rows), len(missing))
     return _table(problems, known, len(missing))
+
+
+def all_recorded(problems: Sequence[CodeProblem], path: Path) -> bool:
+    """Whether every solution was judged before."""
+    known = _read(outcomes_path(path))
+    return all(_key(problem, source) in known for problem in problems for source in sources(problem))
 
 
 def recorded(problems: Sequence[CodeProblem], path: Path) -> OutcomeTable:

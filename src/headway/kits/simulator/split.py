@@ -6,10 +6,12 @@ sim("train", count=64, tasks="problems.jsonl")           # the world, as `headwa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from headway.encode import encoder as encoder_of
 from headway.kits.simulator.outcomes import OutcomeTable, outcomes_path, recorded
@@ -35,9 +37,18 @@ class ProblemPart:
     subjects: Subjects
     table: OutcomeTable
 
-    def world(self, count: int, encoder: str = ENCODER) -> SimWorld:
+    def world(self, count: int, encoder: str = ENCODER, shuffled: int | None = None) -> SimWorld:
         statements = [problem.statement for problem in self.problems]
-        return SimWorld(count, self.subjects, self.table, statements, encoder_of(encoder, cached=False))
+        table = self.table if shuffled is None else _shuffled(self.table, self.subjects, shuffled)
+        return SimWorld(count, self.subjects, table, statements, encoder_of(encoder, cached=False))
+
+
+def _shuffled(table: OutcomeTable, subjects: Subjects, seed: int) -> OutcomeTable:
+    """The table with the results of the hidden tests dealt out at random: nothing can be learned from them."""
+    there = np.arange(table.hidden.shape[1]) < subjects.sources[:, None]
+    hidden = table.hidden.copy()
+    hidden[there] = np.random.default_rng([seed, 0x5F]).permutation(hidden[there])
+    return replace(table, hidden=hidden)
 
 
 def part_of(problem: CodeProblem) -> Part:
@@ -67,15 +78,18 @@ def _part(path: Path, part: Part, times: tuple[int, ...]) -> ProblemPart:
     return ProblemPart(problems=problems, subjects=Subjects.of(problems), table=recorded(problems, path))
 
 
-def sim(part: Part = "train", *, count: int = 64, tasks: str = "", encoder: str = ENCODER) -> SimWorld:
-    """The world on a part of a problem file."""
+def sim(
+    part: Part = "train", *, count: int = 64, tasks: str = "", encoder: str = ENCODER, shuffled: int | None = None
+) -> SimWorld:
+    """The world on a part of a problem file. `shuffled`: a seed that deals rewards out at random, as a control."""
     if not tasks:
         raise InvalidInput(
             "The world 'sim' needs a file of problems.",
             code="bad_world",
             hint="Make one with `headway sim generate --out FILE`, and name it with --tasks FILE.",
         )
-    return problem_part(Path(tasks), part).world(count, encoder)
+    return problem_part(Path(tasks), part).world(count, encoder, shuffled)
 
 
-sim.fresh = {"part": "test"}  # type: ignore[attr-defined]  # a proof plays on held-out problems
+# A proof plays on held-out problems, and with their real rewards.
+sim.fresh = {"part": "test", "shuffled": None}  # type: ignore[attr-defined]

@@ -161,7 +161,8 @@ def _verified(out: Output, pack: VerifiedPack) -> None:
     matched = f"{pack.folder}: {len(pack.files)} files match their hashes"
     if pack.recomputed:
         out.line(f"{matched}, and every number that follows from the rows is equal when it is recomputed.")
-        out.line(f"Stated by the project, not recomputed: {'; '.join(pack.stated)}.")
+        if pack.stated:
+            out.line(f"Stated by the project, not recomputed: {'; '.join(pack.stated)}.")
     else:
         out.line(f"{matched}. The pack was made by an earlier rule: its numbers are stated, not recomputed.")
         out.line("To have them recomputed, make it again with `headway compare TASK --run-pack DIR`.")

@@ -1,0 +1,84 @@
+"""`headway sim train`, and `headway learn --world sim --tasks FILE`: practice on problems."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headway.cli.verb import OptionHook, Session, quoted, task_argument, verb
+from headway.kits.practice.commands import practice_values, show
+
+__all__ = ["LEARN", "train"]
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@verb(
+    "train",
+    "headway sim train route --tasks problems.jsonl",
+    "headway sim train route --tasks problems.jsonl --seed 7 --steps 300000 --json",
+)
+@task_argument()
+@click.option("--tasks", type=_FILE, metavar="FILE", help="A file of problems; the project's own by default.")
+@click.option("--family", default="actor_critic", show_default=True, help="How the policy is built and learned.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Makes practice reproducible.")
+@click.option("--steps", type=click.IntRange(1), help="How many steps to practise at most.")
+@click.option("--resume", is_flag=True, help="Continue interrupted practice of this seed.")
+def train(
+    session: Session, task: str, tasks: Path | None, family: str, seed: int, steps: int | None, resume: bool
+) -> int:
+    """Practise solving problems: which solver, which prompt, when to verify, when to stop.
+
+    The same as `headway learn TASK --world sim --tasks FILE`. The candidate decides nothing until it is proven and
+    promoted. Two families of problems and 30% of the others are held out.
+    """
+    values: dict[str, Any] = {
+        "task": task, "tasks": tasks, "family": family, "seed": seed, "steps": steps, "resume": resume, "check": False,
+        "device": None, "target": None, "knobs": (),
+    }  # fmt: skip
+    return _practise(session, values)
+
+
+def _practise(session: Session, values: dict[str, Any]) -> int:
+    from headway.kits.simulator.practise import practise_sim
+
+    tasks: Path | None = values.pop("tasks")
+    given = practice_values(values)
+    named = f" --tasks {quoted(str(tasks))}" if tasks is not None else ""
+    begun = time.perf_counter()
+    with session.project(create=True) as project:
+        try:
+            with session.out.progress() as progress:
+                done = practise_sim(project, tasks=tasks, progress=progress, **given)
+        except KeyboardInterrupt:
+            task = f"{given['task']} " if given["task"] else ""
+            session.next(f"headway learn {task}--world sim{named} --seed {given['seed']} --resume")
+            raise
+    show(session, done, time.perf_counter() - begun)
+    session.next(f"headway prove {done.task}")
+    return 0
+
+
+def _run(session: Session, values: dict[str, Any]) -> int | None:
+    if values.get("world") != "sim":
+        if values.pop("tasks") is not None:
+            raise click.UsageError("--tasks is for practice on problems: headway learn --world sim --tasks FILE")
+        return None
+    values.pop("world")
+    return _practise(session, values)
+
+
+LEARN = OptionHook(
+    options=(
+        click.Option(
+            ["--tasks"],
+            type=_FILE,
+            metavar="FILE",
+            help="With --world sim: a file of problems; the project's own by default.",
+        ),
+    ),
+    run=_run,
+)

@@ -1,0 +1,82 @@
+"""Practises in the world `sim`: the problem file, its judged solutions, and the policy that is learned on them.
+
+    practise_sim(project, task="route", tasks=Path("problems.jsonl"), seed=7)      # a candidate of the task `route`
+    problem_file(project, None)                                                     # the project's own file
+
+Without a file, the project gets one of DEFAULT_COUNT problems in `.headway/sim/`. Solutions that were not judged yet
+are judged first, in a sandbox.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.kits.practice.run import Practised, practise
+from headway.kits.simulator.generate import generate
+from headway.kits.simulator.outcomes import all_recorded, outcomes
+from headway.kits.simulator.problem import OURS, read_problems, write_problems
+from headway.kits.simulator.split import ENCODER
+from headway.kits.simulator.validate import judges
+from headway.nouns.errors import InvalidInput
+from headway.nouns.protocols import Progress
+from headway.project import encoder_spec
+
+if TYPE_CHECKING:
+    from headway.project import Project
+
+__all__ = ["DEFAULT_COUNT", "encoder_version", "judged_file", "practise_sim", "problem_file"]
+
+DEFAULT_COUNT, DEFAULT_SEED = 1_200, 42
+
+
+def practise_sim(
+    project: Project,
+    *,
+    task: str | None = None,
+    tasks: Path | None = None,
+    shuffled: int | None = None,
+    progress: Progress | None = None,
+    **how: Any,
+) -> Practised:
+    """A candidate that practised on the problems of a file; `how`: as for any world."""
+    path = judged_file(problem_file(project, tasks, progress), progress)
+    settings: dict[str, Any] = {"tasks": str(path.resolve()), "encoder": encoder_version(project, task)}
+    if shuffled is not None:
+        settings["shuffled"] = shuffled
+    return practise(project, "sim", task=task, settings=settings, progress=progress, **how)
+
+
+def problem_file(project: Project, tasks: Path | None, progress: Progress | None = None) -> Path:
+    """The named file, or the project's own, which is made on first use."""
+    if tasks is not None:
+        return tasks
+    path = project.home / "sim" / "problems.jsonl"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_problems(path, generate(DEFAULT_COUNT, DEFAULT_SEED, progress=progress))
+    return path
+
+
+def judged_file(path: Path, progress: Progress | None = None, *, sandbox: str = "auto", workers: int = 2) -> Path:
+    """The file, after every solution that was not judged yet has been run."""
+    problems = read_problems(path)
+    foreign = next((problem for problem in problems if problem.source != OURS), None)
+    if foreign is not None:
+        raise InvalidInput(
+            f"{path.name}: the problem {foreign.id!r} has no wrong solutions, which scripted solvers need.",
+            code="bad_world",
+            hint="Practise on generated problems: `headway sim generate --out FILE`.",
+        )
+
+    if not all_recorded(problems, path):
+        with judges(sandbox, workers) as (run, _):
+            outcomes(problems, path, run, progress)
+    return path
+
+
+def encoder_version(project: Project, task: str | None) -> str:
+    """The encoder of the task, by its version."""
+    if task is None:
+        return ENCODER
+    return project.servings.encoder(encoder_spec(project, project.settings.task(task))).version
