@@ -19,6 +19,13 @@ export type TaskSettings = Schemas["SettingsAnswer"];
 export type Session = Schemas["SessionAnswer"];
 export type DecisionRow = Schemas["DecisionRow"];
 export type Job = Schemas["JobAnswer"];
+export type Ranking = Schemas["RankAnswer"];
+export type RankedCandidate = Schemas["RankedCandidate"];
+export type Predictions = Schemas["PredictionsAnswer"];
+export type Prediction = Schemas["PredictionRow"];
+export type Improver = Schemas["ImproverAnswer"];
+export type Rounds = Schemas["RoundsAnswer"];
+export type Round = Schemas["RoundAnswer"];
 
 export interface Signal {
   name: string;
