@@ -276,3 +276,27 @@ def test_the_unit_of_an_interval_is_the_prompt() -> None:
     often = summary(rows, seed=0)["metrics"]["reward"]
     assert (often["low"], often["high"], often["prompts"]) == (once["low"], once["high"], 20)
     assert often["low"] < 0.0 < often["high"]
+
+
+def judged_rows(unjudged: int) -> list[dict[str, object]]:
+    """200 prompts: the policy solves none of the first half, of which so many could not be judged."""
+    return [
+        {
+            "task": str(n), "repeat": 0, "side": side, "action": "a", "failed": "", "reward": None if lost else solved,
+            "judged": "error" if lost else "passed", "signals": {} if lost else {"solved": solved},
+        }
+        for n in range(200)
+        for side, solved in (("policy", float(n >= 100)), ("against", 1.0))
+        for lost in [side == "policy" and n < unjudged]
+    ]  # fmt: skip
+
+
+def test_unjudged_answers_are_counted_and_refuse_a_verdict_above_one_percent() -> None:
+    few = summary(judged_rows(2), seed=0)
+    assert (few["unjudged"], few["refused"]) == ({"policy": 2, "against": 0}, "")
+    assert few["metrics"]["solved"]["low"] is not None
+    many = summary(judged_rows(100), seed=0)
+    assert many["metrics"]["solved"]["difference"] == 0.0  # what remains looks as good as the other
+    assert "100 of 200 answers" in many["refused"]
+    assert many["metrics"]["solved"]["low"] is many["metrics"]["reward"]["high"] is None
+    assert "refused" not in summary(judged_rows(0), seed=0)

@@ -375,3 +375,32 @@ def test_an_episode_has_at_most_five_mutations_and_a_masked_one_solves_nothing()
         longest = max(longest, int(steps[over].max(initial=0)))
         steps[over] = 0
     assert longest == 5
+
+
+@pytest.mark.parametrize("answer", ["9" * 5000, "1e999999", "[" * 64_000, '{"a":' * 30_000, "[" * 900 + "]" * 900])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"kind": "numeric", "value": 3},
+        {"kind": "json", "schema": {"type": "object"}},
+        {"kind": "exact", "value": "blue"},
+        {"kind": "includes", "all": ["blue"]},
+        {"kind": "all", "checks": [{"kind": "json", "schema": {"type": "object"}}, {"kind": "words", "most": 3}]},
+    ],
+    ids=lambda wanted: str(wanted["kind"]),
+)
+def test_answers_that_overflow_or_nest_are_failures(answer: str, wanted: dict[str, object]) -> None:
+    assert check(answer, wanted).status == "failed"
+
+
+@pytest.mark.parametrize("source", ["return 10 ** 400", "return 1e308 * 10", "return eval('[' * 90 + ']' * 90)"])
+def test_values_that_overflow_or_nest_are_failures(source: str) -> None:
+    wanted = {"kind": "code", "function": "f", "cases": [[[], 1.5]]}
+    assert check(f"def f():\n    {source}", wanted, sandbox("process")).status == "failed"
+
+
+def test_a_check_that_failed_decides_where_another_could_not_run() -> None:
+    code = {"kind": "code", "function": "f", "cases": [[[], 1]]}
+    wanted = {"kind": "all", "checks": [code, {"kind": "exact", "value": "blue"}]}
+    assert check("red", wanted).status == "failed"
+    assert check("blue", wanted).status == "error"

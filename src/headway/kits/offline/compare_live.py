@@ -33,6 +33,8 @@ __all__ = ["LiveTask", "Runner", "read_tasks", "summary"]
 
 Side = Literal["policy", "against"]
 SIDES: tuple[Side, Side] = ("policy", "against")
+_MOST_UNJUDGED = 0.01  # of a policy's checked answers
+_BY_CHECKS = ("reward", "score", "solved")  # metrics
 _FIELDS = {"id", "text", "state", "role", "check"}
 
 
@@ -139,7 +141,7 @@ class Runner:
         if task.check is not None and not answered.failed:
             outcome = check(answered.text, task.check, self.sandbox)
             judged = outcome.status
-            if judged in ("passed", "failed"):
+            if judged != "error":  # a timeout is a failure
                 signals |= {"solved": float(outcome.passed), "score": outcome.score}
         decision = recorded(
             situation,
@@ -207,9 +209,15 @@ def _signals(answered: MeasuredReply) -> dict[str, float]:
 
 
 def summary(rows: Iterable[Mapping[str, Any]], *, seed: int) -> dict[str, Any]:
-    """Per metric: both means and their paired difference over prompts, with a bootstrap interval."""
+    """Per metric: both means and their paired difference over prompts, with a bootstrap interval.
+
+    Answers whose check could not be run are counted (`unjudged`). Above 1% of a policy's answers, what depends on the
+    checks has no interval, and `refused` says why: whoever can make answers unjudged could choose which ones count.
+    """
     from headway.prove.intervals import bootstrap
 
+    rows = list(rows)
+    unjudged, refused = _unjudged(rows)
     seen: dict[str, dict[str, dict[str, list[float]]]] = {}  # metric → prompt → side → values
     actions: dict[str, dict[str, int]] = {side: {} for side in SIDES}
     count = 0
@@ -231,7 +239,7 @@ def summary(rows: Iterable[Mapping[str, Any]], *, seed: int) -> dict[str, Any]:
             continue
         ours, theirs = np.array(pairs).T
         low, high = bootstrap(ours - theirs, seed=seed)
-        known = bool(np.isfinite([low, high]).all())
+        known = bool(np.isfinite([low, high]).all()) and not (refused and name in _BY_CHECKS)
         metrics[name] = {
             "policy": float(ours.mean()),
             "against": float(theirs.mean()),
@@ -240,7 +248,20 @@ def summary(rows: Iterable[Mapping[str, Any]], *, seed: int) -> dict[str, Any]:
             "high": high if known else None,
             "prompts": len(pairs),
         }
-    return {"runs": count, "actions": actions, "metrics": metrics}
+    more = {"unjudged": unjudged, "refused": refused} if any(unjudged.values()) else {}
+    return {"runs": count, "actions": actions, "metrics": metrics, **more}
+
+
+def _unjudged(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, int], str]:
+    """Answers of each side whose check could not be run; and why there is no verdict, if they are too many."""
+    counts: dict[str, int] = {
+        side: sum(row["side"] == side and row.get("judged") == "error" for row in rows) for side in SIDES
+    }
+    for side, count in counts.items():
+        checked = sum(row["side"] == side and row.get("judged", "unchecked") != "unchecked" for row in rows)
+        if count > _MOST_UNJUDGED * checked:
+            return counts, f"{count:,} of {checked:,} answers of one policy could not be judged, expected at most 1%"
+    return counts, ""
 
 
 def _bad(path: Path, line: int, what: str) -> InvalidInput:

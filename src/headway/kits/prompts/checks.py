@@ -52,19 +52,29 @@ class CheckResult:
 
 
 def check(answer: str, wanted: Check, sandbox: Sandbox | None = None, limits: Limits | None = None) -> CheckResult:
-    """Run one check on one answer."""
+    """Run one check on one answer. An answer that cannot be compared, such as 64,000 brackets, has failed."""
     validate(wanted)
-    answer = answer[:LONGEST]
+    try:
+        return _checked(answer[:LONGEST], wanted, sandbox, limits)
+    except (RecursionError, OverflowError, MemoryError) as error:
+        return CheckResult(status="failed", score=0.0, why=f"it cannot be compared ({type(error).__name__})")
+
+
+def _checked(answer: str, wanted: Check, sandbox: Sandbox | None, limits: Limits | None) -> CheckResult:
     if wanted["kind"] == "code":
         return _code(answer, wanted, sandbox, limits)
     if wanted["kind"] == "all":
         outcomes = [check(answer, part, sandbox, limits) for part in wanted["checks"]]
-        worst = next((outcome for outcome in outcomes if outcome.status != "passed"), outcomes[0])
+        # A check that failed decides, also where another could not be run.
+        worst = min(outcomes, key=lambda outcome: _DECIDES.index(outcome.status))
         return CheckResult(
             status=worst.status, score=sum(outcome.score for outcome in outcomes) / len(outcomes), why=worst.why
         )
     why = _PLAIN[wanted["kind"]](answer, wanted)
     return CheckResult(status="failed" if why else "passed", score=0.0 if why else 1.0, why=why)
+
+
+_DECIDES: tuple[Status, ...] = ("failed", "timeout", "error", "passed")
 
 
 def _exact(answer: str, wanted: Check) -> str:
@@ -180,7 +190,7 @@ def _code(answer: str, wanted: Check, sandbox: Sandbox | None, limits: Limits | 
     for place, (arguments, expected) in enumerate(cases):
         try:
             said = json.loads(lines[place]) if place < len(lines) else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             said = {}
         if isinstance(said, dict) and "value" in said and _same(said["value"], expected):
             right += 1
@@ -195,7 +205,10 @@ def _same(value: Any, expected: Any) -> bool:
     if isinstance(expected, bool) or isinstance(value, bool):
         return value is expected
     if isinstance(expected, int | float) and isinstance(value, int | float):
-        return math.isclose(value, expected, rel_tol=1e-9, abs_tol=1e-9)
+        try:
+            return value == expected or math.isclose(value, expected, rel_tol=1e-9, abs_tol=1e-9)
+        except OverflowError:  # an integer beyond all floats
+            return False
     if isinstance(expected, list) and isinstance(value, list):
         return len(value) == len(expected) and all(map(_same, value, expected))
     return bool(value == expected)

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["KIT", "NAMES", "Limits", "Result", "Sandbox", "Status", "Workspace", "sandbox"]
 
-KIT = Kit(name="sandbox", summary="Run untrusted code within limits: docker, bubblewrap, or a plain process.")
+KIT = Kit(
+    name="sandbox",
+    summary="Run untrusted code within limits: docker, bubblewrap, or a plain process.",
+    checks=("headway.kits.sandbox.doctor:check",),
+)
 
 _WHERE = {
     "NAMES": "choose", "sandbox": "choose", "Limits": "records", "Result": "records", "Sandbox": "records",

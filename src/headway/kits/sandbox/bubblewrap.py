@@ -34,9 +34,9 @@ class Bubblewrap:
     privileges, no capabilities, no further namespaces, and a filter on system calls (seccomp.py). The whole process
     tree lives in one pid namespace and dies with it.
 
-    Not covered: a bug in the kernel, which is shared; memory is limited per process by the kernel and for the whole
-    tree by checks every few milliseconds, so a tree can exceed it briefly; very many empty files (an in-memory folder
-    limits bytes, not names); side channels through the processor's caches. Files under /usr can be read.
+    Not covered: a bug in the kernel, which is shared; without a memory cgroup (`cgroup.py`), memory is limited per
+    process by the kernel and for the whole tree by checks every few milliseconds, so a tree can exceed it briefly, and
+    very many empty files count nowhere; side channels through the processor's caches. Files under /usr can be read.
     """
 
     name = "bubblewrap"

@@ -20,8 +20,8 @@ class Process:
     can write wherever that user can (the disk limit covers only its own folder); it sees other processes and can signal
     those of its user. Started by root, it runs as an unused user id, which is most of its protection. Started by any
     other user, it *is* that user: it can read their files and the environment of their processes, and kill its keeper
-    (the status is then `error`, and its processes survive); its processes count together with theirs. Memory that
-    belongs to no process (memfd, System V segments) is not measured. The read-only paths of a workspace can be changed.
+    (it has then failed, and its processes survive); its processes count together with theirs. Memory that belongs to no
+    process (memfd, System V segments) is measured only by a cgroup. The read-only paths of a workspace can be changed.
     For code that nobody has reviewed, use `bubblewrap` or `docker`.
     """
 

@@ -115,6 +115,13 @@ def _compared(out: Output, compared: Compared) -> None:
         out.line()
         out.line(f"Live: {live['runs']:,} answers, {compared.policy} beside {compared.against}", style="bold")
         _metrics(compared.policy, compared.against).print(out, live["metrics"].items())
+        if unjudged := live.get("unjudged"):
+            out.note(
+                f"Not judged: {unjudged['policy']:,} answers of {compared.policy}, {unjudged['against']:,} of "
+                f"{compared.against}; the sandbox could not run."
+            )
+        if live.get("refused"):
+            out.line(f"No live verdict: {live['refused']}.")
 
 
 def _metrics(policy: str, against: str) -> RecordTable[tuple[str, Any]]:
