@@ -45,6 +45,14 @@ def test_observations_are_the_vectors_of_the_situations(practice_part: ProblemPa
         observations = world.step(actions)[0]
 
 
+def test_some_practised_statements_are_disguised_and_no_others(problem_file: Path) -> None:
+    practised, tested = (sim(part, count=400, tasks=str(problem_file)) for part in ("train", "test"))
+    for world, least, most in ((practised, 0.1, 0.3), (tested, 0.0, 0.0)):
+        observations, _ = world.reset(seed=2)
+        plain = world.features.vectors(world.situations(), HashingEncoder(128))[:, 1:].astype(np.float32)
+        assert least <= (observations != plain).any(axis=1).mean() <= most
+
+
 def test_a_policy_sees_no_label_and_no_hidden_result(practice_part: ProblemPart) -> None:
     world = begun(practice_part)
     world.step(always(world, "large"))

@@ -34,7 +34,7 @@ PRESETS: Mapping[str, Practice] = MappingProxyType(
         ),
         "prompts": PROMPTS,
         "sim": Practice(
-            steps=300_000, envs=128, horizon=32, epochs=4, minibatch=512, rate=1e-3, schedule="linear", gamma=1.0,
+            steps=400_000, envs=128, horizon=32, epochs=4, minibatch=512, rate=1e-3, schedule="linear", gamma=1.0,
             hidden=(256, 128), activation="relu", norm=True, start="xavier", normalise_observations=False,
             normalise_rewards=False, episodes=500,
         ),

@@ -6,14 +6,14 @@ foreign_problems.py   problem files of HumanEval and MBPP
 judge.py              runs solutions beside their tests in a sandbox; pair.py is what runs there
 run.py                a solver on a file of problems, by several workers; results.py keeps what they find
 validate.py           the reference passes and wrong solutions fail; outcomes.py keeps what each came to
-solvers.py            scripted solvers of different strength and price
+solvers.py            scripted solvers of different strength and price; model_solvers.py: language models
 world.py              episodes: choose solvers, prompts and checks; split.py holds problems and families out
 practise.py           what `headway sim train` does
 oracle.py             the best policy with the information that exists; report.py compares others with it
 
 Takes: problems and solvers.   Gives: checked problem files, the world `sim`.
 Never: shows a policy the family, the difficulty or the hidden tests of a problem.
-May import: cli, project, encode, nouns.
+May import: cli, project, settings, encode, client, nouns.
 """
 
 from headway.kits.prompts import MUTATIONS
@@ -28,7 +28,7 @@ ACTIONS = (*SOLVERS, *MUTATIONS, "verify", "retry", "decompose", "stop")
 KIT = Kit(
     name="simulator",
     summary="Programming problems with known solutions, and policies that practise on them.",
-    needs=("sandbox", "practice", "prompts", "offline"),
+    needs=("models", "sandbox", "practice", "prompts", "offline", "reply"),
     worlds={"sim": "headway.kits.simulator.split:sim"},
     actions={"sim": ACTIONS},
     options={"learn": "headway.kits.simulator.commands.train:LEARN"},

@@ -40,6 +40,7 @@ class RunShard:
     solver: str
     sandbox: str
     limits: Limits
+    folder: Path = Path()  # of the project whose settings name the models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +76,17 @@ def run_problems(
     sandbox_name: str = "auto",
     limits: Limits = LIMITS,
     progress: Progress | None = None,
+    folder: Path = Path(),
 ) -> SimRun:
     """Judge one solution of each problem; `sandbox_missing` before anything runs if there is no sandbox."""
-    check_solver(solver)
+    check_solver(solver, folder)
     box = sandbox(sandbox_name).name
     begun = time.monotonic()
     with ResultsFile(out, _key(problems, solver, box, limits)) as results:
         done = results.done
         left = [problem for problem in problems if problem.id not in done]
         shards = [
-            RunShard(problems=tuple(left[at : at + PART]), solver=solver, sandbox=box, limits=limits)
+            RunShard(problems=tuple(left[at : at + PART]), solver=solver, sandbox=box, limits=limits, folder=folder)
             for at in range(0, len(left), PART)
         ]
         finished = len(done)
@@ -107,7 +109,7 @@ def judge_shard(shard: RunShard) -> list[dict[str, Any]]:
 
 def _row(problem: CodeProblem, shard: RunShard) -> dict[str, Any]:
     try:
-        source = solution_of(shard.solver, problem)
+        source = solution_of(shard.solver, problem, shard.folder)
     except Unavailable as error:
         judged = JudgeResult(key=problem.id, status="error", why=f"the solver did not answer: {error.message}")
     else:

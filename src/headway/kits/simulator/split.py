@@ -26,6 +26,7 @@ Part = Literal["train", "test", "families"]
 PARTS: tuple[Part, ...] = ("train", "test", "families")
 HELD_OUT = ("dates", "logs")  # no policy practises on these families
 ENCODER = "hashing-1-w128"  # the version of the encoder of a task that names none
+UNFAMILIAR = 0.2  # the share of practised episodes whose statement is mixed with noise
 _TEST_SHARE = 0.3
 
 
@@ -37,10 +38,13 @@ class ProblemPart:
     subjects: Subjects
     table: OutcomeTable
 
-    def world(self, count: int, encoder: str = ENCODER, shuffled: int | None = None) -> SimWorld:
+    def world(
+        self, count: int, encoder: str = ENCODER, shuffled: int | None = None, unfamiliar: float = 0.0
+    ) -> SimWorld:
         statements = [problem.statement for problem in self.problems]
         table = self.table if shuffled is None else _shuffled(self.table, self.subjects, shuffled)
-        return SimWorld(count, self.subjects, table, statements, encoder_of(encoder, cached=False))
+        reader = encoder_of(encoder, cached=False)
+        return SimWorld(count, self.subjects, table, statements, reader, unfamiliar=unfamiliar)
 
 
 def _shuffled(table: OutcomeTable, subjects: Subjects, seed: int) -> OutcomeTable:
@@ -88,7 +92,8 @@ def sim(
             code="bad_world",
             hint="Make one with `headway sim generate --out FILE`, and name it with --tasks FILE.",
         )
-    return problem_part(Path(tasks), part).world(count, encoder, shuffled)
+    unfamiliar = UNFAMILIAR if part == "train" else 0.0
+    return problem_part(Path(tasks), part).world(count, encoder, shuffled, unfamiliar)
 
 
 # A proof plays on held-out problems, and with their real rewards.

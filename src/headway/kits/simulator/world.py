@@ -13,6 +13,9 @@ has a price. After MOST_STEPS actions the newest draft is handed in.
 The policy sees the statement and what happened so far. It never sees family, difficulty, traits or hidden tests, and
 `verify` is the only thing that says how a draft did. What a draft comes to was found out by running it (outcomes.py).
 
+`unfamiliar` is the share of episodes whose statement is mixed with noise, for practice only: a policy that meets them
+learns to rely on checks where the words tell it nothing.
+
 It has the shape of gymnasium's VectorEnv without needing the package.
 """
 
@@ -61,6 +64,7 @@ _NUMBERS = (
 )
 _SCALES = (4.0, 0.25, *[1.0] * (len(_NUMBERS) - 2))
 _CHECKED = ("unchecked", "passed", "failed")
+_OWN = 0.5  # the weight of a statement's embedding in an episode with unfamiliar words
 _CATEGORIES = (("draft", SOLVERS), ("check", _CHECKED))
 
 
@@ -85,7 +89,14 @@ class SimWorld:
     """`count` episodes side by side."""
 
     def __init__(
-        self, count: int, subjects: Subjects, table: OutcomeTable, statements: Sequence[str], encoder: Encoder
+        self,
+        count: int,
+        subjects: Subjects,
+        table: OutcomeTable,
+        statements: Sequence[str],
+        encoder: Encoder,
+        *,
+        unfamiliar: float = 0.0,
     ) -> None:
         if count < 1 or not len(statements):
             raise InvalidInput(
@@ -104,6 +115,9 @@ class SimWorld:
         self.subjects, self.table, self.statements = subjects, table, list(statements)
         texts = self.features.vectors([Situation(task="", text=text) for text in self.statements], encoder)
         self._texts = texts[:, 1 : 2 + encoder.width].astype(np.float32)  # [problem, embedding and length]
+        self._unfamiliar = unfamiliar
+        self._noise = np.zeros((count, encoder.width))  # of the embedding, in episodes with unfamiliar words
+        self._own = np.ones(count)  # the weight of the embedding beside its noise
         self._rng = np.random.default_rng(0)
         self.at = np.zeros(count, dtype=np.int64)
         self.draws = np.zeros(count, dtype=np.uint64)
@@ -195,7 +209,17 @@ class SimWorld:
     def _begin(self, places: NDArray[np.intp]) -> None:
         self.at[places] = self._rng.integers(len(self.statements), size=len(places))
         self.draws[places] = self._rng.integers(1 << 62, size=len(places)).astype(np.uint64)
+        if self._unfamiliar:
+            self._disguise(places)
         self._clear(places)
+
+    def _disguise(self, places: NDArray[np.intp]) -> None:
+        """Mix the statements of some episodes with noise, so that they read like those of a family never met."""
+        noise = self._rng.standard_normal((len(places), self._noise.shape[1]))
+        noise *= (1.0 - _OWN**2) ** 0.5 / np.linalg.norm(noise, axis=1, keepdims=True)
+        chosen = self._rng.random(len(places)) < self._unfamiliar
+        self._noise[places] = np.where(chosen[:, None], noise, 0.0)
+        self._own[places] = np.where(chosen, _OWN, 1.0)
 
     def _clear(self, places: NDArray[np.intp], *, begin: bool = False) -> None:
         if begin:
@@ -216,8 +240,12 @@ class SimWorld:
     def _seen(self) -> NDArray[Any]:
         """The vectors of `features`, without the leading constant."""
         numbers = np.rint(self._numbers() / (GRID * np.array(_SCALES))) * GRID
+        texts = self._texts[self.at]
+        if self._unfamiliar:
+            width = self._noise.shape[1]
+            texts[:, :width] = np.rint((texts[:, :width] * self._own[:, None] + self._noise) / GRID) * GRID
         marks = np.zeros((self.num_envs, len(SOLVERS) + len(_CHECKED) + 2))
         drafted = np.flatnonzero(self.arm >= 0)
         marks[drafted, self.arm[drafted]] = 1.0
         marks[drafted, len(SOLVERS) + 1 + self.check[drafted]] = 1.0
-        return np.concatenate([self._texts[self.at], numbers, marks], axis=1).astype(np.float32)
+        return np.concatenate([texts, numbers, marks], axis=1).astype(np.float32)

@@ -31,7 +31,12 @@ __all__ = ["image", "run"]
     "--sandbox", default="auto", show_default=True, help="auto, docker, bubblewrap, or process, which is no sandbox."
 )
 @click.option("--limit", type=click.IntRange(1), help="Only the first so many problems.")
-@click.option("--solver", default="reference", show_default=True, help="What writes the solutions.")
+@click.option(
+    "--solver",
+    default="reference",
+    show_default=True,
+    help="reference; a scripted one: small, text, algorithms, large; a local model; an upstream.",
+)
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="The results, JSONL; FILE-SOLVER.results.jsonl beside the problems by default.",
@@ -63,7 +68,8 @@ def run(
     try:
         with session.out.progress() as progress:
             done = run_problems(
-                problems, crew=crew, out=path, solver=solver, sandbox_name=sandbox, progress=progress
+                problems, crew=crew, out=path, solver=solver, sandbox_name=sandbox, progress=progress,
+                folder=session.folder.resolve(),
             )  # fmt: skip
     except KeyboardInterrupt:
         session.next(again)
