@@ -19,7 +19,7 @@ from headway.settings import ServerSettings
 
 __all__ = ["BACKLOG", "FILE", "Address", "bind", "remove_address", "write_address"]
 
-BACKLOG = 1024
+BACKLOG = 4096
 FILE = Path("run", "server.json")  # below .headway
 
 

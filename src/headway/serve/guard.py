@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from granian._granian import RSGIProtocolClosed as ProtocolClosed
 from granian._granian import RSGIProtocolError as ProtocolError
 
-from headway.nouns.errors import Unavailable
+from headway.nouns.errors import Busy, Unavailable
 from headway.serve.auth import NOBODY, Caller
 from headway.serve.endpoint import SENT, Call, Endpoint, Reply, Stream
 from headway.serve.errors import Refused, problem
@@ -37,6 +37,8 @@ SECURITY: Headers = [
     ("cache-control", "no-store"),
 ]
 _JSON: Headers = [("content-type", "application/json"), *SECURITY]
+_SMALL_BODY = 65_536
+_HELD_BYTES = 1 << 30
 _ONCE = ("host", "origin", "sec-fetch-site", "content-type", "content-length", "authorization", "x-api-key")
 
 
@@ -54,6 +56,7 @@ class Scope(Protocol):
     method: str
     path: str
     query_string: str
+    client: str  # its address and port
     http_version: str  # "1" is HTTP/1.0
 
     @property
@@ -88,6 +91,8 @@ class RequestGuard:
         self.routes = routes
         self.hosts = hosts
         self._rates = Rates(server.settings.rate_per_s)
+        self._held = 0  # bytes of large bodies that are arriving
+        self._read_timeout_s = server.settings.read_timeout_s
         self._limits = (server.settings.max_body_bytes, server.settings.max_batch_bytes)
 
     async def __call__(self, scope: Scope, wire: Wire) -> None:
@@ -151,6 +156,8 @@ class RequestGuard:
                 raise
             caller = NOBODY
         record.key = caller.name
+        if caller.name:
+            server.connections.know(scope.client)
         endpoint, params = self.routes.find(method, path)
         record.route = endpoint.path
         if endpoint.scope != "open" and endpoint.scope not in caller.scopes:
@@ -159,12 +166,15 @@ class RequestGuard:
             self._rates.take(caller.name)
         if server.stopping:
             raise Unavailable("The server is stopping.", code="stopping", hint="Try again in a few seconds.")
-        raw = await self._body(endpoint, headers, wire) if endpoint.takes is not None else b""
+        raw = await self._body(endpoint, headers, wire, caller) if endpoint.takes is not None else b""
         record.read = True
         query = endpoint.parse_query(scope.query_string)
         call = Call(server, caller.name, caller.scopes, params, query, headers, record.send)
         values = (call,) if endpoint.takes is None else (call, endpoint.body(raw))
-        work = server.in_thread(endpoint.run, *values) if endpoint.blocking else endpoint.run(*values)
+        if not endpoint.blocking:
+            work = endpoint.run(*values)
+        else:
+            work = (server.in_thread if caller.name else server.in_open_thread)(endpoint.run, *values)
         answer = await (_while_connected(work, wire) if endpoint.proxied else work)
         if answer is SENT:
             return None
@@ -175,7 +185,7 @@ class RequestGuard:
             return answer.status or endpoint.status, _headers(answer.media, answer.headers), body
         return endpoint.status, _JSON if endpoint.gives is not None else SECURITY, endpoint.encode(answer)
 
-    async def _body(self, endpoint: Endpoint, headers: Mapping[str, str], wire: Wire) -> bytes:
+    async def _body(self, endpoint: Endpoint, headers: Mapping[str, str], wire: Wire, caller: Caller) -> bytes:
         """The whole body, within its limits of size and time."""
         limit = self._limits[endpoint.batch]
         declared = headers.get("content-length", "")
@@ -187,10 +197,13 @@ class RequestGuard:
             _check_type(kind)
         if length == 0:
             return b""
+        large = limit if length < 0 else length if length > _SMALL_BODY else 0
+        if large:
+            self._hold(large, caller)
         task = asyncio.current_task()
         assert task is not None, "the server runs each request as a task"
         reading = self.server.reading
-        reading[task] = time.monotonic() + self.server.settings.read_timeout_s
+        reading[task] = time.monotonic() + self._read_timeout_s
         try:
             if length > 0:
                 return await wire()
@@ -199,6 +212,14 @@ class RequestGuard:
             raise ClientGone from error
         finally:
             reading.pop(task, None)
+            self._held -= large
+
+    def _hold(self, size: int, caller: Caller) -> None:
+        """Counts a large body while it arrives: many slow ones must not fill the memory."""
+        most = _HELD_BYTES if caller.name else _HELD_BYTES * 3 // 4
+        if self._held + size > most:
+            raise Busy("Too many large bodies are arriving.", code="queue_full", retry_after_s=self._read_timeout_s)
+        self._held += size
 
 
 async def _chunks(wire: Wire, limit: int) -> bytes:

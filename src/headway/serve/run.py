@@ -33,6 +33,7 @@ from headway.nouns.errors import Unavailable
 from headway.project import Project
 from headway.serve.address import BACKLOG, Address, bind, remove_address, write_address
 from headway.serve.app import application
+from headway.serve.connections import capacity
 from headway.serve.guard import RequestGuard
 from headway.settings import ServerSettings
 
@@ -104,7 +105,7 @@ class _Embedded(Granian):
             http1_settings=HTTP1Settings(header_read_timeout=int(settings.read_timeout_s * 1000)),
             websockets=False,
             backlog=BACKLOG,
-            backpressure=BACKLOG,
+            backpressure=capacity(settings)[1],
             log_enabled=False,
         )
         self._listening = listening

@@ -13,13 +13,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from headway.nouns.errors import Conflict, HeadwayError
+from headway.nouns.errors import Busy, Conflict, HeadwayError
 from headway.observe.changes import Changes
 from headway.observe.jobs import Jobs
 from headway.observe.keys import Keys
 from headway.observe.links import Links
 from headway.project import Project
 from headway.serve.auth import Credentials, project_token
+from headway.serve.connections import Connections, capacity
 from headway.serve.events import Hub
 from headway.serve.grouping import Grouping
 from headway.serve.local import LocalCallers
@@ -35,6 +36,7 @@ CHECK_S = 0.2
 _QUIET_S = 0.05
 _ALARM_TASKS = 100  # tasks whose alarms are in /metrics
 _MOST_TASKS = 1000
+_MOST_WAITING = 512
 
 
 class Server:
@@ -62,7 +64,10 @@ class Server:
         self.started = time.monotonic()
         self.reading: dict[asyncio.Task[Any], float] = {}  # requests whose body is incomplete, and their deadline
         self.too_slow: set[asyncio.Task[Any]] = set()
+        self.connections = Connections(settings, capacity(settings)[0])
         self._threads = ThreadPoolExecutor(4, "headway-serve")
+        self._open_threads = ThreadPoolExecutor(4, "headway-open")  # of callers without a key
+        self._open_waiting = 0
         self._entered = 0
         self._tasks = set(project.tasks())
         self.changes = Changes(project.database)
@@ -72,6 +77,8 @@ class Server:
             "The number of writes that wait for the next commit.",
             lambda: project.queued + len(self.grouping),
         )
+        self.metrics.gauge("connections", "Open connections.", lambda: self.connections.open)
+        self.metrics.gauge("closed_connections", "Connections closed by limits.", lambda: self.connections.closed)
         self.metrics.gauge("event_streams", "Open event streams.", lambda: len(self.hub))
         self.metrics.gauge("active_requests", "Requests being answered.", lambda: self.active)
         self.metrics.gauge("uptime_seconds", "Since the server started.", lambda: time.monotonic() - self.started)
@@ -79,6 +86,16 @@ class Server:
     async def in_thread(self, work: Callable[..., T], *values: Any) -> T:
         """Run work that may block: reads of many rows, locks, files."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)
+
+    async def in_open_thread(self, work: Callable[..., T], *values: Any) -> T:
+        """The same for callers without a key, in threads of their own, so that the others do not wait for them."""
+        if self._open_waiting >= _MOST_WAITING:
+            raise Busy(f"{_MOST_WAITING} requests without a key wait already.", code="queue_full", retry_after_s=1)
+        self._open_waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._open_threads, work, *values)
+        finally:
+            self._open_waiting -= 1
 
     def admit(self, task: str) -> None:
         """Refuses a new task if clients have created too many on first use."""
@@ -102,6 +119,7 @@ class Server:
             self._drop_slow()
             self.local.refresh()
             try:
+                await self.in_thread(self.connections.sweep)
                 await self.in_thread(self.log.flush)
                 if self._worker_metrics is not None and self._worker_metrics.due():
                     await self.in_thread(self._worker_metrics.write, self.metrics.families())
@@ -180,5 +198,6 @@ class Server:
     def close(self) -> None:
         """Commits queued writes and closes the files."""
         self.log.flush()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._open_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
         self.project.close()

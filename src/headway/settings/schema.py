@@ -205,6 +205,9 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_body_bytes: Annotated[int, Meta(ge=1_000, le=1_000_000_000)] = 1_000_000
     max_batch_bytes: Annotated[int, Meta(ge=1_000, le=1_000_000_000)] = 16_000_000
     read_timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 10.0
+    write_timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 10.0  # in which a client must take 64 kB
+    connections: Annotated[int, Meta(ge=16, le=40_000)] = 4096  # of each worker
+    connections_per_peer: Annotated[int, Meta(ge=1, le=40_000)] = 256  # without a key; another machine's address
     stop_timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 5.0
     rate_per_s: Annotated[float, _AMOUNT] = 0.0  # requests per key and second; 0: no limit
     otel: bool = False  # decisions, calls and signals as OpenTelemetry spans

@@ -29,9 +29,12 @@ async def metrics(call: Call) -> Reply:
 @endpoint("GET", "/v1/events", gives=str, media="text/event-stream", scope="train")
 async def events(call: Call) -> Stream:
     """Server-sent events: hello, decisions, signals, ledger, progress, missed, stopping."""
-    call.server.hub.check_room()
-    first = await call.server.in_thread(call.server.now)
-    return Stream(chunks=call.server.hub.listen(first))
+    stream = call.server.hub.enter(keyed=bool(call.key))
+    try:
+        return Stream(chunks=stream.start(await call.server.in_thread(call.server.now)))
+    except BaseException:
+        await stream.aclose()
+        raise
 
 
 @endpoint("GET", "/openapi.json", gives=dict[str, Any])

@@ -1,0 +1,1 @@
+"""Attacks on a running server: loopback only, bounded in count and time; docs/explanation/attacks.md has results."""
