@@ -725,6 +725,8 @@ export interface SignalItem {
 
 export interface SignalsAnswer {
   new: number;
+  /** Signals that nothing reads, one sentence each. */
+  warnings?: string[];
 }
 
 /** `avg_reward` and `max_reward` are of the stored steps; losses, entropy and KL are means over the updates. */
@@ -767,6 +769,7 @@ export interface TaskAnswer {
   next: NextStepAnswer;
   kit_missing: string | null;
   alarms: AlarmAnswer[];
+  warnings: string[];
 }
 
 export interface TasksAnswer {
@@ -920,7 +923,7 @@ export interface Routes {
   "GET /v1/tasks/{task}": { path: { task: string }; query: Empty; body: undefined; answer: TaskAnswer };
   /** End an episode: it accepts no more decisions. */
   "POST /v1/tasks/{task}/episodes/{episode}/end": { path: { task: string; episode: string }; query: Empty; body?: EndRequest; answer: void };
-  /** Named numbers about a whole episode. */
+  /** Named numbers about a whole episode. The header `Headway-Warning` names a signal that nothing reads. */
   "POST /v1/tasks/{task}/episodes/{episode}/signals": { path: { task: string; episode: string }; query: Empty; body: Record<string, boolean | number | null>; answer: void };
   /** Let a candidate decide on a share of the traffic until its test ends; a running experiment stays as it is. */
   "POST /v1/tasks/{task}/experiment": { path: { task: string }; query: Empty; body?: ExperimentRequest; answer: EntryAnswer };

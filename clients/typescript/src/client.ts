@@ -59,6 +59,7 @@ export class Headway {
   readonly url: string;
   readonly #options: Required<Omit<HeadwayOptions, "url" | "key">>;
   readonly #key: string | undefined;
+  readonly #warned = new Set<string>();
 
   constructor(options: HeadwayOptions | string = {}) {
     const given = typeof options === "string" ? { url: options } : options;
@@ -99,7 +100,15 @@ export class Headway {
       // Withdrawing twice is an error, so a retry needs a key that identifies it.
       key: key || (Object.values(named).includes(null) ? `client-${decisionId()}` : ""),
     }));
-    return (await this.request("POST /v1/signals", { body: { signals }, repeatable: true })).new;
+    const answer = await this.request("POST /v1/signals", { body: { signals }, repeatable: true });
+    for (const warning of answer.warnings ?? []) this.#warnOnce(warning);
+    return answer.new;
+  }
+
+  #warnOnce(warning: string): void {
+    if (this.#warned.has(warning) || this.#warned.size >= 1000) return;
+    this.#warned.add(warning);
+    console.warn(`headway: ${warning}`);
   }
 
   /** End an episode: no decision of it follows. */

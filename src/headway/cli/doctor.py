@@ -183,6 +183,7 @@ def _project(folder: Path) -> Iterator[Finding]:
         yield _bundles(project)
         yield from _current(project)
         yield from _leaks(project)
+        yield from _unread(project)
 
 
 def _store(database: Database) -> str:
@@ -231,6 +232,22 @@ def _deciding(project: Project, task: str, serving: Serving) -> Finding:
         found=f"kit_missing: no kit has the family {serving.kit_missing!r} of {current}; {serving.ref} decides",
         cure=f"Install the kit and name it in [kits] use, or run: headway rollback {task}",
     )
+
+
+def _unread(project: Project) -> Iterator[Finding]:
+    """Signals that nothing reads: usually a mistyped name."""
+    for task in project.tasks():
+        try:
+            warnings = project.unread_names(task)
+        except HeadwayError:  # the settings of the task cannot be used, which is a finding of its own
+            continue
+        if warnings:
+            yield Finding(
+                name=f"signals of {task}",
+                ok=None,
+                found=" ".join(warnings)[:300],
+                cure="Send the name that the reward reads, or add this one to `reward` or `guards` in headway.toml.",
+            )
 
 
 def _leaks(project: Project) -> Iterator[Finding]:

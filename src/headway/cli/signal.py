@@ -56,6 +56,7 @@ def signal(
         task = project.query.task_of(subject)
         known = task is not None and not is_episode(subject)
         outcome = project.outcome(subject) if known else None
+        unread = project.unread_signals(subject, values)
         synthetic = 0 if task is None else session.synthetic(project, task)
     session.show(
         StoredSignals(
@@ -65,6 +66,7 @@ def signal(
             withdrawn=withdraw,
             outcome=outcome,
             synthetic=synthetic,
+            warnings=tuple(unread),
         )
     )
     if known:
@@ -85,6 +87,7 @@ class StoredSignals:
     withdrawn: tuple[str, ...]
     outcome: Outcome | None
     synthetic: int
+    warnings: tuple[str, ...]  # signals that nothing reads
 
     def document(self) -> dict[str, Any]:
         outcome = self.outcome
@@ -94,6 +97,7 @@ class StoredSignals:
             "withdrawn": list(self.withdrawn),
             "outcome": None if outcome is None else {"status": outcome.status, "reward": outcome.reward},
             "synthetic": self.synthetic,
+            "warnings": list(self.warnings),
         }
 
 
@@ -104,6 +108,8 @@ def _stored(out: Output, stored: StoredSignals) -> None:
     if stored.outcome is not None:
         done.append(f"the decision is {stored.outcome.status}, reward {number(stored.outcome.reward)}")
     out.line(f"{'; '.join(done)}.")
+    for warning in stored.warnings:
+        out.note(f"Warning: {warning}")
 
 
 def as_number(name: str, text: str) -> float:

@@ -46,6 +46,8 @@ def _status(out: Output, current: ProjectStatus) -> None:
             out.note(f"kit_missing: {task.task}: {task.next.why}")
         for alarm in task.alarms:
             out.note(f"alarm: {task.task}: {alarm}")
+        for warning in task.warnings:
+            out.note(f"warning: {warning}")
         if task.experiment is not None:
             out.line(experiment_line(task.experiment))
     if current.alert_failure:

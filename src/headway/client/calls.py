@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import logging
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DecideOptions", "DecideRequest", "Offer", "ServerCall", "ServerVerb", "ServerVerbs", "Signals"]
 
+logger = logging.getLogger("headway.client")
+_warned: set[str] = set()  # a warning of the server is told once per process
+_MOST_WARNED = 1000
 T = TypeVar("T")
 P = ParamSpec("P")
 Offer = str | Candidate | Mapping[str, Any]
@@ -291,7 +295,15 @@ def _signals(values: Mapping[str, Signals], *, key: str = "", label: str = "", e
             item["key"] = item_key
         items.append(item)
     body = {"signals": items, "early": True} if early else {"signals": items}
-    return ServerCall(method="POST", path="/v1/signals", body=_encoded(body), read=lambda answer: int(answer["new"]))
+    return ServerCall(method="POST", path="/v1/signals", body=_encoded(body), read=_new_signals)
+
+
+def _new_signals(answer: Mapping[str, Any]) -> int:
+    for warning in answer.get("warnings", ()):
+        if warning not in _warned and len(_warned) < _MOST_WARNED:
+            _warned.add(warning)
+            logger.warning("%s", warning)
+    return int(answer["new"])
 
 
 def _decision(ask: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,12 +50,14 @@ class TaskStatus:
     next: NextStep
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it: the rules decide
     alarms: tuple[Alarm, ...] = ()  # the open ones, oldest first
+    warnings: tuple[str, ...] = ()  # signals of the latest decisions that nothing reads
 
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         alarms = [alarm.document() for alarm in self.alarms]
         experiment = None if self.experiment is None else self.experiment.document()
-        return {**asdict(self), "candidates": list(self.candidates), "alarms": alarms, "experiment": experiment}
+        lists = {"candidates": list(self.candidates), "alarms": alarms, "warnings": list(self.warnings)}
+        return {**asdict(self), **lists, "experiment": experiment}
 
     def __str__(self) -> str:
         return f"{self.task}: {self.current}, {self.decisions:,} decisions. Next: {self.next.command}"

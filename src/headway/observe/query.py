@@ -253,6 +253,15 @@ class Query:
             for subject, by_name in values.items()
         }
 
+    def signal_names(self, task: str, *, most: int = 1000) -> list[str]:
+        """The signals that the latest decisions of a task have got, by name."""
+        rows = self._database.query(
+            "SELECT DISTINCT n.name FROM (SELECT id FROM decisions WHERE task_id = ? ORDER BY seq DESC LIMIT ?) d "
+            "JOIN signals g ON g.subject = d.id JOIN names n ON n.id = g.name_id ORDER BY n.name",
+            (self.name_id("task", task), most),
+        )
+        return [str(name) for (name,) in rows]
+
     def withdrawn_raters(self, task: str) -> dict[str, frozenset[str]]:
         """By decision: who has withdrawn or replaced a rating of it."""
         raters: dict[str, frozenset[str]] = {}

@@ -197,6 +197,7 @@ def _task_status(project: Project, settings: TaskSettings) -> TaskStatus:
         next=step_of(stands, _activity(counts)),
         kit_missing=stands.kit_missing,
         alarms=tuple(open_alarms(project, name, stands.alarm)),
+        warnings=tuple(project.unread_names(name)),
     )
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns.errors import InvalidInput, did_you_mean
 from headway.nouns.ids import is_episode, parse_decision_id
 from headway.nouns.records import Outcome, Signal
 from headway.observe.settle import Agree
 from headway.observe.settle import settle as settle_task
 from headway.project.decide.inputs import checked_name
 from headway.reward.compose import Rewards
-from headway.reward.signals import check
+from headway.reward.signals import MEASURED, check
 
 if TYPE_CHECKING:
     from headway.project.project.folder import ProjectFolder
 
-__all__ = ["checked", "settle", "signal", "withdraw"]
+__all__ = ["checked", "settle", "signal", "unread", "withdraw"]
 
 
 def signal(project: ProjectFolder, rows: list[Signal], *, early: bool) -> int:
@@ -66,6 +66,20 @@ def checked(
             at=when,
         )
         for name, value in values.items()
+    ]
+
+
+def unread(project: ProjectFolder, task: str, names: Iterable[str]) -> list[str]:
+    """A sentence for every signal that neither the reward nor a guard of the task reads; it names the nearest one.
+
+    A reward that is a Python function may read any signal. What Headway itself measures is always welcome.
+    """
+    read = project.read_signals(task)
+    return [
+        f"Nothing reads the signal {name!r} of the task {task!r}: it is stored and changes no reward or guard. "
+        f"{did_you_mean(name, read)}"
+        for name in names
+        if read and name not in read and name not in MEASURED
     ]
 
 

@@ -21,13 +21,14 @@ from typing import Literal, get_args
 
 from headway.nouns.errors import InvalidInput, did_you_mean
 
-__all__ = ["FAILED", "RESERVED", "SAFETY_FLAG", "TRANSFORMS", "Term", "Transform", "apply", "check", "term"]
+__all__ = ["FAILED", "MEASURED", "RESERVED", "SAFETY_FLAG", "TRANSFORMS", "Term", "Transform", "apply", "check", "term"]
 
 Transform = Literal["identity", "stars", "thumbs", "log1p", "clip"]
 TRANSFORMS: tuple[Transform, ...] = get_args(Transform)
 FAILED = "failed"
 SAFETY_FLAG = "safety_flag"
 RESERVED = (FAILED, SAFETY_FLAG)
+MEASURED = ("latency_s", "cost_usd", "prompt_tokens", "completion_tokens")  # what Headway itself measures
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 
 

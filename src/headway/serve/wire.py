@@ -102,8 +102,9 @@ class SignalBatch(strict):
     early: Annotated[bool, Meta(description="Decisions may not have arrived yet; their signals wait for them.")] = False
 
 
-class SignalsAnswer(msgspec.Struct, frozen=True):
+class SignalsAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     new: int
+    warnings: Annotated[list[str], Meta(description="Signals that nothing reads, one sentence each.")] = []
 
 
 def described(offers: list[Any] | None) -> list[Any] | None:

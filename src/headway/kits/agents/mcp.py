@@ -98,7 +98,9 @@ class Tools:
         key: Annotated[str, Field(description="Signals with the same key are stored once.")] = "",
     ) -> dict[str, Any]:
         """Report the outcome of a decision or an episode as named numbers. Report failures too."""
-        return {"new": self._project.signal(id, signals, rater=RATER, label=label, key=key)}
+        new = self._project.signal(id, signals, rater=RATER, label=label, key=key)
+        warnings = self._project.unread_signals(id, signals)
+        return {"new": new, "warnings": warnings} if warnings else {"new": new}
 
     @_with_errors
     def score(

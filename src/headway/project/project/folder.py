@@ -66,6 +66,7 @@ class ProjectFolder:
         self.store = Store(self.database, self.writer, clock)
         self.redact = Redactor(store.redact)
         self.offers = Offers(self.redact)
+        self._read_signals: dict[str, frozenset[str]] = {}
         self._rewards: dict[str, Rewards] = {}
         self.served: dict[str, ServedRows] = {}  # by task: the outcomes that alarms are raised on
         self.recent_tasks: dict[str, str] = {}  # decision id → task, of the latest decisions
@@ -193,6 +194,15 @@ class ProjectFolder:
         """Signals as rows, each value checked against the task's reward."""
         return signal.checked(self, subject, values, rater=rater, key=key, at=at, label=label)
 
+    def unread_signals(self, subject: str, names: Iterable[str]) -> list[str]:
+        """Sentences about signals that neither the reward nor a guard of the task reads; see `signal.unread`."""
+        task = self.recent_tasks.get(subject) or self.query.task_of(subject)
+        return [] if task is None else signal.unread(self, task, names)
+
+    def unread_names(self, task: str) -> list[str]:
+        """The same about the signals of the latest decisions of a task."""
+        return signal.unread(self, task, self.query.signal_names(task))
+
     def withdraw(self, subject: str, name: str, *, rater: str = "", key: str = "") -> None:
         """Withdraw a signal, so that it no longer counts."""
         signal.withdraw(self, subject, name, rater=rater, key=key)
@@ -207,6 +217,15 @@ class ProjectFolder:
 
     # -- rewards
 
+    def read_signals(self, task: str) -> frozenset[str]:
+        """The signals that the reward or a guard of a task reads; empty if a function decides."""
+        read = self._read_signals.get(task)
+        if read is None:
+            counting = self.rewards(task).counting
+            read = counting.union(self.settings.task(task).guards) if counting else counting
+            self._read_signals[task] = read
+        return read
+
     def rewards(self, task: str) -> Rewards:
         rewards = self._rewards.get(task)
         if rewards is None:
@@ -220,6 +239,7 @@ class ProjectFolder:
     def rescore(self, task: str) -> int:
         """Compute every reward again under the present definition; returns the number changed."""
         self._rewards.pop(task, None)
+        self._read_signals.pop(task, None)
         return self.settle(task, again=True)
 
     def outcome(self, decision: str) -> Outcome:

@@ -8,10 +8,11 @@ from typing import Literal
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.records import Signal
-from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.endpoint import Call, Reply, endpoint, strict
 from headway.serve.wire import SignalBatch, Signals, SignalsAnswer
 
 _MOST_KEY = 200
+_MOST_WARNINGS = 20
 
 
 class EarlyQuery(strict):
@@ -29,27 +30,37 @@ class EarlyQuery(strict):
     scope="signal",
     hot=True,
 )
-async def signal(call: Call, body: Mapping[str, float | None]) -> None:
-    """Named numbers about a decision; null withdraws one. With an `Idempotency-Key` a repeated request counts once."""
+async def signal(call: Call, body: Mapping[str, float | None]) -> Reply | None:
+    """Named numbers about a decision; null withdraws one. With an `Idempotency-Key` a repeated request counts once.
+
+    The header `Headway-Warning` names a signal that neither the reward nor a guard of the task reads.
+    """
     query: EarlyQuery = call.query
-    await _store(call, _rows(call, call.params["decision"], body, key=_idempotency(call)), early=query.early)
+    rows = _rows(call, call.params["decision"], body, key=_idempotency(call))
+    await _store(call, rows, early=query.early)
+    return _warned(call, rows)
 
 
 @endpoint("POST", "/v1/signals", takes=SignalBatch, gives=SignalsAnswer, errors=(404, 409), scope="signal", batch=True)
 async def signal_many(call: Call, body: SignalBatch) -> SignalsAnswer:
-    """Signals about up to 1,000 decisions or episodes: all are stored, or none. `new` counts changes."""
+    """Signals about up to 1,000 decisions or episodes: all are stored, or none. `new` counts changes.
+
+    `warnings` has a sentence for every signal that neither the reward nor a guard of its task reads.
+    """
     rows: list[Signal] = []
     for signal in body.signals:
         rows += _rows(call, signal.subject, signal.signals, label=signal.label, key=signal.key)
-    return SignalsAnswer(await _store(call, rows, early=body.early))
+    return SignalsAnswer(await _store(call, rows, early=body.early), _unread(call, rows))
 
 
 @endpoint("POST", "/v1/tasks/{task}/episodes/{episode}/signals", takes=Signals, errors=(404, 409), scope="signal")
-async def signal_episode(call: Call, body: Mapping[str, float | None]) -> None:
-    """Named numbers about a whole episode."""
+async def signal_episode(call: Call, body: Mapping[str, float | None]) -> Reply | None:
+    """Named numbers about a whole episode. The header `Headway-Warning` names a signal that nothing reads."""
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
-    await _store(call, _rows(call, project.episode(task, call.params["episode"]), body, key=_idempotency(call)))
+    rows = _rows(call, project.episode(task, call.params["episode"]), body, key=_idempotency(call))
+    await _store(call, rows)
+    return _warned(call, rows)
 
 
 class EndRequest(strict):
@@ -86,6 +97,23 @@ def _rows(
             for signal in checked
         ]
     return rows
+
+
+def _unread(call: Call, rows: list[Signal]) -> list[str]:
+    """Sentences about signals that nothing reads, each once."""
+    warnings: dict[str, None] = {}
+    for row in rows:
+        if row.value is not None and len(warnings) < _MOST_WARNINGS:
+            warnings.update(dict.fromkeys(call.server.project.unread_signals(row.subject, (row.name,))))
+    return list(warnings)
+
+
+def _warned(call: Call, rows: list[Signal]) -> Reply | None:
+    warnings = _unread(call, rows)
+    if not warnings:
+        return None
+    text = " ".join(warnings).encode("ascii", "backslashreplace").decode("ascii")  # headers are ASCII
+    return Reply(status=204, headers={"headway-warning": text[:1000]})
 
 
 async def _store(call: Call, rows: list[Signal], *, early: bool = False) -> int:

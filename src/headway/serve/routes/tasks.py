@@ -87,6 +87,7 @@ class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     next: NextStepAnswer
     kit_missing: str | None  # the family of the current policy, if no installed kit has it: the rules decide
     alarms: list[AlarmAnswer]  # the open ones
+    warnings: list[str]  # signals of the latest decisions that nothing reads
 
 
 class TasksAnswer(msgspec.Struct, frozen=True):
