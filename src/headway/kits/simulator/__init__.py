@@ -9,6 +9,7 @@ validate.py           the reference passes and wrong solutions fail; outcomes.py
 solvers.py            scripted solvers of different strength and price; model_solvers.py: language models
 world.py              episodes: choose solvers, prompts and checks; split.py holds problems and families out
 practise.py           what `headway sim train` does
+suites.py             problems as tasks of live comparisons, and the suites that come with Headway
 oracle.py             the best policy with the information that exists; report.py compares others with it
 
 Takes: problems and solvers.   Gives: checked problem files, the world `sim`.
@@ -31,7 +32,10 @@ KIT = Kit(
     needs=("models", "sandbox", "practice", "prompts", "offline", "reply"),
     worlds={"sim": "headway.kits.simulator.split:sim"},
     actions={"sim": ACTIONS},
-    options={"learn": "headway.kits.simulator.commands.train:LEARN"},
+    options={
+        "learn": "headway.kits.simulator.commands.train:LEARN",
+        "compare": "headway.kits.simulator.commands.compare:COMPARE",
+    },
     commands={
         "sim": Command(
             "headway.kits.simulator.commands.sim:sim",

@@ -29,6 +29,7 @@ NOT_RECOMPUTED = 3  # exit status of `verify`
     "compare",
     "headway compare route --run-pack packs/monday",
     "headway compare route --tasks prompts.jsonl --repeats 3 --out compare.json",
+    extended=True,
 )
 @task_argument()
 @click.option("--policy", metavar="REF", help="The policy to judge; the newest candidate by default.")
