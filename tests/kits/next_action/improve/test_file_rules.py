@@ -70,6 +70,7 @@ def test_the_files_in_a_line_for_a_shell_are_known() -> None:
     line = "cd . && python3 ./bench.py --conf=conf/x.toml > out.txt"
     assert named_by(["sh", "-c", line], files) == ["bench.py", "conf/x.toml"]
     assert named_by(["bash", "-c", "exec python3 -m a.b; true"], files) == ["a/b.py"]
+    assert named_by(["sh", "-c", "make bench"], ["Makefile", "package.json"]) == ["Makefile"]
 
 
 def test_patterns_that_protect_nothing_are_named() -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from headway.kits.next_action.improve.forecasts import runs_of
 from headway.kits.next_action.improve.journal import Journal
 from headway.kits.next_action.improve.repository import Repository
+from headway.kits.next_action.improve.run import opened_run
 from headway.kits.next_action.improve.several import play_several
-from headway.nouns.errors import Conflict
+from headway.nouns.errors import Conflict, Damaged
 from headway.project import Project
 from tests.kits.next_action.improve.conftest import Ground, scored
 from tests.kits.next_action.improve.test_run import raised
@@ -60,3 +62,21 @@ def test_a_reader_leaves_a_line_that_is_being_written(tmp_path: Path) -> None:
     assert path.read_bytes().endswith(b'"pa')
     Journal(path)
     assert path.read_bytes() == b'{"event": "start"}\n'
+
+
+@pytest.mark.parametrize("line", ["garbage", '{"event": "outcome", "result": {"round": 1}}', '{"event": "pair"}'])
+def test_a_damaged_journal_is_reported_and_set_aside_by_a_restart(ground: Ground, line: str) -> None:
+    ground.offer(scored(2))
+    ground.commit()
+    left = ground.folder / ".headway" / "improve" / "up" / "001"
+    left.mkdir(parents=True)
+    (left / "journal.jsonl").write_text(f"{line}\n", "utf-8")
+    with Project(ground.folder) as project:
+        with pytest.raises(Damaged) as error, opened_run(project, "up"):
+            pass
+        assert (error.value.code, "Line 1" in error.value.message) == ("journal_damaged", True)
+        assert "--restart" in str(error.value.hint)
+        with opened_run(project, "up", restart=True) as run:
+            assert run.folder.name == "002"
+        assert (left / "journal.damaged").read_text("utf-8") == f"{line}\n"
+        assert list(runs_of(project, "up")) == ["001", "002"]

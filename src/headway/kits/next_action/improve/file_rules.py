@@ -23,6 +23,12 @@ __all__ = ["FileRules", "checked_path", "named_by"]
 
 _LONGEST = 1000
 _DEEPEST = 40
+_RECIPES = {  # what a program reads without being told
+    "make": ("GNUmakefile", "makefile", "Makefile"),
+    "just": ("justfile", "Justfile"),
+    "npm": ("package.json",),
+    "tox": ("tox.ini",),
+}
 _SHELL = re.compile(r"""[\s'"`$=;|&<>(){}]+""")  # between the words of `sh -c "cd x && python3 bench.py"`
 
 
@@ -95,10 +101,11 @@ def checked_path(path: str) -> str:
 
 
 def named_by(command: Sequence[str], files: Iterable[str]) -> list[str]:
-    """The files that a command names: as a word, in a line for a shell, or as the module after `-m`."""
+    """The files that a command names: as a word, in a line for a shell, as the module after `-m`, or as its recipe."""
     known = set(files)
     parts = [part for word in command for part in (word, *_SHELL.split(word)) if part]
     words = {str(PurePosixPath(part)) for part in parts}
+    words |= {recipe for program in words & _RECIPES.keys() for recipe in _RECIPES[program]}
     for option, module in pairwise(parts):
         if option == "-m":
             path = module.replace(".", "/")

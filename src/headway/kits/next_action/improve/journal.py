@@ -21,7 +21,7 @@ from typing import Any
 from headway.kits.next_action.improve.evaluation import writing
 from headway.nouns.errors import Conflict, Damaged
 
-__all__ = ["Journal", "one_at_a_time"]
+__all__ = ["Journal", "damaged_line", "one_at_a_time", "set_aside"]
 
 Event = dict[str, Any]
 
@@ -71,13 +71,25 @@ def _read(path: Path, *, repair: bool) -> list[Event]:
             row = json.loads(line)
             row["event"]
         except (ValueError, KeyError, TypeError):
-            raise Damaged(
-                f"Line {number} of {str(path)!r} is not an event.",
-                code="journal_damaged",
-                hint="Start a new run with --restart; the results so far are in results.tsv.",
-            ) from None
+            raise damaged_line(path, number) from None
         events.append(row)
     return events
+
+
+def damaged_line(path: Path, number: int) -> Damaged:
+    """The error for a line that is not an event, or not one of a run."""
+    return Damaged(
+        f"Line {number} of {str(path)!r} is not an event.",
+        code="journal_damaged",
+        hint="Start a new run with --restart; the results so far are in results.tsv.",
+    )
+
+
+def set_aside(path: Path) -> None:
+    """Rename a damaged journal to journal.damaged; in its place is one that has ended."""
+    with writing():
+        path.replace(path.with_suffix(".damaged"))
+    Journal(path).add("end", why="its journal was damaged")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import msgspec
 
 from headway.kits.next_action.improve.evaluation import ProposalEvaluation, failed_on_base, writing
 from headway.kits.next_action.improve.file_rules import FileRules, named_by
-from headway.kits.next_action.improve.journal import Journal, one_at_a_time
+from headway.kits.next_action.improve.journal import Journal, one_at_a_time, set_aside
 from headway.kits.next_action.improve.paired_test import least_repeats
 from headway.kits.next_action.improve.repository import Repository, Worktree
 from headway.kits.next_action.improve.results import write_results
@@ -30,7 +30,7 @@ from headway.kits.next_action.improve.run_state import RoundResult, RunState
 from headway.kits.next_action.improve.settings import ImproverSettings, improver
 from headway.kits.next_action.improve.sources import Brief, propose
 from headway.kits.sandbox.launch import remove_tree
-from headway.nouns.errors import Conflict, HeadwayError, InvalidSettings
+from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidSettings
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -212,6 +212,8 @@ def opened_run(project: Project, name: str, *, restart: bool = False, say: Say =
     settings = improver(project.settings, name)
     home = (project.home / "improve" / name).absolute()
     with one_at_a_time(home, name):
+        if restart:
+            _end_damaged(project, name, home, say)
         run = _latest(project, name, home, say)
         unfinished = run.state.begun and not run.state.ended
         if unfinished and not restart and run.state.start["settings"] != digest(settings):
@@ -238,10 +240,25 @@ def opened_run(project: Project, name: str, *, restart: bool = False, say: Say =
 
 def _latest(project: Project, name: str, home: Path, say: Say) -> Run:
     """The latest run; the first one if there is none. It may have been killed before it started."""
-    runs = sorted(path for path in home.iterdir() if path.is_dir() and path.name.isdigit())
+    runs = _folders(home)
     if runs:
         return Run(project, name, runs[-1], say)
     return Run(project, name, _next_folder(Run(project, name, home / "000", say)), say)
+
+
+def _folders(home: Path) -> list[Path]:
+    return sorted(path for path in home.iterdir() if path.is_dir() and path.name.isdigit())
+
+
+def _end_damaged(project: Project, name: str, home: Path, say: Say) -> None:
+    """If the journal of the latest run cannot be read, set it aside: that run has ended."""
+    for folder in _folders(home)[-1:]:
+        try:
+            Run(project, name, folder, say)
+        except Damaged as error:
+            say(error.message)
+            set_aside(folder / "journal.jsonl")
+            Run(project, name, folder, say).clean()
 
 
 def _next_folder(last: Run) -> Path:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headway.kits.next_action.improve.journal import Event, Journal
+from headway.kits.next_action.improve.journal import Event, Journal, damaged_line
 from headway.kits.next_action.improve.proposals import Proposal, read_proposal
+from headway.nouns.errors import HeadwayError
 
 __all__ = ["OpenRound", "RoundResult", "RoundVerdict", "RunState"]
 
@@ -79,8 +80,11 @@ class RunState:
         self.unrecorded: RoundResult | None = None  # its outcome is known and not yet stored with its decision
         self.spent_s = 0.0
         self.ended = ""
-        for event in journal.events:
-            self.take(event)
+        for number, event in enumerate(journal.events, 1):
+            try:
+                self.take(event)
+            except (AssertionError, KeyError, TypeError, ValueError, HeadwayError):
+                raise damaged_line(journal.path, number) from None
 
     def add(self, event: str, **fields: Any) -> None:
         """Journal an event, then count it."""
