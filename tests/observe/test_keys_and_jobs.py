@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.nouns.errors import Conflict, InvalidInput, UnknownName
+from headway.nouns.errors import Busy, Conflict, InvalidInput, UnknownName
 from headway.observe.database import Database, open_database
-from headway.observe.jobs import Jobs, at_work, worker_there
+from headway.observe.jobs import Job, Jobs, at_work, worker_there
 from headway.observe.keys import Keys, digest_of
 
 
@@ -83,6 +83,28 @@ def test_jobs_are_claimed_in_order_by_one_worker_each(database: Database) -> Non
     assert other.seq == second.seq
     assert jobs.claim("w3", now=3.0, lease_s=10.0) is None
     assert jobs.claim("w3", now=3.0, lease_s=10.0, kinds=("update",)) is None
+
+
+def test_one_request_per_task_waits_and_a_key_may_make_six_a_minute(database: Database) -> None:
+    jobs = Jobs(database)
+
+    def request(task: str, now: float, key: str = "", seed: int = 1) -> Job:
+        return jobs.request("learn", {"task": task, "seed": seed}, now=now, key=key, per_minute=6)
+
+    first = request("a", 0.0)
+    assert request("a", 1.0).seq == first.seq
+    with pytest.raises(Conflict) as queued:
+        request("a", 1.0, seed=2)
+    assert queued.value.code == "job_queued"
+    assert jobs.claim("w", now=1.0, lease_s=60) is not None
+    assert request("a", 2.0).seq > first.seq  # the first one runs: rows that it does not see may have come
+    for task in "bcde":
+        request(task, 3.0)
+    with pytest.raises(Busy) as limited:
+        request("f", 30.0)
+    assert (limited.value.code, limited.value.retry_after_s) == ("rate_limited", 30.0)
+    assert request("f", 30.0, key="other").key == "other"
+    assert request("g", 60.0).state == "queued"
 
 
 def test_a_job_with_an_expired_lease_goes_to_another_worker(database: Database) -> None:

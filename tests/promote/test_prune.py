@@ -8,7 +8,7 @@ from headway.observe.database import open_database
 from headway.observe.query import Query
 from headway.project import Project
 from headway.promote.ledger import Entry, Ledger
-from headway.promote.prune import GRACE_S, KEPT, prune
+from headway.promote.prune import GRACE_S, KEPT, KEPT_CANDIDATES, prune, surplus_candidates
 from headway.promote.registry import Registry
 from tests.promote.test_bundle import TENSORS, header
 
@@ -137,3 +137,28 @@ def test_a_policy_that_learns_online_keeps_a_bounded_number_of_bundles(tmp_path,
         assert gone.exact is None
         assert "old snapshots of online policies are removed" in gone.gone
         assert project.rollback("route").policy == "uniform@0"
+
+
+def test_old_candidates_that_nobody_proved_are_surplus(ledger, registry, publish):
+    candidates = [publish("candidate") for _ in range(KEPT_CANDIDATES + 5)]
+    ledger.keep_evidence("ev_1", "route", candidates[0], {}, 1.0)  # proven
+    publish("shadow", candidates[1])
+    publish("retire", candidates[2])
+    assert surplus_candidates(ledger, registry, "route", now=GRACE_S) == []  # too young
+    surplus = [digest for _, digest in surplus_candidates(ledger, registry, "route", now=LONG_AFTER)]
+    assert surplus == candidates[3:5]
+
+
+@pytest.mark.slow
+def test_learning_again_and_again_keeps_a_bounded_number_of_bundles(tmp_path):
+    now = [1e9]
+    with Project(tmp_path, clock=lambda: now[0]) as project:
+        for number in range(60):
+            choice = project.decide("route", f"text {number}", ["small", "large"])
+            project.signal(choice.id, reward=float(number % 2))
+        for seed in range(KEPT_CANDIDATES + 6):
+            now[0] += GRACE_S + 1
+            last = project.learn("route", seed=seed)
+        assert len(list(project.registry.digests())) <= KEPT_CANDIDATES + 1
+        assert project.ledger.state("route", project.registry.find(last)) == "candidate"
+        assert list(project.ledger.states("route").values()).count("retired") >= 4

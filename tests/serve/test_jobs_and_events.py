@@ -33,6 +33,16 @@ def test_learning_is_a_job_for_a_worker_and_unavailable_without_one(served: Call
     assert (reply["state"], reply["done"], reply["total"], reply["result"]) == ("done", 7, 9, {"policy": "bandit@4f2a"})
 
 
+def test_a_flood_of_learning_requests_is_one_job(server: Running) -> None:
+    server.decide()
+    with server.open() as project, at_work(project.database):
+        answers = [server.client.post("/v1/tasks/route/learn", json={}) for _ in range(50)]
+        assert {answer.status_code for answer in answers} == {202}
+        assert len({answer.json()["job"] for answer in answers}) == 1
+        another = server.client.post("/v1/tasks/route/learn", json={"seed": 1})
+        assert (another.status_code, another.json()["error"]["code"]) == (409, "job_queued")
+
+
 def test_generate_is_not_offered(server: Running) -> None:
     assert server.client.post("/generate", json={"prompt": "Hi"}).json()["error"]["code"] == "not_found"
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from headway.nouns.errors import Conflict, UnknownName
+from headway.nouns.errors import Busy, Conflict, UnknownName
 from headway.observe.database import Connection, Database, placeholders
 from headway.observe.rows import dumps, loads, microseconds
 
@@ -24,6 +24,8 @@ __all__ = ["Job", "JobState", "Jobs", "at_work", "worker_there"]
 
 JobState = Literal["queued", "running", "done", "failed"]
 _WORKING = "run/worker"
+_REQUESTING = "run/jobs"
+_MINUTE_S = 60.0
 _COLUMNS = "seq, kind, body, key, state, worker, done, total, result, at, ended"
 
 
@@ -56,6 +58,37 @@ class Jobs:
                 (kind, dumps(body), key, microseconds(now)),
             ).fetchone()
         return _job(row)
+
+    def request(self, kind: str, body: Mapping[str, Any], *, now: float, key: str = "", per_minute: int) -> Job:
+        """The job of a caller: the one that is queued already if it is the same.
+
+        Another one for the same task is a Conflict while it waits; more than `per_minute` of a key is Busy.
+        """
+        with self._database.lock(_REQUESTING):
+            rows = self._database.query(
+                f"SELECT {_COLUMNS} FROM jobs WHERE kind = ? AND state = 'queued' ORDER BY seq", (kind,)
+            )
+            for job in map(_job, rows):
+                if job.body == body:
+                    return job
+                if job.body.get("task") == body.get("task"):
+                    raise Conflict(
+                        f"Job {job.seq} of this task is queued already, with other settings.",
+                        code="job_queued",
+                        hint=f"Wait until it runs: GET /v1/jobs/{job.seq}",
+                    )
+            times = self._database.query(
+                "SELECT at FROM jobs WHERE kind = ? AND key = ? AND at > ? ORDER BY at DESC LIMIT ?",
+                (kind, key, microseconds(now - _MINUTE_S), per_minute),
+            )
+            if len(times) >= per_minute:
+                raise Busy(
+                    f"This key requested {per_minute} jobs within a minute.",
+                    code="rate_limited",
+                    hint="One job learns from everything that has come in; more of them bring nothing.",
+                    retry_after_s=max(1.0, times[-1][0] / 1e6 + _MINUTE_S - now),
+                )
+            return self.add(kind, body, now=now, key=key)
 
     def begin(self, kind: str, body: Mapping[str, Any], *, worker: str, now: float, lease_s: float) -> Job:
         """A job that a worker starts by itself: its row is running from the start."""

@@ -22,6 +22,7 @@ from headway.nouns.errors import UnknownName
 from headway.observe.experience import PARTS, SplitBy
 from headway.promote.bundle import specs
 from headway.promote.ledger import Entry, EntryKind
+from headway.promote.prune import surplus_candidates
 
 if TYPE_CHECKING:
     from headway.nouns.protocols import Learned
@@ -144,7 +145,11 @@ def add_candidate(
         return None
     if project.ledger.state(task, published.digest) is not None:
         return None
-    return record_change(project, task, kind, published.ref, published.digest, why=why, who=who, detail=detail)
+    added = record_change(project, task, kind, published.ref, published.digest, why=why, who=who, detail=detail)
+    for ref, digest in surplus_candidates(project.ledger, project.registry, task, now=project.clock()):
+        record_change(project, task, "retire", ref, digest, why="never proven, and many newer candidates wait", who=who)
+        project.registry.remove(digest)
+    return added
 
 
 def record_change(

@@ -255,6 +255,21 @@ class Ledger:
         )
         return bool(rows)
 
+    def unproven(self, task: str, *, until: float, skip: int) -> list[tuple[str, str]]:
+        """Reference and hash of candidates that nothing but their own row names and no evidence is about.
+
+        Of those older than `until`, all but the newest `skip`; newest first.
+        """
+        task_id = self._task_id(task)
+        return self._database.query(
+            "SELECT policy, policy_hash FROM ledger l WHERE task_id = ? AND kind = 'candidate' AND at < ? "
+            "AND NOT EXISTS (SELECT 1 FROM ledger o WHERE o.task_id = l.task_id AND o.policy_hash = l.policy_hash "
+            "AND o.kind <> 'candidate') "
+            "AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.task_id = l.task_id AND e.policy_hash = l.policy_hash) "
+            "ORDER BY n DESC",
+            (task_id, microseconds(until)),
+        )[skip:]
+
     # -- all of it
 
     def entries(self, task: str, *kinds: EntryKind, after: int = 0) -> list[Entry]:

@@ -1,9 +1,11 @@
-"""Removes the bundles of old snapshots of online policies; their rows in the ledger stay.
+"""Removes the bundles of old snapshots and of old unproven candidates; their rows in the ledger stay.
 
 A policy with `online = "live"` publishes up to one bundle a second. Headway keeps the newest 8 of a task, all that are
 less than ten minutes old, and every one that another row of the ledger names (promoted, rolled back to, a canary, a
 candidate, …). A decision made by a removed snapshot keeps its action, probabilities and outcome; its replay reports
 the missing bundle.
+
+A candidate that was never proven, tested or tried is surplus once 16 newer ones like it are at least ten minutes old.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from __future__ import annotations
 from headway.promote.ledger import Ledger
 from headway.promote.registry import Registry
 
-__all__ = ["GRACE_S", "KEPT", "prune"]
+__all__ = ["GRACE_S", "KEPT", "KEPT_CANDIDATES", "prune", "surplus_candidates"]
 
 KEPT = 8
+KEPT_CANDIDATES = 16
 GRACE_S = 600.0  # a process that has just read the ledger still finds the bundle, and recent decisions can be replayed
 _PAGE = 100
 
@@ -43,3 +46,9 @@ def prune(
             break
         old |= dict.fromkeys(removable)
     return [digest for digest in reversed(old) if registry.remove(digest)]
+
+
+def surplus_candidates(ledger: Ledger, registry: Registry, task: str, *, now: float) -> list[tuple[str, str]]:
+    """Reference and hash of old unproven candidates, oldest first: to be retired and removed."""
+    old = ledger.unproven(task, until=now - GRACE_S, skip=KEPT_CANDIDATES)
+    return [(ref, digest) for ref, digest in reversed(old) if registry.holds(digest)]

@@ -14,6 +14,7 @@ from headway.observe.jobs import Job, worker_there
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.wire import matching
 
+_LEARNS_PER_MINUTE = 6  # of a key; callers on this machine without one share it
 START_WORKER = "Start one in the project's folder: headway watch"
 
 
@@ -145,7 +146,7 @@ class LearnRequest(strict):
     takes=LearnRequest,
     gives=JobAnswer,
     status=202,
-    errors=(404,),
+    errors=(404, 409),
     scope="train",
     optional=True,
 )
@@ -154,7 +155,8 @@ def learn(call: Call, body: LearnRequest) -> JobAnswer:
     name = call.server.project.settings.task(call.params["task"]).name
     need_worker(call)
     asked = {"task": name, "family": body.family, "seed": body.seed}
-    return _job(call.server.jobs.add("learn", asked, now=call.server.project.clock(), key=call.key))
+    now = call.server.project.clock()
+    return _job(call.server.jobs.request("learn", asked, now=now, key=call.key, per_minute=_LEARNS_PER_MINUTE))
 
 
 @endpoint("GET", "/v1/jobs", gives=JobsAnswer, scope="train")
