@@ -19,6 +19,7 @@ from playwright.sync_api import Page, sync_playwright  # noqa: E402
 
 from tests.page.browser import chromium, launch, serving  # noqa: E402
 from tests.page.history import write_history  # noqa: E402
+from tests.page.ranking import ACTIONS, TASK, write_ranking  # noqa: E402
 
 SIZE = {"width": 1240, "height": 760}
 
@@ -42,13 +43,45 @@ def main(target: Path) -> None:
                         continue
                     page.goto(f"{served.url}/{place}")
                     settle(page)
-                    taken = page.screenshot(full_page=True)
-                    # 256 colours are enough for flat surfaces, and a third of the bytes.
-                    Image.open(BytesIO(taken)).quantize(256).save(target / f"page-{name}-{scheme}.png", optimize=True)
+                    save(page.screenshot(full_page=True), target / f"page-{name}-{scheme}.png")
                 context.close()
             browser.close()
+    ranking(target / "page-ranking-light.png", program)
     for path in sorted(target.glob("page-*.png")):
         print(f"{path.name}  {path.stat().st_size / 1000:.0f} kB")
+
+
+def save(taken: bytes, path: Path) -> None:
+    """256 colours are enough for flat surfaces, and a third of the bytes."""
+    Image.open(BytesIO(taken)).quantize(256).save(path, optimize=True)
+
+
+def ranking(path: Path, program: str) -> None:
+    """The page of a ranking task, from its form to the rounds of an improver."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "words"
+        write_ranking(folder)
+        with serving(folder) as served, sync_playwright() as playwright:
+            browser = launch(playwright, program)
+            page = browser.new_page(viewport=SIZE, reduced_motion="reduce")
+            page.goto(f"{served.url}/#/tasks/{TASK}")
+            page.get_by_role("heading", name="Calibration over time").wait_for()
+            for place, action in enumerate(ACTIONS[:2]):
+                page.get_by_label("Description").nth(place).fill(str(action["description"]))
+                page.get_by_label("Type").nth(place).fill(str(action["type"]))
+                page.get_by_label("Scope").nth(place).select_option(str(action["scope"]))
+            page.get_by_role("button", name="Rank", exact=True).click()
+            page.get_by_role("list", name="Ranked actions").wait_for()
+            settle(page)
+            page.evaluate("scrollTo(0, 0)")
+            first = page.locator("section", has=page.get_by_role("heading", name="Rank actions")).bounding_box()
+            last = page.locator("section", has=page.get_by_role("heading", name="Improver up")).bounding_box()
+            assert first is not None
+            assert last is not None
+            height = last["y"] + last["height"] - first["y"] + 32
+            clip = {"x": 0, "y": first["y"] - 16, "width": SIZE["width"], "height": height}
+            save(page.screenshot(full_page=True, clip=clip), path)
+            browser.close()
 
 
 def places(page: Page) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """A project with a ranking task whose policy predicts, and an improver that has run; everything is synthetic.
 
-The rows of the world `projects` taught a linear ranker, which then made 40 decisions of its own. Seeds are fixed.
+The rows of the world `projects` taught a linear ranker, which then made 40 decisions of its own. Their rewards come
+about as it predicts. Seeds are fixed.
 """
 
 from __future__ import annotations
@@ -56,8 +57,10 @@ def write_ranking(folder: Path, *, decisions: int = 40) -> None:
         project.promote(project.learn(TASK, architecture="linear", seed=7))
         for _ in range(decisions):
             state = {"composite_score": random.random(), "tests_passing": random.randrange(90), "tests_total": 90}
+            predicted = {row.name: row for row in project.rank(TASK, ACTIONS, state=state)}
             pick = project.decide(TASK, "", ACTIONS, state=state)
-            project.signal(pick.id, composite_delta=random.gauss(0.01, 0.02))
+            expected = predicted[pick.action]
+            project.signal(pick.id, composite_delta=random.gauss(expected.predicted, expected.std or 0.0))
         latest = [decision.id for decision in project.query.latest(TASK, len(ROUNDS))]
         write_run(project.home, [_result(number, decision) for number, decision in enumerate(latest, 1)])
 
