@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from headway.nouns.cell import guarded
 from headway.nouns.errors import InvalidInput, MissingExtra
 from headway.observe.database import Database
 from headway.observe.rows import dumps
@@ -19,7 +20,6 @@ __all__ = ["FORMATS", "GROUP_BYTES", "FormatWriter", "Record", "Write", "replaci
 
 FORMATS = ("jsonl", "parquet", "csv")
 _GROUP_ROWS, GROUP_BYTES = 20_000, 8_000_000  # limits of a Parquet row group, whichever is reached first
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 Record = dict[str, Any]
 Write = Callable[[Sequence[Record]], None]
@@ -79,8 +79,7 @@ def _cell(value: object) -> object:
     """A CSV cell: numbers unchanged, structures as JSON, and no text that a spreadsheet would run as a formula."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
-    text = value if isinstance(value, str) else dumps(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return guarded(value if isinstance(value, str) else dumps(value))
 
 
 @contextmanager

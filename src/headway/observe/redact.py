@@ -4,9 +4,9 @@
     redact("use sk-proj-…")                                 # "use [redacted:api-key]"
     Redactor(("secrets", "email", "card"))                  # further kinds, as the settings ask
 
-`secrets` are API keys of known shapes, bearer tokens and JSON web tokens, private keys, passwords in URLs, and quoted
-or exported values with a name such as password or API_KEY. `email`, `phone` and `card` (with its check digit) are
-separate.
+`secrets` are API keys of known shapes, bearer tokens and JSON web tokens, private keys, passwords in URLs, and values
+with a name such as password, AccountKey or aws_secret_access_key: quoted, exported, or plain if they look random.
+`email`, `phone` and `card` (with its check digit) are separate.
 
 A text without a digit and without `://` passes after one scan (0.5 µs per hundred characters), a text without a run of
 sixteen letters and digits after two (2 µs). Redacting twice changes nothing.
@@ -71,8 +71,10 @@ _PRIVATE_END = re.compile(r"-----END (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOC
 _IN_URL = re.compile(r"://[^\s/:@\"'<>`$\{\[]{0,100}:([^\s/@\"'<>`$\{\[]{3,200})@[A-Za-z0-9\[]")
 # An assigned value, and the end of the name before it. The rarer characters are searched first.
 _ASSIGNED = re.compile(r"[:=](?:>|=)?\s{0,4}[\"']([^\s\"'<>$\{\}\[\]()]{8,200})[\"']|=([^\s\"'<>$\{\}\[\]()]{8,200})")
+# The same without quotes or with space around the sign, as in YAML, INI files and connection strings.
+_PLAIN = re.compile(r"[:=]{1,2}>?[ \t]{0,4}([^\s\"'<>$\{\}\[\](),;]{8,200})(?![^\s,;\"'])")
 _NAME = re.compile(
-    r"(?i:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)s?"
+    r"(?i:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|credential)s?"
     r"[A-Za-z0-9_]{0,20}[\"']?[ \t]{0,4}:?\Z"
 )
 _VARIABLE = re.compile(r"(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)[A-Z0-9_]{0,40}\Z")
@@ -165,6 +167,10 @@ def _secrets(text: str) -> Iterator[Span]:
             before = text[max(0, match.start() - 70) : match.start()]
             if name.search(before) is not None and _is_secret(match[group]):
                 yield (*match.span(group), "password")
+        for match in _PLAIN.finditer(text):
+            before = text[max(0, match.start() - 70) : match.start()]
+            if _NAME.search(before) is not None and _is_secret(match[1]) and _is_random(match[1]):
+                yield (*match.span(1), "password")
 
 
 def _private_keys(text: str) -> Iterator[Span]:
@@ -186,12 +192,22 @@ def _is_secret(value: str) -> bool:
         return False
     letters = sum(character.isalpha() for character in value)
     digits = sum(character.isdigit() for character in value)
-    if not letters or not digits or "://" in value or "/" in value[:1] or "\\" in value:
+    if not letters or not digits or "://" in value or (value[0] == "/" and value[-1] != "=") or "\\" in value:
         return False
     words = re.split(r"[._/:,-]", value)
     if len(words) > 1 and all(word.isalpha() or word.isdigit() for word in words if word):
         return False  # gpt-4, en-US-2, auth.token_1: a name, a version, a path
     return len(value) >= 12 or (digits >= 2 and len(value) - letters - digits >= 1)
+
+
+def _is_random(value: str) -> bool:
+    """Whether an unquoted value is no name, call or path: of both cases, with signs, or long."""
+    upper, lower = any(map(str.isupper, value)), any(map(str.islower, value))
+    signs = sum(not character.isalnum() and character not in "._-/:" for character in value)
+    digits = sum(map(str.isdigit, value))
+    if (value.isidentifier() and "_" in value) or _EMAIL.fullmatch(value) is not None:
+        return False
+    return (upper and lower and digits >= 2) or (signs > 0 and digits > 0) or (len(value) >= 20 and digits >= 4)
 
 
 def _moved(span: tuple[int, int], by: int) -> tuple[int, int]:

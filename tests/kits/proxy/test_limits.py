@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headway.kits.proxy import upstreams
+from headway.kits.proxy.key_filter import KeyFilter
 from headway.kits.proxy.upstreams import Upstreams
 from headway.settings import Settings
 from tests.kits.proxy.conftest import ASK, Proxy
@@ -172,6 +173,36 @@ actions = ["locked"]
     assert [candidate.name for candidate in decision.candidates] == ["small"]
     assert running.chat(model="headway/none").json()["error"]["code"] == "no_upstream"
     assert running.chat(model="locked").json()["error"]["code"] == "missing_key"
+
+
+def test_an_upstream_that_repeats_its_key_does_not_tell_the_client(
+    proxy: Callable[..., Proxy], upstream: Upstream
+) -> None:
+    key = "sk-0123456789abcdefghij"
+    tables = [
+        f'[upstreams.{how}]\nurl = "{upstream.url(how)}"\nmodel = "m"\nkey_env = "SMALL_KEY"\n'
+        for how in ("repeats-key", "streams-key")
+    ]
+    running = proxy({"small": "ok"}, {"SMALL_KEY": key}, more="\n".join(tables))
+    refused = running.chat(model="repeats-key")
+    assert (refused.status_code, refused.json()["error"]["message"]) == (400, "bad key: Bearer [redacted:api-key]")
+    assert key not in str(refused.headers)
+    message = {**ASK, "model": "repeats-key", "max_tokens": 5}
+    assert key not in running.client.post("/v1/messages", json=message).text
+    streamed = running.chat(model="streams-key", stream=True)
+    assert "Bearer [redacted:api-key]" in streamed.text
+    assert key not in streamed.text
+    assert streamed.text.endswith("data: [DONE]\n\n")
+    assert key not in running.stop()
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_a_key_is_cut_out_wherever_a_stream_is_split(size: int) -> None:
+    key = "sk-sk-sk-0123"
+    text = f"a {key} b {key}{key} sk-sk-0 sk-sk-sk-012 {key[:-1]}".encode()
+    cutter = KeyFilter(key)
+    clean = b"".join(cutter.feed(text[place : place + size]) for place in range(0, len(text), size)) + cutter.rest()
+    assert clean == text.replace(key.encode(), b"[redacted:api-key]")
 
 
 @pytest.mark.parametrize(

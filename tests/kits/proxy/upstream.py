@@ -108,6 +108,10 @@ class Upstream:
         how, body = how.split("/")[-1], request.json
         model = body.get("model", "")
         speaker = {"chat/completions": _chat, "responses": _response, "messages": _message}[endpoint]
+        key = request.headers.get("authorization", request.headers.get("x-api-key", "")).encode()
+        if how == "repeats-key":
+            head = b"x-request-id: " + key.replace(b"Bearer ", b"") + b"\r\n"
+            return await _whole(writer, 400, b'{"error":{"message":"bad key: %s"}}' % key, head)
         if how.startswith("status-"):
             return await _whole(writer, int(how[7:]), b'{"error":{"message":"secret words of the upstream"}}')
         simple: dict[str, Callable[[], Any]] = {
@@ -133,7 +137,13 @@ class Upstream:
                 extra = b"x-request-id: caf\xc3\xa9\x01\r\n"
             return await _whole(writer, 200, speaker(body, model, how).encode(), extra)
         await _head(writer, 200, b"content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n")
-        return await self._stream(how, speaker(body, model, how, stream=True), reader, writer)
+        events = speaker(body, model, how, stream=True)
+        if how == "streams-key":  # in two pieces
+            text = events[1].replace(WORDS[0], key.decode())
+            half = text.index(key.decode()) + len(key) // 2
+            await _chunk(writer, (events[0] + text[:half]).encode())
+            events = [text[half:], *events[2:]]
+        return await self._stream(how, events, reader, writer)
 
     async def _until_gone(self, reader: asyncio.StreamReader) -> None:
         await reader.read()

@@ -176,6 +176,7 @@ async def open_upstream(
         wire.path + query,
         wire.request(body, upstream, decided=decided),
         wire.headers(call, key),
+        key=key,
         stream=stream,
         until=until,
     )

@@ -11,11 +11,13 @@ answer raises `UpstreamFailed`, whose text never repeats the upstream's own mess
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable
 from math import ceil
 from weakref import WeakKeyDictionary
 
 from headway.client.outgoing import AsyncAnswer, AsyncOutgoing, CallFailed
+from headway.kits.proxy.key_filter import KeyFilter
 from headway.nouns.errors import Busy, HeadwayError, Unavailable
 from headway.serve.state import Server
 from headway.settings import Settings, TaskSettings, Upstream
@@ -51,30 +53,36 @@ class UpstreamFailed(HeadwayError):
 class UpstreamAnswer:
     """An answer whose headers have arrived; its body is read piece by piece."""
 
-    def __init__(self, upstream: Upstream, answer: AsyncAnswer) -> None:
+    def __init__(self, upstream: Upstream, answer: AsyncAnswer, key: str) -> None:
         self.upstream = upstream
-        self.status, self.media, self.headers = answer.status, answer.media, answer.headers
+        self._filter = KeyFilter(key)
+        self.status, self.media = answer.status, answer.media
+        self.headers = {name: self._filter.cut(value.encode()).decode() for name, value in answer.headers.items()}
         self.close = answer.close
         self._answer = answer
 
     async def piece(self, within_s: float) -> bytes:
         """The next bytes; b"" at the end."""
+        until = time.monotonic() + within_s
         try:
-            return await self._answer.piece(within_s)
+            while piece := await self._answer.piece(max(0.0, until - time.monotonic())):
+                if clean := self._filter.feed(piece):
+                    return clean
         except CallFailed as failure:
             raise upstream_failed(self.upstream, failure) from failure
+        return self._filter.rest()
 
     async def whole(self, until: float) -> bytes:
         """The whole body; `until` is a time on the monotonic clock."""
         try:
-            return await self._answer.whole(until)
+            return self._filter.cut(await self._answer.whole(until))
         except CallFailed as failure:
             raise upstream_failed(self.upstream, failure) from failure
 
     async def beginning(self, until: float) -> bytes:
         """The first part of the body, enough for an error message."""
         try:
-            return await self._answer.beginning(until)
+            return self._filter.cut(await self._answer.beginning(until))
         except CallFailed as failure:
             raise upstream_failed(self.upstream, failure) from failure
 
@@ -141,10 +149,14 @@ class Upstreams:
         body: bytes,
         headers: Iterable[tuple[str, str]],
         *,
+        key: str,
         stream: bool,
         until: float,
     ) -> UpstreamAnswer:
-        """Send a request and wait for the headers of a 2xx answer, or of one that blames the request."""
+        """Send a request and wait for the headers of a 2xx answer, or of one that blames the request.
+
+        `key` is in `headers`; it is cut out of everything that comes back.
+        """
         try:
             answer = await self._pool.open(
                 upstream.url.rstrip("/") + path,
@@ -158,7 +170,7 @@ class Upstreams:
             )
         except CallFailed as failure:
             raise upstream_failed(upstream, failure) from failure
-        return UpstreamAnswer(upstream, answer)
+        return UpstreamAnswer(upstream, answer, key)
 
     async def aclose(self) -> None:
         await self._pool.aclose()

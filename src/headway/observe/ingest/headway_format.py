@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from headway.nouns.cell import unguarded
 from headway.nouns.errors import InvalidInput
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import SOURCES, Candidate, Detail, Value
@@ -101,8 +102,7 @@ def _details(raw: object, decision: str) -> tuple[Detail, ...]:
 
 
 def _without_apostrophe(value: Any) -> Any:
-    guarded = isinstance(value, str) and value[:1] == "'" and value[1:2] in ("=", "+", "-", "@", "\t", "\r")
-    return value[1:] if guarded else value
+    return unguarded(value) if isinstance(value, str) else value
 
 
 def _decoded(row: dict[str, Any], field: str, missing: Any) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.kits.next_action.improve.evaluation import writing
+from headway.nouns.cell import guarded
 
 __all__ = ["COLUMNS", "cell", "write_results"]
 
@@ -19,7 +20,6 @@ COLUMNS = (
     "round", "proposal", "type", "verdict", "before", "after", "gain", "reward", "pairs", "predicted", "propensity",
     "decision", "commit", "why",
 )  # fmt: skip
-_FORMULA = ("=", "+", "-", "@")
 
 
 def cell(value: object) -> str:
@@ -30,8 +30,7 @@ def cell(value: object) -> str:
         number = f"{value:.10g}"
         return f'"{number}"' if number.startswith("-") else number
     text = "".join(letter if letter.isprintable() else " " for letter in str(value)).strip()
-    if text.startswith(_FORMULA):
-        text = f"'{text}"
+    text = guarded(text)
     return f'"{text.replace(chr(34), chr(34) * 2)}"' if '"' in text else text
 
 
