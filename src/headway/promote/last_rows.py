@@ -18,6 +18,7 @@ __all__ = [
     "NUMBERS",
     "OF_TASK",
     "ON_A_SHARE",
+    "UNPROVEN",
     "entry_of",
     "heads_of",
     "last_of",
@@ -55,6 +56,16 @@ def _retired(kind: EntryKind) -> str:
 # The last row of every kind, and what retired the last canary and experiment: everything that `Heads` needs.
 HEADS = f"{OF_TASK} AND n IN ({' UNION ALL '.join((last_of(_KINDS), *map(_retired, ON_A_SHARE)))}) ORDER BY n"
 HEADS_TASKS = 1 + len(_KINDS) + 2 * len(ON_A_SHARE)  # how often it binds the task
+
+
+# Candidates before a time that nothing but their own rows names. Binds the task and the time.
+UNPROVEN = (
+    "SELECT policy, policy_hash FROM ledger l WHERE task_id = ? AND kind = 'candidate' AND at < ? "
+    "AND NOT EXISTS (SELECT 1 FROM ledger o WHERE o.task_id = l.task_id AND o.policy_hash = l.policy_hash "
+    "AND o.kind <> 'candidate') "
+    "AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.task_id = l.task_id AND e.policy_hash = l.policy_hash) "
+    "ORDER BY n DESC"
+)
 
 
 def entry_of(task: str, row: Row) -> Entry:

@@ -44,6 +44,7 @@ from headway.promote.last_rows import (
     NUMBERS,
     OF_TASK,
     ON_A_SHARE,
+    UNPROVEN,
     entry_of,
     heads_of,
     last_of,
@@ -255,20 +256,9 @@ class Ledger:
         )
         return bool(rows)
 
-    def unproven(self, task: str, *, until: float, skip: int) -> list[tuple[str, str]]:
-        """Reference and hash of candidates that nothing but their own row names and no evidence is about.
-
-        Of those older than `until`, all but the newest `skip`; newest first.
-        """
-        task_id = self._task_id(task)
-        return self._database.query(
-            "SELECT policy, policy_hash FROM ledger l WHERE task_id = ? AND kind = 'candidate' AND at < ? "
-            "AND NOT EXISTS (SELECT 1 FROM ledger o WHERE o.task_id = l.task_id AND o.policy_hash = l.policy_hash "
-            "AND o.kind <> 'candidate') "
-            "AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.task_id = l.task_id AND e.policy_hash = l.policy_hash) "
-            "ORDER BY n DESC",
-            (task_id, microseconds(until)),
-        )[skip:]
+    def unproven(self, task: str, *, until: float) -> list[tuple[str, str]]:
+        """Reference and hash of candidates older than `until` that no other row and no evidence names; newest first."""
+        return self._database.query(UNPROVEN, (self._task_id(task), microseconds(until)))
 
     # -- all of it
 

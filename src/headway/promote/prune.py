@@ -50,5 +50,5 @@ def prune(
 
 def surplus_candidates(ledger: Ledger, registry: Registry, task: str, *, now: float) -> list[tuple[str, str]]:
     """Reference and hash of old unproven candidates, oldest first: to be retired and removed."""
-    old = ledger.unproven(task, until=now - GRACE_S, skip=KEPT_CANDIDATES)
+    old = ledger.unproven(task, until=now - GRACE_S)[KEPT_CANDIDATES:]
     return [(ref, digest) for ref, digest in reversed(old) if registry.holds(digest)]
