@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,12 @@ import pytest
 import headway
 from headway.encode.hashing import HashingEncoder
 from headway.kits.demo.synth import synthesise
+from headway.kits.next_action import compare
+from headway.kits.next_action.cubic import CubicModel
 from headway.kits.next_action.learner import RankerLearner
+from headway.kits.next_action.linear import LinearChoice, LinearRows, MatrixModel, fit_matrix
 from headway.kits.next_action.policy import Ranker, read
+from headway.kits.next_action.regression import fit_regression, pick_regression
 from headway.kits.next_action.world import Projects
 from headway.nouns.errors import Damaged, HeadwayError, InvalidInput
 from headway.nouns.protocols import Learned
@@ -76,7 +81,11 @@ def test_different_descriptions_get_different_predictions_and_move_with_them(ran
     assert np.array_equal(np.roll(one[0], -1), other[0]), "permuting descriptions permutes predictions"
 
 
-def test_a_candidate_gets_the_same_bits_alone_and_in_any_set(ranker: Ranker) -> None:
+@pytest.mark.parametrize("cubes", [0.0, 0.1])
+def test_a_candidate_gets_the_same_bits_alone_and_in_any_set(monkeypatch: pytest.MonkeyPatch, cubes: float) -> None:
+    monkeypatch.setattr(compare, "pick_regression", lambda *_: LinearChoice(cubes=cubes))
+    ranker = built(learn(600))
+    assert isinstance(ranker.regression, CubicModel if cubes else MatrixModel)
     rng = np.random.default_rng(0)
     world = Projects()
     (situation, state), *_ = world.fresh(1, rng)
@@ -88,6 +97,42 @@ def test_a_candidate_gets_the_same_bits_alone_and_in_any_set(ranker: Ranker) -> 
         assert deviation[0, 0] == spread[0, place]
     backwards, _ = ranker.predict((situation, STATE), slate[::-1])
     assert np.array_equal(backwards[0, ::-1], whole[0])
+
+
+def test_products_of_three_columns_are_used_where_they_explain_the_rewards() -> None:
+    rng = np.random.default_rng(1)
+    states, actions = rng.choice([-1.0, 1.0], size=(2, 600, 3))
+    states[:, 0] = actions[:, 0] = 1.0
+    three, two = states[:, 1] * actions[:, 1] * actions[:, 2], states[:, 1] * actions[:, 1]
+    for reward, cubes in ((three, 0.03), (two, 0.0)):
+        rows = LinearRows(states, actions, reward, np.ones(600), (0, 0))
+        train, tune = rows.part(np.arange(500)), rows.part(np.arange(500, 600))
+        choice = pick_regression(train, tune, rng)
+        assert choice.cubes >= cubes
+        tensors = fit_regression(train, replace(choice, cubes=cubes), rng)
+        fields = {name: tensors[f"cubic.{name}"] for name in ("states", "actions", "dual")} if cubes else {}
+        model = CubicModel(**fields, main=choice.main, cubes=cubes) if cubes else MatrixModel(tensors["linear"])
+        assert ((model.rows(tune.states, tune.actions) - tune.reward) ** 2).mean() < 0.02
+        assert np.array_equal(np.diag(model(tune.states, tune.actions)), model.rows(tune.states, tune.actions))
+    rows = LinearRows(states, actions, three, np.ones(600), (0, 0))
+    train = rows.part(np.arange(500))
+    matrix = MatrixModel(fit_matrix(train, LinearChoice(cubes=0.0), rng))
+    assert ((matrix.rows(tune.states, tune.actions) - three[500:]) ** 2).mean() > 0.9, "products of two cannot"
+
+
+def test_damaged_products_of_three_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "pick_regression", lambda *_: LinearChoice(cubes=0.1))
+    learned = learn(600)
+    for name, value in (("cubic.dual", np.zeros(3)), ("cubic.terms", np.array([np.nan, 1.0]))):
+        with pytest.raises(Damaged):
+            read(learned.knobs, {**learned.tensors, name: value}, learned.extra, ENCODER)
+
+
+def test_the_share_of_failing_tests_counts_not_only_their_number(ranker: Ranker) -> None:
+    numbers = ranker.layout.state.numbers
+    assert "tests_failing_share" in numbers
+    for state in ({"tests_passing": 3}, {"tests_passing": 3, "tests_total": 0}, {"tests_passing": 9, "tests_total": 3}):
+        assert ranker.predict((Situation(task="next-action", state=state),), candidates())[0].shape == (1, 3)
 
 
 def test_the_header_says_what_the_ranker_is(learned: Learned) -> None:
@@ -202,6 +247,24 @@ def test_the_leaky_field_is_left_out_and_the_proof_is_from_later_rows(proven: tu
     assert any("sign accuracy" in note and "majority" in note for note in evidence.notes)
     project.promote(ref, because=verdict, task="next-action")
     assert project.current("next-action").ref == ref
+
+
+def test_a_leaky_field_moves_no_figure(tmp_path: Path) -> None:
+    tensors = []
+    for leak in (True, False):
+        folder = tmp_path / str(leak)
+        folder.mkdir()
+        (folder / "headway.toml").write_text(TOML, "utf-8")
+        with headway.open(folder) as project:
+            decisions, signals = zip(*Projects(leak=leak).history("next-action", 600, 42, 1.7e9), strict=True)
+            project.store.add(decisions, {decisions[0].config_hash: '{"encoder":""}'})
+            project.store.signal(signals)
+            digest = project.registry.find(project.learn("next-action", architecture="linear"))
+            assert project.registry.header(digest).trained_on.get("left_out", []) == (["last_delta"] if leak else [])
+            tensors.append(project.registry.load(digest, task="next-action")[1])
+    with_field, without = tensors
+    assert with_field.keys() == without.keys()
+    assert all(np.array_equal(value, without[name]) for name, value in with_field.items())
 
 
 def test_rank_and_replay_use_the_promoted_ranker(proven: tuple[Project, str]) -> None:

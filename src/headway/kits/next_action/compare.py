@@ -1,7 +1,9 @@
 """Compares architectures on the tuning rows and keeps the best one, with its calibrated spread.
 
 A transformer learns what the linear model leaves over on rows that it was not fitted on (five folds by state). It is
-kept only where it predicts the tuning rows better by more than one percent of the error.
+kept only where it predicts the tuning rows better by more than one percent of the error. Then the linear model is
+fitted again on training and tuning rows together; measures and intervals are those from before, on rows that were not
+fitted.
 """
 
 from __future__ import annotations
@@ -15,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from headway.kits.next_action.inputs import Singles, widths
-from headway.kits.next_action.linear import LinearChoice, fit_linear, pick_linear, predict_rows
+from headway.kits.next_action.linear import LinearChoice
 from headway.kits.next_action.measures import Measures, majority_accuracy, measure
 from headway.kits.next_action.policy import Z80, restored
+from headway.kits.next_action.regression import Regression, fit_regression, pick_regression, read_regression
 from headway.kits.next_action.rows import RankedRows
-from headway.kits.next_action.shapes import RankerShape
+from headway.kits.next_action.shapes import SIZES, RankerShape
 from headway.nouns.errors import MissingExtra
 from headway.nouns.protocols import Floats, Progress
 
@@ -43,14 +46,14 @@ class BestRanker:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Network:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
     """A trained transformer on the tuning rows, in units of the reward's deviation."""
 
-    size: str
+    name: str
     shape: RankerShape
     tensors: Mapping[str, Singles]
-    correction: Floats
+    correction: Floats  # of the linear prediction
     spread: Floats
     rounded: Floats  # the correction with weights of 8 bits
 
@@ -60,60 +63,64 @@ def compared(
     progress: Progress | None, work: Path | None,
 ) -> BestRanker:  # fmt: skip
     rng = np.random.default_rng([seed, 0x11])
-    choice = pick_linear(learning.linear(), judging.linear(), rng)
-    weights = fit_linear(learning.linear(), choice, rng)
-    linear = _apply(weights, judging)
+    rows, tune = learning.linear(), judging.linear()
+    choice = pick_regression(rows, tune, rng)
+    model = read_regression(fit_regression(rows, choice, rng), learning.layout)
+    linear = _apply(model, judging)
     asked = wanted["architecture"]
-    notes: list[str] = []
-    networks: list[_Network] = []
-    if asked != "linear":
-        sizes = _AUTO if asked == "auto" else (asked,)
-        try:
-            apart = _crossfitted(learning, choice, seed)
-            networks = _networks(sizes, learning, judging, (weights, apart), wanted, seed, progress, work)
-        except MissingExtra as error:
-            if asked != "auto":
-                raise
-            notes.append(f"Only the linear architecture was learned: {error}")
-    best = _best(asked, networks, linear, judging)
+    trials, notes = list[_Trial](), list[str]()
+    sizes = _AUTO if asked == "auto" else tuple(name for name in (asked,) if name in SIZES)
+    try:
+        if sizes:
+            base = (linear, _crossfitted(learning, choice, seed))
+            trials = _networks(sizes, learning, judging, base, wanted, seed, progress, work)
+    except MissingExtra as error:
+        if asked != "auto":
+            raise
+        notes.append(f"No transformer was learned: {error}")
+    best = _best(asked, trials, linear, judging)
+    architecture = "linear" if best is None else best.name
     predicted, spread = linear, np.ones(len(linear))
-    tensors: dict[str, Any] = {"linear": weights}
+    tensors: dict[str, Any] = dict(fit_regression(rows + tune, choice, rng))
     if best is not None:
         predicted, spread = linear + best.correction, best.spread
         stored, said = _stored(best, linear, int(wanted["bits"]))
         tensors |= stored
         notes += said
-    factor = _factor(predicted, spread, judging, learning, _apply(weights, learning))
+    factor = _factor(predicted, spread, judging, learning, _apply(model, learning))
     tensors["units"] = np.array([learning.centre, learning.scale, factor / Z80])
-    half = factor * spread * learning.scale
-    measures = _measured(predicted, judging, half)
+    measures = _measured(predicted, judging, factor * spread * learning.scale)
     simple = _simple(linear, learning, judging)
-    architecture = "linear" if best is None else best.size
-    notes.insert(0, _words(architecture, measures, simple, judging))
-    tried = {"linear": float(((linear - judging.units) ** 2).mean()) if len(linear) else 0.0}
-    tried |= {n.size: float(((linear + n.correction - judging.units) ** 2).mean()) for n in networks}
-    if networks:
-        listed = ", ".join(f"{name} {error:.3f}" for name, error in tried.items())
-        notes.insert(1, f"Error on the tuning rows, as a share of the variance: {listed}.")
+    notes += [f"The linear model has products of {'three' if choice.cubes else 'two'} columns."]
+    notes = [_words(architecture, measures, simple, judging), *_errors(trials, linear, judging), *notes]
     return BestRanker(
         architecture=architecture, tensors=tensors, shape=None if best is None else best.shape, measures=measures,
         simple=simple, notes=tuple(notes),
     )  # fmt: skip
 
 
-def _apply(weights: Floats, rows: RankedRows) -> Floats:
-    return predict_rows(weights, rows.states[rows.owner], rows.actions)
+def _errors(trials: list[_Trial], linear: Floats, judging: RankedRows) -> list[str]:
+    if not trials or not len(linear):
+        return []
+    corrections = {"linear": np.zeros(len(linear)), **{trial.name: trial.correction for trial in trials}}
+    errors = {name: ((linear + value - judging.units) ** 2).mean() for name, value in corrections.items()}
+    listed = ", ".join(f"{name} {error:.3f}" for name, error in errors.items())
+    return [f"Error on the tuning rows, as a share of the variance: {listed}."]
+
+
+def _apply(model: Regression, rows: RankedRows) -> Floats:
+    return model.rows(rows.states[rows.owner], rows.actions)
 
 
 def _networks(
     sizes: tuple[str, ...], learning: RankedRows, judging: RankedRows, linear: tuple[Floats, Floats],
     wanted: Mapping[str, Any], seed: int, progress: Progress | None, work: Path | None,
-) -> list[_Network]:  # fmt: skip
-    """Transformers on top of a linear model: its weights, and its predictions of training rows it was not fitted on."""
+) -> list[_Trial]:  # fmt: skip
+    """Transformers on top of a linear model: its predictions of tuning rows, and of training rows as if left out."""
     from headway.kits.next_action.network import RankerNetwork
     from headway.kits.next_action.train import NetworkRows, TrainSettings, device_named, outputs_of, train
 
-    weights, apart = linear
+    tuned, apart = linear
     device = device_named(str(wanted["device"]))
     names = ("epochs", "batch", "rate", "decay", "dropout", "pairs")
     settings = TrainSettings(device=device, seed=seed, **{name: wanted[name] for name in names})
@@ -122,8 +129,8 @@ def _networks(
         states, actions = some.inputs()
         return NetworkRows(states, some.owner, actions, linear, some.units, some.weight)
 
-    training, tuning = rows(learning, apart), rows(judging, _apply(weights, judging))
-    networks = []
+    training, tuning = rows(learning, apart), rows(judging, tuned)
+    trials = []
     for size in sizes:
         shape = RankerShape.of(size, **widths(learning.layout))
         trained = train(training, tuning, shape, settings, progress, _snapshot(work, size, settings, training))
@@ -134,8 +141,11 @@ def _networks(
         network.load({name: restored(small, name, form, prefix="") for name, form in shape.tensors().items()})
         rounded = outputs_of(network, tuning, "cpu")[:, 0].astype(np.float64)
         spread = np.exp(np.clip(outputs[:, 1], -4.0, 4.0))
-        networks.append(_Network(size, shape, trained.tensors, outputs[:, 0], spread, rounded))
-    return networks
+        trial = _Trial(
+            name=size, shape=shape, tensors=trained.tensors, correction=outputs[:, 0], spread=spread, rounded=rounded
+        )
+        trials.append(trial)
+    return trials
 
 
 def _snapshot(work: Path | None, size: str, settings: Any, rows: Any) -> Path | None:
@@ -157,31 +167,32 @@ def _crossfitted(learning: RankedRows, choice: LinearChoice, seed: int) -> Float
         inside = fold[learning.owner] == number
         if not inside.any() or inside.all():
             continue
-        weights = fit_linear(learning.linear(np.flatnonzero(~inside)), choice, rng)
-        predicted[inside] = _apply(weights, learning)[inside]
+        outside = learning.linear(np.flatnonzero(~inside))
+        model = read_regression(fit_regression(outside, choice, rng), learning.layout)
+        predicted[inside] = _apply(model, learning)[inside]
     return predicted
 
 
-def _best(asked: str, networks: list[_Network], linear: Floats, judging: RankedRows) -> _Network | None:
-    if not networks:
+def _best(asked: str, trials: list[_Trial], linear: Floats, judging: RankedRows) -> _Trial | None:
+    if not trials:
         return None
 
     def error(correction: Floats | float) -> float:
         return float(np.average((linear + correction - judging.units) ** 2, weights=judging.weight))
 
-    best = min(networks, key=lambda network: error(network.correction))
+    best = min(trials, key=lambda trial: error(trial.correction))
     return best if asked != "auto" or error(best.correction) < _BETTER * error(0.0) else None
 
 
-def _stored(network: _Network, linear: Floats, bits: int) -> tuple[dict[str, Any], list[str]]:
+def _stored(trial: _Trial, linear: Floats, bits: int) -> tuple[dict[str, Any], list[str]]:
     """The tensors of a bundle. 8 bits only if they rank the tuning rows in the same order."""
-    plain = {f"net.{name}": value for name, value in network.tensors.items()}
+    plain = {f"net.{name}": value for name, value in trial.tensors.items()}
     if bits == 32:
         return plain, []
-    agreement = spearman(linear + network.correction, linear + network.rounded)
+    agreement = spearman(linear + trial.correction, linear + trial.rounded)
     if agreement < _AGREES:
         return plain, [f"Weights stay in 32 bits: with 8, the rank correlation of predictions is {agreement:.3f}."]
-    small = {f"net.{name}": value for name, value in eight_bits(network.tensors).items()}
+    small = {f"net.{name}": value for name, value in eight_bits(trial.tensors).items()}
     return small, [f"Weights are stored in 8 bits; the rank correlation with 32 bits is {agreement:.4f}."]
 
 

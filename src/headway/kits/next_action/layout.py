@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = ["FIELDS", "Layout", "type_of"]
 
 FIELDS = ("name", "type", "description", "scope", "files_affected")
 _TRAJECTORY = "recent_deltas"
+_SHARE, _MOST_TESTS = "tests_failing_share", 10**12
 _MOST_STEP = 8.0
 
 
@@ -44,7 +45,7 @@ class Layout:
     def fit(cls, situations: Sequence[Situation], candidates: Sequence[Candidate], encoder: Encoder | None) -> Layout:
         changes = [abs(change) for situation in situations for change in _steps(situation)]
         return cls(
-            state=fit(situations, encoder),
+            state=fit(map(_with_share, situations), encoder),
             action=fit((_described(candidate) for candidate in candidates), encoder),
             step_scale=max(float(np.mean(changes)), 1e-9) if changes else 1.0,
         )
@@ -73,7 +74,7 @@ class Layout:
         return {"state": self.state.to_json(), "action": self.action.to_json(), "step_scale": self.step_scale}
 
     def states(self, situations: Sequence[Situation], encoder: Encoder | None) -> Floats:
-        return self.state.vectors(situations, encoder)
+        return self.state.vectors([_with_share(situation) for situation in situations], encoder)
 
     def actions(self, candidates: Sequence[Candidate], encoder: Encoder | None) -> Floats:
         return self.action.vectors([_described(candidate) for candidate in candidates], encoder)
@@ -109,6 +110,17 @@ class Layout:
 def type_of(candidate: Candidate) -> str:
     """Its type, or its name where it has none."""
     return str(candidate.features.get("type") or ("" if candidate.features else candidate.name))
+
+
+def _with_share(situation: Situation) -> Situation:
+    """The situation with the share of its tests that fail: no model here divides one number by another."""
+    state = situation.state
+    passing, total = state.get("tests_passing"), state.get("tests_total")
+    if not isinstance(passing, int | float) or not isinstance(total, int | float) or _SHARE in state:
+        return situation
+    if not 0 <= passing <= total <= _MOST_TESTS or not total:
+        return situation
+    return replace(situation, state={**state, _SHARE: 1.0 - passing / total})
 
 
 def _described(candidate: Candidate) -> Situation:

@@ -114,7 +114,8 @@ def _check_enough(train: list[Settled], tune: list[Settled], wanted: Mapping[str
         )
     if count < least and not wanted["force"]:
         raise InvalidInput(
-            f"{count} labelled rows can be read; a ranker needs {least:,} to say anything about new ones.",
+            f"{count} labelled rows can be read, besides those kept for the proof; a ranker needs {least:,} to say "
+            "anything about new ones.",
             code="too_few_rows",
             hint="Collect more, read weak labels with --mined, or learn anyway with --force.",
         )

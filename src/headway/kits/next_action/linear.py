@@ -1,10 +1,12 @@
-"""The linear architecture: a bilinear ridge regression over state, action, and their products.
+"""Ridge regression over state, action, and their products: rows, the kernel, and the model as one matrix.
 
-    weights = fit_linear(rows, pick_linear(rows, tune, rng), rng)      # [state, action]
-    predict(weights, states, actions)      # [state, candidate], exact: the same bits in any set
+    model = MatrixModel(weights=fit_matrix(rows, choice, rng))      # weights [state, action]
+    model(states, actions)       # [state, candidate], exact: the same bits in any set
 
-The kernel of two rows is 1 + s·s' + a·a' + γ(s·s')(a·a'): main effects, and every product of a state and an action
-column. Ridge, γ and the scale of the text are picked on the tuning rows. Rewards are in units of their deviation.
+The kernel of two rows is μ(1 + s + a) + sa + δ(a²(1 + s) + s²(1 + a)), where s and a are inner products of their states
+and actions: main effects of weight μ, every product of a state and an action column, and of weight δ products of three.
+Text has a share of each inner product. Without products of three, the regression is one matrix; `cubic` has the other
+form. Rewards are in units of their deviation.
 
 Vectors are multiples of 2⁻¹⁴ (`encode.state`) and weights of 2⁻²⁶, so that sums are exact in any order.
 """
@@ -12,19 +14,17 @@ Vectors are multiples of 2⁻¹⁴ (`encode.state`) and weights of 2⁻²⁶, so
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headway.nouns.protocols import Floats
 
-__all__ = ["MOST_WEIGHT", "LinearChoice", "LinearRows", "fit_linear", "pick_linear", "predict", "predict_rows"]
+__all__ = ["MOST_WEIGHT", "LinearChoice", "LinearRows", "MatrixModel", "ProductKernel", "fit_matrix"]
 
 MOST_WEIGHT = 4.0
 _GRID, _STATE_GRID = 2.0**-26, 2.0**-20
-_SEARCHED, _MOST = 1000, 6000  # rows for picking, and for the fit
-_RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-_TEXTS, _PRODUCTS = (1.0, 3.0), (0.0, 0.3, 1.0)
+_MOST = 6000  # rows of a fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,60 +40,63 @@ class LinearRows:
     def sample(self, most: int, rng: np.random.Generator) -> LinearRows:
         if len(self.reward) <= most:
             return self
-        keep = np.sort(rng.permutation(len(self.reward))[:most])
+        return self.part(np.sort(rng.permutation(len(self.reward))[:most]))
+
+    def part(self, keep: NDArray[np.int64]) -> LinearRows:
         return LinearRows(self.states[keep], self.actions[keep], self.reward[keep], self.weight[keep], self.text)
 
+    def __add__(self, more: LinearRows) -> LinearRows:
+        """Both sets of rows, in the units of the first."""
+        pairs = ((self.states, more.states), (self.actions, more.actions), (self.reward, more.reward))
+        states, actions, reward = (np.concatenate(pair) for pair in pairs)
+        return LinearRows(states, actions, reward, np.concatenate([self.weight, more.weight]), self.text)
 
-def predict(weights: Floats, states: Floats, actions: Floats) -> Floats:
-    """[state, action]: every action in every state."""
-    middle = np.rint((states @ weights) / _STATE_GRID) * _STATE_GRID
-    predicted: Floats = middle @ actions.T
-    return predicted
 
+@dataclass(frozen=True, slots=True)
+class MatrixModel:
+    """A fitted regression as one matrix [state, action]."""
 
-def predict_rows(weights: Floats, states: Floats, actions: Floats) -> Floats:
-    """[row]: row i of the actions in row i of the states."""
-    middle = np.rint((states @ weights) / _STATE_GRID) * _STATE_GRID
-    predicted: Floats = np.einsum("ij,ij->i", middle, actions)
-    return predicted
+    weights: Floats
+
+    def __call__(self, states: Floats, actions: Floats) -> Floats:
+        """[state, action]: every action in every state."""
+        predicted: Floats = self._middle(states) @ actions.T
+        return predicted
+
+    def rows(self, states: Floats, actions: Floats) -> Floats:
+        """[row]: row i of the actions in row i of the states."""
+        predicted: Floats = np.einsum("ij,ij->i", self._middle(states), actions)
+        return predicted
+
+    def _middle(self, states: Floats) -> Floats:
+        middle: Floats = np.rint((states @ self.weights) / _STATE_GRID) * _STATE_GRID
+        return middle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearChoice:
-    """What is picked on the tuning rows."""
+    """What is picked on the tuning rows; the defaults are the usual choice."""
 
-    text: float = 1.0
-    products: float = 0.0
-    ridge: float = 10.0
-
-
-def pick_linear(train: LinearRows, tune: LinearRows, rng: np.random.Generator) -> LinearChoice:
-    """The choice with the least error on the tuning rows."""
-    few = train.sample(_SEARCHED, rng)
-    best, choice = np.inf, LinearChoice()
-    for text, products in product(_TEXTS, _PRODUCTS) if len(tune.reward) else ():
-        for ridge, predicted in _Kernel(few, text, products).path(few, tune, _RIDGES):
-            error = float(np.average((predicted - tune.reward) ** 2, weights=tune.weight))
-            if error < best:
-                best, choice = error, LinearChoice(text=text, products=products, ridge=ridge)
-    return choice
+    goal: float = 0.0  # the share of text in the inner product of states
+    words: float = 0.35  # and of actions
+    main: float = 0.05  # μ
+    cubes: float = 0.03  # δ
+    ridge: float = 0.5
 
 
-def fit_linear(train: LinearRows, choice: LinearChoice, rng: np.random.Generator) -> Floats:
-    """The weights [state, action]."""
+def fit_matrix(train: LinearRows, choice: LinearChoice, rng: np.random.Generator) -> Floats:
+    """The weights [state, action] of a choice without products of three."""
     many = train.sample(_MOST, rng)
-    return _Kernel(many, choice.text, choice.products).weights(many, choice.ridge)
+    return ProductKernel(many, choice).weights(many, choice.ridge)
 
 
-class _Kernel:
-    """The kernel of some rows with one scale of the text and one weight of the products."""
+class ProductKernel:
+    """The kernel of some rows."""
 
-    def __init__(self, rows: LinearRows, text: float, products: float) -> None:
-        self.products = products
-        self.of_state, self.of_action = (
-            _scales(rows.states, rows.text[0], text),
-            _scales(rows.actions, rows.text[1], text),
-        )
+    def __init__(self, rows: LinearRows, choice: LinearChoice) -> None:
+        self.main, self.cubes = choice.main, choice.cubes
+        self.of_state = _scales(rows.states, rows.text[0], choice.goal)
+        self.of_action = _scales(rows.actions, rows.text[1], choice.words)
         root = np.sqrt(rows.weight)
         gram = self._between(rows, rows) * root * root[:, None]
         self._root, self._gram = root, gram
@@ -101,8 +104,10 @@ class _Kernel:
     def _between(self, one: LinearRows, other: LinearRows) -> Floats:
         by_state = (one.states * self.of_state) @ other.states.T
         by_action = (one.actions * self.of_action) @ other.actions.T
-        mixed: Floats = 1.0 + by_state + by_action
-        return mixed + self.products * by_state * by_action if self.products else mixed
+        mixed: Floats = self.main * (1.0 + by_state + by_action) + by_state * by_action
+        if self.cubes:
+            mixed += self.cubes * (by_action**2 * (1.0 + by_state) + by_state**2 * (1.0 + by_action))
+        return mixed
 
     def path(self, rows: LinearRows, tune: LinearRows, ridges: tuple[float, ...]) -> list[tuple[float, Floats]]:
         """The predictions for the tuning rows, for every ridge."""
@@ -111,23 +116,31 @@ class _Kernel:
         across = (self._between(tune, rows) * self._root) @ vectors
         return [(ridge, across @ (seen / (np.maximum(values, 0.0) + ridge))) for ridge in ridges]
 
-    def weights(self, rows: LinearRows, ridge: float) -> Floats:
-        """The same regression as one matrix."""
+    def dual(self, rows: LinearRows, ridge: float) -> Floats:
+        """The weight of every row."""
         solved = np.linalg.solve(self._gram + ridge * np.eye(len(self._gram)), self._root * rows.reward)
-        dual = self._root * solved
+        weights: Floats = self._root * solved
+        return weights
+
+    def weights(self, rows: LinearRows, ridge: float) -> Floats:
+        """The same regression as one matrix; only without `cubes`."""
+        dual = self.dual(rows, ridge)
         states, actions = rows.states * self.of_state, rows.actions * self.of_action
-        weights = self.products * (states * dual[:, None]).T @ actions
-        weights[:, 0] += states.T @ dual  # column 0 of both sides is the constant 1, whose scale is 0
-        weights[0, :] += actions.T @ dual
-        weights[0, 0] += dual.sum()
+        weights = (states * dual[:, None]).T @ actions
+        weights[:, 0] += self.main * (states.T @ dual)  # column 0 of both sides is the constant 1, whose scale is 0
+        weights[0, :] += self.main * (actions.T @ dual)
+        weights[0, 0] += self.main * dual.sum()
         rounded: Floats = np.clip(np.rint(weights / _GRID) * _GRID, -MOST_WEIGHT, MOST_WEIGHT)
         return rounded
 
 
-def _scales(x: Floats, text: int, factor: float) -> Floats:
-    """The weight of every column in a product: 0 for the constant; together, the others have a mean square of 1."""
-    scales = np.ones(x.shape[1])
-    scales[0] = 0.0
-    scales[1 : 1 + text] = factor * 4.0
-    size = float(((x * x) @ scales).mean()) if len(x) else 1.0
-    return scales / max(size, 1e-9)
+def _scales(x: Floats, text: int, share: float) -> Floats:
+    """The weight of every column in an inner product: 0 for the constant, together a mean square of 1."""
+    squares = (x * x).mean(axis=0) if len(x) else np.ones(x.shape[1])
+    words, others = float(squares[1 : 1 + text].sum()), float(squares[1 + text :].sum())
+    if min(words, others) < 1e-9:  # one of them says nothing
+        share = 1.0 if words > others else 0.0
+    scales = np.zeros(x.shape[1])
+    scales[1 : 1 + text] = share / max(words, 1e-9)
+    scales[1 + text :] = (1.0 - share) / max(others, 1e-9)
+    return scales

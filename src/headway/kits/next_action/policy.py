@@ -3,7 +3,7 @@
     policy.opinions(situations, candidates, seeds, std=True)     # mean and std by candidate
     policy.rivals()                                              # what it must beat: linear, the mean of a type
 
-prediction = centre + scale·(bilinear(state, action) + correction), where the correction is a transformer's and is
+prediction = centre + scale·(regression(state, action) + correction), where the correction is a transformer's and is
 absent in the architecture `linear`. `std` is such that ±1.2816·std held 80% of the tuning rows' rewards. A candidate
 gets the same bits alone, in any set and in a replay.
 
@@ -22,10 +22,10 @@ from headway.decide import explore
 from headway.decide.stored import damaged, tensor
 from headway.kits.next_action.inputs import ActionInputs, StateInputs, widths
 from headway.kits.next_action.layout import Layout, type_of
-from headway.kits.next_action.linear import MOST_WEIGHT, predict
 from headway.kits.next_action.measures import measure, sign_accuracy
+from headway.kits.next_action.regression import Regression, read_regression
 from headway.kits.next_action.rows import state_key
-from headway.kits.next_action.shapes import ARCHITECTURES, RankerShape
+from headway.kits.next_action.shapes import ARCHITECTURES, SIZES, RankerShape
 from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Settled, Situation
 
@@ -45,7 +45,7 @@ class Ranker:
         *,
         layout: Layout,
         encoder: Encoder | None,
-        weights: Floats,
+        regression: Regression,
         centre: float,
         scale: float,
         spread: float,
@@ -54,7 +54,7 @@ class Ranker:
         knobs: Mapping[str, Any],
         until: float,
     ) -> None:
-        self.layout, self.encoder, self.weights = layout, encoder, weights
+        self.layout, self.encoder, self.regression = layout, encoder, regression
         self.centre, self.scale, self.spread, self.types = centre, scale, spread, types
         self.scorer, self.knobs, self.until = scorer, knobs, until
 
@@ -75,7 +75,7 @@ class Ranker:
     def predict(self, situations: Sequence[Situation], candidates: Sequence[Candidate]) -> tuple[Floats, Floats]:
         """Predicted rewards and their deviations, [situation, candidate]."""
         states, actions = self.layout.states(situations, self.encoder), self.layout.actions(candidates, self.encoder)
-        scores = predict(self.weights, states, actions)
+        scores = self.regression(states, actions)
         spread = np.ones_like(scores)
         if self.scorer is not None:
             own = ActionInputs.of(self.layout, actions)
@@ -126,7 +126,7 @@ class Ranker:
 
     def _linear(self, situations: Sequence[Situation], candidates: Sequence[Candidate]) -> Floats:
         states, actions = self.layout.states(situations, self.encoder), self.layout.actions(candidates, self.encoder)
-        return self.centre + self.scale * predict(self.weights, states, actions)
+        return self.centre + self.scale * self.regression(states, actions)
 
 
 class RankerRival:
@@ -175,7 +175,7 @@ def read(
     architecture = extra.get("architecture")
     if architecture not in ARCHITECTURES:
         raise damaged(f"The bundle has the architecture {architecture!r:.40}", "bad_header")
-    weights = tensor(tensors, "linear", layout.state.width, layout.action.width, limit=MOST_WEIGHT)
+    regression = read_regression(tensors, layout)
     centre, scale, spread = tensor(tensors, "units", 3, limit=1e12).tolist()
     if not (scale > 0.0 and spread > 0.0):
         raise damaged("The bundle's scales are not above 0", "bad_tensor")
@@ -188,13 +188,13 @@ def read(
     if not isinstance(until, int | float) or not math.isfinite(until):
         raise damaged("The bundle's last time cannot be used", "bad_header")
     return Ranker(
-        layout=layout, encoder=encoder, weights=weights, centre=centre, scale=scale, spread=spread,
+        layout=layout, encoder=encoder, regression=regression, centre=centre, scale=scale, spread=spread,
         types=dict(types), scorer=_scorer(layout, tensors, extra, architecture), knobs=knobs, until=float(until),
     )  # fmt: skip
 
 
 def _scorer(layout: Layout, tensors: Mapping[str, Any], extra: Mapping[str, Any], architecture: str) -> Any:
-    if architecture == "linear":
+    if architecture not in SIZES:
         return None
     from headway.kits.next_action.graph import Scorer
 

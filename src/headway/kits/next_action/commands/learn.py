@@ -57,7 +57,10 @@ def _readiness(project: Any, task: str, *, mined: bool, role: str, force: bool) 
     if missing:
         reasons.append(f"{missing:,} more settled decisions until it is learned again")
     if labelled < least and not force:
-        reasons.append(f"{labelled:,} labelled rows can be read, {least:,} are needed (--force learns anyway)")
+        reasons.append(
+            f"{labelled:,} labelled rows can be read, besides those kept for the proof; {least:,} are needed (--force "
+            "learns anyway)"
+        )
     reasons += [f"{field} gives the outcome away and would be left out" for field in left_out]
     blocked = bool(missing) or (labelled < least and not force)
     return RankerReadiness(task=task, due=not blocked, missing=missing, labelled=labelled, reasons=tuple(reasons))
