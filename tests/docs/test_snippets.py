@@ -35,7 +35,7 @@ SLOW_PAGES = [
             "postgresql",
             "prompts",
         ),
-        *("retention", "roll_back", "routing", "worlds"),
+        *("retention", "roll_back", "routing", "simulator", "worlds"),
     )
 ]
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")

@@ -152,6 +152,15 @@ export interface EntryAnswer {
   at: string;
 }
 
+/** One action: its probability, what it cost, and what the policy knew afterwards. */
+export interface EpisodeStep {
+  action: string;
+  probability: number;
+  cost: number;
+  draft: string;
+  check: string;
+}
+
 export interface ErrorBody {
   error: ErrorDetail;
 }
@@ -540,6 +549,16 @@ export interface PredictionsAnswer {
   left_out: Record<string, number>;
 }
 
+/** A run of `headway sim run` on the file. */
+export interface ProblemRun {
+  solver: string;
+  results: string;
+  done: number;
+  of: number;
+  passed: number;
+  running: boolean;
+}
+
 export interface PromoteRequest {
   task?: string | null;
   trust_keys?: string[];
@@ -727,6 +746,37 @@ export interface SignalsAnswer {
   new: number;
   /** Signals that nothing reads, one sentence each. */
   warnings?: string[];
+}
+
+/** One episode of a policy on a held-out problem. */
+export interface SimEpisodeAnswer {
+  task: string;
+  policy: string;
+  problem: string;
+  number: number;
+  of: number;
+  statement: string;
+  steps: EpisodeStep[];
+  solved: boolean;
+  value: number;
+}
+
+/** The problem file that policies of a task practised on; empty if none did. */
+export interface SimOverviewAnswer {
+  task: string;
+  file: string;
+  problems: number;
+  rates: SolveRate[];
+  runs: ProblemRun[];
+}
+
+/** The share of first drafts that pass. */
+export interface SolveRate {
+  family: string;
+  solver: string;
+  rate: number;
+  problems: number;
+  held_out: boolean;
 }
 
 /** `avg_reward` and `max_reward` are of the stored steps; losses, entropy and KL are means over the updates. */
@@ -941,4 +991,8 @@ export interface Routes {
   "POST /v1/tasks/{task}/rollback": { path: { task: string }; query: Empty; body?: RollbackRequest; answer: EntryAnswer };
   /** How a task is set up. */
   "GET /v1/tasks/{task}/settings": { path: { task: string }; query: Empty; body: undefined; answer: SettingsAnswer };
+  /** Solve rates by family and solver of a task's problem file, and the runs on it. */
+  "GET /v1/tasks/{task}/sim": { path: { task: string }; query: Empty; body: undefined; answer: SimOverviewAnswer };
+  /** A policy of the task on a held-out problem, step by step; nothing is logged. */
+  "GET /v1/tasks/{task}/sim/episode": { path: { task: string }; query: { number?: number; policy?: string }; body: undefined; answer: SimEpisodeAnswer };
 }

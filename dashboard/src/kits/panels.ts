@@ -1,4 +1,4 @@
-// What kits add to the page of a task, by the kind of the task. Loaded when such a task is opened.
+// What kits add to the page of a task, by its kind or its actions. Loaded when such a task is opened.
 import type { Component } from "svelte";
 import type { Task } from "../lib/api";
 
@@ -8,7 +8,10 @@ const PANELS: Record<string, () => Promise<{ default: Panel }>> = {
   ranking: () => import("./next_action/Panel.svelte"),
 };
 
-/** The panel of a kind; undefined if no kit has one. */
-export async function panelOf(kind: string): Promise<Panel | undefined> {
+const SIM = ["verify", "retry", "decompose", "stop"]; // of the actions "sim"
+
+/** The panel of a task; undefined if no kit has one. */
+export async function panelOf(kind: string, actions: string[]): Promise<Panel | undefined> {
+  if (SIM.every((action) => actions.includes(action))) return (await import("./simulator/Panel.svelte")).default;
   return (await PANELS[kind]?.())?.default;
 }

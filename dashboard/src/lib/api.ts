@@ -26,6 +26,8 @@ export type Prediction = Schemas["PredictionRow"];
 export type Improver = Schemas["ImproverAnswer"];
 export type Rounds = Schemas["RoundsAnswer"];
 export type Round = Schemas["RoundAnswer"];
+export type SimOverview = Schemas["SimOverviewAnswer"];
+export type SimEpisode = Schemas["SimEpisodeAnswer"];
 
 export interface Signal {
   name: string;

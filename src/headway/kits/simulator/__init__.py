@@ -9,12 +9,13 @@ validate.py           the reference passes and wrong solutions fail; outcomes.py
 solvers.py            scripted solvers of different strength and price; model_solvers.py: language models
 world.py              episodes: choose solvers, prompts and checks; split.py holds problems and families out
 practise.py           what `headway sim train` does
+overview.py           what the page shows; routes.py
 suites.py             problems as tasks of live comparisons, and the suites that come with Headway
 oracle.py             the best policy with the information that exists; report.py compares others with it
 
 Takes: problems and solvers.   Gives: checked problem files, the world `sim`.
 Never: shows a policy the family, the difficulty or the hidden tests of a problem.
-May import: cli, project, settings, encode, client, nouns.
+May import: cli, serve, project, settings, decide, encode, client, nouns.
 """
 
 from headway.kits.prompts import MUTATIONS
@@ -32,6 +33,7 @@ KIT = Kit(
     needs=("models", "sandbox", "practice", "prompts", "offline", "reply"),
     worlds={"sim": "headway.kits.simulator.split:sim"},
     actions={"sim": ACTIONS},
+    routes=("headway.kits.simulator.routes",),
     options={
         "learn": "headway.kits.simulator.commands.train:LEARN",
         "compare": "headway.kits.simulator.commands.compare:COMPARE",
