@@ -88,12 +88,13 @@ class Bubblewrap:
     def warm_command(self, limits: Limits, arguments: list[str], uid: int | None) -> list[str]:
         """The command that starts our own server (`server.py`) inside; it restricts the programs that it forks.
 
-        The server alone keeps CAP_SYS_ADMIN, to give each program namespaces of its own (and as root CAP_SETUID and
-        CAP_SETGID, to give it another user id). It runs no code but ours.
+        The server alone keeps CAP_SYS_ADMIN, to give each program namespaces of its own (and as root CAP_SETUID,
+        CAP_SETGID and CAP_KILL, to give it another user id and to end it). It runs no code but ours.
         """
         python = interpreter(for_everybody=False)
         command = [self._program, *_namespaces(uid, serve=True), *_root(python, self._readable)]
-        command += [*_folders(limits, self._readable), "--remount-ro", "/", "--chdir", BOX, "--", python, *arguments]
+        command += [*_folders(limits, self._readable), "--remount-ro", BOX, "--remount-ro", "/dev/shm"]
+        command += ["--remount-ro", "/", "--chdir", BOX, "--", python, *arguments]
         return command
 
 
@@ -119,7 +120,8 @@ def _namespaces(uid: int | None, *, serve: bool = False) -> list[str]:
         return ["--unshare-all", "--unshare-user", *more, "--uid", "1000", "--gid", "1000", *common]
     # As root there is no need for a user namespace, and a real user other than root is what RLIMIT_NPROC counts.
     names = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
-    return [*names, *common, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    kill = ("--cap-add", "CAP_KILL") if serve else ()
+    return [*names, *common, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", *kill]
 
 
 def _become(uid: int | None) -> list[str]:

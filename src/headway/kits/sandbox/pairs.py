@@ -37,7 +37,7 @@ from headway.kits.sandbox.tree import user_tasks
 __all__ = ["PairReport", "PairRunner", "SinglePairs", "WarmPairs", "pairs"]
 
 VERDICT_BYTES = 65_536
-_NAMESPACE_PROCESSES = 3  # ours, beside the solution: one around each program, and the tests
+_NAMESPACE_PROCESSES = 1  # ours, beside the solution: the tests
 _START_S = 20.0
 
 

