@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from headway.loop.crew import ProcessCrew
 from headway.nouns.errors import InvalidInput
+from headway.nouns.kit import load
+from headway.nouns.protocols import Progress
 
 
 def square(shard: int) -> int:
@@ -45,3 +50,31 @@ def waits(shard: str) -> None:
     """Says that it is there, and never ends."""
     Path(shard).write_text(str(os.getpid()))
     signal.pause()
+
+
+class MortalCrew(ProcessCrew):
+    """Every second shard's worker is killed when its work is done, before anybody hears of it."""
+
+    def __init__(self, workers: int, folder: Path) -> None:
+        super().__init__(workers)
+        self.folder = folder
+
+    def map(
+        self, work: str, shards: Sequence[Any], *, what: str = "", progress: Progress | None = None
+    ) -> Iterator[Any]:
+        mortal = [(self.folder, number, work, shard) for number, shard in enumerate(shards)]
+        return super().map("tests.loop.crew_work:killed_once", mortal, what=what, progress=progress)
+
+    @property
+    def killed(self) -> int:
+        return len(list(self.folder.iterdir()))
+
+
+def killed_once(shard: tuple[Path, int, str, Any]) -> Any:
+    folder, number, work, real = shard
+    result = load(work)(real)
+    mark = folder / str(number)
+    if number % 2 == 0 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verb import Session, pairs, task_argument, typed, verb
 from headway.nouns.checkpoint import Header
+
+if TYPE_CHECKING:
+    from headway.loop.learn_tasks import LearnedTask
 
 __all__ = ["learn", "values_of"]
 
@@ -40,6 +43,8 @@ def _knobs_help() -> str:
 @click.option("--set", "knobs", multiple=True, metavar="KNOB=VALUE", help=_knobs_help())
 @click.option("--trust", multiple=True, metavar="FIELD", help="Use this field although it looks leaky.")
 @click.option("--mined", is_flag=True, help="Read rows with mined labels too; they are omitted by default.")
+@click.option("--all", "every", is_flag=True, help="Learn every task that is due, side by side, instead of one TASK.")
+@click.option("--workers", type=int, default=2, show_default=True, help="Processes, with --all or --seeds.")
 @click.option("--check", is_flag=True, help="Only report whether learning is due: exit status 0 if it is, 3 if not.")
 def learn(
     session: Session,
@@ -50,11 +55,17 @@ def learn(
     check: bool,
     mined: bool,
     trust: tuple[str, ...],
+    every: bool,
+    workers: int,
 ) -> int:
     """Learn a candidate policy from settled decisions.
 
     The candidate decides nothing until it is proven and promoted.
     """
+    if every:
+        if task is not None or check or family is not None:
+            raise click.UsageError("--all learns every task that is due: omit TASK, --family and --check.")
+        return _all(session, workers, seed=seed, knobs=_settings(knobs), trust=trust, mined=mined)
     if task is None:
         raise click.UsageError(
             "Name a TASK (headway learn route) or a --world to practise in (headway learn --world cartpole)."
@@ -84,8 +95,41 @@ def learn(
     return 0
 
 
+def _all(session: Session, workers: int, **settings: Any) -> int:
+    """Every task that is due, side by side."""
+    from headway.loop.learn_tasks import learn_tasks
+
+    with session.project() as project:
+        crew = project.catalogue.crew(workers)
+        tasks = [task for task in project.settings.tasks if project.due(task) == 0]
+    with session.out.progress() as progress:
+        learned = tuple(learn_tasks(session.folder, tasks, crew, progress=progress, **settings))
+    session.show(LearnedTasks(tasks=learned))
+    for one in learned[:1]:
+        session.next(f"headway prove {one.task}")
+    return 1 if any(one.error for one in learned) else 0
+
+
 def _settings(knobs: tuple[str, ...]) -> dict[str, Any]:
     return {name: typed(word) for name, word in pairs(knobs, "knob").items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedTasks:
+    """The tasks that were learned side by side."""
+
+    tasks: tuple[LearnedTask, ...]
+
+    def document(self) -> dict[str, Any]:
+        return {"tasks": [asdict(task) for task in self.tasks]}
+
+
+@renders(LearnedTasks)
+def _learned_tasks(out: Output, learned: LearnedTasks) -> None:
+    if not learned.tasks:
+        out.line("No task is due: there are not enough new outcomes.")
+        return
+    out.table(("task", "policy"), [(task.task, task.policy or task.error) for task in learned.tasks])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ NOT_PASSED = 3
     metavar="NAME",
     help="Accept evidence that rests on this key's ratings alone; repeatable.",
 )
+@click.option("--workers", type=int, metavar="N", help="Play the episodes of a world in so many processes.")
 @click.option("--check", is_flag=True, help="Exit status 3 unless the verdict is PASS.")
 def prove(
     session: Session,
@@ -54,6 +55,7 @@ def prove(
     reward_range: tuple[float, float] | None,
     missing: str | None,
     trust: tuple[str, ...],
+    workers: int | None,
     check: bool,
 ) -> int:
     """Is the candidate better than the current policy?
@@ -74,7 +76,10 @@ def prove(
             raise click.UsageError("Name the TASK, a --policy, or a --log FILE.")
         with session.project() as project:
             with session.out.progress() as progress:
-                verdict = project.prove(policy, against=against, task=task, progress=progress, trust_keys=trust)
+                crew = None if workers is None else project.catalogue.crew(workers)
+                verdict = project.prove(
+                    policy, against=against, task=task, progress=progress, trust_keys=trust, crew=crew
+                )
             assert verdict.evidence is not None
             name = verdict.evidence.task
             step = project.next_step(name, verdict.evidence.candidate)

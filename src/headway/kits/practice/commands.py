@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LEARN", "curve", "practice_values", "show"]
 
-_OWN = ("world", "steps", "target", "device", "resume")
+_OWN = ("world", "steps", "target", "device", "resume", "seeds")
 
 
 def _run(session: Session, values: dict[str, Any]) -> int | None:
@@ -26,8 +26,8 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
 
     own = {name: values.pop(name) for name in _OWN}
     if own["world"] is None:
-        if own["steps"] or own["target"] is not None:
-            raise click.UsageError("--steps and --target are for practice in a --world.")
+        if own["steps"] or own["target"] is not None or own["seeds"]:
+            raise click.UsageError("--steps, --target and --seeds are for practice in a --world.")
         if own["device"] is not None:
             values["knobs"] = (*values["knobs"], f"device={own['device']}")
         if own["resume"]:
@@ -38,6 +38,8 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     begun = time.perf_counter()
     task = f"{given['task']} " if given["task"] else ""
     again = f"headway learn {task}--world {own['world']} --seed {given['seed']}"
+    if own["seeds"]:
+        return _seeds(session, own["world"], own["seeds"], values["workers"], given)
     with session.project(create=True) as project:
         try:
             with session.out.progress() as progress:
@@ -48,6 +50,22 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
         served = project.registry.header(project.registry.find(done.policy)).kind == "choice"
     show(session, done, time.perf_counter() - begun)
     session.next(f"headway prove {done.task}" if served else f"{again} --steps {2 * done.steps} --target nan --resume")
+    return 0
+
+
+def _seeds(session: Session, world: str, count: int, workers: int, given: dict[str, Any]) -> int:
+    """Practise with several seeds, side by side."""
+    from headway.kits.practice.seeds import practise_seeds
+
+    first = given.pop("seed")
+    with session.project(create=True) as project, session.out.progress() as progress:
+        crew = project.catalogue.crew(workers)
+        done = practise_seeds(project, world, seeds=range(first, first + count), crew=crew, progress=progress, **given)
+        served = project.registry.header(project.registry.find(done[0].policy)).kind == "choice"
+    session.show(PractisedSeeds(seeds=done))
+    best = max(done, key=lambda one: one.mean_return)
+    if served:
+        session.next(f"headway prove {best.task} --policy {best.policy}")
     return 0
 
 
@@ -111,6 +129,35 @@ class PractisedPolicy:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PractisedSeeds:
+    """Policies that practised in the same world with different seeds."""
+
+    seeds: tuple[Practised, ...]
+
+    def document(self) -> dict[str, Any]:
+        returns = [one.mean_return for one in self.seeds]
+        return {"seeds": [asdict(one) for one in self.seeds], "least": min(returns), "most": max(returns)}
+
+
+@renders(PractisedSeeds)
+def _practised_seeds(out: Output, done: PractisedSeeds) -> None:
+    out.line(f"{len(done.seeds)} policies practised in {done.seeds[0].world}.", style="bold")
+    rows = [
+        (
+            str(one.seed),
+            one.policy,
+            f"{one.steps:,}",
+            f"{one.mean_return:.1f}",
+            "" if one.target is None else "yes" if one.reached else "no",
+        )
+        for one in done.seeds
+    ]
+    out.table(
+        ("seed", "policy", "steps", "mean return", "target reached"), rows, right=("seed", "steps", "mean return")
+    )
+
+
 @renders(PractisedPolicy)
 def _practised(out: Output, policy: PractisedPolicy) -> None:
     done = policy.practised
@@ -133,6 +180,12 @@ LEARN = OptionHook(
             ["--world"],
             metavar="WORLD",
             help="Practise instead, by PPO: cartpole, acrobot, lunarlander, prompts, any Gymnasium id.",
+        ),
+        click.Option(
+            ["--seeds"],
+            type=click.IntRange(1, 1000),
+            metavar="N",
+            help="With --world: practise with N seeds, --seed and the next ones, side by side (--workers).",
         ),
         click.Option(["--steps"], type=click.IntRange(1), help="With --world: how many steps to practise at most."),
         click.Option(["--target"], type=float, help="With --world: stop at this mean return; nan: never stop early."),

@@ -18,15 +18,18 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.kits.practice.environments import ENVIRONMENTS, Environments, copies, identify
 from headway.kits.practice.play import Played, play
 from headway.kits.practice.rollout import actions_of
 from headway.nouns.errors import HeadwayError, InvalidInput, MissingExtra, UnknownName
+from headway.project import Project
 from headway.promote import gate
 
 if TYPE_CHECKING:
+    from headway.decide.acting import Pipeline
     from headway.nouns.evidence import Evidence, Plan
     from headway.project import ProofQuestion
     from headway.prove.about import About
@@ -135,12 +138,51 @@ def _episodes(
         question.project.servings.pipeline(task, body, *policy) for policy in (question.candidate, question.other)
     ]
     names = _names(question)
-    for look, start in enumerate(range(0, horizon, LOOK)):
-        seed = fresh_seed(task, question.candidate[1], purpose, plan, look)
-        with closing(_made(question, min(LOOK, horizon - start))) as envs:
-            _check_actions(envs, names)
-            mine, other = (play(envs, pipeline, names, task=task, seed=seed) for pipeline in pipelines)
-            yield getattr(envs, "returns", None), mine, other
+    world, settings = _world(question)
+    looks = [
+        LookShard(
+            folder=question.project.folder.resolve(), task=task, policies=(question.candidate, question.other),
+            world=world, settings=dict(settings), names=names, count=min(LOOK, horizon - start),
+            seed=fresh_seed(task, question.candidate[1], purpose, plan, look),
+        )
+        for look, start in enumerate(range(0, horizon, LOOK))
+    ]  # fmt: skip
+    if question.crew is not None:
+        yield from question.crew.map("headway.kits.practice.fresh:play_look", looks)
+        return
+    for look in looks:
+        yield _look(question.project, look, pipelines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookShard:
+    """The episodes of one look."""
+
+    folder: Path
+    task: str
+    policies: tuple[tuple[str, str], tuple[str, str]]
+    world: str
+    settings: Mapping[str, Any]
+    names: tuple[str, ...]
+    count: int
+    seed: int
+
+
+def play_look(look: LookShard) -> tuple[tuple[float, float] | None, Played, Played]:
+    """Play one look; runs in a worker."""
+    with Project(look.folder) as project:
+        body = project.servings.body(project.settings.task(look.task))
+        pipelines = [project.servings.pipeline(look.task, body, *policy) for policy in look.policies]
+        return _look(project, look, pipelines)
+
+
+def _look(
+    project: Project, look: LookShard, pipelines: Sequence[Pipeline]
+) -> tuple[tuple[float, float] | None, Played, Played]:
+    with closing(_copies(project, look.world, look.settings, look.count)) as envs:
+        _check_actions(envs, look.names)
+        mine, other = (play(envs, pipeline, look.names, task=look.task, seed=look.seed) for pipeline in pipelines)
+        return getattr(envs, "returns", None), mine, other
 
 
 def _limits(question: ProofQuestion) -> tuple[float, float] | None:
@@ -165,10 +207,13 @@ def _world(question: ProofQuestion) -> tuple[str, Mapping[str, Any]]:
 
 
 def _made(question: ProofQuestion, count: int) -> Environments:
-    world, settings = _world(question)
-    if world not in question.project.catalogue.all("worlds"):
-        identify(world, question.project.folder)
-    return copies(question.project.catalogue, world, count=count, **settings)
+    return _copies(question.project, *_world(question), count)
+
+
+def _copies(project: Project, world: str, settings: Mapping[str, Any], count: int) -> Environments:
+    if world not in project.catalogue.all("worlds"):
+        identify(world, project.folder)
+    return copies(project.catalogue, world, count=count, **settings)
 
 
 def _absent(question: ProofQuestion, world: str) -> HeadwayError | None:

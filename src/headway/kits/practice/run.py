@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from headway.kits.practice.fit import Fitted, Practice
     from headway.project import Project, Published
 
-__all__ = ["Practised", "SnapshotFolder", "fresh_settings", "practise", "publish_practised", "slug"]
+__all__ = [
+    "Practised", "SnapshotFolder", "TrainedPolicy", "fresh_settings", "practise", "publish_practised",
+    "publish_trained", "slug", "train",
+]  # fmt: skip
 
 _EVERY_S = 20.0
 _KINDS = {("categorical", True): "choice", ("categorical", False): "factored"}
@@ -51,7 +54,23 @@ class Practised:
     resumed_from: int
 
 
-def practise(
+def practise(project: Project, world: str, *, progress: Progress | None = None, **how: Any) -> Practised:
+    """Learn a candidate in a world: the name of one in the catalogue, or any Gymnasium id; `how`: see `train`."""
+    return publish_trained(project, train(project, world, progress=progress, **how))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedPolicy:
+    """A policy that has practised and is not published yet; plain data that a worker can return."""
+
+    learned: Learned
+    kind: str
+    encoder: str
+    fresh: Mapping[str, Any]
+    about: Practised  # without the policy's name
+
+
+def train(
     project: Project,
     world: str,
     *,
@@ -64,11 +83,8 @@ def practise(
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **knobs: Any,
-) -> Practised:
-    """Learn a candidate in a world: the name of one in the catalogue, or any Gymnasium id.
-
-    `settings` are the world's own, `knobs` the learner's.
-    """
+) -> TrainedPolicy:
+    """Practise in a world. `settings` are the world's own, `knobs` the learner's."""
     from headway.kits.practice import fit
     from headway.kits.practice.environments import ENVIRONMENTS, copies, identify
     from headway.kits.practice.learner import learned
@@ -87,21 +103,30 @@ def practise(
     fitted = keeper.practise(make, engine_on(device), progress=progress, resume=resume)
     final = fit.judged(make, fitted, episodes=how.episodes if how.target is None else how.confirm, seed=seed + 7_919)
     actions, result = fitted.stage.actions, learned(fitted)
-    published = publish_practised(
-        project,
-        replace(
-            result,
-            trained_on={**result.trained_on, "device": device},
-            metrics={**result.metrics, "mean_return": final.mean},
-        ),
-        task=task or slug(world),
+    result = replace(
+        result,
+        trained_on={**result.trained_on, "device": device},
+        metrics={**result.metrics, "mean_return": final.mean},
+    )
+    return TrainedPolicy(
+        learned=result,
         kind=_KINDS.get((actions.kind, len(actions.sizes) == 1), "box"),
         encoder=str(dict(result.extra["features"])["encoder"]),
-        world=known,
         fresh={**(settings or {}), **fresh_settings(project.catalogue, known)},
-        seed=seed,
+        about=keeper.practised(
+            fitted, policy="", task=task or slug(world), mean_return=final.mean, episodes=final.episodes
+        ),
     )
-    return keeper.practised(published, fitted, world=known, mean_return=final.mean, episodes=final.episodes)
+
+
+def publish_trained(project: Project, trained: TrainedPolicy) -> Practised:
+    """Publish what `train` gave as a candidate."""
+    about = trained.about
+    published = publish_practised(
+        project, trained.learned, task=about.task, kind=trained.kind, encoder=trained.encoder, world=about.world,
+        fresh=trained.fresh, seed=about.seed,
+    )  # fmt: skip
+    return replace(about, policy=published.ref, task=published.header.task)
 
 
 def _how(world: str, steps: int | None, target: float | None, knobs: Mapping[str, Any]) -> Practice:
@@ -190,14 +215,12 @@ class SnapshotFolder:
         finally:
             self.save()
 
-    def practised(
-        self, published: Published, fitted: Fitted, *, world: str, mean_return: float, episodes: int
-    ) -> Practised:
+    def practised(self, fitted: Fitted, *, policy: str, task: str, mean_return: float, episodes: int) -> Practised:
         """The result of a run of this folder."""
         return Practised(
-            policy=published.ref,
-            world=world,
-            task=published.header.task,
+            policy=policy,
+            world=self.world,
+            task=task,
             steps=fitted.steps,
             seed=self.seed,
             device=self.device,

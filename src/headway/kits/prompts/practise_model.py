@@ -124,7 +124,10 @@ def practise_prompts(
         apart = _judged(learned, encoder, practised, kept, outcomes, asked)
     apart = replace(apart, asked=answers.asked, recalled=answers.recalled, estimated=answers.estimated > 0)
     published = _published(project, learned, apart, encoder, name, seed, device, asked)
-    run = keeper.practised(published, fitted, world="prompts", mean_return=apart.greedy, episodes=apart.prompts)
+    run = keeper.practised(
+        fitted, policy=published.ref, task=published.header.task, mean_return=apart.greedy, episodes=apart.prompts
+    )
+    run = replace(run, world="prompts")
     return run, apart
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from headway.nouns.evidence import Verdict
 from headway.nouns.ids import parse_decision_id
-from headway.nouns.protocols import Progress
+from headway.nouns.protocols import Crew, Progress
 from headway.project.decide.inputs import Offer
 from headway.project.project.folder import ProjectFolder
 from headway.promote.ledger import Entry
@@ -105,14 +105,16 @@ class Project(ProjectFolder):
         task: str | None = None,
         progress: Progress | None = None,
         trust_keys: Sequence[str] = (),
+        crew: Crew | None = None,
     ) -> Verdict:
         """Is this candidate better than the current policy? The newest candidate unless one is named.
 
-        A verdict that depends on one key's ratings is refused, unless that key is in `trust_keys`.
+        A verdict that depends on one key's ratings is refused, unless that key is in `trust_keys`. A `crew` plays
+        the episodes of a proof by a world side by side; the verdict is the same.
         """
         from headway.project.prove.examine import examine
 
-        return examine(self, policy, against=against, task=task, progress=progress, trust=trust_keys).verdict
+        return examine(self, policy, against=against, task=task, progress=progress, trust=trust_keys, crew=crew).verdict
 
     def promote(
         self,

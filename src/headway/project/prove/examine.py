@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Evidence, Plan, Verdict
-from headway.nouns.protocols import Progress
+from headway.nouns.protocols import Crew, Progress
 from headway.project.prove.budget import BudgetPlace, keep_verdict, name_of_test, number_of
 from headway.project.prove.keys import leave_keys_out
 from headway.project.prove.kinds.kind import ProofQuestion, SeenRows, provable
@@ -68,11 +68,13 @@ def examine(
     trust: Sequence[str] = (),
     outcomes: bool = False,
     rollback: RollbackTest | None = None,
+    crew: Crew | None = None,
 ) -> Examined:
     """A verdict on a candidate, stored with its evidence.
 
     `keep_rows`: the result has the logged rows. `outcomes`: by the outcomes of its decisions, even if it could be
     judged without any. `rollback`: asks whether to take the candidate back, which is not charged to the error budget.
+    `crew`: where episodes of a world are played.
     """
     from headway.prove.guards import GuardRule
 
@@ -92,6 +94,7 @@ def examine(
         seen=SeenRows() if keep_rows else None,
         since=0.0 if rollback is None else rollback.since,
         after=after,
+        crew=crew,
     )
     kind = provable(question, outcomes=outcomes)
     plan = None if rollback else registered_plan(project, settings.name)
