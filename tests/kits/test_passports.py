@@ -104,6 +104,7 @@ CHECKS: dict[str, Callable[[str, Any], None]] = {
     "workers": is_worker,
     "tables": is_table,
     "errors": lambda _, when: when.endswith(".") or pytest.fail("an error code is explained by a sentence"),
+    "crews": lambda _, path: takes(load(path), "workers"),
     "demos": is_command,
 }
 PLAIN = {"name", "summary", "api", "needs"}

@@ -53,7 +53,7 @@ KIT = Kit(
         ),
         "sim image": Command(
             "headway.kits.simulator.commands.run:image",
-            "Build the image of the docker sandbox.",
+            "Build the image of the docker sandbox. Needs an engine and, the first time, the network.",
         ),
         "sim import": Command(
             "headway.kits.simulator.commands.files:import_",

@@ -1,4 +1,4 @@
-"""`headway compare --tasks FILE` with a file of problems, and `--suite`."""
+"""`headway compare TASK --tasks FILE` with a file of problems, and `--suite`."""
 
 from __future__ import annotations
 
