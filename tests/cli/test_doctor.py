@@ -76,3 +76,15 @@ def test_a_missing_extra_is_reported_with_the_command_that_installs_it(empty: Pa
     for line in text.splitlines():
         if "not installed" in line:
             assert "pip install 'headway[" in line
+
+
+def test_doctor_runs_no_reward_function(played: Path) -> None:
+    marker = played / "ran"
+    (played / "theirs.py").write_text(
+        f"open({str(marker)!r}, 'w').close()\ndef score(decision, signals): return 1.0\n", "utf-8"
+    )
+    (played / "headway.toml").write_text("[tasks.route]\nreward = 'theirs:score'\n", "utf-8")
+    assert states(played)["settings"] is True
+    assert not marker.exists()
+    headway("-C", played, "status")
+    assert marker.exists()  # where rewards are computed, they run

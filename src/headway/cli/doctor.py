@@ -20,6 +20,7 @@ from headway.cli.verb import Session, verb
 from headway.nouns.errors import HeadwayError
 from headway.nouns.finding import Finding
 from headway.nouns.kit import Catalogue
+from headway.reward.function import not_executed
 
 if TYPE_CHECKING:
     from headway.observe.database import Database
@@ -46,9 +47,10 @@ SQLITE = (3, 35, 0)  # RETURNING
 def doctor(session: Session) -> int:
     """Check the installation, the settings and the project.
 
-    Exit status 1 if a check fails. Nothing is changed.
+    Exit status 1 if a check fails. Nothing is changed, and no reward function is run.
     """
-    report = Checkup(checks=tuple(_checks(session.folder)))
+    with not_executed():
+        report = Checkup(checks=tuple(_checks(session.folder)))
     session.show(report)
     if report.failed:
         return 1
@@ -126,7 +128,7 @@ def _settings(folder: Path) -> tuple[Settings | None, Finding]:
     try:
         settings = load(folder)
         for name in settings.tasks:
-            settings.rewards(name)  # loads reward functions, to report their errors here
+            settings.rewards(name)  # reads reward functions, to report their errors here
     except HeadwayError as error:
         return None, Finding(name="settings", ok=False, found=error.message, cure=error.hint or "Correct headway.toml.")
     where = "headway.toml" if settings.file else "no headway.toml: tasks are created on first use"

@@ -10,10 +10,11 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -55,6 +56,7 @@ class SQLite(Database):
 
     def _connect(self) -> sqlite3.Connection:
         with translated(self.path):
+            _claim(self.path)
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30.0)
             try:
                 connection.execute("PRAGMA journal_mode=WAL")
@@ -244,3 +246,24 @@ class translated:  # noqa: N801 — reads as a verb at the call, and a class cos
             code="store_unavailable",
             hint="Check that the directory exists, is writable, has free space and is not on a network file system.",
         )
+
+
+def _claim(path: Path) -> None:
+    """Makes sure that the store is a regular file that only its owner can read; creates it.
+
+    Never opens a file that exists: closing it again would end SQLite's locks on it.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        with suppress(FileExistsError):  # another process was faster
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        return
+    if not stat.S_ISREG(status.st_mode):
+        raise Damaged(
+            f"{path} is not a regular file.",
+            code="store_not_a_file",
+            hint="A link, pipe or device is not opened. Move the store there, or use [store] url.",
+        )
+    if status.st_mode & 0o077 and status.st_uid == os.geteuid():
+        path.chmod(0o600)

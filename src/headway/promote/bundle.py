@@ -27,6 +27,7 @@ import msgspec
 
 from headway.nouns.checkpoint import Header, TensorSpec
 from headway.nouns.errors import Damaged, Unavailable
+from headway.nouns.regular_file import open_regular
 
 if TYPE_CHECKING:
     import numpy as np
@@ -199,8 +200,10 @@ def specs(tensors: Tensors) -> tuple[TensorSpec, ...]:
 
 
 def _bytes(path: Path, limit: int, digest: str) -> tuple[bytes, FileIdentity]:
+    if path.parent.is_symlink():
+        raise _damaged(digest, "its folder is a link")
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             status = os.fstat(file.fileno())
             if status.st_size > limit:
                 raise _damaged(digest, f"{path.name} is larger than {limit:,} bytes")

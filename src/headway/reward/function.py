@@ -7,6 +7,7 @@ Not covered: changes in modules that this file imports. Put a version number int
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import math
@@ -14,6 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,8 +24,9 @@ from typing import Any
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.records import Decision
 
-__all__ = ["Function", "is_name", "load"]
+__all__ = ["Function", "is_name", "load", "not_executed"]
 
+_only_read: ContextVar[bool] = ContextVar("only_read", default=False)
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z")
 
 
@@ -74,6 +77,8 @@ def load(name: str, directory: Path | None = None) -> Function:
             hint='Write "module:function" or "package.module:function".',
         )
     module_name, _, function_name = name.partition(":")
+    if _only_read.get():
+        return _read(name, directory)
     try:
         module, source = _module(module_name, directory)
     except InvalidSettings:
@@ -95,6 +100,49 @@ def load(name: str, directory: Path | None = None) -> Function:
             code="bad_reward_function",
             hint=did_you_mean(function_name, names) or f"Define it in {module.__file__!r}.",
         )
+    return Function(name, hashlib.sha256(source).hexdigest(), call)
+
+
+@contextmanager
+def not_executed() -> Iterator[None]:
+    """Inside, `load` reads the source of a function without running any of it; calling the function is an error."""
+    before = _only_read.set(True)
+    try:
+        yield
+    finally:
+        _only_read.reset(before)
+
+
+def _read(name: str, directory: Path | None) -> Function:
+    module_name, _, function_name = name.partition(":")
+    path = Path(*module_name.split("."))
+    folders = [*([directory] if directory else []), *map(Path, sys.path)]
+    files = [folder / file for folder in folders for file in (path.with_suffix(".py"), path / "__init__.py")]
+    source = next((file.read_bytes() for file in files if file.is_file()), None)
+    if source is None:
+        raise InvalidSettings(
+            f"The reward function {name!r} could not be loaded: there is no file for {module_name!r}.",
+            code="bad_reward_function",
+            hint=f"Headway searched {str(directory)!r} and on sys.path.",
+        )
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError) as error:
+        raise InvalidSettings(
+            f"The reward function {name!r} could not be loaded: {error}.", code="bad_reward_function"
+        ) from error
+
+    names = {getattr(node, field, None) for node in nodes for field in ("name", "asname", "id")}
+    if function_name not in names:
+        raise InvalidSettings(
+            f"The module {module_name!r} has no function {function_name!r}.",
+            code="bad_reward_function",
+            hint=did_you_mean(function_name, sorted(name for name in names if name)),
+        )
+
+    def call(*_: object) -> float:
+        raise InvalidSettings(f"The reward function {name!r} is not run here.", code="bad_reward_function")
+
     return Function(name, hashlib.sha256(source).hexdigest(), call)
 
 

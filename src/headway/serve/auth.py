@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from headway.nouns.errors import Damaged
 from headway.nouns.protocols import Clock
+from headway.nouns.regular_file import open_regular
 from headway.observe.keys import PREFIX, SCOPES, Key, Keys, digest_of, new_secret
 from headway.observe.links import Links
 from headway.serve.errors import Refused
@@ -55,12 +57,20 @@ def project_token(home: Path) -> str:
     path = home / "token"
     while True:
         try:
-            token = path.read_text("ascii", "replace").strip()
+            handle = open_regular(path)
         except FileNotFoundError:
             _make_token(path)
             continue
-        if path.stat().st_mode & 0o077:
-            path.chmod(0o600)
+        except OSError as error:
+            raise Damaged(
+                f"The project token {path} cannot be read: {error.strerror}.",
+                code="token_unreadable",
+                hint="Delete it; the next start makes a new one, and links and cookies of the page end.",
+            ) from error
+        with os.fdopen(handle, encoding="ascii", errors="replace") as file:
+            if os.fstat(handle).st_mode & 0o077:
+                os.fchmod(handle, 0o600)
+            token = file.read(1000).strip()
         if token.startswith(PREFIX) and len(token) >= len(PREFIX) + 64:
             return token
         path.unlink(missing_ok=True)  # written by hand

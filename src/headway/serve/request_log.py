@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from headway.nouns.regular_file import open_regular
+
 __all__ = ["RequestLog"]
 
 _LARGEST = 16_000_000
@@ -66,7 +68,7 @@ class RequestLog:
 
 def _append(path: Path, text: bytes) -> bool:
     """Appends the lines and rotates a full file. False: another worker has just rotated it; nothing was written."""
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     with os.fdopen(handle, "ab", buffering=0) as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
         opened = os.fstat(file.fileno())

@@ -13,7 +13,14 @@ from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 
 __all__ = ["VARIABLES", "cache_folder", "check_names", "policy_override", "project_directory"]
 
-VARIABLES = ("HEADWAY_POLICY", "HEADWAY_DIR", "HEADWAY_CACHE", "HEADWAY_STORE_URL", "HEADWAY_KITS")
+VARIABLES = (
+    "HEADWAY_POLICY",
+    "HEADWAY_DIR",
+    "HEADWAY_CACHE",
+    "HEADWAY_STORE_URL",
+    "HEADWAY_KITS",
+    "HEADWAY_FOREIGN_OWNER",
+)
 
 
 def project_directory(given: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Path:

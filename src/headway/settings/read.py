@@ -18,6 +18,7 @@ from headway.nouns.kit import catalogue as catalogue_of
 from headway.settings import environment
 from headway.settings.file import FILE, text_of, toml
 from headway.settings.kits import kit_hint, kit_tables, kits_named, table_names
+from headway.settings.owner import check_owner
 from headway.settings.schema import (
     AlertSettings,
     EncoderEndpoint,
@@ -64,6 +65,7 @@ def load(directory: Path, environ: Mapping[str, str] | None = None, catalogue: C
     are looked up. Nothing is written.
     """
     environ = os.environ if environ is None else environ
+    check_owner(directory, environ)
     text, file = text_of(directory)
     return parse(text, directory=directory, environ=environ, file=file, catalogue=catalogue)
 
