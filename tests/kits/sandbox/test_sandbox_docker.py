@@ -117,6 +117,24 @@ def test_auto_takes_docker_where_its_engine_answers_and_bubblewrap_otherwise(
     assert sandbox("auto").name == "bubblewrap"
 
 
+def test_solutions_are_judged_in_a_container_each(docker: Fake) -> None:
+    from headway.kits.simulator.judge import CodeJudge, JudgeJob
+    from tests.kits.simulator.attacks import FORGERS, GUESS, PROBLEM
+
+    with CodeJudge("docker") as judge:
+        right, wrong, forged = judge.run(
+            [
+                JudgeJob(key="right", problem=PROBLEM, solution=PROBLEM.reference),
+                JudgeJob(key="wrong", problem=PROBLEM, solution="def double(number): return number"),
+                JudgeJob(key="forged", problem=GUESS, solution=FORGERS["write a forged verdict to every descriptor"]),
+            ]
+        )
+    assert [result.status for result in (right, wrong, forged)] == ["passed", "failed", "failed"]
+    runs = [call for call in docker.calls() if call[0] == "run"]
+    assert len(runs) == 3
+    assert all(("--network", "none") in set(itertools.pairwise(call)) for call in runs)
+
+
 def test_the_image_is_built_from_the_recipe_in_the_package(docker: Fake) -> None:
     build_image()
     assert docker.calls()[-1][:3] == ["build", "--tag", IMAGE]

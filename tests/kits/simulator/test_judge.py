@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from headway.kits.sandbox.launch import interpreter
 from headway.kits.sandbox.pairs import WarmPairs
 from headway.kits.simulator import pair
 from headway.kits.simulator.judge import CodeJudge, JudgeJob, JudgeResult
 from headway.kits.simulator.problem import CodeProblem
 from headway.nouns.errors import Unavailable
+from tests.kits.sandbox.test_sandbox import _user_can_run
+from tests.kits.simulator import attack_sources
 from tests.kits.simulator.attacks import (
     FORGERS,
     GUESS,
@@ -160,6 +164,29 @@ def test_one_start_for_each_solution_gives_the_same_verdicts(
             warm, cold = judged(judge, source), judged(single, source)
             assert (warm.status == "passed") == (cold.status == "passed"), (source, warm, cold)
             assert cold.status != "error", cold
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="root tries it as another user; a user tries it in the other tests")
+def test_the_attacks_do_no_harm_where_a_user_runs_the_judge(need_tool: Callable[..., str], root: Path) -> None:
+    need_tool("bwrap", package="bubblewrap")
+    need_tool("setpriv", package="util-linux")
+    _user_can_run()
+    done = subprocess.run(
+        [
+            *("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"),
+            *(interpreter(for_everybody=True), "-B", attack_sources.__file__),
+        ],
+        cwd="/",
+        env={"PYTHONPATH": f"{root / 'src'}:{root}", "PATH": os.environ["PATH"], "TMPDIR": "/tmp"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    if "does not start here" in done.stderr:
+        pytest.skip(f"this machine gives users no namespaces: {done.stderr[-200:]}")
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 
 def test_a_missing_sandbox_is_an_error_before_anything_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
