@@ -17,10 +17,12 @@ import pytest
 
 from headway.kits.simulator.problem import CodeProblem, read_problems, sealed, write_problems
 from headway.kits.simulator.results import ResultsFile
-from headway.kits.simulator.run import PART
+from headway.kits.simulator.run import PART, run_problems
+from headway.loop.crew import ProcessCrew
 from headway.nouns.errors import Conflict, HeadwayError
 from tests.cli.terminal import headway
 from tests.kits.simulator.attacks import PROBLEM
+from tests.loop.crew_work import MortalCrew
 from tests.loop.running import until
 
 MEASURED = ("seconds", "cpu_s", "peak_memory_bytes")
@@ -93,6 +95,20 @@ def test_a_run_that_is_killed_is_resumed_and_has_every_result_once(tasks: Path) 
     document = json.loads(headway("sim", "run", "--tasks", str(tasks), "--out", str(out), "--json").out)
     assert (document["resumed"], document["counts"]["passed"]) == (before, 4 * PART)
     assert [row["id"] for row in rows_of(out)] == [problem.id for problem in problems]
+
+
+def test_a_worker_that_is_killed_changes_no_result(
+    tasks: Path, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(root))
+    problems = read_problems(tasks)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    mortal = MortalCrew(2, marks)
+    run_problems(problems, crew=mortal, out=tmp_path / "mortal.jsonl", sandbox_name="bubblewrap")
+    run_problems(problems, crew=ProcessCrew(1), out=tmp_path / "one.jsonl", sandbox_name="bubblewrap")
+    assert rows_of(tmp_path / "mortal.jsonl") == rows_of(tmp_path / "one.jsonl")
+    assert mortal.killed == 2
 
 
 def rows_of_whole_lines(path: Path) -> list[bytes]:
