@@ -179,7 +179,7 @@ LEARN = OptionHook(
         click.Option(
             ["--world"],
             metavar="WORLD",
-            help="Practise instead, by PPO: cartpole, acrobot, lunarlander, prompts, any Gymnasium id.",
+            help="Practise instead, by PPO: cartpole, acrobot, lunarlander, prompts, sim, any Gymnasium id.",
         ),
         click.Option(
             ["--seeds"],

@@ -25,7 +25,7 @@ from headway.project import encoder_spec
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["DEFAULT_COUNT", "encoder_version", "judged_file", "practise_sim", "problem_file"]
+__all__ = ["DEFAULT_COUNT", "encoder_version", "judged_file", "practise_sim", "problem_file", "sim_settings"]
 
 DEFAULT_COUNT, DEFAULT_SEED = 1_200, 42
 
@@ -40,11 +40,18 @@ def practise_sim(
     **how: Any,
 ) -> Practised:
     """A candidate that practised on the problems of a file; `how`: as for any world."""
-    path = judged_file(problem_file(project, tasks, progress), progress)
-    settings: dict[str, Any] = {"tasks": str(path.resolve()), "encoder": encoder_version(project, task)}
+    settings = sim_settings(project, task, tasks, progress)
     if shuffled is not None:
         settings["shuffled"] = shuffled
     return practise(project, "sim", task=task, settings=settings, progress=progress, **how)
+
+
+def sim_settings(
+    project: Project, task: str | None, tasks: Path | None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """The settings of the world for a task, after the solutions of its problem file were judged."""
+    path = judged_file(problem_file(project, tasks, progress), progress)
+    return {"tasks": str(path.resolve()), "encoder": encoder_version(project, task)}
 
 
 def problem_file(project: Project, tasks: Path | None, progress: Progress | None = None) -> Path:

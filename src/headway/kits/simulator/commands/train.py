@@ -44,9 +44,14 @@ def train(
 
 def _practise(session: Session, values: dict[str, Any]) -> int:
     from headway.kits.simulator.practise import practise_sim
+    from headway.kits.simulator.problem import read_problems
 
     tasks: Path | None = values.pop("tasks")
     given = practice_values(values)
+    if tasks is not None:
+        read_problems(tasks)  # a wrong file fails before a project is created
+    if values.get("seeds"):
+        return _several(session, tasks, given, values["seeds"], values["workers"])
     named = f" --tasks {quoted(str(tasks))}" if tasks is not None else ""
     begun = time.perf_counter()
     with session.project(create=True) as project:
@@ -59,6 +64,23 @@ def _practise(session: Session, values: dict[str, Any]) -> int:
             raise
     show(session, done, time.perf_counter() - begun)
     session.next(f"headway prove {done.task}")
+    return 0
+
+
+def _several(session: Session, tasks: Path | None, given: dict[str, Any], count: int, workers: int) -> int:
+    """Practise with several seeds, side by side."""
+    from headway.kits.practice.commands import PractisedSeeds
+    from headway.kits.practice.seeds import practise_seeds
+    from headway.kits.simulator.practise import sim_settings
+
+    first = given.pop("seed")
+    with session.project(create=True) as project, session.out.progress() as progress:
+        given["settings"] = sim_settings(project, given["task"], tasks, progress)
+        crew = project.catalogue.crew(workers)
+        done = practise_seeds(project, "sim", seeds=range(first, first + count), crew=crew, progress=progress, **given)
+    session.show(PractisedSeeds(seeds=done))
+    best = max(done, key=lambda one: one.mean_return)
+    session.next(f"headway prove {best.task} --policy {best.policy}")
     return 0
 
 
