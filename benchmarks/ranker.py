@@ -35,7 +35,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -116,37 +116,38 @@ class Scores:
         return figures
 
 
-def compare(seeds: Sequence[int], rows: int, quick: bool) -> tuple[dict[str, float], dict[str, float]]:
-    encoder, scores = WordllamaEncoder(), Scores()
-    chosen: list[str] = []
-    for seed in seeds:
-        world = Projects(leak=False)
-        tuples, judge = Tuples(world, rows, seed), Judge(world, seed)
-        errors, covered = dict[str, float](), dict[str, float]()
-        processor = elapsed = 0.0
-        for name in ("linear", "small") if quick else ("linear", "small", "full"):
-            result, policy, cpu_s, wall_s = learned(tuples, seed, encoder, architecture=name, device="cpu")
-            processor, elapsed = processor + cpu_s, elapsed + wall_s
-            scores.judge(judge, name, lambda s, c, p=policy: p.predict((s,), c)[0][0])
-            errors[name] = result.metrics["tune_error"]
-            covered[name] = coverage(policy, tuples)
-            scores.note(**{f"coverage_80_{name}": covered[name], f"train_cpu_s_{name}": cpu_s})
-            if name in SIZES:
-                scores.note(**exported(name, result, policy, tuples))
-            say(f"seed {seed}: {cpu_s:.1f} s. {' '.join(result.extra['notes'])}")
-        choice = default_choice(errors)
-        chosen.append(choice)
-        scores.copy("ranker", choice)
-        scores.note(train_cpu_s=processor, train_s=elapsed, coverage_80=covered[choice])
-        rival = policy.rivals()["the mean of its type"]
-        scores.judge(judge, "type", lambda s, c, r=rival: r.opinions((s,), c, (0,)).mean[0])
-        for name, predict in peers(tuples, policy.layout, policy.until, encoder, seed).items():
-            scores.judge(judge, name, predict)
-        regret, sign = judge.majority()
-        scores.note(regret_majority=regret, sign_majority=sign)
-        say(f"seed {seed}: {choice}; " + ", ".join(f"{n} {r[-1].mean():.4f}" for n, r in scores.regrets.items()))
+def compare(scores: Scores, encoder: Any, seed: int, rows: int, quick: bool) -> None:
+    """One seed: every architecture, the default choice among them, and the peers."""
+    world = Projects(leak=False)
+    tuples, judge = Tuples(world, rows, seed), Judge(world, seed)
+    errors, covered = dict[str, float](), dict[str, float]()
+    processor = elapsed = 0.0
+    for name in ("linear", "small") if quick else ("linear", "small", "full"):
+        result, policy, cpu_s, wall_s = learned(tuples, seed, encoder, architecture=name, device="cpu")
+        processor, elapsed = processor + cpu_s, elapsed + wall_s
+        scores.judge(judge, name, lambda s, c, p=policy: p.predict((s,), c)[0][0])
+        errors[name] = result.metrics["tune_error"]
+        covered[name] = coverage(policy, tuples)
+        scores.note(**{f"coverage_80_{name}": covered[name], f"train_cpu_s_{name}": cpu_s})
+        if name in SIZES:
+            scores.note(**exported(name, result, policy, tuples))
+        say(f"seed {seed}: {cpu_s:.1f} s. {' '.join(result.extra['notes'])}")
+    choice = default_choice(errors)
+    scores.copy("ranker", choice)
+    scores.note(train_cpu_s=processor, train_s=elapsed, coverage_80=covered[choice])
+    scores.note(**{f"chosen_{name}": float(name == choice) for name in errors})
+    rival = policy.rivals()["the mean of its type"]
+    scores.judge(judge, "type", lambda s, c: rival.opinions((s,), c, (0,)).mean[0])
+    for name, predict in peers(tuples, policy.layout, policy.until, encoder, seed).items():
+        scores.judge(judge, name, predict)
+    regret, sign = judge.majority()
+    scores.note(regret_majority=regret, sign_majority=sign)
+    say(f"seed {seed}: {choice}; " + ", ".join(f"{n} {r[-1].mean():.4f}" for n, r in scores.regrets.items()))
+
+
+def compared(scores: Scores) -> tuple[dict[str, float], dict[str, float]]:
+    """Figures and ratios over all seeds."""
     figures = scores.summary()
-    figures |= {f"chosen_{name}": float(chosen.count(name)) for name in sorted(set(chosen))}
     figures |= {"coverage_80_least": min(scores.figures["coverage_80"])}
     figures |= {"coverage_80_most": max(scores.figures["coverage_80"])}
     others = [name for name in scores.regrets if name != "ranker"]
@@ -327,7 +328,10 @@ def main() -> None:
     if options.device == "cuda":
         figures = on_gpu(options.rows)
     else:
-        figures, ratios = compare(seeds, options.rows, options.quick)
+        scores, encoder = Scores(), WordllamaEncoder()
+        for seed in seeds:
+            compare(scores, encoder, seed, options.rows, options.quick)
+        figures, ratios = compared(scores)
         figures |= noise(1 if options.quick else 5) | cold()
         more, faster = speed("full")
         figures, ratios = figures | more, ratios | faster

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import headway
 from headway.client import Client
 from headway.kits.demo.synth import synthesise
 from tests.cli.terminal import headway as terminal
+from tests.cli.terminal import ran
 from tests.kits.next_action.test_ranker import ACTIONS, MEANING, TOML
 from tests.serve.conftest import Running
 
@@ -51,6 +53,28 @@ def test_rank_prints_intervals_and_names_the_assumed_state(learned: tuple[Path, 
     assert "state_of" not in given
     assert given["ranking"][0]["predicted"] >= given["ranking"][-1]["predicted"]
     assert {"low", "high", "advice", "type", "scope"} <= given["ranking"][0].keys()
+
+
+def rank_without_torch(folder: Path, ref: str) -> None:
+    """`headway rank` in a new process that cannot import torch."""
+    code = "import sys; sys.modules['torch'] = None; from headway.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    words = ["-C", folder, "rank", "next-action", folder / "actions.json", "--policy", ref, "--json"]
+    done = ran([sys.executable, "-c", code, *words], cwd=folder)
+    assert done.code == 0, done.err
+    assert len(done.json["ranking"]) == 3
+
+
+def test_rank_needs_no_torch(learned: tuple[Path, str]) -> None:
+    rank_without_torch(*learned)
+
+
+@pytest.mark.slow
+def test_rank_by_a_transformer_needs_no_torch(learned: tuple[Path, str]) -> None:
+    pytest.importorskip("torch")
+    folder, _ = learned
+    with headway.open(folder) as project:
+        ref = project.learn("next-action", architecture="small", epochs=1, device="cpu")
+    rank_without_torch(folder, ref)
 
 
 def test_score_says_proceed_neutral_or_skip(learned: tuple[Path, str]) -> None:
