@@ -17,6 +17,20 @@ def test_every_threat_names_tests_that_exist() -> None:
     assert not [name for name in named if f"def {name}(" not in written]
 
 
+def test_every_threat_is_held_by_a_test() -> None:
+    text = (ROOT / "docs" / "explanation" / "threats.md").read_text("utf-8")
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 25
+    assert not [threat for threat, _, tests in rows if not re.fullmatch(r"`test_\w+`(, `test_\w+`)* \|", tests)]
+
+
+def test_the_page_of_attacks_names_scripts_that_exist() -> None:
+    text = (ROOT / "docs" / "explanation" / "attacks.md").read_text("utf-8")
+    scripts = re.findall(r"`(tests/[\w/]+\.py)`", text)
+    assert len(scripts) > 2
+    assert not [script for script in scripts if not (ROOT / script).is_file()]
+
+
 def refused() -> set[str]:
     """Codes of the server's own answers: Refused(status, code, …) and ErrorDetail(code, …)."""
     names: set[str] = set()
