@@ -33,6 +33,7 @@ def test_results_come_in_the_order_of_the_shards(workers: int) -> None:
     assert seen == [("squares", done, 7) for done in range(1, 8)]
 
 
+@pytest.mark.slow
 def test_shards_run_in_other_processes_and_in_no_more_than_asked() -> None:
     pids = set(ProcessCrew(2).map(f"{WORK}:process", range(8)))
     assert 1 <= len(pids) <= 2
@@ -45,6 +46,7 @@ def test_a_worker_that_is_killed_loses_nothing_and_changes_no_result(tmp_path: P
     assert len(list(tmp_path.iterdir())) == 3  # so many workers were killed
 
 
+@pytest.mark.slow
 def test_a_shard_that_ends_every_worker_is_an_error_and_not_an_endless_loop() -> None:
     with pytest.raises(Unavailable, match="SIGKILL") as caught:
         list(ProcessCrew(1).map(f"{WORK}:always_dies", [0]))
@@ -57,6 +59,7 @@ def test_an_error_of_ours_keeps_its_code_and_hint() -> None:
     assert (caught.value.code, caught.value.hint) == ("bad_shard", "Use another.")
 
 
+@pytest.mark.slow
 def test_any_other_exception_brings_its_traceback() -> None:
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         list(ProcessCrew(1).map(f"{WORK}:breaks", [0]))

@@ -55,6 +55,7 @@ def test_tasks_side_by_side_are_learned_as_one_by_one_also_by_workers_that_die(t
     assert policies(folder) == after
 
 
+@pytest.mark.slow
 def test_a_task_that_cannot_be_learned_does_not_stop_the_others(tmp_path: Path) -> None:
     folder = recorded(tmp_path / "one")
     learned = list(learn_tasks(folder, ("rank", "route"), ProcessCrew(2)))

@@ -22,7 +22,7 @@ from tests.kits.sandbox.test_sandbox import _running
 SMALL = Limits(wall_s=10, cpu_s=4, memory_bytes=128 << 20, processes=8, disk_bytes=4 << 20)
 
 
-@pytest.fixture(params=["process", "bubblewrap"])
+@pytest.fixture(params=[pytest.param("process", marks=pytest.mark.slow), "bubblewrap"])
 def box(request: pytest.FixtureRequest, need_tool: Callable[..., str]) -> Sandbox:
     if request.param == "bubblewrap":
         need_tool("bwrap", package="bubblewrap")
@@ -101,6 +101,7 @@ def test_the_stricter_filter_is_whole_instructions() -> None:
         assert len(filter_program(machine, counted=False)) > len(filter_program(machine))
 
 
+@pytest.mark.slow
 def test_no_cgroup_is_left_behind(limited: Sandbox) -> None:
     limited.run("print(1)", limits=SMALL)
     parent = memory_parent()
@@ -142,6 +143,7 @@ def test_a_failing_program_cannot_look_like_an_error_or_a_timeout(box: Sandbox, 
     assert result.status == "failed", result
 
 
+@pytest.mark.slow
 def test_cpu_time_is_still_a_timeout(box: Sandbox) -> None:
     limits = Limits(wall_s=30, cpu_s=0.3, memory_bytes=128 << 20)
     assert box.run("while True: pass", limits=limits).status == "timeout"
@@ -157,6 +159,7 @@ def test_a_program_that_kills_its_keeper_has_failed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fake", ["exit code of SIGXCPU", "the keeper's words", "setpriv's words"])
+@pytest.mark.slow
 def test_a_check_counts_such_a_solution_as_failed(box: Sandbox, fake: str) -> None:
     wanted = {"kind": "code", "function": "double", "cases": [[[1], 2]]}
     assert check(FAKES[fake], wanted, box, SMALL).status == "failed"

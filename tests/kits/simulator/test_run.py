@@ -66,6 +66,7 @@ def test_one_and_two_workers_give_the_same_results(tasks: Path) -> None:
     assert (files[0][3]["status"], files[0][3]["why"]) == ("failed", "double(0): gave 7, expected 0")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_is_resumed_and_has_every_result_once(tasks: Path) -> None:
     problems = numbered(4 * PART)
     slow = "import time\ndef double(number):\n    time.sleep(0.05)\n    return 2 * number"
@@ -97,6 +98,7 @@ def test_a_run_that_is_killed_is_resumed_and_has_every_result_once(tasks: Path) 
     assert [row["id"] for row in rows_of(out)] == [problem.id for problem in problems]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_changes_no_result(
     tasks: Path, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_finished_run_is_not_repeated_and_errors_are(tasks: Path) -> None:
     assert [row["status"] for row in rows_of(out)] == ["passed"] * 3
 
 
+@pytest.mark.slow
 def test_broken_tests_end_with_status_1_and_a_next_step(tasks: Path) -> None:
     write_problems(tasks, [sealed(msgspec.structs.replace(PROBLEM, tests="def check(", hidden=[], source="test"))])
     done = headway("sim", "run", "--tasks", str(tasks))
