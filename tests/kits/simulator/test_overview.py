@@ -17,9 +17,10 @@ from tests.kits.simulator.test_practise import TOML
 from tests.serve.conftest import Running
 
 
-@pytest.fixture
-def practised(tmp_path: Path, problem_file: Path) -> Path:
+@pytest.fixture(scope="module")
+def practised(tmp_path_factory: pytest.TempPathFactory, problem_file: Path) -> Path:
     """A project whose policy practised a little on a copy of the problem file."""
+    tmp_path = tmp_path_factory.mktemp("practised")
     (tmp_path / "headway.toml").write_text(TOML)
     for path in problem_file.parent.glob("problems*.jsonl"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
