@@ -16,6 +16,7 @@ from headway.nouns.errors import InvalidInput
 __all__ = ["refuse_duplicate_keys"]
 
 _decode = msgspec.json.Decoder().decode
+_NESTED = (dict, list)
 _KEY = re.compile(rb'"[ \t\r\n]*:')  # also matches in a text such as ":)"
 
 
@@ -38,11 +39,12 @@ def _count_keys(value: Any) -> int:
     pending = [value]
     while pending:
         part = pending.pop()
-        if isinstance(part, dict):
+        if type(part) is dict:
             keys += len(part)
-            pending += part.values()
-        elif isinstance(part, list):
-            pending += part
+            part = part.values()
+        elif type(part) is not list:
+            continue
+        pending += [inner for inner in part if type(inner) in _NESTED]
     return keys
 
 

@@ -34,6 +34,7 @@ FORWARDED = frozenset(
     )
 )
 _PREFIX = "x-forwarded-"
+_MOST_KNOWN = 64
 
 
 class LocalCallers:
@@ -41,6 +42,7 @@ class LocalCallers:
 
     def __init__(self, settings: ServerSettings, home: Path) -> None:
         self._file = home / FILE
+        self._plain: set[tuple[str, ...]] = set()  # names of headers without a sign of a proxy
         self._auto = settings.require_key == "auto"
         self._nobody = settings.require_key == "always" or (self._auto and bool(settings.hosts))
         self.refresh()
@@ -49,10 +51,15 @@ class LocalCallers:
         """Whether a request with a loopback Host, to a loopback address, comes from this machine."""
         if self._nobody:
             return False
+        names = tuple(headers)
+        if names in self._plain:  # most clients send the same headers every time
+            return http_version != "1" or not self._auto
         if not FORWARDED.isdisjoint(headers) or _PREFIX in "\n".join(headers):
             if self._auto:
                 self._remember(next(name for name in headers if name in FORWARDED or name.startswith(_PREFIX)))
             return False
+        if len(self._plain) < _MOST_KNOWN:
+            self._plain.add(names)
         return http_version != "1" or not self._auto
 
     def refresh(self) -> None:
