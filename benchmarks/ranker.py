@@ -9,7 +9,7 @@ no training row has, by their true mean rewards:
 
 - `regret_*`: what the first choice earns less than the best one;  `tau_*`: Kendall's rank correlation within a state;
   `sign_*`: sign accuracy. `*_majority` is a guess that is the same for every action.
-- `ranker` is the default choice among `linear`, `small` and `full` by the tuning rows. Peers: `ridge` (all
+- `ranker` is the best of `linear`, `small` and `full` on the tuning rows. Peers: `ridge` (all
   columns and state × text products), `lightgbm` (lambdarank), `catboost` (YetiRank), `type` (the mean of a type).
   Scores of the two rankers get a scale and a centre from the tuning rows.
 - `lead_PEER_low/high`: 95% interval of its regret minus the ranker's, paired over the states of all seeds;
@@ -69,7 +69,7 @@ def learned(tuples: Tuples, seed: int, encoder: Any, **knobs: Any) -> tuple[Any,
 
 
 def default_choice(errors: dict[str, float]) -> str:
-    """As `auto` chooses: the least error on the tuning rows, if it beats the linear model's by one percent."""
+    """The least error on the tuning rows, if it beats the linear model's by 1%; `auto` asks for two standard errors."""
     best = min(errors, key=lambda name: errors[name])
     return best if errors[best] < 0.99 * errors["linear"] else "linear"
 

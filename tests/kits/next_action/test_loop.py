@@ -112,11 +112,11 @@ def test_a_training_that_was_killed_and_resumed_gives_equal_tensors(tmp_path: Pa
         terminal("-C", folder, "data", "synth", "next-action", "--world", "projects", "--rows", "600", "--seed", "42")
         if name == "killed":
             with subprocess.Popen(
-                [sys.executable, "-m", "headway", *words], cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
+                [sys.executable, "-m", "headway", *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 text=True, encoding="utf-8",
             ) as running:  # fmt: skip
-                assert running.stderr is not None
-                assert any("1 of 3" in line for line in running.stderr), "it ended before the first epoch"
+                assert running.stdout is not None
+                assert any("1 of 3" in line for line in running.stdout), "it ended before the first epoch"
                 running.kill()
             assert running.returncode == -9
             assert list((folder / ".headway" / "work").rglob("ranker-small-*.safetensors"))

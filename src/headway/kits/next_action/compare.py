@@ -1,7 +1,7 @@
 """Compares architectures on the tuning rows and keeps the best one, with its calibrated spread.
 
 A transformer learns what the linear model leaves over on rows that it was not fitted on (five folds by state). It is
-kept only where it predicts the tuning rows better by more than one percent of the error. Then the linear model is
+kept only where it predicts the tuning rows better by more than two standard errors. Then the linear model is
 fitted again on training and tuning rows together; measures and intervals are those from before, on rows that were not
 fitted.
 """
@@ -29,7 +29,7 @@ from headway.nouns.protocols import Floats, Progress
 __all__ = ["BestRanker", "compared", "eight_bits", "spearman"]
 
 _FOLDS = 5
-_BETTER = 0.99  # of the linear model's error
+_CLEARLY = 2.0  # standard errors of the lead over the linear model
 _AUTO = ("small", "full")
 _AGREES = 0.99  # rank correlation of predictions with 8 and with 32 bits
 
@@ -181,7 +181,9 @@ def _best(asked: str, trials: list[_Trial], linear: Floats, judging: RankedRows)
         return float(np.average((linear + correction - judging.units) ** 2, weights=judging.weight))
 
     best = min(trials, key=lambda trial: error(trial.correction))
-    return best if asked != "auto" or error(best.correction) < _BETTER * error(0.0) else None
+    lead = judging.weight * ((linear - judging.units) ** 2 - (linear + best.correction - judging.units) ** 2)
+    clearly = float(lead.sum()) > _CLEARLY * float(lead.std()) * len(lead) ** 0.5
+    return best if asked != "auto" or clearly else None
 
 
 def _stored(trial: _Trial, linear: Floats, bits: int) -> tuple[dict[str, Any], list[str]]:
