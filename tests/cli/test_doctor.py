@@ -78,13 +78,13 @@ def test_a_missing_extra_is_reported_with_the_command_that_installs_it(empty: Pa
             assert "pip install 'headway[" in line
 
 
-def test_doctor_runs_no_reward_function(played: Path) -> None:
-    marker = played / "ran"
-    (played / "theirs.py").write_text(
+def test_doctor_runs_no_reward_function(project: Path) -> None:
+    marker = project / "ran"
+    (project / "theirs.py").write_text(
         f"open({str(marker)!r}, 'w').close()\ndef score(decision, signals): return 1.0\n", "utf-8"
     )
-    (played / "headway.toml").write_text("[tasks.route]\nreward = 'theirs:score'\n", "utf-8")
-    assert states(played)["settings"] is True
+    (project / "headway.toml").write_text("[tasks.route]\nreward = 'theirs:score'\n", "utf-8")
+    assert states(project)["settings"] is True
     assert not marker.exists()
-    headway("-C", played, "status")
+    headway("-C", project, "status")
     assert marker.exists()  # where rewards are computed, they run

@@ -103,8 +103,8 @@ def test_an_idempotency_key_counts_once(server: Running) -> None:
 def test_a_batch_of_signals_returns_the_number_of_new_ones(server: Running) -> None:
     ids = [server.decide(text=str(n)).json()["id"] for n in range(3)]
     body = {"signals": [{"subject": identifier, "signals": {"reward": 1.0, "solved": True}} for identifier in ids]}
-    assert server.client.post("/v1/signals", json=body).json() == {"new": 6}
-    assert server.client.post("/v1/signals", json=body).json() == {"new": 0}
+    assert server.client.post("/v1/signals", json=body).json()["new"] == 6
+    assert server.client.post("/v1/signals", json=body).json()["new"] == 0
     body["signals"].append({"subject": "dec_" + "0" * 32, "signals": {"reward": 1.0}})
     body["signals"][0]["signals"]["reward"] = 0.0
     assert server.client.post("/v1/signals", json=body).status_code == 404

@@ -29,6 +29,7 @@ class _Lines:
 class _Scope:
     def __init__(self, request: httpx.Request) -> None:
         self.method = request.method
+        self.http_version = "1.1"
         self.path = request.url.path
         self.query_string = request.url.query.decode("ascii")
         self.headers = _Lines([(name.lower(), value) for name, value in request.headers.multi_items()])

@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from headway.decide import explore
 from headway.kits.simulator import ACTIONS, SOLVERS
+from headway.kits.simulator.shown import EpisodeStep, ProblemRun, SimOverview, SolvedEpisode, SolveRate
 from headway.kits.simulator.solvers import drafts
 from headway.kits.simulator.split import HELD_OUT, PARTS, ProblemPart, problem_part
 from headway.kits.simulator.world import MOST_STEPS
@@ -28,67 +28,9 @@ from headway.nouns.records import Candidate, Situation
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["EpisodeStep", "ProblemRun", "SimOverview", "SolveRate", "SolvedEpisode", "episode", "overview"]
+__all__ = ["episode", "overview"]
 
 DRAFTS = 20  # of each problem and solver
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SolveRate:
-    """The share of first drafts that pass."""
-
-    family: str
-    solver: str
-    rate: float
-    problems: int
-    held_out: bool  # no policy practises on this family
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemRun:
-    """A run of `headway sim run` on the file."""
-
-    solver: str
-    results: str
-    done: int
-    of: int
-    passed: int
-    running: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimOverview:
-    """A problem file; without one, no policy of the task practised on problems."""
-
-    file: str
-    problems: int
-    rates: list[SolveRate]
-    runs: list[ProblemRun]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeStep:
-    """One action: its probability, what it cost, and what the policy knew afterwards."""
-
-    action: str
-    probability: float
-    cost: float
-    draft: str
-    check: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SolvedEpisode:
-    """One episode of a policy on a held-out problem."""
-
-    policy: str
-    problem: str
-    number: int
-    of: int
-    statement: str
-    steps: list[EpisodeStep]
-    solved: bool
-    value: float
 
 
 def overview(project: Project, task: str) -> SimOverview:

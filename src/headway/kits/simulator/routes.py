@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headway.kits.simulator.overview import EpisodeStep, ProblemRun, SolveRate
+from headway.kits.simulator.shown import EpisodeStep, ProblemRun, SolveRate
 from headway.serve.endpoint import Call, endpoint, strict
 
 
