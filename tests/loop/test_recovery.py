@@ -35,6 +35,7 @@ def test_a_collapse_is_noticed_and_the_other_action_takes_over(watching):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_served_after_a_collapse_earns_nearly_the_best(watching, seed):
     world = promoted(watching, 20 + seed)
@@ -47,6 +48,7 @@ def test_what_is_served_after_a_collapse_earns_nearly_the_best(watching, seed):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_fall_of_all_actions_rolls_nothing_back(watching, seed):
     world = promoted(watching, 30 + seed)
