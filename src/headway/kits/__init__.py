@@ -11,4 +11,4 @@ BUILT_IN = (
     "simulator", "demo",
 )  # fmt: skip
 # Code that other kits import, and that offers nothing by itself yet.
-RESTING = ("reply",)
+RESTING = ("reply", "grow")

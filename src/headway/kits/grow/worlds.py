@@ -1,0 +1,69 @@
+"""The interface of a world whose actions are factored and whose copies are stepped together.
+
+    observations, masks = world.reset(seed=7)
+    result = world.step(actions)                       # actions int [copy, head]
+    result.observations, result.masks, result.rewards, result.terminated, result.truncated, result.info
+
+A copy whose episode ends is reset in the same step: `observations` and `masks` are those of the next episode, and
+`info["final"]` holds the observations of the ended rows, in the order of their places.
+
+Arrays may be numpy's or, in a world on a GPU, torch tensors of `world.device`; actions come in the same form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from headway.nouns.factored import Factored, Observations
+
+__all__ = ["FactoredWorld", "StepResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a step of all copies gives.
+
+    A fixed horizon whose time is part of the observation is *terminated*. `truncated` is an episode that would have
+    gone on: the value of its final observation counts.
+
+    `info`: "final" (see above); "metrics", name → [copy], which are averaged into metrics.jsonl; anything else is the
+    world's own.
+    """
+
+    observations: Observations
+    masks: Mapping[str, Any]  # head → bool [copy, choice], or [copy, lead choice, choice]; a missing head: all allowed
+    rewards: Any  # float [copy]
+    terminated: Any  # bool [copy]
+    truncated: Any  # bool [copy]
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+class FactoredWorld(Protocol):
+    """Copies of a world, stepped together.
+
+    Optional: `horizon`, the most steps of an episode: by default a rollout is one whole episode;
+    `feedback`, the columns of the features that tell about the last action: a policy without feedback does not see
+    them; `device`, where its arrays are ("cpu" if it has none); `returns = (low, high)`, the bounds of a return;
+    `scaled`: the features are of the order of one, so nothing scales them.
+    """
+
+    count: int
+    space: Factored
+    features: int
+    indices: tuple[int, ...]  # the vocabulary of each column of indices
+
+    def reset(self, seed: int) -> tuple[Observations, Mapping[str, Any]]: ...
+
+    def step(self, actions: Any) -> StepResult: ...
+
+    def state(self) -> dict[str, Any]:
+        """Arrays from which `restore` continues bit for bit, its random numbers included."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> tuple[Observations, Mapping[str, Any]]:
+        """Continue from `state`; the present observations and masks."""
+        ...
+
+    def close(self) -> None: ...
