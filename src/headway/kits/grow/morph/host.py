@@ -1,0 +1,231 @@
+"""Hosts that learn: a weak trunk with three slots, for many hosts at once.
+
+The trunk mixes channels at each position and never positions: `h ← h + relu(h·M + b)`, three times, a slot after each,
+then the mean over positions and a linear readout. A seed with amplitude a adds `a·δ(h)`: nothing at 0, and the
+gradient of the host stays whole at any amplitude. An isolated seed (training) reads a detached `h` and adds
+`δ − detach(δ)`: it learns from the host's loss and changes neither the host's output nor its gradient.
+
+Graft "lerp" is a fidelity mode, `(1 − a)·h + a·(detach(h) + δ(detach(h)))`: at 1 nothing upstream learns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from headway.kits.grow.morph.blueprints import BLUEPRINTS, CHANNELS, KERNELS, NAMES, POSITIONS, Kernel
+from headway.kits.grow.morph.data import CLASSES, PIXELS
+from headway.kits.grow.morph.kernels import delta, row_size
+
+__all__ = [
+    "SLOTS",
+    "STYLES",
+    "TRUNK",
+    "Ablated",
+    "Graft",
+    "Group",
+    "ablations",
+    "amplitude",
+    "cross_entropy",
+    "fresh_trunk",
+    "groups",
+    "logits",
+]
+
+SLOTS = 3
+STYLES = ("LINEAR_ADD", "LINEAR_MULTIPLY", "SIGMOID_ADD", "GATED_GATE")
+Graft = Literal["residual", "lerp"]
+_MULTIPLY, _SIGMOID, _GATED = 1, 2, 3
+_STEEP = 8.0  # of SIGMOID_ADD's amplitude over alpha
+_BLOCKS = [PIXELS * CHANNELS, CHANNELS, *(CHANNELS**2, CHANNELS) * SLOTS, CHANNELS * CLASSES, CLASSES]
+TRUNK = sum(_BLOCKS)  # parameters of a host without seeds
+_KERNEL_OF = [KERNELS.index(BLUEPRINTS[name].kernel) if name in BLUEPRINTS else -1 for name in NAMES] + [-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Seeds of one kernel in one slot. `hosts`: their rows; `row`: their parameters; the rest has one number each."""
+
+    slot: int
+    kernel: Kernel
+    hosts: Tensor
+    where: Tensor  # the same rows, on the CPU
+    row: Tensor  # [seed, number]
+    blueprints: Tensor
+    styles: Tensor
+    amplitudes: Tensor
+    isolated: Tensor  # 1 while it trains in isolation
+    plain: bool  # no seed multiplies or gates
+    all_isolated: bool
+    any_isolated: bool
+
+    def of(self, members: Tensor) -> Group:
+        """Some of its seeds, perhaps repeated, for what does not need `hosts`."""
+        numbers = (self.row, self.blueprints, self.styles, self.amplitudes, self.isolated)
+        row, blueprints, styles, amplitudes, isolated = (one[members] for one in numbers)
+        return replace(self, row=row, blueprints=blueprints, styles=styles, amplitudes=amplitudes, isolated=isolated)
+
+
+class Ablated(NamedTuple):
+    """What hosts answer with every subset of their seeds."""
+
+    scores: Tensor  # [row, sample, class]
+    places: Tensor  # [host, subset] → row
+    owners: Tensor  # [row] → host
+
+
+def fresh_trunk(count: int, generator: torch.Generator) -> Tensor:
+    """Parameters of new hosts [host, number]."""
+    blocks = []
+    for number, size in enumerate(_BLOCKS):
+        drawn = torch.randn(count, size, generator=generator, device=generator.device)
+        spread = (2 / PIXELS) ** 0.5 if number == 0 else (1 / CHANNELS) ** 0.5
+        blocks.append(drawn * spread if number % 2 == 0 else torch.zeros_like(drawn))
+    return torch.cat(blocks, dim=1)
+
+
+def amplitude(alphas: Tensor, styles: Tensor) -> Tensor:
+    """How much of δ is added at this alpha: alpha itself, or a steep curve from 0 to 1 in the style SIGMOID_ADD."""
+    low = torch.sigmoid(alphas.new_tensor(-_STEEP / 2))
+    curve = (torch.sigmoid(_STEEP * (alphas - 0.5)) - low) / (1 - 2 * low)
+    return torch.where(styles == _SIGMOID, curve, alphas)
+
+
+def groups(
+    rows: Tensor, blueprints: Tensor, styles: Tensor, amplitudes: Tensor, isolated: Tensor, live: Tensor
+) -> list[Group]:
+    """The seeds that compute, by slot and kernel; `rows` [host, slot, number], the others [host, slot]."""
+    kinds = torch.where(live, torch.tensor(_KERNEL_OF, device=rows.device)[blueprints], -1)
+    made = []
+    # One transfer for all decisions about shapes: a GPU is asked once per step.
+    facts = torch.stack([kinds, (styles == _MULTIPLY) | (styles == _GATED), isolated.long()]).cpu()
+    for slot in range(SLOTS):
+        for number, kernel in enumerate(KERNELS):
+            here = (facts[0, :, slot] == number).nonzero()[:, 0]
+            if not len(here):
+                continue
+            shaped, apart = facts[1, here, slot].bool(), facts[2, here, slot].bool()
+            hosts = here.to(rows.device)
+            made.append(
+                Group(
+                    slot,
+                    kernel,
+                    hosts,
+                    here,
+                    rows[hosts, slot, : row_size(kernel)],
+                    blueprints[hosts, slot],
+                    styles[hosts, slot],
+                    amplitudes[hosts, slot],
+                    isolated[hosts, slot].to(rows.dtype),
+                    not bool(shaped.any()),
+                    bool(apart.all()),
+                    bool(apart.any()),
+                )
+            )
+    return made
+
+
+def added(group: Group, row: Tensor, x: Tensor) -> Tensor:
+    """δ of a group's seeds in their styles; x [seed, sample, position, channel]."""
+    computed, gate = delta(group.kernel, x, row, group.blueprints)
+    if group.plain:
+        return computed
+    weight, bias = gate.view(-1, 2, 1, 1, CHANNELS).unbind(1)
+    style = group.styles[:, None, None, None]
+    gated = torch.sigmoid(weight * x + bias)
+    return computed * torch.where(style == _GATED, gated, torch.where(style == _MULTIPLY, x, torch.ones_like(x)))
+
+
+def grafted(h: Tensor, group: Group, row: Tensor, graft: Graft) -> Tensor:
+    """h [host, sample, position, channel] after the seeds of one group."""
+    x = h[group.hosts]
+    strength = group.amplitudes[:, None, None, None]
+    alone = group.isolated[:, None, None, None]
+    if graft == "lerp" or group.all_isolated:
+        source = x.detach()
+    elif group.any_isolated:
+        source = x.detach() * alone + x * (1 - alone)
+    else:
+        source = x
+    computed = added(group, row, source)
+    change = (strength + alone) * computed - (alone * computed).detach() if group.any_isolated else strength * computed
+    if graft == "lerp":
+        change = change + strength * (x.detach() - x)
+    return h.index_add(0, group.hosts, change)
+
+
+def logits(trunk: Tensor, images: Tensor, seeds: list[Group], rows: list[Tensor], graft: Graft = "residual") -> Tensor:
+    """[host, sample, class]; images [host, sample, position, pixel], `rows`: the parameters of each group."""
+    count, samples = images.shape[:2]
+    embed, embed_bias, *blocks, readout, readout_bias = torch.split(trunk, _BLOCKS, dim=1)
+    h = torch.baddbmm(
+        embed_bias[:, None], images.reshape(count, samples * POSITIONS, PIXELS), embed.view(count, PIXELS, CHANNELS)
+    ).relu()
+    for slot in range(SLOTS):
+        h = _mixed(h, blocks[2 * slot], blocks[2 * slot + 1]).view(count, samples, POSITIONS, CHANNELS)
+        for group, row in zip(seeds, rows, strict=True):
+            if group.slot == slot:
+                h = grafted(h, group, row, graft)
+        h = h.view(count, samples * POSITIONS, CHANNELS)
+    pooled = h.view(count, samples, POSITIONS, CHANNELS).mean(dim=2)
+    return torch.baddbmm(readout_bias[:, None], pooled, readout.view(count, CHANNELS, CLASSES))
+
+
+def _mixed(h: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
+    """One block of the trunk; h [host, sample × position, channel]."""
+    return h + torch.baddbmm(bias[:, None], h, matrix.view(-1, CHANNELS, CHANNELS)).relu()
+
+
+def ablations(trunk: Tensor, images: Tensor, seeds: list[Group]) -> Ablated:
+    """Logits with every subset of the seeds that change the output, and where each subset lies.
+
+    Bit `slot` of a subset keeps that slot's seed. A host with n such seeds has 2ⁿ rows; rows share what lies before the
+    first slot in which they differ. The images [sample, position, pixel] are the same for all hosts.
+    """
+    count, samples = len(trunk), len(images)
+    blocks = torch.split(trunk, _BLOCKS, dim=1)
+    owners, kept = torch.arange(count), torch.zeros(count, dtype=torch.long)
+    flat = images.reshape(1, samples * POSITIONS, PIXELS).expand(count, -1, -1)
+    h = torch.baddbmm(blocks[1][:, None], flat, blocks[0].view(count, PIXELS, CHANNELS)).relu()
+    for slot in range(SLOTS):
+        own = owners.to(trunk.device)
+        h = _mixed(h, blocks[2 + 2 * slot][own], blocks[3 + 2 * slot][own])
+        parts, more_owners, more_kept = [h], [owners], [kept]
+        for group in seeds:
+            if group.slot == slot:
+                place = torch.full((count,), -1).index_copy_(0, group.where, torch.arange(len(group.where)))
+                rows = (place[owners] >= 0).nonzero()[:, 0]
+                members = place[owners[rows]].to(trunk.device)
+                x = h[rows.to(trunk.device)].view(-1, samples, POSITIONS, CHANNELS)
+                some = group.of(members)
+                parts.append(
+                    (x + some.amplitudes[:, None, None, None] * added(some, some.row, x)).view(-1, *h.shape[1:])
+                )
+                more_owners.append(owners[rows])
+                more_kept.append(kept[rows] | 1 << slot)
+        if len(parts) > 1:
+            h, owners, kept = torch.cat(parts), torch.cat(more_owners), torch.cat(more_kept)
+    own = owners.to(trunk.device)
+    pooled = h.view(-1, samples, POSITIONS, CHANNELS).mean(dim=2)
+    scores = torch.baddbmm(blocks[-1][own][:, None], pooled, blocks[-2][own].view(-1, CHANNELS, CLASSES))
+    return Ablated(scores, _places(owners, kept, count).to(trunk.device), own)
+
+
+def _places(owners: Tensor, kept: Tensor, count: int) -> Tensor:
+    """[host, subset] → row: a subset that differs only in slots without a seed has the same row."""
+    used = torch.zeros(count, dtype=torch.long)
+    for slot in range(SLOTS):
+        used[owners[(kept >> slot & 1).bool()]] |= 1 << slot
+    rows = torch.zeros(count, 1 << SLOTS, dtype=torch.long)
+    rows[owners, kept] = torch.arange(len(owners))
+    return rows.gather(1, torch.arange(1 << SLOTS)[None] & used[:, None])
+
+
+def cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
+    """Mean loss per host; scores [host, sample, class], labels [host, sample]."""
+    flat = functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
+    return flat.view(labels.shape).mean(dim=1)

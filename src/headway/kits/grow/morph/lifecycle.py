@@ -1,0 +1,190 @@
+"""The life of a seed: stages, what moves a seed from one to the next, gates, and how alpha moves.
+
+`TRANSITIONS` is every move that exists, by what causes it: an operation of the policy, or "epoch", "arrived" (alpha
+reached its target), "faded" (alpha reached 0 after PRUNE), "served" (the embargo is over). `GATES` says for every
+operation which stages it applies to and on which further condition. Masks are computed from the same gates that the
+world checks, so an operation that a mask allows is never refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, NAMES
+from headway.kits.grow.morph.host import SLOTS
+from headway.kits.grow.morph.space import OPS, TEMPOS
+
+__all__ = [
+    "EMBARGO",
+    "GATES",
+    "TRANSITIONS",
+    "Gate",
+    "SeedStage",
+    "Slots",
+    "allowed",
+    "curved",
+    "parameters_of",
+    "tables_of",
+]
+
+EMBARGO = 5  # epochs before a pruned slot is reset
+
+
+class SeedStage(IntEnum):
+    """UNKNOWN is a slot that a world does not have."""
+
+    UNKNOWN = 0
+    DORMANT = 1
+    GERMINATED = 2
+    TRAINING = 3
+    BLENDING = 4
+    HOLDING = 5
+    FOSSILIZED = 6
+    PRUNED = 7
+    EMBARGOED = 8
+    RESETTING = 9
+
+
+S = SeedStage
+_ACTIVE = (S.GERMINATED, S.TRAINING, S.BLENDING, S.HOLDING)
+
+TRANSITIONS: Mapping[tuple[SeedStage, str], SeedStage] = {
+    (S.DORMANT, "GERMINATE"): S.GERMINATED,
+    (S.GERMINATED, "epoch"): S.TRAINING,
+    (S.TRAINING, "ADVANCE"): S.BLENDING,
+    (S.BLENDING, "arrived"): S.HOLDING,
+    (S.BLENDING, "SET_ALPHA_TARGET"): S.BLENDING,
+    (S.HOLDING, "SET_ALPHA_TARGET"): S.BLENDING,
+    (S.HOLDING, "FOSSILIZE"): S.FOSSILIZED,
+    **{(stage, "PRUNE"): S.PRUNED for stage in _ACTIVE},
+    (S.BLENDING, "faded"): S.PRUNED,
+    (S.PRUNED, "epoch"): S.EMBARGOED,
+    (S.EMBARGOED, "served"): S.RESETTING,
+    (S.RESETTING, "epoch"): S.DORMANT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Which stages an operation applies to, and on which further condition (in words; `allowed` computes it)."""
+
+    stages: tuple[SeedStage, ...]
+    condition: str = ""
+
+
+GATES: Mapping[str, Gate] = {
+    "GERMINATE": Gate((S.DORMANT,), "some blueprint fits the budget of parameters"),
+    "ADVANCE": Gate((S.TRAINING,), "trained for at least `tempo` epochs with finite gradients"),
+    "SET_ALPHA_TARGET": Gate((S.BLENDING, S.HOLDING), "not fading"),
+    "PRUNE": Gate(_ACTIVE, "not fading"),
+    "FOSSILIZE": Gate((S.HOLDING,), "its contribution to validation accuracy is above 0"),
+}
+
+
+@dataclass(slots=True)
+class Slots:
+    """The state of every slot of every host, [host, slot] each."""
+
+    stage: Tensor
+    age: Tensor  # epochs in this stage
+    blueprint: Tensor
+    style: Tensor
+    tempo: Tensor  # epochs
+    alpha: Tensor
+    alpha_start: Tensor
+    alpha_target: Tensor
+    ramp: Tensor  # epochs from start to target
+    ramped: Tensor  # epochs since the start
+    curve: Tensor
+    fading: Tensor  # alpha goes to 0, then the seed is pruned
+    seed: Tensor  # id, unique in a host's episode; 0: none
+    contribution: Tensor  # leave-one-out, in accuracy
+    velocity: Tensor  # its last change
+    interaction: Tensor  # mean over the partners
+    boost: Tensor  # the largest positive interaction
+    gradient: Tensor  # norm of the last one
+    counted: Tensor  # epochs since the contribution was last measured
+
+    @classmethod
+    def dormant(cls, count: int, device: torch.device) -> Slots:
+        """Slots without seeds."""
+        whole = {"stage": S.DORMANT, "blueprint": EMPTY, "tempo": TEMPOS[0]}
+        floats = {
+            "alpha",
+            "alpha_start",
+            "alpha_target",
+            "contribution",
+            "velocity",
+            "interaction",
+            "boost",
+            "gradient",
+        }
+        made = {}
+        for one in fields(cls):
+            kind = torch.float32 if one.name in floats else torch.bool if one.name == "fading" else torch.int64
+            made[one.name] = torch.full((count, SLOTS), int(whole.get(one.name, 0)), dtype=kind, device=device)
+        return cls(**made)
+
+    def put(self, where: Tensor, **values: Tensor | float) -> None:
+        """Set fields where `where` [host, slot] is true."""
+        for name, value in values.items():
+            old = getattr(self, name)
+            new = value if isinstance(value, Tensor) else torch.full_like(old, value)
+            setattr(self, name, torch.where(where, new.to(old.dtype), old))
+
+    def clear(self, where: Tensor) -> None:
+        """Remove the seeds where `where` is true; stage and age stay."""
+        empty = Slots.dormant(len(where), where.device)
+        kept = ("stage", "age")
+        self.put(where, **{one.name: getattr(empty, one.name) for one in fields(self) if one.name not in kept})
+
+    def is_in(self, *stages: SeedStage) -> Tensor:
+        return torch.isin(self.stage, torch.tensor(stages, device=self.stage.device))
+
+
+def parameters_of(device: torch.device) -> Tensor:
+    """By index of blueprint: its parameters; 0 for NOOP and an empty slot."""
+    known = [BLUEPRINTS[name].parameters if name in BLUEPRINTS else 0 for name in NAMES]
+    return torch.tensor([*known, 0], device=device)
+
+
+def curved(progress: Tensor, curve: Tensor) -> Tensor:
+    """Progress 0…1 of a ramp → how far alpha has moved: linear, cosine, or logistic with steepness 6, 12 or 24."""
+    steep = torch.tensor([1.0, 1.0, 6.0, 12.0, 24.0], device=progress.device)[curve]
+    low = torch.sigmoid(-steep / 2)
+    logistic = (torch.sigmoid(steep * (progress - 0.5)) - low) / (1 - 2 * low)
+    cosine = (1 - torch.cos(torch.pi * progress)) / 2
+    return torch.where(curve == 0, progress, torch.where(curve == 1, cosine, logistic))
+
+
+def allowed(slots: Slots, budget_left: Tensor) -> dict[str, Tensor]:
+    """The masks of every head that has one; a blueprint must fit `budget_left` [host], in parameters."""
+    count, device = len(slots.stage), slots.stage.device
+    sizes = parameters_of(device)[: len(NAMES)]
+    blueprints = (sizes > 0) & (sizes <= budget_left[:, None])
+    blueprints_any = blueprints.any(dim=1, keepdim=True)
+    further = {
+        "GERMINATE": blueprints_any,
+        "ADVANCE": (slots.age >= slots.tempo) & slots.gradient.isfinite(),
+        "SET_ALPHA_TARGET": ~slots.fading,
+        "PRUNE": ~slots.fading,
+        "FOSSILIZE": (slots.contribution > 0) & ~slots.fading,
+    }
+    by_op = torch.zeros(count, len(OPS), SLOTS, dtype=torch.bool, device=device)
+    for op, gate in GATES.items():
+        by_op[:, OPS.index(op)] = slots.is_in(*gate.stages) & further[op]
+    ops = by_op.any(dim=2)
+    ops[:, 0] = True
+    by_op[:, 0] = True  # WAIT uses no slot
+    blueprints = torch.where(blueprints_any, blueprints, sizes > 0)  # irrelevant then: GERMINATE is forbidden
+    return {"op": ops, "slot": by_op, "blueprint": blueprints}
+
+
+def tables_of(device: torch.device, values: tuple[float, ...]) -> Tensor:
+    """A tuple of constants as a tensor to be indexed by choices."""
+    return torch.tensor(values, device=device)

@@ -1,0 +1,75 @@
+"""The reward of a step: change in validation accuracy, less rent and the cost of actions; everything in accuracy.
+
+    shaped       dense + potential + hindsight credit
+    simplified   Δ accuracy − rent − action cost, every step
+    sparse       0 until the end, then final accuracy − the accuracy at the start − all rent and costs
+
+The undiscounted returns of `simplified` and `sparse` are the same number. The discounted sum of the potential part is
+−Φ(start), which is 0, so `shaped` prefers the same policies, but for hindsight credit (at most CREDIT_CAP per helper).
+
+**Rent.** A seed costs `RENT · ln(1 + parameters / host parameters) · (0.25 + 0.75 α)` per episode, half of that once it
+is fossilised. RENT was fixed before any policy was trained, so that growing everything at once nets well below a fixed
+schedule (docs/how-to/grow.md has the figures), and is frozen with the preset.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from headway.kits.grow.morph.host import TRUNK
+from headway.kits.grow.morph.lifecycle import SeedStage, Slots, parameters_of
+
+__all__ = ["ACTION_COST", "MODES", "PENALTY", "RENT", "RewardMode", "credited", "potential", "rent", "shaping"]
+
+RewardMode = Literal["shaped", "simplified", "sparse"]
+MODES: tuple[RewardMode, ...] = ("shaped", "simplified", "sparse")
+RENT = 0.10
+FOSSIL_SHARE = 0.5
+IDLE_SHARE = 0.25  # of the rent that a seed costs at alpha 0
+ACTION_COST = 0.001  # of every operation but WAIT
+PENALTY = 0.1  # when the governor ends an episode
+POTENTIAL = 0.03  # of a seed that holds; on the way there by stage
+CREDIT = 0.1  # of what a seed helped another one with, when that one fossilises
+CREDIT_CAP = 0.02
+
+_PROGRESS = {
+    SeedStage.GERMINATED: 0.2,
+    SeedStage.TRAINING: 0.4,
+    SeedStage.BLENDING: 0.7,
+    SeedStage.HOLDING: 1.0,
+    SeedStage.FOSSILIZED: 1.0,
+}
+
+
+def rent(slots: Slots, horizon: int, price: float = RENT) -> Tensor:
+    """[host]: what the seeds of a host cost in one epoch."""
+    sizes = torch.log1p(parameters_of(slots.stage.device) / TRUNK)[slots.blueprint]
+    use = IDLE_SHARE + (1 - IDLE_SHARE) * slots.alpha
+    share = torch.where(slots.stage == SeedStage.FOSSILIZED, FOSSIL_SHARE, 1.0)
+    return (price / horizon) * (sizes * use * share).sum(dim=1)
+
+
+def potential(slots: Slots) -> Tensor:
+    """Φ [host]: how far the best-advanced seed of a host is on its way. It depends on the state of the whole host."""
+    table = torch.zeros(len(SeedStage), device=slots.stage.device)
+    for stage, value in _PROGRESS.items():
+        table[stage] = value
+    return POTENTIAL * table[slots.stage].amax(dim=1)
+
+
+def shaping(before: Tensor, after: Tensor, ended: Tensor, discount: float) -> Tensor:
+    """γΦ(next) − Φ(now), with Φ = 0 after the end (Ng, Harada and Russell, 1999): no policy gains or loses by it."""
+    return discount * torch.where(ended, 0.0, after) - before
+
+
+def credited(helped: Tensor, fossilised: Tensor) -> Tensor:
+    """[host, helper]: credit of earlier seeds for what they did for those that fossilise now [host, slot].
+
+    `helped` [host, helper, helped] adds up positive interactions of two seeds. It is keyed by seed: a new seed in
+    either slot starts at 0, and a helper that was pruned meanwhile keeps what it has earned.
+    """
+    earned = (CREDIT * helped).clamp(max=CREDIT_CAP)
+    return (earned * fossilised[:, None, :]).sum(dim=2)
