@@ -201,7 +201,7 @@ def million(folder: Path, rows: int) -> dict[str, float]:
             project.submit(made).result()
             signals = [
                 project.checked_signals(decision.id, {"reward": asks[n % 5000].outcome(decision.action)})[0]
-                for n, (decision, _, _) in enumerate(made, start=first)
+                for n, (decision, *_) in enumerate(made, start=first)
             ]
             project.submit_signals(signals).result()
         figures["million_write_s"] = time.perf_counter() - start

@@ -106,6 +106,7 @@ CHECKS: dict[str, Callable[[str, Any], None]] = {
     "errors": lambda _, when: when.endswith(".") or pytest.fail("an error code is explained by a sentence"),
     "crews": lambda _, path: takes(load(path), "workers"),
     "demos": is_command,
+    "spaces": lambda _, path: load(path).heads or pytest.fail("a space has no heads"),
 }
 PLAIN = {"name", "summary", "api", "needs"}
 

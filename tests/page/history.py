@@ -67,7 +67,7 @@ def _route(project: Project, asks: list, random: Random) -> None:  # type: ignor
     made = [project.consider("route", ask.text, None, state=ask.state, role=ask.role) for ask in asks]
     project.submit(made).result()
     rows = []
-    for ask, (decision, _, _) in zip(asks, made, strict=True):
+    for ask, (decision, *_) in zip(asks, made, strict=True):
         cost = 0.02 if decision.action == "small" else 0.25
         solved = 1.0 if ask.outcome(decision.action) + cost > 0.5 else 0.0
         latency = random.gauss(1.1 if decision.action == "small" else 1.3, 0.2)
@@ -81,7 +81,7 @@ def _reply(project: Project, random: Random) -> None:
     made = [project.consider("reply", random.choice(texts), None) for _ in range(60)]
     project.submit(made).result()
     rows = []
-    for decision, _, _ in made[:45]:
+    for decision, *_ in made[:45]:
         good = 4 if decision.action == "brief" else 3
         rows += project.checked_signals(decision.id, {"rating": min(5, max(1, round(random.gauss(good, 1))))})
     project.submit_signals(rows).result()

@@ -64,12 +64,14 @@ export interface Day {
   reward: number | null;
 }
 
-/** A decision; it is durably logged before the answer is sent. */
+/** A decision; it is durably logged before the answer is sent. `heads` and `step` only for factored tasks. */
 export interface DecisionAnswer {
   id: string;
   action: string;
   propensity: number;
   policy: string;
+  heads?: Record<string, HeadAnswer>;
+  step?: number | null;
 }
 
 export interface DecisionBatch {
@@ -88,6 +90,7 @@ export interface DecisionRequest {
   step?: number | null;
   role?: string;
   id?: string | null;
+  masks?: Record<string, (boolean | string)[] | Record<string, (boolean | string)[]>> | null;
 }
 
 export interface DecisionRow {
@@ -323,6 +326,7 @@ export interface ExplanationAnswer {
   parts: Record<string, number>;
   why: string;
   confidence?: number | null;
+  heads?: Record<string, HeadAnswer>;
 }
 
 /** A metric that must not get worse by more than its tolerance (cost, latency, failures, a segment). */
@@ -339,6 +343,15 @@ export interface Guard {
 export interface GuardAnswer {
   tolerance: number;
   direction: string;
+}
+
+/** One head of a factored action: its choice, and what it was drawn from, given the choice of the first head. */
+export interface HeadAnswer {
+  choice: string;
+  index: number;
+  propensity: number;
+  probabilities: Record<string, number>;
+  allowed: string[];
 }
 
 export interface Health {

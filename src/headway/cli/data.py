@@ -148,7 +148,7 @@ def _logged(decision: Decision, outcome: Outcome) -> LoggedDecision:
         task=decision.task,
         text=decision.situation.text,
         action=decision.action,
-        propensity=decision.propensity if decision.propensity_known else None,
+        propensity=decision.propensity or None,
         policy=decision.policy,
         source=decision.source,
         status=outcome.status,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
 from headway.cli.format import number
 from headway.cli.output import Output
-from headway.cli.show import renders
+from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verb import Session, pairs, quoted, task_argument, typed, verb
 from headway.nouns.errors import InvalidInput
+from headway.nouns.factored import DrawnHead
 from headway.nouns.records import Decision
 
-__all__ = ["candidate_options", "decide", "read_text", "situation_options"]
+__all__ = ["HEADS", "candidate_options", "decide", "read_text", "situation_options"]
 
 
 def situation_options(function: Any) -> Any:
@@ -44,6 +46,13 @@ def candidate_options(function: Any) -> Any:
 @situation_options
 @click.option("--episode", metavar="NAME", help="The episode (conversation, run) it belongs to.")
 @click.option("--step", type=int, help="Its place in the episode; counted by default.")
+@click.option(
+    "--mask",
+    "masks",
+    multiple=True,
+    metavar="HEAD=A,B",
+    help="Factored tasks: what a head allows now, as names or JSON; repeatable.",
+)
 @click.option("--id", "identifier", metavar="UUID", help="Your own id: the same id again gives the same decision.")
 @click.option(
     "--source",
@@ -62,6 +71,7 @@ def decide(
     role: str,
     episode: str | None,
     step: int | None,
+    masks: tuple[str, ...],
     identifier: str | None,
     source: Any,
 ) -> None:
@@ -78,11 +88,13 @@ def decide(
             episode=episode,
             step=step,
             role=role,
+            masks=_masks(masks),
             id=identifier,
             source=source,
         )
+        heads = project.heads(decision.id)
         signals = project.rewards(task).required or sorted(project.rewards(task).signals) or ("reward",)
-    session.show(decision)
+    session.show(DecidedHeads(decision, heads) if heads else decision)
     values = " ".join(f"{quoted(name)}=…" if name != "reward" else "reward=1.0" for name in signals)
     session.next(f"headway signal {decision.id} {values}")
 
@@ -111,12 +123,66 @@ def _decision(out: Output, decision: Decision) -> None:
         out.note("synthetic: marked as synthetic.")
 
 
+@dataclass(frozen=True, slots=True)
+class DecidedHeads:
+    """A factored decision, and its heads."""
+
+    decision: Decision
+    heads: tuple[DrawnHead, ...]
+
+
+def _heads_document(decided: DecidedHeads) -> dict[str, Any]:
+    document = _document(replace(decided.decision, probabilities=(decided.decision.propensity,)))
+    del document["probabilities"]
+    return document | {"heads": {head.name: head.document() for head in decided.heads}}
+
+
+HEADS = RecordTable[DrawnHead](
+    text("head", lambda head: head.name),
+    text("choice", lambda head: head.choice),
+    value("probability", lambda head: head.propensity),
+    text("allowed", lambda head: f"{len(head.allowed)} of {len(head.probabilities)}"),
+)
+
+
+@renders(DecidedHeads, document=_heads_document)
+def _decided_heads(out: Output, decided: DecidedHeads) -> None:
+    _decision(out, decided.decision)
+    HEADS.print(out, decided.heads)
+
+
+def _masks(given: tuple[str, ...]) -> dict[str, Any] | None:
+    """`model=small,large`, or JSON: `slot={"GROW": ["r0c0"]}`."""
+    masks: dict[str, Any] = {}
+    for head, allowed in pairs(given, "mask").items():
+        if not allowed.lstrip().startswith(("{", "[")):
+            masks[head] = [name.strip() for name in allowed.split(",") if name.strip()]
+            continue
+        try:
+            masks[head] = json.loads(allowed)
+        except ValueError as error:
+            raise InvalidInput(
+                f"The mask of {head!r} is not JSON: {error}.",
+                code="bad_mask",
+                hint='Write names, or an object such as {"GROW": ["r0c0"]}.',
+            ) from None
+    return masks or None
+
+
 def read_text(text: str) -> str:
     return sys.stdin.read().rstrip("\n") if text == "-" else text
 
 
 def typed_state(given: tuple[str, ...]) -> dict[str, Any]:
-    return {name: typed(value) for name, value in pairs(given, "state variable").items()}
+    return {name: _state_value(value) for name, value in pairs(given, "state variable").items()}
+
+
+def _state_value(given: str) -> Any:
+    """A word, or a list of numbers as JSON: observation=[0.1,0.2]."""
+    try:
+        return json.loads(given) if given.lstrip().startswith("[") else typed(given)
+    except ValueError:
+        return given
 
 
 def offered(names: str | None, described: tuple[str, ...]) -> list[Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from headway.cli.decide import HEADS
 from headway.cli.format import number
 from headway.cli.glossary import GlossaryTerm, find_term
 from headway.cli.output import Output
@@ -91,7 +92,10 @@ def _explanation(out: Output, explanation: Explanation) -> None:
         "outcome": _outcome(explanation.outcome),
     }
     out.fields({name: written for name, written in fields.items() if written})
-    _CANDIDATES.print(out, explanation.candidates)
+    if explanation.heads:
+        HEADS.print(out, explanation.heads)
+    else:
+        _CANDIDATES.print(out, explanation.candidates)
     _SIGNALS.print(out, [(signal, explanation.parts.get(signal.name)) for signal in explanation.signals])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -33,6 +33,8 @@ class Decided:
     action: str
     propensity: float
     policy: str
+    heads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of a factored decision
+    step: int | None = None  # likewise
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> Decided:
@@ -41,6 +43,8 @@ class Decided:
             action=str(body["action"]),
             propensity=float(body["propensity"]),
             policy=str(body["policy"]),
+            heads=body.get("heads", {}),
+            step=body.get("step"),
         )
 
 

@@ -59,6 +59,7 @@ class DecideOptions(TypedDict, total=False):
     step: int | None
     role: str
     id: str | None
+    masks: Mapping[str, Any] | None  # factored tasks: what each head allows now
 
 
 class DecideRequest(DecideOptions, total=False):

@@ -20,10 +20,19 @@ from numpy.typing import NDArray
 
 from headway.decide import explore
 from headway.nouns.errors import InvalidInput
-from headway.nouns.factored import Factored, Masks
-from headway.nouns.protocols import Floats
+from headway.nouns.factored import Factored, FactoredOpinions, Masks, Observations
+from headway.nouns.protocols import FactoredPolicy, Floats
 
-__all__ = ["Drawn", "best", "check_masks", "draw", "joint", "probabilities"]
+__all__ = [
+    "Drawn",
+    "FactoredPipeline",
+    "UniformHeads",
+    "best",
+    "check_masks",
+    "draw",
+    "joint",
+    "probabilities",
+]
 
 Ints = NDArray[np.int64]
 _HEAD_STREAM = 0x8EBC6AF09C88C6E3
@@ -42,6 +51,45 @@ class Drawn:
         rows = np.arange(len(self.actions))
         columns = [self.probabilities[name][rows, self.actions[:, place]] for place, name in enumerate(space.names)]
         return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FactoredPipeline:
+    """A factored policy and the share of uniform choices, per head, that it acts with. Immutable; thread-safe."""
+
+    policy: FactoredPolicy
+    floor: float = 0.0
+
+    @property
+    def family(self) -> str:
+        return self.policy.family
+
+    def start(self, rows: int = 1) -> Floats:
+        """The memory at the beginning of an episode."""
+        return np.zeros((rows, self.policy.memory_width))
+
+    def act(
+        self, observations: Observations, memory: Floats, masks: Masks, seeds: Sequence[int], *, space: Factored
+    ) -> tuple[Drawn, FactoredOpinions]:
+        """One step of each row. `space` is the policy's, with the heads that these masks are conditional for."""
+        opinions = self.policy.scores(observations, memory)
+        return draw(space, opinions.scores, masks, seeds, floor=self.floor), opinions
+
+
+@dataclass(frozen=True, slots=True)
+class UniformHeads:
+    """Every allowed choice of every head is as likely as the others; it reads no observation and remembers nothing."""
+
+    space: Factored
+    family: str = "uniform"
+    memory_width: int = 0
+    features: int = 0
+    indices: tuple[int, ...] = ()
+
+    def scores(self, observations: Observations, memory: Floats) -> FactoredOpinions:
+        rows = len(observations)
+        even = {head.name: np.zeros((rows, len(head.choices))) for head in self.space.heads}
+        return FactoredOpinions(even, memory, np.zeros(rows))
 
 
 def probabilities(

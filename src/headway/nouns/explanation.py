@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from headway.nouns.factored import DrawnHead
 from headway.nouns.records import Outcome, Signal, State
 
 _Z80 = 1.2815515655446004  # ±1.28 deviations hold 80% of a normal distribution
@@ -57,6 +58,7 @@ class Explanation:
     why: str
     asked_again: bool  # whether the same policy could be asked again; if not, `why` names what is missing
     confidence: float | None = None
+    heads: tuple[DrawnHead, ...] = ()  # of a factored decision
 
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON; with `confidence` if the policy could be asked again."""
@@ -74,6 +76,8 @@ class Explanation:
             "parts": dict(self.parts),
             "why": self.why,
         }
+        if self.heads:
+            known["heads"] = {head.name: head.document() for head in self.heads}
         return {**known, "confidence": self.confidence} if self.asked_again else known
 
     def __str__(self) -> str:

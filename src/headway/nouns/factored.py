@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # numpy is used in types only and never imported here
 else:
     Masks = Floats = Any
 
-__all__ = ["Factored", "FactoredOpinions", "Head", "Masks", "Observations"]
+__all__ = ["DrawnHead", "Factored", "FactoredOpinions", "Head", "Masks", "Observations"]
 
 _RESERVED = "=,\0\n"
 _LONGEST_NAME = 200
@@ -201,6 +201,28 @@ def _check_names(place: str, names: Sequence[str]) -> None:
 
 def _bad(what: str, hint: str) -> InvalidSettings:
     return InvalidSettings(f"A factored action: {what}.", code="bad_factored", hint=hint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnHead:
+    """One head of a stored decision: its choice, and what it was drawn from, given the choice of the first head."""
+
+    name: str
+    choice: str
+    index: int
+    propensity: float  # the probability of the choice
+    probabilities: Mapping[str, float]  # by choice; 0 where the mask forbids it
+    allowed: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "choice": self.choice,
+            "index": self.index,
+            "propensity": self.propensity,
+            "probabilities": dict(self.probabilities),
+            "allowed": list(self.allowed),
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ class Kit(NamedTuple):
     errors: Mapping[str, str] = _NOTHING  # error code → when it is raised
     crews: Mapping[str, str] = _NOTHING  # name → function (workers) → Crew
     demos: Mapping[str, Command] = _NOTHING  # the demos of `headway demo NAME`
+    spaces: Mapping[str, str] = _NOTHING  # heads of factored tasks, heads = "morph": name → Factored
 
     @property
     def built_in(self) -> bool:
@@ -118,7 +119,7 @@ class BrokenKit(NamedTuple):
 _NAMED: Mapping[str, type] = {
     "families": Family, "encoders": str, "worlds": str, "samples": str, "formats": str, "exports": str,
     "evidence": str, "actions": tuple, "commands": Command, "options": str, "jobs": str, "workers": Worker,
-    "tables": str, "errors": str, "crews": str, "demos": Command,
+    "tables": str, "errors": str, "crews": str, "demos": Command, "spaces": str,
 }  # fmt: skip
 
 

@@ -216,7 +216,7 @@ def _record(decision: Decision) -> Record:
         ],
         "probabilities": list(decision.probabilities),
         "action": decision.action,
-        "propensity": decision.propensity if decision.propensity_known else None,
+        "propensity": decision.propensity or None,
         "policy": decision.policy,
         "policy_hash": decision.policy_hash,
         "config_hash": decision.config_hash,

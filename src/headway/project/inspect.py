@@ -60,7 +60,15 @@ def explain(project: Project, identifier: str) -> Explanation:
     project.settle(decision.task)
     signals = project.query.signals(identifier)
     values = {signal.name: signal.value for signal in signals if signal.value is not None}
-    again, gone = _asked_again(project, decision)
+    heads = project.heads(decision.id)
+    if heads:
+        (again, gone), confidence = (None, ""), None
+        why, asked_again = _heads_again(project, decision)
+    else:
+        again, gone = _asked_again(project, decision)
+        confidence = None if again is None else again.opinion.confidence
+        why = f"not known any more: {gone}" if again is None else again.why
+        asked_again = again is not None
     situation = decision.situation
     return Explanation(
         id=decision.id,
@@ -78,15 +86,28 @@ def explain(project: Project, identifier: str) -> Explanation:
         draw=decision.draw_id or decision.id,
         assigned=decision.assigned,
         action=decision.action,
-        propensity=decision.propensity if decision.propensity_known else None,
+        propensity=decision.propensity or None,
         candidates=_candidates(decision, again),
         signals=tuple(signals),
         outcome=project.query.outcome(decision),
         parts=project.rewards(decision.task).parts(values),
-        why=f"not known any more: {gone}" if again is None else again.why,
-        asked_again=again is not None,
-        confidence=None if again is None else again.opinion.confidence,
+        why=why,
+        asked_again=asked_again,
+        confidence=confidence,
+        heads=heads,
     )
+
+
+def _heads_again(project: Project, decision: Decision) -> tuple[str, bool]:
+    """Why a factored decision was made, and whether its policy could be asked again."""
+    from headway.project.decide.factored import replay_heads
+
+    if decision.config_hash == "elsewhere":
+        return "not known any more: the decision was made elsewhere", False
+    try:
+        return replay_heads(project, decision)[0].why, True
+    except HeadwayError as error:
+        return f"not known any more: {error.message}", False
 
 
 def _candidates(decision: Decision, again: Acted | None) -> tuple[ExplainedCandidate, ...]:
@@ -94,7 +115,7 @@ def _candidates(decision: Decision, again: Acted | None) -> tuple[ExplainedCandi
     std = None if again is None else again.opinion.std
     columns = zip_longest(
         decision.candidates,
-        decision.probabilities,
+        decision.probabilities or ((decision.propensity,) if decision.propensity else ()),
         () if mean is None else mean.tolist(),
         () if std is None else std.tolist(),
     )
@@ -107,6 +128,8 @@ def _candidates(decision: Decision, again: Acted | None) -> tuple[ExplainedCandi
 def replay(project: Project, identifier: str) -> Replay:
     """The replay of a decision with the same policy and seed, and the stored decision."""
     decision = project.query.decision(identifier)
+    if project.heads(identifier) and decision.config_hash != "elsewhere":
+        return _replay_heads(project, decision)
     again, gone = _asked_again(project, decision)
     action, exact, replayed = "", None, None
     if again is not None:
@@ -123,6 +146,29 @@ def replay(project: Project, identifier: str) -> Replay:
         gone=gone,
         replayed=replayed,
         why="" if again is None else again.why,
+    )
+
+
+def _replay_heads(project: Project, decision: Decision) -> Replay:
+    """The same for a factored decision: every probability of every head is compared."""
+    from headway.project.decide.factored import replay_heads
+
+    exact, replayed, why, gone = None, None, "", ""
+    try:
+        again, exact = replay_heads(project, decision)
+        replayed, why = DrawnAction(action=again.action, propensity=again.propensity), again.why
+    except HeadwayError as error:
+        gone = error.message
+    return Replay(
+        id=decision.id,
+        policy=decision.policy,
+        policy_hash=decision.policy_hash,
+        seed=decision.seed,
+        stored=DrawnAction(action=decision.action, propensity=decision.propensity),
+        exact=exact,
+        gone=gone,
+        replayed=replayed,
+        why=why,
     )
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "DecisionBatch",
     "DecisionRequest",
     "DecisionsAnswer",
+    "HeadAnswer",
     "SignalBatch",
     "SignalItem",
     "SignalsAnswer",
@@ -58,6 +59,19 @@ class CandidateBody(strict):
 Candidates = Annotated[list[Arm | CandidateBody], Meta(min_length=1, max_length=10_000)]
 
 
+Allowed = Annotated[
+    list[bool | Name],
+    Meta(max_length=1000, description="The names of the choices that are allowed, or true and false by choice."),
+]
+Masks = Annotated[
+    dict[Name, Allowed | dict[Name, Allowed]],
+    Meta(
+        max_length=64,
+        description="Factored tasks: what each head allows now, or what it allows by the choice of the first head.",
+    ),
+]
+
+
 class DecisionRequest(strict):
     """A decision to make. The client cannot choose the policy or the probability."""
 
@@ -69,15 +83,28 @@ class DecisionRequest(strict):
     step: Annotated[int, Meta(ge=0, le=LARGEST - 1)] | None = None
     role: Annotated[str, Meta(max_length=200)] = ""
     id: ClientId | None = None
+    masks: Masks | None = None
+
+
+class HeadAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One head of a factored action: its choice, and what it was drawn from, given the choice of the first head."""
+
+    choice: str
+    index: int
+    propensity: Annotated[float, Meta(gt=0.0, le=1.0)]
+    probabilities: dict[str, float]
+    allowed: list[str]
 
 
 class DecisionAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision; it is durably logged before the answer is sent."""
+    """A decision; it is durably logged before the answer is sent. `heads` and `step` only for factored tasks."""
 
     id: str
     action: str
     propensity: Annotated[float, Meta(gt=0.0, le=1.0)]
     policy: str
+    heads: dict[str, HeadAnswer] | msgspec.UnsetType = msgspec.UNSET
+    step: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class DecisionBatch(strict):

@@ -16,11 +16,16 @@ __all__ = ["config", "config_hash"]
 
 # A key that tasks had once: every stored body has it, so that equal settings keep equal hashes.
 _FORMER = {"model": ""}
+_LATER = ("heads", "needs", "masks")  # keys that only a factored task's body has, for the same reason
 
 
 def config(task: TaskSettings) -> str:
     """The settings that affect acting, as canonical JSON: the body behind `config_hash`."""
-    acting = {key.name: _plain(getattr(task, key.name)) for key in fields_of(TaskSettings) if key.setting.acts}
+    acting = {
+        key.name: _plain(getattr(task, key.name))
+        for key in fields_of(TaskSettings)
+        if key.setting.acts and (task.kind == "factored" or key.name not in _LATER)
+    }
     return json.dumps(_FORMER | acting, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 

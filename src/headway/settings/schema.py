@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did_you_mean
+from headway.nouns.factored import Factored, Head
 from headway.reward.compose import Combine, Rewards, Worth
 from headway.reward.signals import Term
 from headway.settings.strict import Setting, Url, Variable
@@ -54,6 +55,7 @@ _REWARD: Mapping[str, Term] = MappingProxyType({"reward": Term()})
 _ACTS = Setting(acts=True)
 _CHOICE = Setting(acts=True, kinds=("choice",))
 _SCORED = Setting(acts=True, kinds=("choice", "ranking"))
+_FACTORED = Setting(acts=True, kinds=("factored",))
 _SHARE = Meta(ge=0, le=1)
 _POSITIVE = Meta(gt=0)
 _AMOUNT = Meta(ge=0)
@@ -111,6 +113,10 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     kind: Annotated[str, _ACTS] = "choice"
     actions: Annotated[tuple[str, ...], _SCORED] = ()  # empty: each decision has its own
     family: Annotated[str, _ACTS] = "bandit"
+    # an action of several heads: (name, choices) each, what each choice of the first one uses, and what is allowed
+    heads: Annotated[tuple[tuple[str, tuple[str, ...]], ...], _FACTORED] = ()
+    needs: Annotated[Mapping[str, tuple[str, ...]], _FACTORED] = _EMPTY
+    masks: Annotated[Mapping[str, Any], _FACTORED] = _EMPTY  # head → choices, or lead choice → choices
     # the quality
     reward: Mapping[str, Term] | str = _REWARD  # or "module:function", or a preset
     combine: Combine = "additive"
@@ -130,7 +136,7 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     # acting
     encoder: Annotated[str | EncoderEndpoint, _ACTS] = "hashing"
     explore: Annotated[Explore, _SCORED] = Explore()
-    floor: Annotated[float, _SHARE, _SCORED] = 0.02
+    floor: Annotated[float, _SHARE, Setting(acts=True, kinds=("choice", "ranking", "factored"))] = 0.02
     confidence_floor: Annotated[float, _SHARE, _SCORED] = 0.0
     # the share of uniform choices while an alarm is open: outcomes changed, and nobody knows yet what is best now
     most_exploration: Annotated[float, _SHARE, Setting(kinds=("choice",))] = 0.5
@@ -161,6 +167,11 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def variables(self) -> tuple[str, ...]:
         """The state that this task's rules may use."""
         return (*STATE, *self.state)
+
+    @property
+    def space(self) -> Factored:
+        """The heads of a factored task."""
+        return Factored(tuple(Head(name, choices) for name, choices in self.heads), self.needs)
 
     @property
     def rule_rows(self) -> tuple[Mapping[str, str], ...]:

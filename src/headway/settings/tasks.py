@@ -15,6 +15,7 @@ from headway.reward.compose import Rewards, Worth, default_required
 from headway.reward.function import is_name
 from headway.reward.presets import PRESET_RANGE, PRESETS
 from headway.reward.signals import RESERVED, Term, term
+from headway.settings.heads import masks_of, needs_of, read_heads
 from headway.settings.kits import kit_hint
 from headway.settings.schema import (
     EncoderEndpoint,
@@ -54,6 +55,8 @@ def task(name: str, table: SettingsTable, catalogue: Catalogue) -> TaskSettings:
         "actions": partial(_actions, catalogue),
         "family": partial(_family, catalogue),
         "encoder": partial(_encoder, catalogue),
+        "heads": partial(read_heads, catalogue),
+        "needs": partial(needs_of, catalogue),
     }
     task = read(TaskSettings, table, special, name=name, kind=kind)
     _check_state(table, task)
@@ -236,6 +239,13 @@ def _explore(table: SettingsTable, _: _Values) -> Explore:
     return Explore(kind, row.number("value", low=low, high=high, above=True) if "value" in row else default)
 
 
+def _floor(table: SettingsTable, values: _Values) -> float:
+    """The share of uniform choices; 0 by default for a factored task, whose policies are proven in a world."""
+    if "floor" not in table:
+        return 0.0 if values["kind"] == "factored" else 0.02
+    return table.number("floor", low=0, high=1)
+
+
 def _costs(table: SettingsTable, values: _Values) -> Mapping[str, float]:
     costs = table.table("costs")
     row = table.inner(("costs",), costs, costs)
@@ -266,7 +276,9 @@ _SPECIAL: Mapping[str, Special] = MappingProxyType(
         "on_censored": _on_censored,
         "rules": _rules,
         "roles": _roles,
+        "masks": masks_of,
         "explore": _explore,
+        "floor": _floor,
         "costs": _costs,
         "guards": _guards,
     }

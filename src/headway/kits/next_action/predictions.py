@@ -93,7 +93,7 @@ class _Forecaster:
         serving = servings.of(settings)
         self.ref, self._project, self._of = ref, project, (ref, digest)
         self._policy: Any = (
-            serving.pipeline.policy
+            cast(Any, serving.pipeline.policy)
             if digest == serving.digest
             else servings.policy(task, servings.body(settings), ref, digest)
         )

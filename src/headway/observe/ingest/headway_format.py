@@ -67,6 +67,7 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
     signals = _decoded(row, "signals", [])
     if not isinstance(signals, list):
         raise Wrong("signals", f"signals is {shown(signals)}, expected a list of objects.")
+    probabilities = _probabilities(_decoded(row, "probabilities", []), candidates, action)
     return Record(
         line=line,
         origin=identifier,
@@ -80,7 +81,8 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
         episode=name_of(row, "episode", optional=True) or None,
         step=integer(row, "step", words=True),
         at=at,
-        probabilities=_probabilities(_decoded(row, "probabilities", []), candidates, action),
+        probabilities=probabilities,
+        propensity=_propensity(row) if probabilities is None else None,
         policy=name_of(row, "policy", optional=True),
         source=next((known for known in SOURCES if known == source and known != "real"), "imported"),
         signals=tuple(_signal(signal, place) for place, signal in enumerate(signals)),
@@ -149,6 +151,17 @@ def _probabilities(raw: object, candidates: tuple[Candidate, ...], action: str) 
             f"probabilities is {shown(raw)}, expected a distribution with a positive probability of {action!r}.",
         )
     return probabilities
+
+
+def _propensity(row: dict[str, Any]) -> float | None:
+    """Of an action of several heads: its probabilities are in the details."""
+    value = _decoded(row, "propensity", None)
+    if value is None:
+        return None
+    propensity = finite("propensity", value)
+    if not 0.0 < propensity <= 1.0:
+        raise Wrong("propensity", f"propensity is {shown(value)}, expected a number above 0 and at most 1.")
+    return propensity
 
 
 def _signal(raw: object, place: int) -> ImportedSignal:

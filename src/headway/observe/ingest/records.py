@@ -50,6 +50,7 @@ class Record:
     task: str = ""  # likewise
     policy: str = ""  # likewise
     details: tuple[Detail, ...] = ()  # likewise: what kits stored with it
+    propensity: float | None = None  # likewise: of an action of several heads, which has no probabilities here
     place: int | None = None  # likewise: its place among the settled decisions
     rest: str | None = None  # the original line, if an export back to the format needs it
 

@@ -317,7 +317,7 @@ class RecordWriter:
 
     def _decision(self, row: _Keyed) -> Decision:
         record = row.record
-        chosen = 0.0
+        chosen = record.propensity or 0.0
         if record.probabilities is not None:
             chosen = next(
                 p for p, one in zip(record.probabilities, record.candidates, strict=True) if one.name == record.action

@@ -325,7 +325,7 @@ class _Run:
         tally.sources[item.source] += 1
         tally.labelled += self._format.label in labels
         tally.undated += item.at is None
-        tally.unknown_propensity += item.probabilities is None
+        tally.unknown_propensity += item.probabilities is None and item.propensity is None
         if item.schema:
             tally.schemas[item.schema] += 1
         tally.ignored.update(item.ignored)

@@ -112,7 +112,7 @@ def _row(row: Settled, part: str) -> dict[str, Any]:
         "role": decision.situation.role,
         "action": {"name": chosen.name, **chosen.features},
         "candidates": [candidate.name for candidate in decision.candidates],
-        "propensity": decision.propensity if decision.propensity_known else None,
+        "propensity": decision.propensity or None,
         "reward": row.reward,
         "status": row.status,
         "source": decision.source,

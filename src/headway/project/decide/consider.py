@@ -16,10 +16,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from headway.decide.acting import Draw, sticky
-from headway.nouns.errors import Conflict, HeadwayError
+from headway.decide.acting import Draw, Pipeline, sticky
+from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
 from headway.nouns.ids import decision_id, parse_decision_id
-from headway.nouns.records import Candidate, Decision, Situation, Source
+from headway.nouns.records import Candidate, Decision, Detail, Situation, Source
 from headway.project.decide.elsewhere import recorded
 from headway.project.decide.inputs import Details, Offer, checked_source, is_comparison, situation_of
 
@@ -47,6 +47,7 @@ class Considered(NamedTuple):
     decision: Decision
     serving: Serving
     opening: bool  # whether it is the first of a sticky episode
+    details: tuple[Detail, ...] = ()  # stored with it
 
     def is_new(self, stored: Decision) -> bool:
         """Whether the store kept this decision, not an earlier one of the same id.
@@ -67,6 +68,8 @@ class _Group:
 
 def decide(project: ProjectFolder, ask: Ask) -> Decision:
     """The stored decision."""
+    if project.settings.task(ask.task).kind == "factored":
+        return _decided_heads(project, ask)[0]
     considered = one(project, ask)
     try:
         (stored,) = project.store.add(
@@ -91,6 +94,9 @@ def submit_ask(project: ProjectFolder, ask: Ask, *, opening: bool = True) -> Fut
     """
     outcome: Future[tuple[Decision, bool]] = Future()
     outcome.set_running_or_notify_cancel()  # a disconnected client cannot cancel a write
+    if project.settings.task(ask.task).kind == "factored":  # blocks: a server calls it in a thread
+        outcome.set_result(_decided_heads(project, ask))
+        return outcome
 
     def store(considered: Considered, conflict: Callable[[Conflict], Considered] | None) -> None:
         def stored(done: Future[list[Decision]]) -> None:
@@ -119,7 +125,10 @@ def submit(project: ProjectFolder, considered: Iterable[Considered]) -> Future[l
     decisions = [each.decision for each in batch]
     _remember(project, decisions)
     configs = {each.serving.config_hash: each.serving.config for each in batch}
-    storing = project.store.submit_decisions(decisions, configs, opening=[each.opening for each in batch])
+    details = {each.decision.id: each.details for each in batch if each.details}
+    storing = project.store.submit_decisions(
+        decisions, configs, opening=[each.opening for each in batch], details=details
+    )
     project.tell_after(storing)
     return storing
 
@@ -132,6 +141,11 @@ def consider(project: ProjectFolder, asks: Sequence[Ask]) -> list[Considered | H
     for place, (task, text, candidates, details) in enumerate(asks):
         try:
             settings = project.settings.task(task)
+            if settings.kind == "factored":
+                considered[place] = _consider_heads(project, asks[place])
+                continue
+            if details.get("masks"):
+                raise _no_masks(task, settings.kind)
             offered = project.offers.candidates(task, candidates, settings.actions)
             situation = situation_of(task, text, details, project.redact)
             compared = task in project.servings.compared and is_comparison(offered)
@@ -163,10 +177,36 @@ def consider(project: ProjectFolder, asks: Sequence[Ask]) -> list[Considered | H
     return cast(list[Considered | HeadwayError], considered)  # every place is filled
 
 
+def _consider_heads(project: ProjectFolder, ask: Ask) -> Considered:
+    from headway.project.decide.factored import consider_heads
+
+    return consider_heads(project, ask)
+
+
+def _decided_heads(project: ProjectFolder, ask: Ask) -> tuple[Decision, bool]:
+    """The stored decision of a factored task, and whether it is new."""
+    from headway.project.decide.factored import decide_heads
+
+    stored, new = decide_heads(project, ask)
+    _remember(project, (stored,))
+    if new and project.listeners:
+        project.tell((stored,), ())
+    return stored, new
+
+
+def _no_masks(task: str, kind: str) -> InvalidInput:
+    return InvalidInput(
+        f"Masks are for factored tasks; {task!r} is a {kind} task.",
+        code="bad_mask",
+        hint="Offer only the candidates that are allowed.",
+    )
+
+
 def _draw(project: ProjectFolder, group: _Group, considered: list[Considered | HeadwayError | None]) -> None:
     """Fill in the decisions of a group, or the error that all of them share."""
     places, openings, situations, seeds, details = zip(*group.rows, strict=True)
     serving, offered = group.serving, group.offered
+    assert isinstance(serving.pipeline, Pipeline), "the task is not factored"
     try:
         draws = serving.pipeline.draw(situations, offered, seeds)
         decisions = _decisions(project, serving, offered, [*zip(situations, seeds, draws, details, strict=True)])
@@ -229,6 +269,12 @@ def record(
     at: float | None,
 ) -> Decision:
     """A decision made elsewhere, stored with its probability."""
+    if project.settings.task(ask.task).kind == "factored":
+        raise InvalidInput(
+            f"{ask.task!r} is factored: a decision that was made elsewhere cannot be recorded for it.",
+            code="bad_kind",
+            hint="Let Headway decide it, or import an export of another project.",
+        )
     now, details = project.clock(), ask.details
     identifier = details.get("id")
     decision = recorded(

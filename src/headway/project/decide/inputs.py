@@ -37,6 +37,7 @@ class Details(TypedDict, total=False):
     episode: str | None
     step: int | None
     role: str
+    masks: Mapping[str, Any] | None  # factored tasks: what each head allows now
     id: str | None  # supplied by the client: the same id twice is the same decision
     key: str
     source: Source

@@ -11,15 +11,18 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from headway.decide.acting import Explorer, Pipeline
 from headway.decide.baselines import baseline
+from headway.decide.factored import FactoredPipeline, UniformHeads
 from headway.encode import encoder
 from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import Conflict, HeadwayError
+from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
+from headway.nouns.factored import Factored, Head
 from headway.nouns.kit import Catalogue
-from headway.nouns.protocols import Encoder, Policy
+from headway.nouns.protocols import Encoder, FactoredPolicy, Policy
+from headway.nouns.records import Decision
 from headway.observe.database import Database
 from headway.observe.rows import dumps, loads
 from headway.promote.ledger import Entry, Heads, Ledger
@@ -29,6 +32,7 @@ from headway.settings import Settings, TaskSettings, config
 __all__ = ["Serving", "Servings", "acting_floor", "baseline_ref"]
 
 _LOOK_AGAIN_S = 0.2
+_MOST_STORED = 64
 _EVEN = "uniform@0"
 _QUICK = ("hashing", "wordllama", "structure", "hashing+structure")
 _DEFINED_BY = {"rules@0": ("rules", "roles", "fallback", "actions"), "fixed@0": ("fallback",)}
@@ -41,7 +45,7 @@ class Serving:
 
     ref: str
     digest: str
-    pipeline: Pipeline
+    pipeline: Pipeline | FactoredPipeline
     config: str  # canonical JSON; the hash below is of this text
     config_hash: str
     encoder: str  # its version
@@ -49,6 +53,12 @@ class Serving:
     state_seq: int = 0
     ledger_seq: int = 0
     kit_missing: str = ""  # the family of the current policy, if no kit has it: the baseline decides
+
+    @property
+    def heads(self) -> FactoredPipeline:
+        """The pipeline of a factored task."""
+        assert isinstance(self.pipeline, FactoredPipeline), "the task is factored"
+        return self.pipeline
 
 
 def baseline_ref(config: Mapping[str, Any]) -> str:
@@ -76,6 +86,7 @@ class Servings:
         )
         self.watched = False  # a server that calls `refresh` itself: decisions never wait for a bundle to load
         self._current: dict[str, tuple[float, Serving]] = {}
+        self._stored: dict[tuple[str, str, str], Serving] = {}  # of episodes that began under another serving
 
     # -- acting
 
@@ -161,7 +172,7 @@ class Servings:
         return Serving(
             ref=ref,
             digest=digest,
-            pipeline=self.pipeline(task.name, body, ref, digest),
+            pipeline=self._acting(task.name, body, ref, digest),
             config=text,
             config_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
             encoder=body["encoder"],
@@ -170,6 +181,34 @@ class Servings:
             ledger_seq=heads.seq,
             kit_missing=missing,
         )
+
+    def as_stored(self, task: TaskSettings, decision: Decision, config: str) -> Serving:
+        """The serving that made a stored decision of a factored task: the rest of its episode keeps to it."""
+        now = self.of(task)
+        key = (decision.policy, decision.policy_hash, decision.config_hash)
+        if key == (now.ref, now.digest, now.config_hash):
+            return now
+        known = self._stored.get(key)
+        if known is None:
+            if decision.config_hash == "elsewhere":
+                raise Conflict(
+                    f"The episode {decision.situation.episode!r} was decided elsewhere and imported.",
+                    code="episode_conflict",
+                    hint="Use another episode name.",
+                )
+            pipeline = self.heads_pipeline(task.name, loads(config), decision.policy, decision.policy_hash)
+            if len(self._stored) >= _MOST_STORED:
+                self._stored.clear()
+            known = self._stored[key] = Serving(
+                ref=decision.policy,
+                digest=decision.policy_hash,
+                pipeline=pipeline,
+                config=config,
+                config_hash=decision.config_hash,
+                encoder=decision.encoder,
+                state_seq=decision.state_seq,
+            )
+        return known
 
     def kit_missing(self, current: Entry | None) -> str:
         """The family of the current policy, if no kit has it."""
@@ -205,8 +244,35 @@ class Servings:
         digest = self._registry.find(ref)
         return str(self._registry.ref(digest)), digest
 
+    def _acting(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline | FactoredPipeline:
+        make = self.heads_pipeline if body.get("kind") == "factored" else self.pipeline
+        return make(task, body, ref, digest)
+
+    def heads_pipeline(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> FactoredPipeline:
+        """The pipeline of a factored task under a configuration body."""
+        space = Factored(
+            tuple(Head(name, tuple(choices)) for name, choices in body["heads"]),
+            {choice: tuple(used) for choice, used in body["needs"].items()},
+        )
+        if PolicyRef.parse(ref).built_in:
+            return FactoredPipeline(UniformHeads(space), acting_floor(body))
+        policy: Any = self.policy(task, body, ref, digest)
+        other = getattr(policy, "space", None)
+        if other is None or (other.heads, other.relevant) != (space.heads, space.relevant):
+            theirs = "no heads" if other is None else _sizes(other)
+            raise Conflict(
+                f"{ref} decides {theirs}; the task {task!r} has {_sizes(space)}.",
+                code="other_heads",
+                hint="Set `heads` and `needs` of the task to those that the policy practised with.",
+            )
+        return FactoredPipeline(cast(FactoredPolicy, policy), acting_floor(body))
+
     def pipeline(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:
         """The pipeline from situation to distribution under a configuration body."""
+        if body.get("kind") == "factored":
+            raise InvalidInput(
+                f"{task!r} is factored: there is no list of candidates to rank, score or compare.", code="bad_kind"
+            )
         policy = self.policy(task, body, ref, digest)
         fallback = self._baseline(baseline_ref(body), body)
         if body.get("fallback") and baseline_ref(body) != "rules@0":
@@ -292,6 +358,11 @@ class Servings:
         if ref != "rules@0":
             return baseline(ref, arm=body.get("fallback") or "")
         return rules_policy(body)
+
+
+def _sizes(space: Factored) -> str:
+    """The heads in words: "op 6, slot 3"."""
+    return "the heads " + ", ".join(f"{head.name} {len(head.choices)}" for head in space.heads)
 
 
 def acting_floor(body: Mapping[str, Any]) -> float:

@@ -23,6 +23,7 @@ from headway.observe.store import Store
 from headway.observe.writer import Writer
 from headway.project import decide, signal
 from headway.project.decide.consider import Ask, Considered
+from headway.project.decide.episode_memory import EpisodeMemories
 from headway.project.decide.inputs import Details, Offer, Offers
 from headway.project.decide.serving import Servings
 from headway.promote.ledger import Ledger
@@ -31,6 +32,7 @@ from headway.reward.compose import Rewards
 from headway.settings import Settings, load
 
 if TYPE_CHECKING:
+    from headway.nouns.factored import DrawnHead
     from headway.observe.served import ServedRows
 
 __all__ = ["Listener", "ProjectFolder"]
@@ -69,6 +71,7 @@ class ProjectFolder:
         self._read_signals: dict[str, frozenset[str]] = {}
         self._rewards: dict[str, Rewards] = {}
         self.served: dict[str, ServedRows] = {}  # by task: the outcomes that alarms are raised on
+        self.memories = EpisodeMemories()  # of factored tasks
         self.recent_tasks: dict[str, str] = {}  # decision id → task, of the latest decisions
         self.seeds = None if seed is None else explore.Seeds(seed)
         self.source: Source = "synthetic" if self.settings.store.synthetic else source
@@ -114,6 +117,16 @@ class ProjectFolder:
         Without `opening` it draws inside its episode, whose earlier draw stays valid.
         """
         return decide.submit_ask(self, ask, opening=opening)
+
+    def heads(self, decision: str) -> tuple[DrawnHead, ...]:
+        """The heads of a factored decision, the first one first: choice, probabilities and what was allowed.
+
+        project.heads(pick.id)[0].propensity      # of the lead; their product is pick.propensity
+        """
+        from headway.project.decide.factored import HEADS, KIT, heads_of
+
+        data = self.query.details(parse_decision_id(decision), KIT).get(HEADS)
+        return () if data is None else heads_of(data)
 
     def record(
         self,

@@ -12,9 +12,17 @@ from headway.nouns.errors import HeadwayError, UnknownName
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import Decision, Outcome
 from headway.nouns.times import rfc3339
-from headway.project import Ask, Considered, Details
+from headway.project import Ask, Considered, Details, Project
 from headway.serve.endpoint import SENT, Call, Sent, endpoint, strict
-from headway.serve.wire import DecisionAnswer, DecisionBatch, DecisionRequest, DecisionsAnswer, Task, described
+from headway.serve.wire import (
+    DecisionAnswer,
+    DecisionBatch,
+    DecisionRequest,
+    DecisionsAnswer,
+    HeadAnswer,
+    Task,
+    described,
+)
 
 _TOGETHER = 50  # decisions of a batch that are considered together
 
@@ -38,7 +46,10 @@ async def decide(call: Call, body: DecisionRequest) -> Sent:
     def answer(decision: Decision, new: bool) -> None:
         call.answer(201 if new else 200, _answer(decision))
 
-    if body.episode is None:
+    if project.settings.task(body.task).kind == "factored":
+        status, heads = await asyncio.to_thread(_decide_heads, project, ask)
+        call.answer(status, heads)
+    elif body.episode is None:
         await call.server.grouping.add(ask, answer)
     else:
         answer(*await asyncio.wrap_future(project.submit_ask(ask)))
@@ -74,7 +85,9 @@ async def decide_many(call: Call, body: DecisionBatch) -> DecisionsAnswer:
     stored = await asyncio.wrap_future(project.submit(considered))
     for one in stored:
         call.server.metrics.count("decisions", one.task)
-    return DecisionsAnswer([_answer(decision) for decision in stored])
+    if not any(project.settings.task(one.task).kind == "factored" for one in stored):
+        return DecisionsAnswer([_answer(decision) for decision in stored])
+    return DecisionsAnswer(await asyncio.to_thread(lambda: [_with_heads(project, one) for one in stored]))
 
 
 def _ask(call: Call, body: DecisionRequest) -> Ask:
@@ -90,12 +103,35 @@ def _ask(call: Call, body: DecisionRequest) -> Ask:
         details["episode"] = body.episode
     if body.step is not None:
         details["step"] = body.step
+    if body.masks is not None:
+        details["masks"] = body.masks
     return Ask(body.task, body.text, described(body.candidates), details)
 
 
 def _answer(decision: Decision) -> DecisionAnswer:
     return DecisionAnswer(
         id=decision.id, action=decision.action, propensity=decision.propensity, policy=decision.policy
+    )
+
+
+def _decide_heads(project: Project, ask: Ask) -> tuple[int, DecisionAnswer]:
+    """Status and answer of a factored decision. It reads the episode and blocks, so it runs in a thread."""
+    decision, new = project.submit_ask(ask).result()
+    return 201 if new else 200, _with_heads(project, decision)
+
+
+def _with_heads(project: Project, decision: Decision) -> DecisionAnswer:
+    """The answer with the heads of a factored decision."""
+    heads = project.heads(decision.id)
+    if not heads:
+        return _answer(decision)
+    return DecisionAnswer(
+        id=decision.id,
+        action=decision.action,
+        propensity=decision.propensity,
+        policy=decision.policy,
+        heads={head.name: msgspec.convert(head.document(), HeadAnswer) for head in heads},
+        step=decision.situation.step,
     )
 
 
@@ -205,6 +241,7 @@ class ExplanationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     parts: dict[str, float]  # what each signal adds to the reward
     why: str
     confidence: float | msgspec.UnsetType | None = msgspec.UNSET  # only if the policy can still be asked
+    heads: dict[str, HeadAnswer] | msgspec.UnsetType = msgspec.UNSET  # only of a factored decision
 
 
 @endpoint("GET", "/v1/decisions/{decision}", gives=ExplanationAnswer, errors=(404,), scope="decide")

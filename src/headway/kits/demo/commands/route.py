@@ -178,7 +178,7 @@ def play(project: Project, world: RoutingWorld, n: int, seed: int) -> Iterator[i
         project.submit([considered for _, considered in batch]).result()
         signals = [
             row
-            for prompt, (decision, _, _) in batch
+            for prompt, (decision, *_) in batch
             for row in project.checked_signals(decision.id, {"reward": prompt.outcome(decision.action)})
         ]
         project.submit_signals(signals).result()

@@ -1,0 +1,292 @@
+"""Decisions of factored tasks: an action of several heads, drawn with what the policy remembers of the episode.
+
+    decide(project, Ask("plan", "", None, {"state": {…}, "masks": {…}, "episode": "run-7"}))
+    heads_of(project.query.details(decision.id, KIT)[HEADS])           # each head with its probabilities
+
+A factored decision has one candidate, its action in words, and its joint propensity; a vector over all combinations is
+not stored. The probabilities and the mask of each head are in its details.
+
+An episode keeps the policy and the configuration of its first decision. Its steps are consecutive: a step that is
+already decided is a Conflict (`step_conflict`). Where the caller names no step and another request takes it first, the
+decision is drawn again, with that request's observation in its memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headway.nouns.errors import Conflict, InvalidInput
+from headway.nouns.factored import DrawnHead
+from headway.nouns.ids import decision_id, parse_decision_id
+from headway.nouns.records import Candidate, Decision, Detail, Situation
+from headway.observe.episodes import decisions_of, last_step
+from headway.observe.rows import dumps, loads
+from headway.project.decide.episode_memory import KeptMemory, fold_memory, observation_of, recall
+from headway.project.decide.inputs import Details, checked_source, situation_of
+from headway.project.decide.masks import masks_from, masks_together, plain_masks
+
+if TYPE_CHECKING:
+    from headway.decide.factored import Drawn
+    from headway.nouns.factored import Factored, Masks
+    from headway.nouns.protocols import Floats
+    from headway.project.decide.consider import Ask, Considered
+    from headway.project.decide.serving import Serving
+    from headway.project.project.folder import ProjectFolder
+    from headway.settings import TaskSettings
+
+__all__ = ["HEADS", "KIT", "ReplayedHeads", "consider_heads", "decide_heads", "heads_of", "replay_heads"]
+
+KIT, HEADS = "core", "heads"  # where the details of a factored decision are
+_TRIES = 32  # of a decision without a step, while other requests take the next one
+
+
+class _Turn(NamedTuple):
+    """Whose turn it is in an episode: what decides, with which memory, as which step."""
+
+    serving: Serving
+    memory: Floats
+    step: int | None
+
+
+# -- deciding
+
+
+def decide_heads(project: ProjectFolder, ask: Ask) -> tuple[Decision, bool]:
+    """The stored decision, and whether it is new."""
+    for tried in range(1, _TRIES + 1):
+        earlier = _earlier(project, ask)
+        if earlier is not None:
+            return earlier, False
+        considered = consider_heads(project, ask)
+        serving = considered.serving
+        try:
+            (stored,) = project.store.add(
+                [considered.decision],
+                {serving.config_hash: serving.config},
+                details={considered.decision.id: considered.details},
+            )
+            return stored, considered.is_new(stored)
+        except Conflict as error:
+            again = error.code == "id_conflict" or (error.code == "step_conflict" and ask.details.get("step") is None)
+            if not again or tried == _TRIES:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def consider_heads(project: ProjectFolder, ask: Ask) -> Considered:
+    """The decision that would be stored now, with its details."""
+    from headway.project.decide.consider import Considered
+
+    task, text, candidates, details = ask
+    if candidates is not None:
+        raise InvalidInput(
+            f"{task!r} is factored: its choices are the `heads` of headway.toml, not candidates.",
+            code="bad_candidates",
+            hint="Omit them. Masks say what is allowed now.",
+        )
+    settings = project.settings.task(task)
+    situation = situation_of(task, text, details, project.redact)
+    turn = _turn(project, settings, situation)
+    body = loads(turn.serving.config)
+    pipeline = turn.serving.heads
+    space, masks = masks_together(pipeline.policy.space, body["masks"], details.get("masks"))
+    observations = observation_of(pipeline.policy, situation.state, body["state"])
+    seed = project.seeds.next() if project.seeds is not None else int.from_bytes(os.urandom(8), "little")
+    drawn, opinions = pipeline.act(observations, turn.memory, masks, (seed,), space=space)
+    decision = _decision(project, turn, replace(situation, step=turn.step), space, drawn, seed, details)
+    if situation.episode is not None and turn.step is not None and pipeline.policy.memory_width:
+        project.memories.keep(task, situation.episode, KeptMemory(decision.id, turn.step, opinions.memory))
+    heads = _document(space, masks, drawn, details.get("masks"))
+    return Considered(decision, turn.serving, False, (Detail(KIT, HEADS, dumps(heads).encode()),))
+
+
+def _turn(project: ProjectFolder, settings: TaskSettings, situation: Situation) -> _Turn:
+    """What decides next: the episode's own policy from its second step on, with the memory of the steps before."""
+    episode = situation.episode
+    last = None if episode is None else last_step(project.database, settings.name, episode)
+    if last is None:
+        serving = project.servings.of(settings)
+        first = None if episode is None else 0
+        _check_step(situation, first)
+        return _Turn(serving, serving.heads.start(), situation.step if first is None else first)
+    serving = project.servings.as_stored(settings, last, project.query.config(last.config_hash))
+    step = (last.situation.step or 0) + 1
+    _check_step(situation, step)
+    memory = recall(project, serving.heads, last, loads(serving.config)["state"])
+    return _Turn(serving, memory, step)
+
+
+def _check_step(situation: Situation, expected: int | None) -> None:
+    step = situation.step
+    if expected is None or step is None or step == expected:
+        return
+    if step < expected:
+        raise Conflict(
+            f"Step {step} of the episode {situation.episode!r} is already decided.",
+            code="step_conflict",
+            hint=f"The next step is {expected}; omit `step` to use it.",
+        )
+    raise InvalidInput(
+        f"The step is {step}, but the next step of the episode {situation.episode!r} is {expected}.",
+        code="bad_step",
+        hint="A policy with a memory needs every observation; omit `step` to use the next one.",
+    )
+
+
+def _decision(
+    project: ProjectFolder,
+    turn: _Turn,
+    situation: Situation,
+    space: Factored,
+    drawn: Drawn,
+    seed: int,
+    details: Details,
+) -> Decision:
+    now = round(project.clock() * 1e6) / 1e6  # as the store keeps it
+    identifier = details.get("id")
+    action = space.name(drawn.actions[0].tolist())
+    floor = turn.serving.heads.floor
+    return Decision(
+        id=decision_id(now) if identifier is None else parse_decision_id(identifier),
+        situation=situation,
+        candidates=(Candidate(action),),
+        probabilities=(),  # of all combinations: not stored; those of each head are in the details
+        action=action,
+        propensity=float(drawn.propensity[0]),
+        policy=turn.serving.ref,
+        policy_hash=turn.serving.digest,
+        config_hash=turn.serving.config_hash,
+        encoder=turn.serving.encoder,
+        exploration=f"policy, floor {floor:g} per head" if floor else "policy",
+        seed=seed,
+        at=now,
+        source=_source(project, details),
+        state_seq=turn.serving.state_seq,
+        key=details.get("key", ""),
+    )
+
+
+def _source(project: ProjectFolder, details: Details) -> Any:
+    if project.settings.store.synthetic:
+        return "synthetic"
+    return checked_source(details.get("source") or project.source)
+
+
+def _earlier(project: ProjectFolder, ask: Ask) -> Decision | None:
+    """The stored decision of the caller's own id; Conflict if it was another request."""
+    identifier = ask.details.get("id")
+    if identifier is None:
+        return None
+    stored = project.query.find(parse_decision_id(identifier))
+    if stored is None:
+        return None
+    situation, before = situation_of(ask.task, ask.text, ask.details, project.redact), stored.situation
+    asked = loads(project.query.details(stored.id, KIT).get(HEADS, b"{}").decode()).get("asked")
+    same = (
+        (before.task, before.text, before.episode, before.role) == (
+            situation.task, situation.text, situation.episode, situation.role)
+        and dumps(before.state) == dumps(situation.state)
+        and dumps(asked) == dumps(_plain(ask.details.get("masks")))
+        and stored.key == ask.details.get("key", "")
+    )  # fmt: skip
+    if not same:
+        raise Conflict(
+            f"The id {stored.id!r} belongs to another decision.",
+            code="id_conflict",
+            hint="Use a fresh id for a new decision; repeat the same request to read the stored one.",
+        )
+    return stored
+
+
+# -- what is stored beside a decision
+
+
+def _document(space: Factored, masks: Masks, drawn: Drawn, asked: Any) -> dict[str, Any]:
+    """Plain values: the index, the probabilities and the choices of each head, the masks, and what was asked for."""
+    counts = space.relevant[int(drawn.actions[0, 0])]
+    used = [head for head, relevant in zip(space.heads, counts, strict=True) if relevant]
+    return {
+        "actions": drawn.actions[0].tolist(),
+        "heads": [head.name for head in space.heads],
+        "choices": {head.name: head.choices for head in used},
+        "probabilities": {head.name: drawn.probabilities[head.name][0].tolist() for head in used},
+        "masks": plain_masks(masks),
+        "asked": _plain(asked),
+    }
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def heads_of(data: bytes) -> tuple[DrawnHead, ...]:
+    """The heads that counted in a stored decision, the first one first."""
+    stored = loads(data.decode())
+    actions = dict(zip(stored["heads"], stored["actions"], strict=True))
+    lead = stored["actions"][0]
+    heads: list[DrawnHead] = []
+    for name in stored["heads"]:
+        if name not in stored["probabilities"]:
+            continue
+        choices, shares = stored["choices"][name], stored["probabilities"][name]
+        mask = stored["masks"].get(name, [1] * len(choices))
+        mask = mask[lead] if isinstance(mask[0], list) else mask
+        heads.append(
+            DrawnHead(
+                name=name,
+                choice=choices[actions[name]],
+                index=actions[name],
+                propensity=shares[actions[name]],
+                probabilities=dict(zip(choices, shares, strict=True)),
+                allowed=tuple(choice for choice, allowed in zip(choices, mask, strict=True) if allowed),
+            )
+        )
+    return tuple(heads)
+
+
+# -- deciding again
+
+
+class ReplayedHeads(NamedTuple):
+    """A factored decision, made again."""
+
+    action: str
+    propensity: float
+    probabilities: Mapping[str, list[float]]  # of the heads that count
+    why: str
+
+
+def replay_heads(project: ProjectFolder, decision: Decision) -> tuple[ReplayedHeads, bool]:
+    """The decision made again from what is stored, and whether every number of every head is the same."""
+    stored = loads(project.query.details(decision.id, KIT)[HEADS].decode())
+    body = loads(project.query.config(decision.config_hash))
+    pipeline = project.servings.heads_pipeline(decision.task, body, decision.policy, decision.policy_hash)
+    memory, steps = pipeline.start(), 0
+    episode, step = decision.situation.episode, decision.situation.step
+    if pipeline.policy.memory_width and episode is not None and step:
+        earlier = decisions_of(project.database, decision.task, episode, before=step)
+        memory, steps = fold_memory(pipeline.policy, earlier, memory, body["state"]), len(earlier)
+        if steps != step:
+            raise Conflict(f"Step {steps} of its episode was deleted.", code="episode_incomplete")
+    space, masks = masks_from(pipeline.policy.space, stored["masks"])
+    observations = observation_of(pipeline.policy, decision.situation.state, body["state"])
+    drawn, opinions = pipeline.act(observations, memory, masks, (decision.seed,), space=space)
+    again = _document(space, masks, drawn, stored["asked"])
+    remembers = f" and remembers {steps} steps" if pipeline.policy.memory_width else ""
+    value = f"; it expects a return of {float(opinions.value[0]):.4g}" if pipeline.policy.features else ""
+    replayed = ReplayedHeads(
+        action=space.name(drawn.actions[0].tolist()),
+        propensity=float(drawn.propensity[0]),
+        probabilities=again["probabilities"],
+        why=f"{pipeline.family} decides{remembers}{value}",
+    )
+    exact = (replayed.action, replayed.propensity, dict(again["probabilities"])) == (
+        decision.action, decision.propensity, stored["probabilities"])  # fmt: skip
+    return replayed, exact

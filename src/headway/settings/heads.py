@@ -1,0 +1,128 @@
+"""The keys of a factored task: `heads`, `needs` and `masks` of a [tasks.NAME] table.
+
+    heads = { op = ["ANSWER", "RETRY", "STOP"], model = ["small", "large"], effort = ["low", "high"] }
+    needs = { STOP = [], RETRY = ["model"] }            # ANSWER is not named: it uses every other head
+    masks = { model = { RETRY = ["large"] } }           # a retry goes to the large model
+
+`heads` may also name what a kit brings: heads = "morph".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from headway.nouns.errors import InvalidSettings, did_you_mean
+from headway.nouns.factored import Factored, Head
+from headway.nouns.kit import Catalogue
+from headway.settings.table import SettingsTable, quoted
+
+__all__ = ["masks_of", "needs_of", "read_heads"]
+
+_Values = Mapping[str, Any]  # the keys that are read already
+_HEADS = 'a table of heads and their choices, such as { op = ["ANSWER", "STOP"], model = ["small", "large"] }'
+_MOST_HEADS = 64
+_MOST_CHOICES = 1000
+
+
+def read_heads(catalogue: Catalogue, table: SettingsTable, values: _Values) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """(name, choices) of each head, in the order of the file."""
+    if values["kind"] != "factored":
+        return ()
+    value = table.values.get("heads", table.values.get("world", {}))
+    if isinstance(value, str):
+        return tuple((head.name, head.choices) for head in _space_of(catalogue, table, value).heads)
+    if not isinstance(value, Mapping):
+        raise table.error("heads", _HEADS, value)
+    if not value:
+        raise table.missing("heads", _HEADS)
+    if len(value) > _MOST_HEADS:
+        raise table.error("heads", f"at most {_MOST_HEADS} heads", None)
+    heads = tuple((name, _choices(table, ("heads", name), choices)) for name, choices in value.items())
+    _checked(table, "heads", heads, {})
+    return heads
+
+
+def needs_of(catalogue: Catalogue, table: SettingsTable, values: _Values) -> Mapping[str, tuple[str, ...]]:
+    """Which heads each choice of the first one uses."""
+    if values["kind"] != "factored":
+        return MappingProxyType({})
+    named = table.values.get("heads", table.values.get("world"))
+    if isinstance(named, str):
+        if "needs" in table:
+            raise table.error("needs", f"no value: heads = {quoted(named)} brings its own", None)
+        return MappingProxyType(dict(_space_of(catalogue, table, named).needs))
+    given = table.table("needs")
+    needs = {choice: _names(table, ("needs", choice), used) for choice, used in given.items()}
+    _checked(table, "needs", values["heads"], needs)
+    return MappingProxyType(needs)
+
+
+def masks_of(table: SettingsTable, values: _Values) -> Mapping[str, Any]:
+    """What is always allowed: head → choices, or head → lead choice → choices."""
+    if values["kind"] != "factored":
+        return MappingProxyType({})
+    choices = dict(values["heads"])
+    lead = values["heads"][0][0]
+    masks: dict[str, Any] = {}
+    for head, allowed in table.table("masks").items():
+        _known(table, ("masks", head), head, choices)
+        if not isinstance(allowed, Mapping):
+            masks[head] = _allowed(table, ("masks", head), allowed, choices[head])
+            continue
+        if head == lead:
+            raise table.error(("masks", head), "a list: the first head depends on nothing", allowed)
+        for choice in allowed:
+            _known(table, ("masks", head, choice), choice, choices[lead])
+        masks[head] = {
+            choice: _allowed(table, ("masks", head, choice), some, choices[head]) for choice, some in allowed.items()
+        }
+    return MappingProxyType(masks)
+
+
+def _space_of(catalogue: Catalogue, table: SettingsTable, name: str) -> Factored:
+    key = "heads" if "heads" in table else "world"
+    spaces = catalogue.all("spaces")
+    if name not in spaces:
+        known = " or ".join((_HEADS, *map(quoted, spaces)))
+        hint = did_you_mean(name, spaces)
+        if key == "world":
+            raise table.missing("heads", _HEADS)
+        raise table.error(key, known, name, hint if hint.startswith("Did") else "")
+    space: Factored = catalogue.load(spaces[name])
+    return space
+
+
+def _checked(table: SettingsTable, key: str, heads: Iterable[Any], needs: Mapping[str, tuple[str, ...]]) -> None:
+    """What the heads themselves refuse, with the place in the file."""
+    try:
+        Factored(tuple(Head(name, choices) for name, choices in heads), needs)
+    except InvalidSettings as error:
+        raise table.within((key,), error) from None
+
+
+def _choices(table: SettingsTable, keys: tuple[str, ...], value: object) -> tuple[str, ...]:
+    choices = _names(table, keys, value)
+    if not 0 < len(choices) <= _MOST_CHOICES:
+        raise table.error(keys, f"1 to {_MOST_CHOICES:,} choices", None)
+    return choices
+
+
+def _allowed(table: SettingsTable, keys: tuple[str, ...], value: object, choices: tuple[str, ...]) -> tuple[str, ...]:
+    allowed = _names(table, keys, value)
+    for choice in allowed:
+        _known(table, keys, choice, choices)
+    return allowed
+
+
+def _names(table: SettingsTable, keys: tuple[str, ...], value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise table.error(keys, 'a list of names such as ["small", "large"]', value)
+    return tuple(value)
+
+
+def _known(table: SettingsTable, keys: tuple[str, ...], name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        names = list(known)
+        raise table.error(keys, f"names among {', '.join(map(quoted, names))}", name, did_you_mean(name, names))
