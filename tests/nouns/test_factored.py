@@ -97,6 +97,6 @@ def test_a_declaration_that_makes_no_sense_says_where(
 
 
 def test_equal_spaces_are_equal_and_hash_alike() -> None:
-    again = Factored(SPACE.heads, dict(reversed(SPACE.needs.items())), SPACE.conditional)
+    again = Factored(SPACE.heads, dict(reversed([*SPACE.needs.items()])), SPACE.conditional)
     assert again == SPACE
     assert hash(again) == hash(SPACE)

@@ -20,6 +20,7 @@ May import: project, learn, prove, decide, observe, encode, nouns.
 """
 
 from headway.testing.evidence import evidence_contract
+from headway.testing.factored import factored_world_contract, heads_contract
 from headway.testing.formats import format_contract
 from headway.testing.identity import ARMS, CANDIDATES, WORLDS, MemoryLog, identity, row
 from headway.testing.policies import learner_contract, policy_contract, rebuilt
@@ -31,7 +32,9 @@ __all__ = [
     "WORLDS",
     "MemoryLog",
     "evidence_contract",
+    "factored_world_contract",
     "format_contract",
+    "heads_contract",
     "identity",
     "learner_contract",
     "policy_contract",
