@@ -154,6 +154,7 @@ REFUSED = replace(EVIDENCE, id="evi_1", **VERDICTS["refused"])
 WORSE = replace(EVIDENCE, id="evi_1", **VERDICTS["worse"])
 ALARM = replace(CANARY, kind="alarm", why="'large' earns 0.35 instead of 0.75.")
 PROMOTE = "headway promote route --policy bandit@4f2a"
+IMPORT = "headway data import BUFFER --task route"  # of a ranking task: its actions are described, not only named
 STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
     name: (next_step(where, activity), verb, command)
     for name, where, activity, verb, command in (
@@ -165,6 +166,8 @@ STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
             "decide",
             'headway decide route "Summarise this page" --candidates small,large',
         ),
+        ("actions in words", standing(has_actions=False, described=True), IDLE, "decide", IMPORT),
+        ("few actions in words", standing(since=10, described=True), BUSY, "decide", IMPORT),
         ("no signal", standing(), Activity(decisions=9, signals=0), "log", "headway data log route"),
         ("signals wait", standing(), Activity(decisions=9, signals=1, pending=8), "log", "headway data log route"),
         ("too little", standing(since=10), BUSY, "decide", 'headway decide route "Summarise this page"'),

@@ -118,11 +118,14 @@ def log(session: Session, task: str | None, count: int) -> None:
             project.settle(task)
         latest = project.query.latest(task, count)
         decisions = tuple(_logged(decision, project.query.outcome(decision)) for decision in latest)
+        start = 'headway decide route "Summarise this page"'
+        if task is not None and not decisions:
+            start = project.next_step(task).command
     session.show(DecisionLog(decisions=decisions))
     if decisions:
         session.next(f"headway explain {decisions[0].id}")
     else:
-        session.next(f'headway decide {task or "route"} "Summarise this page"')
+        session.next(start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -170,6 +170,9 @@ def _for_data(standing: Standing, activity: Activity) -> NextStep:
 
 
 def _decide(standing: Standing) -> str:
+    """How decisions come in."""
+    if standing.described:
+        return f"headway data import BUFFER --task {standing.task}"
     return f"headway decide {standing.task} {_EXAMPLE}{'' if standing.has_actions else ' --candidates small,large'}"
 
 

@@ -65,6 +65,7 @@ class Standing:
     promote: Literal["ask", "auto"] = "ask"
     canary_share: float = 0.0  # share that the loop gives a promising candidate
     has_actions: bool = True  # whether the task declares what can be chosen
+    described: bool = False  # whether actions are described and not only named: a task of the kind ranking
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it
     disputed: Verdict | None = None  # the canary, or else the current policy, is worse, but only by one key's ratings
     unprovable: HeadwayError | None = None  # why no proof of the candidate can be made now

@@ -36,6 +36,11 @@ def test_init_declares_a_ranking_task(tmp_path: Path) -> None:
     with headway.open(tmp_path) as project:
         settings = project.settings.task("next-action")
         assert (settings.kind, settings.family, settings.retrain_after) == ("ranking", "ranker", 50)
+    steps = [
+        terminal("-C", tmp_path, *words, "--json").json["next"]
+        for words in (("status",), ("data", "log", "next-action"))
+    ]
+    assert all(step.endswith("data import BUFFER --task next-action") for step in (done.json["next"], *steps)), steps
 
 
 def test_rank_prints_intervals_and_names_the_assumed_state(learned: tuple[Path, str]) -> None:
