@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from headway.loop.crew import ProcessCrew
 from headway.nouns.errors import InvalidInput
 from headway.nouns.kit import load
-from headway.nouns.protocols import Progress
+from headway.nouns.protocols import HeldCrew, Progress
 
 
 def square(shard: int) -> int:
@@ -65,9 +66,30 @@ class MortalCrew(ProcessCrew):
         mortal = [(self.folder, number, work, shard) for number, shard in enumerate(shards)]
         return super().map("tests.loop.crew_work:killed_once", mortal, what=what, progress=progress)
 
+    @contextmanager
+    def held(self) -> Iterator[HeldCrew]:
+        with super().held() as crew:
+            yield MortalHeldCrew(crew, self.folder)
+
     @property
     def killed(self) -> int:
         return len(list(self.folder.iterdir()))
+
+
+class MortalHeldCrew:
+    """The same for workers that stay, in the third call of `map`: until then they have kept something to lose."""
+
+    def __init__(self, crew: HeldCrew, folder: Path) -> None:
+        self.workers, self.folder, self._crew, self._calls = crew.workers, folder, crew, 0
+
+    def map(
+        self, work: str, shards: Sequence[Any], *, what: str = "", progress: Progress | None = None
+    ) -> Iterator[Any]:
+        self._calls += 1
+        if self._calls == 3:
+            shards = [(self.folder, number, work, shard) for number, shard in enumerate(shards)]
+            work = "tests.loop.crew_work:killed_once"
+        return self._crew.map(work, shards, what=what, progress=progress)
 
 
 def killed_once(shard: tuple[Path, int, str, Any]) -> Any:

@@ -65,6 +65,20 @@ def test_any_other_exception_brings_its_traceback() -> None:
         list(ProcessCrew(1).map(f"{WORK}:breaks", [0]))
 
 
+def test_workers_that_are_held_stay_and_keep_their_shards_until_they_die() -> None:
+    with ProcessCrew(2).held() as crew:
+        first = list(crew.map(f"{WORK}:process", range(4)))
+        assert list(crew.map(f"{WORK}:process", range(4))) == first
+        assert (first[0], first[1]) == (first[2], first[3])
+        os.kill(first[0], signal.SIGKILL)
+        again = list(crew.map(f"{WORK}:process", range(4)))
+        assert again[0] not in first
+        assert again[1] == first[1]
+        with pytest.raises(InvalidInput):
+            list(crew.map(f"{WORK}:refuses", range(4)))
+        assert list(crew.map(f"{WORK}:square", range(3))) == [0, 1, 4]
+
+
 def test_ending_the_iteration_ends_the_workers(tmp_path: Path) -> None:
     crew = ProcessCrew(2)
     results = crew.map(f"{WORK}:dies_first", [(str(tmp_path), 0), (str(tmp_path), 2), (str(tmp_path), 3)])

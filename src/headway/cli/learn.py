@@ -17,9 +17,10 @@ from headway.nouns.checkpoint import Header
 if TYPE_CHECKING:
     from headway.loop.learn_tasks import LearnedTask
 
-__all__ = ["learn", "values_of"]
+__all__ = ["WORKERS", "learn", "values_of"]
 
 NOT_DUE = 3
+WORKERS = 2  # that learn side by side
 
 
 def _knobs_help() -> str:
@@ -44,7 +45,12 @@ def _knobs_help() -> str:
 @click.option("--trust", multiple=True, metavar="FIELD", help="Use this field although it looks leaky.")
 @click.option("--mined", is_flag=True, help="Read rows with mined labels too; they are omitted by default.")
 @click.option("--all", "every", is_flag=True, help="Learn every task that is due, side by side, instead of one TASK.")
-@click.option("--workers", type=int, default=2, show_default=True, help="Processes, with --all or --seeds.")
+@click.option(
+    "--workers",
+    type=int,
+    metavar="N",
+    help="Processes, with --all, --seeds (2 by default) or --world, whose copies then act in them.",
+)
 @click.option("--check", is_flag=True, help="Only report whether learning is due: exit status 0 if it is, 3 if not.")
 def learn(
     session: Session,
@@ -56,7 +62,7 @@ def learn(
     mined: bool,
     trust: tuple[str, ...],
     every: bool,
-    workers: int,
+    workers: int | None,
 ) -> int:
     """Learn a candidate policy from settled decisions.
 
@@ -66,6 +72,8 @@ def learn(
         if task is not None or check or family is not None:
             raise click.UsageError("--all learns every task that is due: omit TASK, --family and --check.")
         return _all(session, workers, seed=seed, knobs=_settings(knobs), trust=trust, mined=mined)
+    if workers is not None:
+        raise click.UsageError("--workers is for --all, --seeds and --world; one task is learned in one process.")
     if task is None:
         raise click.UsageError(
             "Name a TASK (headway learn route) or a --world to practise in (headway learn --world cartpole)."
@@ -95,12 +103,12 @@ def learn(
     return 0
 
 
-def _all(session: Session, workers: int, **settings: Any) -> int:
+def _all(session: Session, workers: int | None, **settings: Any) -> int:
     """Every task that is due, side by side."""
     from headway.loop.learn_tasks import learn_tasks
 
     with session.project() as project:
-        crew = project.catalogue.crew(workers)
+        crew = project.catalogue.crew(WORKERS if workers is None else workers)
         tasks = [task for task in project.settings.tasks if project.due(task) == 0]
     with session.out.progress() as progress:
         learned = tuple(learn_tasks(session.folder, tasks, crew, progress=progress, **settings))

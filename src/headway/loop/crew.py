@@ -8,6 +8,9 @@ The function is named, "module:function", and takes one shard; shards and result
 its shard alone: then neither the number of workers nor a worker that is killed can change it. The shard of a dead
 worker is given to a new one. A function may keep things in its module between shards, such as a warm sandbox.
 
+    with crew.held() as held:                           # for many short calls: the workers stay until the block ends
+        held.map(…)
+
 Workers start with the first shard and end with the iteration: when it is exhausted, closed or interrupted, and also if
 this process is killed. Not covered: a shard's effects outside its result, which may happen twice.
 """
@@ -20,14 +23,15 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from headway.client.process import exit_words
 from headway.nouns import errors
 from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable
-from headway.nouns.protocols import Progress
+from headway.nouns.protocols import HeldCrew, Progress
 
 __all__ = ["MOST_WORKERS", "ProcessCrew"]
 
@@ -51,30 +55,32 @@ class ProcessCrew:
         self, work: str, shards: Sequence[Any], *, what: str = "", progress: Progress | None = None
     ) -> Iterator[Any]:
         """The result of each shard, in their order."""
-        if not shards:
-            return
-        with _Workers(work, shards, min(self.workers, len(shards))) as workers:
-            waiting: dict[int, Any] = {}
-            next_one = finished = 0
-            while next_one < len(shards):
-                for number, result in workers.finished():
-                    waiting[number] = result
-                    finished += 1
-                    if progress is not None:
-                        progress(what, finished, len(shards))
-                while next_one in waiting:
-                    yield waiting.pop(next_one)
-                    next_one += 1
+        with _Workers(min(self.workers, len(shards))) as workers:
+            yield from workers.map(work, shards, what=what, progress=progress)
+
+    @contextmanager
+    def held(self) -> Iterator[HeldCrew]:
+        """The same workers for several calls of `map`; the shard of a number goes to the same worker each time."""
+        with _Workers(self.workers, keep=True) as workers:
+            yield workers
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A process, and the shard that it works on."""
+
+    process: subprocess.Popen[bytes]
+    place: int
+    number: int | None = None
 
 
 class _Workers:
-    """The processes of one iteration."""
+    """The processes of one iteration, or of several (`keep`): then shard n is always given to worker n modulo count."""
 
-    def __init__(self, work: str, shards: Sequence[Any], count: int) -> None:
-        self._work, self._shards, self._count = work, shards, count
-        self._left = deque(range(len(shards)))
-        self._deaths = [0] * len(shards)
-        self._busy: dict[Connection, tuple[subprocess.Popen[bytes], int | None]] = {}  # and the shard's number
+    def __init__(self, count: int, *, keep: bool = False) -> None:
+        self.workers, self._keep = count, keep
+        self._left: deque[int] = deque()
+        self._busy: dict[Connection, _Worker] = {}
 
     def __enter__(self) -> _Workers:
         # Workers read `_pipe`, which ends when `_alive`, which only we hold, is closed.
@@ -87,19 +93,44 @@ class _Workers:
         os.close(self._alive)
         os.close(self._pipe)
 
-    def finished(self) -> list[tuple[int, Any]]:
+    def map(
+        self, work: str, shards: Sequence[Any], *, what: str = "", progress: Progress | None = None
+    ) -> Iterator[Any]:
+        """The result of each shard, in their order."""
+        self._work, self._shards = work, shards
+        self._left, self._deaths = deque(range(len(shards))), [0] * len(shards)
+        waiting: dict[int, Any] = {}
+        next_one = finished = 0
+        try:
+            for connection in list(self._busy):
+                self._give(connection)
+            while next_one < len(shards):
+                for number, result in self._finished():
+                    waiting[number] = result
+                    finished += 1
+                    if progress is not None:
+                        progress(what, finished, len(shards))
+                while next_one in waiting:
+                    yield waiting.pop(next_one)
+                    next_one += 1
+        finally:
+            for connection, worker in list(self._busy.items()):
+                if worker.number is not None:  # interrupted: nobody waits for it
+                    self._end(connection)
+
+    def _finished(self) -> list[tuple[int, Any]]:
         """Wait until at least one worker has something to say; the shards that are done, with their results."""
-        while len(self._busy) < min(self._count, self._unfinished()):
-            self._start()
+        self._start_missing()
         done = []
         for connection in wait(list(self._busy)):
             assert isinstance(connection, Connection)
-            number = self._busy[connection][1]
+            number = self._busy[connection].number
             try:
                 ok, result = connection.recv()
             except (EOFError, OSError):
                 self._bury(connection, number)
                 continue
+            self._busy[connection].number = None
             if not ok:
                 raise _error(result)
             if number is not None:
@@ -107,10 +138,13 @@ class _Workers:
             self._give(connection)
         return done
 
-    def _unfinished(self) -> int:
-        return len(self._left) + sum(number is not None for _, number in self._busy.values())
+    def _start_missing(self) -> None:
+        taken = {worker.place for worker in self._busy.values()}
+        for place in range(self.workers):
+            if place not in taken and self._next_for(place) is not None:
+                self._start(place)
 
-    def _start(self) -> None:
+    def _start(self, place: int) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(
@@ -123,20 +157,25 @@ class _Workers:
                 start_new_session=True,
             )  # fmt: skip
         connection = Connection(ours.detach())
-        self._busy[connection] = (process, None)
+        self._busy[connection] = _Worker(process, place)
         self._give(connection)
+
+    def _next_for(self, place: int) -> int | None:
+        """The next shard that a worker may have; the place in the crew matters only where workers are kept."""
+        mine = (number for number in self._left if not self._keep or number % self.workers == place)
+        return next(mine, None)
 
     def _give(self, connection: Connection) -> None:
         """The next shard for a worker that is free."""
-        process, _ = self._busy[connection]
-        if not self._left:
-            self._busy[connection] = (process, None)
-            self._end(connection)
+        worker = self._busy[connection]
+        worker.number = self._next_for(worker.place)
+        if worker.number is None:
+            if not self._keep:
+                self._end(connection)
             return
-        number = self._left.popleft()
-        self._busy[connection] = (process, number)
-        with suppress(OSError):  # it is dead: `finished` sees that
-            connection.send((self._work, self._shards[number]))
+        self._left.remove(worker.number)
+        with suppress(OSError):  # it is dead: `_finished` sees that
+            connection.send((self._work, self._shards[worker.number]))
 
     def _bury(self, connection: Connection, number: int | None) -> None:
         """A worker ended by itself: its shard is next."""
@@ -153,10 +192,10 @@ class _Workers:
         self._left.appendleft(number)
 
     def _end(self, connection: Connection) -> int:
-        process, _ = self._busy.pop(connection)
+        worker = self._busy.pop(connection)
         connection.close()
-        process.kill()
-        return process.wait()
+        worker.process.kill()
+        return worker.process.wait()
 
 
 def _error(told: tuple[str, str, str, str]) -> Exception:

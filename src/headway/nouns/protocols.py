@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -30,6 +31,7 @@ __all__ = [
     "FactoredPolicy",
     "Floats",
     "Generator",
+    "HeldCrew",
     "Learned",
     "Learner",
     "Opinion",
@@ -154,7 +156,7 @@ class SampleRequest(Protocol):
     def outcome(self, action: str) -> float: ...
 
 
-class Crew(Protocol):
+class HeldCrew(Protocol):
     """Workers that run one function on many shards: processes of this machine, or more.
 
     `work` names a function, "module:function", that takes one shard. Its result depends on the shard alone, so that
@@ -168,6 +170,16 @@ class Crew(Protocol):
     def map(
         self, work: str, shards: Sequence[Any], *, what: str = "", progress: Progress | None = None
     ) -> Iterator[Any]: ...
+
+
+class Crew(HeldCrew, Protocol):
+    """Workers that end with each call of `map`, or, inside `held`, stay for several calls.
+
+    There the shard of a number goes to the same worker each time, while that lives. What the worker has kept of an
+    earlier shard may save it work, but must not change a result.
+    """
+
+    def held(self) -> AbstractContextManager[HeldCrew]: ...
 
 
 class Experience(Protocol):

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from headway.kits.practice import acting, fit
+from headway.kits.practice.acting import CrewGroups, WorldSource
+from headway.kits.practice.environments import environment
+from headway.kits.practice.fit import Practice
 from headway.kits.practice.run import practise
 from headway.kits.practice.seeds import practise_seeds
 from headway.loop.crew import ProcessCrew
+from headway.nouns.kit import load
 from headway.nouns.protocols import Crew
 from headway.project import Project
 from tests.cli.terminal import headway as run
@@ -50,6 +59,59 @@ def test_seeds_side_by_side_give_the_same_files_for_any_number_of_workers_and_de
     two = trained(made(tmp_path / "two"), mortal)
     assert len(one) >= 3
     assert one == two
+    assert mortal.killed == 2
+
+
+class Workers:
+    """A crew in this process, whose workers forget everything between two calls where `forgets`."""
+
+    workers = 2
+
+    def __init__(self, *, forgets: bool) -> None:
+        self.forgets = forgets
+
+    def map(self, work: str, shards: Sequence[Any], **_: Any) -> Iterator[Any]:
+        for shard in shards:
+            if self.forgets:
+                acting._GROUPS.clear()
+            yield load(work)(deepcopy(shard))
+
+
+@pytest.mark.parametrize(("world", "own"), [("cartpole", {}), ("acrobot", {"max_episode_steps": 30})])
+def test_a_worker_that_holds_nothing_repeats_what_its_group_did(
+    tmp_path: Path, world: str, own: dict[str, Any]
+) -> None:
+    """One world with vectors of its own, whose copies share their random numbers, and one of single copies."""
+    pytest.importorskip("gymnasium", reason=GYMNASIUM)
+    with Project(tmp_path):
+        pass
+    settings = Practice(steps=1200, envs=6, horizon=50, epochs=1, evaluate_every=0)
+    fitted = []
+    for forgets in (False, True):
+        groups = CrewGroups(Workers(forgets=forgets), WorldSource(tmp_path, world, own), count=6, seed=5)
+        fitted.append(fit.practise(lambda count: environment(world, count=count, **own), settings, 5, groups=groups))
+    kept, forgotten = (one.engine.tensors() for one in fitted)
+    assert fitted[0].steps >= 1200
+    assert fitted[0].returns == fitted[1].returns != []
+    assert all(np.array_equal(kept[name], forgotten[name]) for name in kept)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", ["cartpole", "lunarlander"])
+def test_copies_in_workers_give_the_same_policy_for_any_number_of_workers_and_dead_ones(
+    tmp_path: Path, world: str
+) -> None:
+    pytest.importorskip("gymnasium", reason=GYMNASIUM)
+    if world == "lunarlander":
+        pytest.importorskip("Box2D", reason="LunarLander needs box2d")
+    mortal = MortalCrew(2, made(tmp_path / "marks"))
+    bundles = []
+    for name, crew in (("one", ProcessCrew(1)), ("two", ProcessCrew(2)), ("mortal", mortal)):
+        with Project(made(tmp_path / name)) as project:
+            done = practise(project, world, seed=4, steps=8_192, target=float("nan"), crew=crew)
+            bundle = project.home / "policies" / project.registry.find(done.policy)
+            bundles.append({path.name: path.read_bytes() for path in sorted(bundle.iterdir())})
+    assert bundles[0] == bundles[1] == bundles[2] != {}
     assert mortal.killed == 2
 
 

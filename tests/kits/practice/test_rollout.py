@@ -12,7 +12,8 @@ from headway.kits.practice.engine import NumpyEngine, shape_of
 from headway.kits.practice.environments import Together, environment
 from headway.kits.practice.fit import Practice, judged, practise, restore, rows_of, snapshot
 from headway.kits.practice.heads import Actions
-from headway.kits.practice.rollout import Stage, actions_of, evaluate, inputs_of
+from headway.kits.practice.rollout import Stage, evaluate
+from headway.kits.practice.spaces import actions_of, inputs_of
 from headway.nouns.errors import InvalidInput, MissingExtra, UnknownName
 from tests.kits.practice.copies import practice
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.learn import WORKERS
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import OptionHook, Session, pairs, typed
@@ -15,8 +16,10 @@ from headway.nouns.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from headway.kits.practice.run import Practised
+    from headway.nouns.protocols import Crew
+    from headway.project import Project
 
-__all__ = ["LEARN", "curve", "practice_values", "show"]
+__all__ = ["LEARN", "acting_crew", "curve", "practice_values", "seeds_crew", "show"]
 
 _OWN = ("world", "steps", "target", "device", "resume", "seeds")
 
@@ -41,9 +44,10 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     if own["seeds"]:
         return _seeds(session, own["world"], own["seeds"], values["workers"], given)
     with session.project(create=True) as project:
+        crew = acting_crew(project, values["workers"])
         try:
             with session.out.progress() as progress:
-                done = practise(project, own["world"], progress=progress, **given)
+                done = practise(project, own["world"], crew=crew, progress=progress, **given)
         except KeyboardInterrupt:
             session.next(f"{again} --resume")
             raise
@@ -53,13 +57,23 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     return 0
 
 
-def _seeds(session: Session, world: str, count: int, workers: int, given: dict[str, Any]) -> int:
+def acting_crew(project: Project, workers: int | None) -> Crew | None:
+    """The crew in whose workers copies act; None: they act in this process."""
+    return None if workers is None else project.catalogue.crew(workers)
+
+
+def seeds_crew(project: Project, workers: int | None) -> Crew:
+    """The crew whose workers practise with one seed each."""
+    return project.catalogue.crew(WORKERS if workers is None else workers)
+
+
+def _seeds(session: Session, world: str, count: int, workers: int | None, given: dict[str, Any]) -> int:
     """Practise with several seeds, side by side."""
     from headway.kits.practice.seeds import practise_seeds
 
     first = given.pop("seed")
     with session.project(create=True) as project, session.out.progress() as progress:
-        crew = project.catalogue.crew(workers)
+        crew = seeds_crew(project, workers)
         done = practise_seeds(project, world, seeds=range(first, first + count), crew=crew, progress=progress, **given)
         served = project.registry.header(project.registry.find(done[0].policy)).kind == "choice"
     session.show(PractisedSeeds(seeds=done))

@@ -29,6 +29,9 @@ class PolicyEngine(Protocol):
     def actions(self) -> Actions: ...
 
     @property
+    def shape(self) -> Shape: ...
+
+    @property
     def free(self) -> Array: ...  # log deviations of a Gaussian head
 
     def outputs(self, x: Array) -> Array: ...  # [row, outputs] of the actor
@@ -85,6 +88,10 @@ class NumpyEngine:
     @property
     def actions(self) -> Actions:
         return self._actions
+
+    @property
+    def shape(self) -> Shape:
+        return self.network.shape
 
     @property
     def free(self) -> Array:

@@ -24,6 +24,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.kits.practice.acting import ActingGroups
 from headway.kits.practice.engine import NumpyEngine, PolicyEngine, shape_of
 from headway.kits.practice.environments import Environments
 from headway.kits.practice.objective import Minibatch, Objective, Stats
@@ -263,16 +264,17 @@ def practise(
     watch: Callable[[Fitted], bool | None] | None = None,
     build: Callable[..., PolicyEngine] | None = None,
     resume: Callable[[Fitted], None] | None = None,
+    groups: ActingGroups | None = None,
 ) -> Fitted:
-    """Learn in copies of a world, created by `make`.
+    """Learn in copies of a world, created by `make`; with `groups`, theirs act.
 
     `watch(fitted)` is called after every update and may end the run by returning True (a snapshot, a plot, a clock).
     `resume(fitted)` is called before the first step and may load weights, statistics and the count of steps.
     """
-    envs = make(settings.envs)
+    envs = make(settings.envs if groups is None else 1)
     trial: Environments | None = None
     try:
-        fitted = _start(envs, settings, seed, build or NumpyEngine)
+        fitted = _start(envs, settings, seed, build or NumpyEngine, groups)
         engine, stage = fitted.engine, fitted.stage
         if resume is not None:
             resume(fitted)
@@ -304,9 +306,11 @@ def practise(
             trial.close()
 
 
-def _start(envs: Environments, settings: Practice, seed: int, build: Callable[..., PolicyEngine]) -> Fitted:
+def _start(
+    envs: Environments, settings: Practice, seed: int, build: Callable[..., PolicyEngine], groups: ActingGroups | None
+) -> Fitted:
     stage = Stage(
-        envs, seed=seed,
+        envs, seed=seed, groups=groups,
         normalise_observations=settings.normalise_observations, normalise_rewards=settings.normalise_rewards,
     )  # fmt: skip
     shape = shape_of(stage.actions, stage.inputs, settings.hidden, settings.activation, settings.norm)

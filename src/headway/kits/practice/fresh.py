@@ -21,9 +21,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.kits.practice.environments import ENVIRONMENTS, Environments, copies, identify
+from headway.kits.practice.acting import project_copies
+from headway.kits.practice.environments import ENVIRONMENTS, Environments, identify
 from headway.kits.practice.play import Played, play
-from headway.kits.practice.rollout import actions_of
+from headway.kits.practice.spaces import actions_of
 from headway.nouns.errors import HeadwayError, InvalidInput, MissingExtra, UnknownName
 from headway.project import Project
 from headway.promote import gate
@@ -179,7 +180,7 @@ def play_look(look: LookShard) -> tuple[tuple[float, float] | None, Played, Play
 def _look(
     project: Project, look: LookShard, pipelines: Sequence[Pipeline]
 ) -> tuple[tuple[float, float] | None, Played, Played]:
-    with closing(_copies(project, look.world, look.settings, look.count)) as envs:
+    with closing(project_copies(project, look.world, look.settings, look.count)) as envs:
         _check_actions(envs, look.names)
         mine, other = (play(envs, pipeline, look.names, task=look.task, seed=look.seed) for pipeline in pipelines)
         return getattr(envs, "returns", None), mine, other
@@ -207,13 +208,7 @@ def _world(question: ProofQuestion) -> tuple[str, Mapping[str, Any]]:
 
 
 def _made(question: ProofQuestion, count: int) -> Environments:
-    return _copies(question.project, *_world(question), count)
-
-
-def _copies(project: Project, world: str, settings: Mapping[str, Any], count: int) -> Environments:
-    if world not in project.catalogue.all("worlds"):
-        identify(world, project.folder)
-    return copies(project.catalogue, world, count=count, **settings)
+    return project_copies(question.project, *_world(question), count)
 
 
 def _absent(question: ProofQuestion, world: str) -> HeadwayError | None:

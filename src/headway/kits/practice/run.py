@@ -12,16 +12,18 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns.errors import Conflict, Damaged, UnknownName
 from headway.nouns.kit import Catalogue, load
-from headway.nouns.protocols import Learned, Progress
+from headway.nouns.protocols import Crew, Learned, Progress
 from headway.project import publish_policy
 
 if TYPE_CHECKING:
+    from headway.kits.practice.acting import ActingGroups
     from headway.kits.practice.engine import PolicyEngine
     from headway.kits.practice.environments import Environments
     from headway.kits.practice.fit import Fitted, Practice
@@ -81,12 +83,14 @@ def train(
     target: float | None = None,
     resume: bool = False,
     settings: Mapping[str, Any] | None = None,
+    crew: Crew | None = None,
     progress: Progress | None = None,
     **knobs: Any,
 ) -> TrainedPolicy:
-    """Practise in a world. `settings` are the world's own, `knobs` the learner's."""
+    """Practise in a world. `settings` are the world's own, `knobs` the learner's; the workers of a `crew` act."""
     from headway.kits.practice import fit
-    from headway.kits.practice.environments import ENVIRONMENTS, copies, identify
+    from headway.kits.practice.acting import GROUPS, CrewGroups, WorldSource, project_copies
+    from headway.kits.practice.environments import ENVIRONMENTS, identify
     from headway.kits.practice.learner import learned
     from headway.kits.practice.presets import engine_on
 
@@ -96,16 +100,19 @@ def train(
     known = world if ours else identify(world, project.folder)
 
     def make(count: int) -> Environments:
-        return copies(project.catalogue, world, count=count, **(settings or {}))
+        return project_copies(project, world, settings or {}, count)
 
     how = _how(known, steps, target, knobs)
     keeper = SnapshotFolder(project.home / "work" / f"{slug(world)}-{seed}", known, seed, how, device)
-    fitted = keeper.practise(make, engine_on(device), progress=progress, resume=resume)
+    with nullcontext() if crew is None else crew.held() as held:
+        source = WorldSource(project.folder.resolve(), world, settings or {})
+        groups = None if held is None else CrewGroups(held, source, count=how.envs, seed=seed)
+        fitted = keeper.practise(make, engine_on(device), progress=progress, resume=resume, groups=groups)
     final = fit.judged(make, fitted, episodes=how.episodes if how.target is None else how.confirm, seed=seed + 7_919)
     actions, result = fitted.stage.actions, learned(fitted)
     result = replace(
         result,
-        trained_on={**result.trained_on, "device": device},
+        trained_on={**result.trained_on, "device": device, **({} if crew is None else {"groups": GROUPS})},
         metrics={**result.metrics, "mean_return": final.mean},
     )
     return TrainedPolicy(
@@ -196,6 +203,7 @@ class SnapshotFolder:
         *,
         progress: Progress | None,
         resume: bool,
+        groups: ActingGroups | None = None,
     ) -> Fitted:
         """Practise, and write a snapshot however that ends."""
         from headway.kits.practice import fit
@@ -211,6 +219,7 @@ class SnapshotFolder:
                     watch=self.watch,
                     build=build,
                     resume=self.load if resume else None,
+                    groups=groups,
                 )
         finally:
             self.save()

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from headway.cli.verb import OptionHook, Session, quoted, task_argument, verb
-from headway.kits.practice.commands import practice_values, show
+from headway.kits.practice.commands import acting_crew, practice_values, seeds_crew, show
 
 __all__ = ["LEARN", "train"]
 
@@ -27,8 +27,16 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--seed", type=int, default=0, show_default=True, help="Makes practice reproducible.")
 @click.option("--steps", type=click.IntRange(1), help="How many steps to practise at most.")
 @click.option("--resume", is_flag=True, help="Continue interrupted practice of this seed.")
+@click.option("--workers", type=int, metavar="N", help="Processes in which the copies of the world act.")
 def train(
-    session: Session, task: str, tasks: Path | None, family: str, seed: int, steps: int | None, resume: bool
+    session: Session,
+    task: str,
+    tasks: Path | None,
+    family: str,
+    seed: int,
+    steps: int | None,
+    resume: bool,
+    workers: int | None,
 ) -> int:
     """Practise solving problems: which solver, which prompt, when to verify, when to stop.
 
@@ -37,7 +45,7 @@ def train(
     """
     values: dict[str, Any] = {
         "task": task, "tasks": tasks, "family": family, "seed": seed, "steps": steps, "resume": resume, "check": False,
-        "device": None, "target": None, "knobs": (),
+        "device": None, "target": None, "knobs": (), "workers": workers,
     }  # fmt: skip
     return _practise(session, values)
 
@@ -55,9 +63,10 @@ def _practise(session: Session, values: dict[str, Any]) -> int:
     named = f" --tasks {quoted(str(tasks))}" if tasks is not None else ""
     begun = time.perf_counter()
     with session.project(create=True) as project:
+        crew = acting_crew(project, values["workers"])
         try:
             with session.out.progress() as progress:
-                done = practise_sim(project, tasks=tasks, progress=progress, **given)
+                done = practise_sim(project, tasks=tasks, crew=crew, progress=progress, **given)
         except KeyboardInterrupt:
             task = f"{given['task']} " if given["task"] else ""
             session.next(f"headway learn {task}--world sim{named} --seed {given['seed']} --resume")
@@ -67,7 +76,7 @@ def _practise(session: Session, values: dict[str, Any]) -> int:
     return 0
 
 
-def _several(session: Session, tasks: Path | None, given: dict[str, Any], count: int, workers: int) -> int:
+def _several(session: Session, tasks: Path | None, given: dict[str, Any], count: int, workers: int | None) -> int:
     """Practise with several seeds, side by side."""
     from headway.kits.practice.commands import PractisedSeeds
     from headway.kits.practice.seeds import practise_seeds
@@ -76,7 +85,7 @@ def _several(session: Session, tasks: Path | None, given: dict[str, Any], count:
     first = given.pop("seed")
     with session.project(create=True) as project, session.out.progress() as progress:
         given["settings"] = sim_settings(project, given["task"], tasks, progress)
-        crew = project.catalogue.crew(workers)
+        crew = seeds_crew(project, workers)
         done = practise_seeds(project, "sim", seeds=range(first, first + count), crew=crew, progress=progress, **given)
     session.show(PractisedSeeds(seeds=done))
     best = max(done, key=lambda one: one.mean_return)
