@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ KIT = Kit(
             evidence=("world",),
         )
     },
+    worlds={"countdown": "tests.tally_kit:countdown"},
+    spaces={"countdown": "tests.tally_kit:COUNTDOWN"},
 )
 FEATURES = 2
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,7 +48,12 @@ heads = { op = ["ANSWER", "RETRY", "STOP"], model = ["small", "large"], effort =
 needs = { STOP = [], RETRY = ["model"] }
 masks = { model = { RETRY = ["large"] } }
 reward = { solved = 1.0 }
+[tasks.count]
+kind = "factored"
+heads = "countdown"
+world = "countdown"
 """
+COUNTDOWN = Factored((Head("op", ("hold", "jump")), Head("far", ("1", "2", "3"))), {"hold": ()}, ("far",))
 STATE = {"observation": [0.5, -1.25], "indices": [2]}
 
 
@@ -55,6 +63,7 @@ class Tally:
 
     space: Factored
     weight: float
+    prefer: Mapping[str, int] = field(default_factory=dict)  # head → the choice that it mostly takes
     family: str = "tally"
     memory_width: int = 2
     features: int = FEATURES
@@ -70,13 +79,70 @@ class Tally:
 
     def _score(self, place: int, choice: int, memory: Any) -> Any:
         angle = place + 1.7 * choice
-        return self.weight * (math.sin(angle) * memory[:, 0] + math.cos(angle) * memory[:, 1])
+        liked = 8.0 * (self.prefer.get(self.space.heads[place].name) == choice)
+        return liked + self.weight * (math.sin(angle) * memory[:, 0] + math.cos(angle) * memory[:, 1])
 
 
 def read(knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Any) -> Tally:
     del tensors, encoder
     heads = tuple(Head(name, tuple(choices)) for name, choices in extra["heads"])
-    return Tally(Factored(heads, {choice: tuple(used) for choice, used in extra["needs"].items()}), knobs["weight"])
+    space = Factored(heads, {choice: tuple(used) for choice, used in extra["needs"].items()})
+    return Tally(space, knobs["weight"], extra["prefer"])
+
+
+class Countdown:
+    """Copies that count down from a random number; `wrong` names what is broken."""
+
+    space = COUNTDOWN
+    features, indices = 2, (3,)
+    returns = (-9.0, 0.0)
+
+    def __init__(self, count: int, wrong: str = "") -> None:
+        self.count, self.wrong = count, wrong
+        self.rng = np.random.default_rng(0)
+
+    def reset(self, seed: int) -> tuple[Observations, dict[str, Any]]:
+        self.rng = np.random.default_rng(0 if self.wrong == "seed" else seed)
+        self.left = self.rng.integers(3, 9, size=self.count)
+        return self._seen(), self._masks()
+
+    def step(self, actions: Any) -> Any:
+        self.left = self.left - 1 - np.where(actions[:, 0] == 1, actions[:, 1], 0)
+        ended = self.left <= 0
+        final = Observations(self._seen().features[ended], self._seen().indices[ended])
+        self.left = np.where(ended, self.rng.integers(3, 9, size=self.count), self.left)
+        rewards = np.full(self.count, np.nan) if self.wrong == "reward" else -np.ones(self.count)
+        info = {"final": final if self.wrong != "final" else self._seen()}
+        truncated = np.zeros(self.count, dtype=bool)
+        return SimpleNamespace(
+            observations=self._seen(), masks=self._masks(), rewards=rewards, terminated=ended, truncated=truncated,
+            info=info,
+        )  # fmt: skip
+
+    def state(self) -> dict[str, Any]:
+        return {"left": self.left.copy(), "rng": self.rng.bit_generator.state}
+
+    def restore(self, state: dict[str, Any]) -> tuple[Observations, dict[str, Any]]:
+        self.left = state["left"].copy()
+        if self.wrong != "restore":
+            self.rng.bit_generator.state = state["rng"]
+        return self._seen(), self._masks()
+
+    def close(self) -> None: ...
+
+    def _seen(self) -> Observations:
+        return Observations(np.stack([self.left, self.left % 2], axis=1) / 8.0, self.left[:, None] % 3)
+
+    def _masks(self) -> dict[str, Any]:
+        far = np.ones((self.count, 2, 3), dtype=bool)
+        far[:, 1, 2] = self.left > 3
+        if self.wrong == "masks":
+            far[:, 1] = False
+        return {"far": far}
+
+
+def countdown(*, count: int, wrong: str = "") -> Countdown:
+    return Countdown(count, wrong)
 
 
 class TallyLearner:
@@ -89,7 +155,7 @@ class TallyLearner:
         raise AssertionError("the family learns from no log")
 
 
-def publish(project: Any, task: str, *, weight: float = 1.0, heads: Any = None) -> str:
+def publish(project: Any, task: str, *, weight: float = 1.0, heads: Any = None, **prefer: int) -> str:
     """A policy of the family as a candidate; its reference."""
     from headway.project import publish_policy
 
@@ -100,10 +166,11 @@ def publish(project: Any, task: str, *, weight: float = 1.0, heads: Any = None) 
         knobs={"weight": weight},
         metrics={},
         baselines={},
-        trained_on={},
+        trained_on={"world": "countdown", "fresh": {}},
         extra={
             "heads": [[name, list(choices)] for name, choices in heads or settings.heads],
             "needs": {choice: list(used) for choice, used in settings.needs.items()},
+            "prefer": prefer,
         },
     )
     return publish_policy(project, learned, task=task, kind="factored", encoder="", seed=0, why="made by a test").ref

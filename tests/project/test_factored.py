@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import headway
-from headway.nouns.errors import Conflict, HeadwayError
+from headway.nouns.errors import Conflict, GateRefused, HeadwayError
 from headway.observe.erase import DeletionFilter
 from headway.project import Project
 from headway.project.decide.episode_memory import EpisodeMemories
@@ -307,3 +307,19 @@ def test_decisions_survive_export_and_import(plan: Callable[..., Project], tmp_p
             assert other.replay(pick.id).exact is None
         with pytest.raises(Conflict, match="decided elsewhere"):
             walk(other, "a", 1, first=3)
+
+
+def test_a_policy_is_proven_in_its_world_promoted_and_then_decides(plan: Callable[..., Project]) -> None:
+    """Jumping far ends an episode sooner, and every step costs 1; holding makes it longer."""
+    project = plan()
+    better = publish(project, "count", weight=0.1, op=1, far=2)
+    verdict = project.prove(better)
+    assert (verdict.state, verdict.evidence.kind) == ("pass", "world")
+    assert verdict.evidence.difference.value > 1.0
+    project.promote(better, because=verdict)
+    state = {"observation": [0.5, 0.0], "indices": [1]}
+    assert project.decide("count", episode="a", state=state).policy == better
+    worse = publish(project, "count", weight=0.1, op=0)
+    assert project.prove(worse).state == "worse"
+    with pytest.raises(GateRefused):
+        project.promote(worse)

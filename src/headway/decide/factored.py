@@ -13,7 +13,7 @@ probability 1, so that its log-probability and entropy are 0. A row gets the sam
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ __all__ = [
     "UniformHeads",
     "best",
     "check_masks",
+    "conditional",
     "draw",
     "joint",
     "probabilities",
@@ -55,10 +56,14 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FactoredPipeline:
-    """A factored policy and the share of uniform choices, per head, that it acts with. Immutable; thread-safe."""
+    """A factored policy with the share of uniform choices, per head, and what is always allowed.
+
+    Immutable; thread-safe. `allowed` are masks of one row, which the caller applies (`decide.masks`).
+    """
 
     policy: FactoredPolicy
     floor: float = 0.0
+    allowed: Masks = field(default_factory=dict)
 
     @property
     def family(self) -> str:
@@ -69,10 +74,11 @@ class FactoredPipeline:
         return np.zeros((rows, self.policy.memory_width))
 
     def act(
-        self, observations: Observations, memory: Floats, masks: Masks, seeds: Sequence[int], *, space: Factored
+        self, observations: Observations, memory: Floats, masks: Masks, seeds: Sequence[int]
     ) -> tuple[Drawn, FactoredOpinions]:
-        """One step of each row. `space` is the policy's, with the heads that these masks are conditional for."""
+        """One step of each row."""
         opinions = self.policy.scores(observations, memory)
+        space = conditional(self.policy.space, masks)
         return draw(space, opinions.scores, masks, seeds, floor=self.floor), opinions
 
 
@@ -142,6 +148,13 @@ def joint(space: Factored, shares: Mapping[str, Floats], actions: Ints) -> Float
     for place, name in enumerate(space.names):
         together = together * shares[name][rows, actions[:, place]]
     return together
+
+
+def conditional(space: Factored, masks: Masks) -> Factored:
+    """The space with the heads that these masks are conditional for: those with a third dimension."""
+    return replace(
+        space, conditional=tuple(name for name in space.names[1:] if name in masks and masks[name].ndim == 3)
+    )
 
 
 def check_masks(space: Factored, masks: Masks, rows: int) -> None:

@@ -76,7 +76,10 @@ def masks_of(table: SettingsTable, values: _Values) -> Mapping[str, Any]:
         for choice in allowed:
             _known(table, ("masks", head, choice), choice, choices[lead])
         masks[head] = {
-            choice: _allowed(table, ("masks", head, choice), some, choices[head]) for choice, some in allowed.items()
+            choice: _allowed(
+                table, ("masks", head, choice), some, choices[head], least=head in values["needs"].get(choice, (head,))
+            )
+            for choice, some in allowed.items()
         }
     return MappingProxyType(masks)
 
@@ -109,8 +112,13 @@ def _choices(table: SettingsTable, keys: tuple[str, ...], value: object) -> tupl
     return choices
 
 
-def _allowed(table: SettingsTable, keys: tuple[str, ...], value: object, choices: tuple[str, ...]) -> tuple[str, ...]:
+def _allowed(
+    table: SettingsTable, keys: tuple[str, ...], value: object, choices: tuple[str, ...], *, least: bool = True
+) -> tuple[str, ...]:
+    """Choices that are allowed; at least one where the head is used."""
     allowed = _names(table, keys, value)
+    if least and not allowed:
+        raise table.error(keys, "at least one choice", value)
     for choice in allowed:
         _known(table, keys, choice, choices)
     return allowed

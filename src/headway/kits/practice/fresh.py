@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from headway.kits.practice.acting import project_copies
 from headway.kits.practice.environments import ENVIRONMENTS, Environments, identify
 from headway.kits.practice.play import Played, play
+from headway.kits.practice.play_heads import play_heads
 from headway.kits.practice.spaces import actions_of
 from headway.nouns.errors import HeadwayError, InvalidInput, MissingExtra, UnknownName
 from headway.project import Project
@@ -31,6 +32,7 @@ from headway.promote import gate
 
 if TYPE_CHECKING:
     from headway.decide.acting import Pipeline
+    from headway.decide.factored import FactoredPipeline
     from headway.nouns.evidence import Evidence, Plan
     from headway.project import ProofQuestion
     from headway.prove.about import About
@@ -134,11 +136,8 @@ def _episodes(
 ) -> Iterator[tuple[tuple[float, float] | None, Played, Played]]:
     """(bounds of a return, the candidate's episodes, the other policy's), a look at a time, on the same seeds."""
     task = question.settings.name
-    body = question.project.servings.body(question.settings)
-    pipelines = [
-        question.project.servings.pipeline(task, body, *policy) for policy in (question.candidate, question.other)
-    ]
-    names = _names(question)
+    pipelines = _pipelines(question.project, task, (question.candidate, question.other))
+    names = () if question.settings.kind == "factored" else _names(question)
     world, settings = _world(question)
     looks = [
         LookShard(
@@ -172,18 +171,35 @@ class LookShard:
 def play_look(look: LookShard) -> tuple[tuple[float, float] | None, Played, Played]:
     """Play one look; runs in a worker."""
     with Project(look.folder) as project:
-        body = project.servings.body(project.settings.task(look.task))
-        pipelines = [project.servings.pipeline(look.task, body, *policy) for policy in look.policies]
-        return _look(project, look, pipelines)
+        return _look(project, look, _pipelines(project, look.task, look.policies))
+
+
+def _pipelines(
+    project: Project, task: str, policies: Sequence[tuple[str, str]]
+) -> list[Pipeline] | list[FactoredPipeline]:
+    """What each policy would be served as now."""
+    servings, settings = project.servings, project.settings.task(task)
+    body = servings.body(settings)
+    if settings.kind == "factored":
+        return [servings.heads_pipeline(task, body, *policy) for policy in policies]
+    return [servings.pipeline(task, body, *policy) for policy in policies]
 
 
 def _look(
-    project: Project, look: LookShard, pipelines: Sequence[Pipeline]
+    project: Project, look: LookShard, pipelines: Sequence[Pipeline] | Sequence[FactoredPipeline]
 ) -> tuple[tuple[float, float] | None, Played, Played]:
     with closing(project_copies(project, look.world, look.settings, look.count)) as envs:
-        _check_actions(envs, look.names)
-        mine, other = (play(envs, pipeline, look.names, task=look.task, seed=look.seed) for pipeline in pipelines)
-        return getattr(envs, "returns", None), mine, other
+        played = [_played(envs, pipeline, look) for pipeline in pipelines]
+        return getattr(envs, "returns", None), played[0], played[1]
+
+
+def _played(envs: Any, pipeline: Pipeline | FactoredPipeline, look: LookShard) -> Played:
+    from headway.decide.factored import FactoredPipeline
+
+    if isinstance(pipeline, FactoredPipeline):
+        return play_heads(envs, pipeline, seed=look.seed)
+    _check_actions(envs, look.names)
+    return play(envs, pipeline, look.names, task=look.task, seed=look.seed)
 
 
 def _limits(question: ProofQuestion) -> tuple[float, float] | None:

@@ -25,7 +25,7 @@ from headway.kits.practice.environments import Environments
 from headway.nouns.errors import InvalidInput
 from headway.nouns.records import Candidate, Situation
 
-__all__ = ["MOST_STEPS", "OBSERVATION", "Played", "play"]
+__all__ = ["MOST_STEPS", "OBSERVATION", "Played", "check_returns", "play"]
 
 OBSERVATION = "observation"  # the state that a policy learned in a world reads
 MOST_STEPS = 100_000
@@ -59,7 +59,7 @@ def play(envs: Environments, pipeline: Pipeline, names: Sequence[str], *, task: 
         done = (ended | cut) & ~over
         over |= done
         if over.all():
-            _check(returns)
+            check_returns(returns)
             return Played(returns, metrics)
         if rest is not None:
             for place in np.flatnonzero(done).tolist():
@@ -118,7 +118,8 @@ def _situations(
     ]
 
 
-def _check(returns: NDArray[np.float64]) -> None:
+def check_returns(returns: NDArray[np.float64]) -> None:
+    """Refuse a return that is not a finite number."""
     if not np.isfinite(returns).all():
         raise InvalidInput(
             "The world gave a reward that is not a finite number.",

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headway.decide.masks import masks_from, masks_together, plain_masks
 from headway.nouns.errors import Conflict, InvalidInput
 from headway.nouns.factored import DrawnHead
 from headway.nouns.ids import decision_id, parse_decision_id
@@ -26,7 +27,6 @@ from headway.observe.episodes import decisions_of, last_step
 from headway.observe.rows import dumps, loads
 from headway.project.decide.episode_memory import KeptMemory, fold_memory, observation_of, recall
 from headway.project.decide.inputs import Details, checked_source, situation_of
-from headway.project.decide.masks import masks_from, masks_together, plain_masks
 
 if TYPE_CHECKING:
     from headway.decide.factored import Drawn
@@ -95,7 +95,7 @@ def consider_heads(project: ProjectFolder, ask: Ask) -> Considered:
     space, masks = masks_together(pipeline.policy.space, body["masks"], details.get("masks"))
     observations = observation_of(pipeline.policy, situation.state, body["state"])
     seed = project.seeds.next() if project.seeds is not None else int.from_bytes(os.urandom(8), "little")
-    drawn, opinions = pipeline.act(observations, turn.memory, masks, (seed,), space=space)
+    drawn, opinions = pipeline.act(observations, turn.memory, masks, (seed,))
     decision = _decision(project, turn, replace(situation, step=turn.step), space, drawn, seed, details)
     if situation.episode is not None and turn.step is not None and pipeline.policy.memory_width:
         project.memories.keep(task, situation.episode, KeptMemory(decision.id, turn.step, opinions.memory))
@@ -277,7 +277,7 @@ def replay_heads(project: ProjectFolder, decision: Decision) -> tuple[ReplayedHe
             raise Conflict(f"Step {steps} of its episode was deleted.", code="episode_incomplete")
     space, masks = masks_from(pipeline.policy.space, stored["masks"])
     observations = observation_of(pipeline.policy, decision.situation.state, body["state"])
-    drawn, opinions = pipeline.act(observations, memory, masks, (decision.seed,), space=space)
+    drawn, opinions = pipeline.act(observations, memory, masks, (decision.seed,))
     again = _document(space, masks, drawn, stored["asked"])
     remembers = f" and remembers {steps} steps" if pipeline.policy.memory_width else ""
     value = f"; it expects a return of {float(opinions.value[0]):.4g}" if pipeline.policy.features else ""

@@ -16,6 +16,7 @@ from typing import Any, cast
 from headway.decide.acting import Explorer, Pipeline
 from headway.decide.baselines import baseline
 from headway.decide.factored import FactoredPipeline, UniformHeads
+from headway.decide.masks import masks_together
 from headway.encode import encoder
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
@@ -254,8 +255,9 @@ class Servings:
             tuple(Head(name, tuple(choices)) for name, choices in body["heads"]),
             {choice: tuple(used) for choice, used in body["needs"].items()},
         )
+        _, allowed = masks_together(space, body["masks"])
         if PolicyRef.parse(ref).built_in:
-            return FactoredPipeline(UniformHeads(space), acting_floor(body))
+            return FactoredPipeline(UniformHeads(space), acting_floor(body), allowed)
         policy: Any = self.policy(task, body, ref, digest)
         other = getattr(policy, "space", None)
         if other is None or (other.heads, other.relevant) != (space.heads, space.relevant):
@@ -265,7 +267,7 @@ class Servings:
                 code="other_heads",
                 hint="Set `heads` and `needs` of the task to those that the policy practised with.",
             )
-        return FactoredPipeline(cast(FactoredPolicy, policy), acting_floor(body))
+        return FactoredPipeline(cast(FactoredPolicy, policy), acting_floor(body), allowed)
 
     def pipeline(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:
         """The pipeline from situation to distribution under a configuration body."""

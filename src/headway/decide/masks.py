@@ -1,4 +1,4 @@
-"""What a decision of a factored task allows: the masks of its settings and of its request, together.
+"""What a decision of a factored task allows: masks of its settings, of a request and of a world, together.
 
 {"model": ["small"]}                          # names that are allowed; [true, false] says the same
 {"slot": {"GROW": ["r0c0"], "PRUNE": []}}     # by the choice of the first head; one that is not named allows all
@@ -7,17 +7,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.decide.factored import check_masks
+from headway.decide.factored import check_masks, conditional
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.factored import Factored, Head, Masks
 
-__all__ = ["masks_from", "masks_together", "plain_masks"]
+__all__ = ["both", "masks_from", "masks_together", "plain_masks"]
 
 
 def masks_together(space: Factored, *given: Mapping[str, Any] | None) -> tuple[Factored, Masks]:
@@ -36,15 +35,24 @@ def masks_together(space: Factored, *given: Mapping[str, Any] | None) -> tuple[F
                 hint='Such as {"model": ["small", "large"]}.',
             )
         for name, value in part.items():
-            mask = _mask(space, name, value)
-            known = masks.get(name)
-            masks[name] = mask if known is None else _both(known, mask)
-    return _conditional(space, {name: mask[None] for name, mask in masks.items()})
+            masks = dict(both(masks, {name: _mask(space, name, value)[None]}))
+    return _conditional(space, masks)
 
 
 def masks_from(space: Factored, stored: Mapping[str, Any]) -> tuple[Factored, Masks]:
     """The masks that `plain_masks` gave."""
     return _conditional(space, {name: np.array([mask], dtype=bool) for name, mask in stored.items()})
+
+
+def both(some: Masks, others: Masks) -> Masks:
+    """Masks that allow what both allow; conditional on the lead where one of them is. Rows are alike, or one is one."""
+    together = {**some, **others}
+    for name in some.keys() & others.keys():
+        one, other = some[name], others[name]
+        if one.ndim != other.ndim:
+            one, other = (mask if mask.ndim == 3 else mask[:, None, :] for mask in (one, other))
+        together[name] = one & other
+    return together
 
 
 def plain_masks(masks: Masks) -> dict[str, Any]:
@@ -53,8 +61,7 @@ def plain_masks(masks: Masks) -> dict[str, Any]:
 
 
 def _conditional(space: Factored, masks: Masks) -> tuple[Factored, Masks]:
-    by_lead = tuple(name for name in space.names[1:] if name in masks and masks[name].ndim == 3)
-    space = replace(space, conditional=by_lead)
+    space = conditional(space, masks)
     check_masks(space, masks, 1)
     return space, masks
 
@@ -109,9 +116,3 @@ def _index(head: Head, choice: str, place: str) -> int:
             hint=did_you_mean(str(choice), head.choices),
         )
     return head.choices.index(choice)
-
-
-def _both(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """[choice] or [lead choice, choice] each; the wider shape of both."""
-    together: NDArray[np.bool_] = one & other
-    return together
