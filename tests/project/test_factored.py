@@ -231,7 +231,7 @@ def test_masks_are_for_factored_tasks(tmp_path: Path) -> None:
 def test_state_variables_that_the_settings_name_are_the_observation(
     plan: Callable[..., Project], tmp_path: Path
 ) -> None:
-    (tmp_path / "headway.toml").write_text(PLAN + 'state = ["difficulty", "failures"]\n')
+    (tmp_path / "headway.toml").write_text(PLAN.replace("reward", 'state = ["difficulty", "failures"]\nreward', 1))
     project = plan()
     learned(project)
     project.decide("plan", episode="a", state={"failures": 2, "difficulty": 0.5, "indices": [1]})
@@ -319,7 +319,21 @@ def test_a_policy_is_proven_in_its_world_promoted_and_then_decides(plan: Callabl
     project.promote(better, because=verdict)
     state = {"observation": [0.5, 0.0], "indices": [1]}
     assert project.decide("count", episode="a", state=state).policy == better
+    for n in range(60):
+        project.signal(project.decide("count", episode=f"e{n}", state=state).id, reward=0.5)
+    assert project.guard("count") is None  # nothing to compare on the log, and nothing to learn from it
+    assert not project.standing("count").learns
     worse = publish(project, "count", weight=0.1, op=0)
     assert project.prove(worse).state == "worse"
     with pytest.raises(GateRefused):
         project.promote(worse)
+
+
+def test_a_factored_task_says_what_to_do_next(plan: Callable[..., Project]) -> None:
+    project = plan()
+    assert project.next_step("plan").command == "headway decide plan"
+    project.signal(project.decide("plan").id, solved=1.0)
+    assert project.next_step("plan").verb == "log"
+    project.decide("count")
+    assert project.next_step("count").command == "headway learn count --world countdown"
+    assert [task.kind for task in project.status().tasks] == ["factored", "factored"]

@@ -49,7 +49,12 @@ _TRIES = 5  # a policy that learns as it decides may publish a snapshot between 
 
 
 def guard(project: Project, task: str, *, who: str) -> Entry | None:
-    """End what is proven worse: the current policy, or else the canary or experiment; None if nothing is."""
+    """End what is proven worse: the current policy, or else the canary or experiment; None if nothing is.
+
+    Factored decisions are proven in a world: their log has no probabilities of the actions that were not drawn.
+    """
+    if project.settings.task(task).kind == "factored":
+        return None
     return _guard_current(project, task, who=who) or _guard_share(project, task, who=who)
 
 

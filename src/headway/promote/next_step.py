@@ -157,6 +157,12 @@ def _for_data(standing: Standing, activity: Activity) -> NextStep:
     decide = _decide(standing)
     if not activity.decisions:
         return _step("decide", decide, "Nothing was decided yet.")
+    if standing.practises:
+        command = f"headway learn {task} --world {standing.practises}"
+        return _step("learn", command, "No policy has practised for it yet.")
+    if standing.practises is not None:
+        why = 'Its policies practise in a world; name it in headway.toml with world = "…".'
+        return _step("log", f"headway data log {task}", why)
     if standing.learns:
         return _step("learn", f"headway learn {task}", "Enough has settled to learn a new candidate.")
     if not activity.signals:
@@ -171,6 +177,8 @@ def _for_data(standing: Standing, activity: Activity) -> NextStep:
 
 def _decide(standing: Standing) -> str:
     """How decisions come in."""
+    if standing.practises is not None:
+        return f"headway decide {standing.task}"
     if standing.described:
         return f"headway data import BUFFER --task {standing.task}"
     return f"headway decide {standing.task} {_EXAMPLE}{'' if standing.has_actions else ' --candidates small,large'}"

@@ -66,6 +66,7 @@ class Standing:
     canary_share: float = 0.0  # share that the loop gives a promising candidate
     has_actions: bool = True  # whether the task declares what can be chosen
     described: bool = False  # whether actions are described and not only named: a task of the kind ranking
+    practises: str | None = None  # policies learn in this world ("": not said which), not from the log
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it
     disputed: Verdict | None = None  # the canary, or else the current policy, is worse, but only by one key's ratings
     unprovable: HeadwayError | None = None  # why no proof of the candidate can be made now
@@ -128,6 +129,8 @@ class Standing:
     @property
     def learns(self) -> bool:
         """Whether learning is due: a new candidate, or a shadow while the candidate is under test."""
+        if self.practises is not None:
+            return False
         if self.outdated:
             return True  # what it learned is about a world that is gone
         if self.until_retrain or self.turn:
