@@ -55,6 +55,7 @@ class Family(NamedTuple):
     evidence: tuple[str, ...] = ("log", "heldout")  # kinds of evidence: `prove` uses the first that applies
     default: bool = False  # of its kinds, before the families that come earlier
     interruptible: bool = False  # its `learn` takes `work`: a folder in which interrupted learning is carried on
+    practice: str = ""  # "module:function" (project, world, **how): how it practises in a world, if it does so itself
 
 
 class Command(NamedTuple):
@@ -254,7 +255,7 @@ class Catalogue:
 
 
 # Kinds in the settings that no kit of this version decides.
-PLANNED: Mapping[str, str] = MappingProxyType({"reply": "reply", "factored": "grow"})
+PLANNED: Mapping[str, str] = MappingProxyType({"reply": "reply"})
 
 
 def load(path: str) -> Any:

@@ -2,9 +2,26 @@
 
 Takes: a world of factored actions.   Gives: a recurrent policy, with the curve of its returns.
 Never: loads torch in order to act.
-May import: nouns.
+May import: project, decide, nouns.
 """
 
-from headway.nouns.kit import Kit
+from headway.nouns.kit import Family, Kit
 
-KIT = Kit(name="grow", summary="Practise with a memory, for actions of several parts.")
+KIT = Kit(
+    name="grow",
+    summary="Practise with a memory, for actions of several parts: the family recurrent.",
+    needs=("practice",),
+    families={
+        "recurrent": Family(
+            kinds=("factored",),
+            policy="headway.kits.grow.policy:read",
+            learner="headway.kits.grow.learner:RecurrentLearner",
+            knobs="headway.kits.grow.knobs:RecurrentKnobs",
+            evidence=("world",),
+            practice="headway.kits.grow.learner:practise",
+        ),
+    },
+    worlds={
+        "masked_cartpole": "headway.kits.grow.masked_cartpole:masked_cartpole",
+    },
+)

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from math import prod
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from headway.nouns.errors import Conflict, Damaged, InvalidSettings
@@ -96,8 +98,11 @@ class RecurrentShape:
         """The widths of a head's layers, its output last."""
         return (self.width, self.half, choices) if 0 < self.deep < choices else (self.half, choices)
 
-    def tensors(self) -> dict[str, tuple[int, ...]]:
+    def tensors(self) -> Mapping[str, tuple[int, ...]]:
         """Every tensor and its size; weights are [out, in]."""
+        return _tensors(self)
+
+    def _sizes(self) -> dict[str, tuple[int, ...]]:
         width = self.width
         sizes: dict[str, tuple[int, ...]] = {
             f"embedding.{vocabulary}": (vocabulary, self.embedding) for vocabulary in dict.fromkeys(self.indices)
@@ -188,6 +193,11 @@ class RecurrentShape:
     def without_critic(self) -> RecurrentShape:
         """The shape as far as acting depends on it."""
         return replace(self, critic="state")
+
+
+@lru_cache(maxsize=64)
+def _tensors(shape: RecurrentShape) -> Mapping[str, tuple[int, ...]]:
+    return MappingProxyType(shape._sizes())
 
 
 def space_to_json(space: Factored) -> dict[str, Any]:

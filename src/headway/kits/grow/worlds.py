@@ -16,9 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headway.nouns.factored import Factored, Observations
 
-__all__ = ["FactoredWorld", "StepResult"]
+__all__ = ["FactoredWorld", "StepResult", "random_from", "random_state"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +31,8 @@ class StepResult:
     A fixed horizon whose time is part of the observation is *terminated*. `truncated` is an episode that would have
     gone on: the value of its final observation counts.
 
-    `info`: "final" (see above); "metrics", name → [copy], which are averaged into metrics.jsonl; anything else is the
-    world's own.
+    `info`: "final" (see above); "metrics", name → [copy], which are averaged into metrics.jsonl; "credit" [copy], what
+    hindsight credits to an earlier action, whose distribution goes there too; anything else is the world's own.
     """
 
     observations: Observations
@@ -67,3 +70,24 @@ class FactoredWorld(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def random_state(rng: np.random.Generator) -> NDArray[np.uint64]:
+    """The state of numpy's default generator as an array, for `FactoredWorld.state`."""
+    told: Any = rng.bit_generator.state
+    whole, most = told["state"], 1 << 64
+    words = [whole["state"] // most, whole["state"] % most, whole["inc"] // most, whole["inc"] % most]
+    return np.array([*words, told["has_uint32"], told["uinteger"]], dtype=np.uint64)
+
+
+def random_from(array: NDArray[np.uint64]) -> np.random.Generator:
+    """The generator that goes on from `random_state`."""
+    state, low, increment, low_increment, has, rest = (int(word) for word in array)
+    bits = np.random.PCG64()
+    bits.state = {
+        "bit_generator": "PCG64",
+        "state": {"state": (state << 64) + low, "inc": (increment << 64) + low_increment},
+        "has_uint32": has,
+        "uinteger": rest,
+    }
+    return np.random.Generator(bits)

@@ -37,10 +37,11 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
             values["knobs"] = (*values["knobs"], "resume=true")
         return None
     values.update(own)
-    given = practice_values(values)
+    given = practice_values(values, any_family=True)
     begun = time.perf_counter()
     task = f"{given['task']} " if given["task"] else ""
     again = f"headway learn {task}--world {own['world']} --seed {given['seed']}"
+    again += f" --family {given['family']}" if given["family"] else ""
     if own["seeds"]:
         return _seeds(session, own["world"], own["seeds"], values["workers"], given)
     with session.project(create=True) as project:
@@ -51,7 +52,7 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
         except KeyboardInterrupt:
             session.next(f"{again} --resume")
             raise
-        served = project.registry.header(project.registry.find(done.policy)).kind == "choice"
+        served = project.registry.header(project.registry.find(done.policy)).kind in ("choice", "factored")
     show(session, done, time.perf_counter() - begun)
     session.next(f"headway prove {done.task}" if served else f"{again} --steps {2 * done.steps} --target nan --resume")
     return 0
@@ -75,7 +76,7 @@ def _seeds(session: Session, world: str, count: int, workers: int | None, given:
     with session.project(create=True) as project, session.out.progress() as progress:
         crew = seeds_crew(project, workers)
         done = practise_seeds(project, world, seeds=range(first, first + count), crew=crew, progress=progress, **given)
-        served = project.registry.header(project.registry.find(done[0].policy)).kind == "choice"
+        served = project.registry.header(project.registry.find(done[0].policy)).kind in ("choice", "factored")
     session.show(PractisedSeeds(seeds=done))
     best = max(done, key=lambda one: one.mean_return)
     if served:
@@ -83,11 +84,11 @@ def _seeds(session: Session, world: str, count: int, workers: int | None, given:
     return 0
 
 
-def practice_values(values: dict[str, Any]) -> dict[str, Any]:
+def practice_values(values: dict[str, Any], *, any_family: bool = False) -> dict[str, Any]:
     """The arguments of `practise` from the command line; options that do not apply are refused."""
-    if values["check"] or values["family"] not in (None, "actor_critic"):
+    if values["check"] or (not any_family and values["family"] not in (None, "actor_critic")):
         raise InvalidInput(
-            "Practice in a world always uses the family actor_critic and never waits.",
+            "Practice in a world never waits." if values["check"] else "This world uses the family actor_critic alone.",
             code="nothing_named",
             hint="Omit --check and --family.",
         )
@@ -100,6 +101,7 @@ def practice_values(values: dict[str, Any]) -> dict[str, Any]:
         "target": values["target"],
         "device": values["device"] or "cpu",
         "resume": values["resume"],
+        **({"family": values["family"]} if any_family else {}),
         **{name: typed(value) for name, value in pairs(values["knobs"], "knob").items()},
     }
 

@@ -121,13 +121,13 @@ def lunarlander(*, count: int, **settings: Any) -> Environments:
     return environment("lunarlander", count=count, **settings)
 
 
-def environment(name: str, *, count: int, **settings: Any) -> Environments:
-    """`count` copies of a world."""
+def environment(name: str, *, count: int, native: bool = True, **settings: Any) -> Environments:
+    """`count` copies of a world; without `native` its vector form is not used: `Together` resets in the same step."""
     gymnasium = _gymnasium()
     wanted = identify(name).rpartition(":")[2]
     spec = gymnasium.spec(wanted)
     try:
-        if spec.vector_entry_point is not None and not settings:
+        if spec.vector_entry_point is not None and not settings and native:
             envs = gymnasium.make_vec(wanted, num_envs=count, vectorization_mode="vector_entry_point")
         else:
             envs = Together([gymnasium.make(wanted, disable_env_checker=True, **settings) for _ in range(count)])

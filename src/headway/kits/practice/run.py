@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.errors import Conflict, Damaged, UnknownName
+from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.kit import Catalogue, load
 from headway.nouns.protocols import Crew, Learned, Progress
 from headway.project import publish_policy
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Practised", "SnapshotFolder", "TrainedPolicy", "fresh_settings", "practise", "publish_practised",
-    "publish_trained", "slug", "train",
+    "publish_trained", "slug", "train", "write_whole",
 ]  # fmt: skip
 
 _EVERY_S = 20.0
@@ -76,6 +76,37 @@ def train(
     project: Project,
     world: str,
     *,
+    family: str | None = None,
+    **how: Any,
+) -> TrainedPolicy:
+    """Practise in a world with a family: the world's own (`family` of its function), or else actor_critic."""
+    path = project.catalogue.all("worlds").get(world)
+    own: str = "actor_critic" if path is None else getattr(load(path), "family", "actor_critic")
+    family = family or own
+    if family == "actor_critic" == own:
+        return _train(project, world, **how)
+    practice = project.catalogue.family(family).practice
+    if not practice and family == "actor_critic":
+        raise InvalidInput(
+            f"The family 'actor_critic' cannot practise in the world {world!r}.",
+            code="nothing_named",
+            hint=f"Use --family {own}.",
+        )
+    if not practice:
+        able = ["actor_critic", *(name for name, row in project.catalogue.all("families").items() if row.practice)]
+        raise InvalidInput(
+            f"The family {family!r} does not practise in a world.",
+            code="nothing_named",
+            hint=f"Use --family with one of these: {', '.join(able)}.",
+        )
+    trained: TrainedPolicy = load(practice)(project, world, **how)
+    return trained
+
+
+def _train(
+    project: Project,
+    world: str,
+    *,
     task: str | None = None,
     steps: int | None = None,
     seed: int = 0,
@@ -87,7 +118,7 @@ def train(
     progress: Progress | None = None,
     **knobs: Any,
 ) -> TrainedPolicy:
-    """Practise in a world. `settings` are the world's own, `knobs` the learner's; the workers of a `crew` act."""
+    """Practise with PPO. `settings` are the world's own, `knobs` the learner's; the workers of a `crew` act."""
     from headway.kits.practice import fit
     from headway.kits.practice.acting import GROUPS, CrewGroups, WorldSource, project_copies
     from headway.kits.practice.environments import ENVIRONMENTS, identify
@@ -259,8 +290,8 @@ class SnapshotFolder:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         # The JSON names its weights file, so a reader finds both or none.
         name = f"weights-{told['steps']}.safetensors"
-        _write(self.folder / name, bytes(save(tensors)))
-        _write(self.folder / "run.json", json.dumps({**body, "weights": name}).encode())
+        write_whole(self.folder / name, bytes(save(tensors)))
+        write_whole(self.folder / "run.json", json.dumps({**body, "weights": name}).encode())
         for path in self.folder.glob("weights-*.safetensors"):
             if path.name != name:
                 path.unlink(missing_ok=True)
@@ -299,7 +330,8 @@ class SnapshotFolder:
         self._fitted = fitted
 
 
-def _write(path: Path, body: bytes) -> None:
+def write_whole(path: Path, body: bytes) -> None:
+    """Write a file that a reader finds whole or not at all."""
     scratch = path.with_name(f".{path.name}.new")
     with scratch.open("wb") as file:
         file.write(body)

@@ -19,8 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["one_thread"]
+__all__ = ["one_thread", "torch_threads"]
 
+SMALL = 128
 _NAMES = ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads",
           "openblas_{}_num_threads")  # fmt: skip
 
@@ -39,6 +40,20 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         put(before)
+
+
+@contextmanager
+def torch_threads(width: int) -> Iterator[None]:
+    """One thread of torch for networks of at most this width, 0 for wide ones: SMALL is where one is faster."""
+    import torch
+
+    before = torch.get_num_threads()
+    if 0 < width <= SMALL:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @cache

@@ -1,0 +1,124 @@
+"""The knobs of the family recurrent: its network, and how it practises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from math import isfinite
+from typing import Any
+
+from headway.nouns.errors import InvalidSettings, did_you_mean
+from headway.nouns.knob import knob
+
+__all__ = ["RecurrentKnobs", "knobs_from", "network_knobs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecurrentKnobs:
+    """The knobs of the family `recurrent` (`headway learn --world … --family recurrent --set`)."""
+
+    preset: str = knob("v2", 'The network: "v2", or "v1". The knobs below change it; 0 or "" keeps the preset\'s.')
+    width: int = knob(0, "The width of the LSTM.", low=0, high=1 << 14)
+    embedding: int = knob(4, "The width of an embedded index.", low=1, high=1024)
+    layers: int = knob(1, "How many LSTMs are stacked.", low=1, high=8)
+    residual: bool = knob(True, "Whether stacked LSTMs add to the one before.")
+    attention: int = knob(0, "Over the outputs of so many past steps; 0: none.", low=0, high=4096)
+    critic: str = knob("", '"marginal", "state" or "sampled_op".')
+    feedback: bool | None = knob(None, "Whether the policy sees what became of its last action.")
+    steps: int = knob(1_000_000, "How many steps to practise at most.", low=1, high=10**9)
+    envs: int = knob(32, "How many copies of the world act together.", low=1, high=10**9)
+    horizon: int = knob(0, "Steps of a rollout; 0: an episode of the world, or 128.", low=0, high=10**9)
+    chunk: int = knob(
+        0, "Gradients go back so many steps, from a stored memory; 0: the whole rollout.", low=0, high=10**9
+    )
+    epochs: int = knob(4, "How often an update passes over its rollout.", low=1, high=10**9)
+    minibatches: int = knob(4, "Into how many groups of copies a rollout is divided.", low=1, high=10**9)
+    rate: float = knob(3e-4, "The learning rate.", low=0.0, high=1e6)
+    schedule: str = knob("constant", '"constant", or "linear": it falls to 0 over `steps`.')
+    gamma: float = knob(0.995, "The discount.", low=0.0, high=1.0)
+    lam: float = knob(0.98, "λ of the advantages (GAE).", low=0.0, high=1.0)
+    clip: float = knob(0.2, "How far the ratio of probabilities may move.", low=0.0, high=1e6)
+    value: float = knob(0.5, "The weight of the value loss.", low=0.0, high=1e6)
+    value_clip: float = knob(0.0, "How far a value may move in an update; 0: any distance.", low=0.0, high=1e6)
+    shared: bool = knob(True, "Whether the value loss also trains the LSTM; the heads it never trains.")
+    entropy: float = knob(0.01, "The weight of the entropy bonus.", low=0.0, high=1e6)
+    entropy_heads: Mapping[str, float] = knob({}, "A factor of that weight per head; 1 for a head that is not named.")
+    entropy_by: str = knob("use", '"use": a head counts by how often it is used; "head": every head counts the same.')
+    target_kl: float = knob(
+        0.03, "An update stops after a pass beyond 1.5 times this divergence; 0: never.", low=0.0, high=1e6
+    )
+    most_norm: float = knob(0.5, "The largest norm of a gradient; 0: any.", low=0.0, high=1e6)
+    returns: str = knob("popart", '"popart": returns are normalised, and the critic rescaled to match; or "none".')
+    scale: bool = knob(True, "Whether features are standardised by running statistics.")
+    target: float | None = knob(None, "Stop at this mean return of greedy episodes.")
+    evaluate_every: int = knob(0, "Steps between evaluations; 0: a fortieth of `steps`.", low=0, high=10**9)
+    episodes: int = knob(20, "Greedy episodes of an evaluation.", low=1, high=10**9)
+    confirm: int = knob(100, "Fresh episodes that must confirm the target.", low=1, high=10**9)
+    bf16: bool = knob(True, "On CUDA: compute in bfloat16; log-probabilities and values stay float32.")
+    compile: bool = knob(False, "Whether torch compiles the heads.")
+
+
+def knobs_from(given: Mapping[str, Any], base: RecurrentKnobs | None = None) -> RecurrentKnobs:
+    """The knobs with these changed; an unknown name or a value out of range is refused."""
+    base = base or RecurrentKnobs()
+    given = {name: _weights(value) if name == "entropy_heads" else value for name, value in given.items()}
+    known = {one.name: one for one in fields(RecurrentKnobs)}
+    for name, value in given.items():
+        if name not in known:
+            raise InvalidSettings(
+                f"The family 'recurrent' has no knob {name!r}.", code="unknown_key", hint=did_you_mean(name, known)
+            )
+        _check(name, value, getattr(base, name), known[name].metadata)
+    made = replace(base, **given)
+    for name, choices in (
+        ("schedule", ("constant", "linear")), ("returns", ("popart", "none")), ("entropy_by", ("use", "head")),
+    ):  # fmt: skip
+        if getattr(made, name) not in choices:
+            raise _bad(name, getattr(made, name), "one of " + ", ".join(choices))
+    return made
+
+
+def network_knobs(knobs: RecurrentKnobs) -> dict[str, Any]:
+    """What `RecurrentShape.of` takes: the preset, and what differs from it."""
+    chosen = {"preset": knobs.preset, "embedding": knobs.embedding, "layers": knobs.layers}
+    chosen |= {"residual": knobs.residual, "attention": knobs.attention}
+    for name in ("width", "critic"):
+        if getattr(knobs, name):
+            chosen[name] = getattr(knobs, name)
+    if knobs.feedback is not None:
+        chosen["feedback"] = knobs.feedback
+    return chosen
+
+
+def _check(name: str, value: Any, default: Any, about: Mapping[str, Any]) -> None:
+    if name == "entropy_heads":
+        fits = isinstance(value, Mapping) and all(isinstance(one, int | float) and one >= 0 for one in value.values())
+        if not fits:
+            raise _bad(name, value, "a weight of at least 0 per head")
+        return
+    kinds: tuple[type, ...] = (int, float) if isinstance(default, float) or name == "target" else (type(default),)
+    if name == "feedback":
+        kinds = (bool,)
+    if value is None and name in ("target", "feedback"):
+        return
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise _bad(name, value, f"a {kinds[-1].__name__}")
+    low, high = about["low"], about["high"]
+    if isinstance(value, int | float) and not (
+        isfinite(value) and (low is None or value >= low) and (high is None or value <= high)
+    ):
+        raise _bad(name, value, f"a number of {low} to {high}")
+
+
+def _weights(value: Any) -> Any:
+    """Weights by head; on the command line as op:1,slot:1.5."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return {head: float(weight) for head, _, weight in (part.partition(":") for part in value.split(","))}
+    except ValueError:
+        return value
+
+
+def _bad(name: str, value: object, wanted: str) -> InvalidSettings:
+    return InvalidSettings(f"The knob {name} is {value!r:.80}, not {wanted}.", code="bad_knob")

@@ -1,0 +1,259 @@
+"""Learns a recurrent policy in a world, with an exact snapshot and metrics.
+
+    trained = practise(project, "scaffold", steps=500_000, seed=7)     # headway learn --world … --family recurrent
+    learned(training)                                                  # what `promote` stores
+
+A snapshot is `.headway/work/<world>-<seed>-recurrent/`: run.json, weights, and metrics.jsonl with a line per update. It
+is not a policy: it cannot be served, and it may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headway.kits.grow.knobs import RecurrentKnobs, knobs_from
+from headway.kits.grow.presets import preset_knobs
+from headway.kits.practice.environments import ENVIRONMENTS, copies, identify
+from headway.kits.practice.run import Practised, TrainedPolicy, fresh_settings, slug, write_whole
+from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
+from headway.nouns.protocols import Crew, Encoder, Experience, Learned, Progress
+
+if TYPE_CHECKING:
+    from headway.kits.grow.training import Training
+    from headway.kits.grow.worlds import FactoredWorld
+    from headway.project import Project
+
+__all__ = ["RecurrentLearner", "RunFolder", "learned", "practise", "world_maker"]
+
+_EVERY_S = 60.0
+
+
+class RecurrentLearner:
+    """The learner of the family `recurrent` as the core asks for it; it learns in a world only."""
+
+    family = "recurrent"
+
+    def __init__(self, encoder: Encoder | None = None) -> None:
+        self.encoder = encoder
+
+    def learn(
+        self,
+        experience: Experience,  # noqa: ARG002 — the interface of every learner
+        knobs: Mapping[str, Any],
+        seed: int,  # noqa: ARG002
+        progress: Progress | None = None,  # noqa: ARG002
+    ) -> Learned:
+        knobs_from(knobs)
+        raise InvalidInput(
+            "The family 'recurrent' does not learn from logged decisions.",
+            code="needs_world",
+            hint="Practise in a world: headway learn TASK --world NAME --family recurrent.",
+        )
+
+
+def practise(
+    project: Project,
+    world: str,
+    *,
+    task: str | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    target: float | None = None,
+    resume: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    crew: Crew | None = None,
+    progress: Progress | None = None,
+    **given: Any,
+) -> TrainedPolicy:
+    """Practise in a world. `settings` are the world's own, `given` the learner's knobs."""
+    from headway.kits.grow.training import Training
+    from headway.kits.practice.threads import one_thread, torch_threads
+
+    if task is not None:
+        project.settings.task(task)  # an unknown task fails before anything is learned
+    if crew is not None:
+        raise InvalidInput(
+            "With the family 'recurrent' all copies of a world act in this process.",
+            code="nothing_named",
+            hint="Omit --workers, or use it with --seeds.",
+        )
+    knobs = knobs_from(given, preset_knobs(world))
+    if steps is not None:
+        knobs = replace(knobs, steps=steps)
+    if target is not None:
+        knobs = replace(knobs, target=None if math.isnan(target) else target)
+    make = world_maker(project, world, settings or {})
+    folder = RunFolder(project.home / "work" / f"{slug(world)}-{seed}-recurrent", world)
+    with one_thread(), torch_threads(knobs.width):
+        training = Training(make, knobs, seed=seed, device=device)
+        try:
+            began = folder.load(training) if resume else folder.clear()
+            folder.run(training, progress)
+            mean = training.evaluate(knobs.confirm, seed + 7_919)
+            result = learned(training, mean)
+        finally:
+            training.close()
+    counts = training.counts
+    return TrainedPolicy(
+        learned=replace(result, trained_on={**result.trained_on, "device": device}),
+        kind="factored",
+        encoder="",
+        fresh={**(settings or {}), **fresh_settings(project.catalogue, world)},
+        about=Practised(
+            policy="", world=world, task=task or slug(world), steps=counts.steps, seed=seed, device=device,
+            reached=counts.reached, target=knobs.target, mean_return=mean, episodes=knobs.confirm,
+            curve=tuple((point.steps, point.mean) for point in counts.curve), resumed_from=began,
+        ),
+    )  # fmt: skip
+
+
+def world_maker(project: Project, world: str, settings: Mapping[str, Any]) -> Callable[[int], FactoredWorld]:
+    """A function that makes copies of a world: a factored one as it is, any other through Gymnasium's interface."""
+    ours = world in project.catalogue.all("worlds") and world not in ENVIRONMENTS
+    if not ours:
+        identify(world, project.folder)
+
+    def make(count: int) -> FactoredWorld:
+        native = {} if ours else {"native": False}
+        made: Any = copies(project.catalogue, world, count=count, **native, **settings)
+        if hasattr(made, "space"):
+            factored: FactoredWorld = made
+            return factored
+        from headway.kits.grow.gymnasium_world import GymnasiumWorld
+
+        return GymnasiumWorld(made)
+
+    return make
+
+
+def learned(training: Training, mean_return: float | None = None) -> Learned:
+    """The form that `promote` stores."""
+    counts, last = training.counts, training.last
+    metrics = {"steps": float(counts.steps), "parameters": float(training.shape.parameters)}
+    if mean_return is not None:
+        metrics["mean_return"] = mean_return
+    if counts.returns:
+        metrics["mean_training_return"] = float(np.mean(counts.returns[-100:]))
+    if last is not None:
+        metrics |= {name: last[1].stats[name] for name in ("entropy", "kl", "value_loss")}
+        if last[1].judged is not None:
+            metrics["explained_variance"] = last[1].judged.explained_variance
+    return Learned(
+        family="recurrent",
+        tensors=training.network.tensors(),
+        knobs=_stored(training.knobs),
+        metrics=metrics,
+        baselines={},
+        trained_on={"steps": counts.steps, "updates": counts.updates},
+        extra={"shape": training.shape.to_json()},
+    )
+
+
+def _stored(knobs: RecurrentKnobs) -> dict[str, Any]:
+    return {**asdict(knobs), "entropy_heads": dict(knobs.entropy_heads)}
+
+
+class RunFolder:
+    """The folder of a run: its snapshot and its metrics."""
+
+    def __init__(self, folder: Path, world: str) -> None:
+        self.folder, self.world = folder, world
+        self._saved, self._began = 0.0, time.monotonic()
+
+    @property
+    def metrics(self) -> Path:
+        return self.folder / "metrics.jsonl"
+
+    def clear(self) -> int:
+        """Start anew; 0, the steps that were done before."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.metrics.unlink(missing_ok=True)
+        return 0
+
+    def run(self, training: Training, progress: Progress | None = None) -> None:
+        """Practise, and write a snapshot however that ends."""
+        self._saved = self._began = time.monotonic()
+        try:
+            training.run(progress=progress, watch=self.watch, detailed=True)
+        finally:
+            self.save(training)
+
+    def watch(self, training: Training) -> None:
+        from headway.kits.grow.metrics import update_metrics
+
+        assert training.last is not None, "called after an update"
+        counts = training.counts
+        line = {
+            "update": counts.updates, "steps": counts.steps, "seconds": round(time.monotonic() - self._began, 3),
+            **update_metrics(training.shape.space, *training.last),
+        }  # fmt: skip
+        if counts.curve and counts.curve[-1].steps == counts.steps:
+            line["evaluation"] = counts.curve[-1].mean
+        with self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        if time.monotonic() - self._saved >= _EVERY_S:
+            self.save(training)
+
+    def save(self, training: Training) -> None:
+        """Write the snapshot of the last finished update."""
+        from safetensors.numpy import save
+
+        if not training.counts.updates:
+            return
+        arrays, told = training.state()
+        body = {**told, "world": self.world, "seed": training.seed, "device": training.device,
+                "knobs": _stored(training.knobs)}  # fmt: skip
+        # The JSON names its weights file, so a reader finds both or none.
+        name = f"weights-{told['steps']}.safetensors"
+        write_whole(self.folder / name, bytes(save({key: np.ascontiguousarray(one) for key, one in arrays.items()})))
+        write_whole(self.folder / "run.json", json.dumps({**body, "weights": name}).encode())
+        for path in self.folder.glob("weights-*.safetensors"):
+            if path.name != name:
+                path.unlink(missing_ok=True)
+        self._saved = time.monotonic()
+
+    def load(self, training: Training) -> int:
+        """Continue from the snapshot; the steps that were done before."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        path = self.folder / "run.json"
+        if not path.exists():
+            raise UnknownName(
+                f"There is no unfinished run of {self.world!r} with seed {training.seed} and the family 'recurrent'.",
+                code="nothing_to_resume",
+                hint="Omit --resume to start one.",
+            )
+        try:
+            told = json.loads(path.read_bytes())
+            if told["world"] != self.world or told["device"] != training.device:
+                raise Conflict(
+                    f"The run in {str(self.folder)!r} was of {told['world']!r} on {told['device']!r}.",
+                    code="other_run",
+                    hint="Resume it with the same settings, or start again without --resume.",
+                )
+            training.load(load((self.folder / told["weights"]).read_bytes()), told)
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+            raise Damaged(
+                f"The snapshot in {str(self.folder)!r} cannot be used: {error}.",
+                code="damaged_snapshot",
+                hint="Delete that folder and start again without --resume.",
+            ) from error
+        self._forget_after(training.counts.updates)
+        return training.counts.steps
+
+    def _forget_after(self, updates: int) -> None:
+        """Metrics of updates after the snapshot: they will be made again."""
+        if self.metrics.exists():
+            lines = self.metrics.read_text("utf-8").splitlines()
+            kept = [line for line in lines if json.loads(line)["update"] <= updates]
+            write_whole(self.metrics, "".join(f"{line}\n" for line in kept).encode())

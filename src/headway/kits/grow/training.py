@@ -1,0 +1,189 @@
+"""The training loop of the family recurrent: collect, update, evaluate, repeat; and its exact snapshot.
+
+    training = Training(make, knobs, seed=7)
+    training.run(watch=lambda training: …)
+    arrays, told = training.state()                  # weights, optimiser, random numbers and the world
+    Training(make, knobs, seed=7).load(arrays, told)
+
+A run that is interrupted after an update and resumed continues bit for bit like one that was not, on a CPU. (On a GPU
+some sums have no fixed order.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from headway.kits.grow.collect import FactoredStage, Sequences, play
+from headway.kits.grow.knobs import RecurrentKnobs, network_knobs
+from headway.kits.grow.network import RecurrentNetwork
+from headway.kits.grow.shapes import RecurrentShape
+from headway.kits.grow.update import RecurrentUpdate, update
+from headway.kits.grow.worlds import FactoredWorld, random_from, random_state
+from headway.kits.practice.fit import Evaluation
+from headway.kits.practice.torch_engine import available
+from headway.nouns.protocols import Progress
+
+__all__ = ["Training", "shape_for"]
+
+_HORIZON = 128
+
+
+def shape_for(world: FactoredWorld, knobs: RecurrentKnobs) -> RecurrentShape:
+    """The network that a world and these knobs ask for."""
+    return RecurrentShape.of(
+        world.space, features=world.features, indices=tuple(world.indices),
+        feedback_columns=tuple(getattr(world, "feedback", ())), **network_knobs(knobs),
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What a run has come to."""
+
+    steps: int = 0
+    updates: int = 0
+    adam: int = 0
+    curve: list[Evaluation] = field(default_factory=list)
+    returns: list[float] = field(default_factory=list)  # of the last training episodes, with exploration
+    reached: bool = False
+
+
+class Training:
+    """One run. `make(count)` makes copies of the world."""
+
+    def __init__(
+        self, make: Callable[[int], FactoredWorld], knobs: RecurrentKnobs, *, seed: int, device: str = "cpu"
+    ) -> None:
+        self.make, self.knobs, self.seed, self.device = make, knobs, seed, available(device)
+        self.world = make(knobs.envs)
+        self.shape = shape_for(self.world, knobs)
+        self.network = RecurrentNetwork(self.shape, seed=seed).to(self.device)
+        if knobs.compile:
+            self.network.scores = torch.compile(self.network.scores)  # type: ignore[method-assign]
+        self.optimiser = torch.optim.Adam(
+            self.network.parameters(), lr=knobs.rate, eps=1e-5, fused=self.device in ("cpu", "cuda")
+        )
+        self.stage = FactoredStage(self.world, self.network, seed=seed, scale=knobs.scale)
+        self.rng = np.random.default_rng([seed, 0x6409])
+        self.counts = _Counts()
+        self.last: tuple[Sequences, RecurrentUpdate] | None = None
+        self._trial: FactoredWorld | None = None
+
+    @property
+    def horizon(self) -> int:
+        return self.knobs.horizon or int(getattr(self.world, "horizon", 0)) or _HORIZON
+
+    def run(
+        self, *, progress: Progress | None = None, watch: Callable[[Training], bool | None] | None = None,
+        detailed: bool = False,
+    ) -> None:  # fmt: skip
+        """Practise until `steps` are done or the target is reached; `watch` may end it by returning True."""
+        knobs, counts = self.knobs, self.counts
+        every = knobs.evaluate_every or max(knobs.steps // 40, 1)
+        while counts.steps < knobs.steps and not counts.reached:
+            before = counts.steps
+            self.once(detailed=detailed)
+            if progress is not None:
+                progress("steps", min(counts.steps, knobs.steps), knobs.steps)
+            if counts.steps // every > before // every or counts.steps >= knobs.steps:
+                self._look()
+            if watch is not None and watch(self):
+                break
+
+    def once(self, *, detailed: bool = False) -> RecurrentUpdate:
+        """One rollout and its update."""
+        knobs, counts = self.knobs, self.counts
+        if knobs.schedule == "linear":
+            for group in self.optimiser.param_groups:
+                group["lr"] = knobs.rate * max(1.0 - counts.steps / knobs.steps, 0.0)
+        sequences = self.stage.collect(self.horizon, chunk=knobs.chunk, watch=detailed)
+        updated = update(
+            self.network, self.optimiser, sequences, knobs, self.rng, self.stage.rng,
+            masks_after=self.stage.now[2], watch=detailed,
+        )  # fmt: skip
+        self.stage.follow(sequences)
+        counts.steps += sequences.steps
+        counts.updates += 1
+        counts.returns = (counts.returns + sequences.returns)[-1000:]
+        self.last = (sequences, updated)
+        return updated
+
+    def _look(self) -> None:
+        knobs, counts = self.knobs, self.counts
+        mean = self.evaluate(knobs.episodes, self.seed + 1_000_003)
+        counts.curve.append(Evaluation(counts.steps, mean, knobs.episodes))
+        if knobs.target is not None and mean >= knobs.target:
+            # The first of many evaluations to reach a target is usually lucky; fresh episodes confirm it.
+            counts.reached = self.evaluate(knobs.confirm, self.seed + 2_000_003 + counts.steps) >= knobs.target
+
+    def evaluate(self, episodes: int, seed: int) -> float:
+        """The mean return of greedy episodes in copies of their own."""
+        if self._trial is None:
+            self._trial = self.make(min(self.knobs.episodes, 64))
+        return float(np.mean(play(self._trial, self.network, episodes=episodes, seed=seed)))
+
+    def close(self) -> None:
+        for world in (self.world, self._trial):
+            if world is not None:
+                world.close()
+
+    # -- snapshots
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Arrays and JSON for `load`."""
+        arrays: dict[str, Any] = {f"network.{name}": array for name, array in self.network.tensors().items()}
+        for name, parameter in self.network.named().items():
+            mine = self.optimiser.state.get(parameter, {})
+            if mine:
+                arrays[f"adam.mean.{name}"] = _array(mine["exp_avg"])
+                arrays[f"adam.square.{name}"] = _array(mine["exp_avg_sq"])
+                self.counts.adam = int(mine["step"])
+        stage = self.stage
+        arrays |= {
+            "stage.memory": _array(stage.memory), "stage.paid": _array(stage.paid), "stage.age": _array(stage.age),
+            "stage.random": _array(stage.rng.get_state()), "stage.mean": stage.scale.mean,
+            "stage.variance": stage.scale.variance, "random": random_state(self.rng),
+        }  # fmt: skip
+        arrays |= {f"world.{name}": _array(value) for name, value in self.world.state().items()}
+        counts = self.counts
+        told = {
+            "steps": counts.steps, "updates": counts.updates, "adam": counts.adam, "seen": stage.scale.count,
+            "curve": [[point.steps, point.mean, point.episodes] for point in counts.curve],
+            "returns": counts.returns, "shape": self.shape.to_json(),
+        }  # fmt: skip
+        return arrays, told
+
+    @torch.no_grad()
+    def load(self, arrays: Mapping[str, Any], told: Mapping[str, Any]) -> None:
+        """Continue from a snapshot; an error names both networks if it is of another shape."""
+        RecurrentShape.from_json(told["shape"]).check(self.shape, mine="the snapshot", theirs="the run")
+        self.network.load({name[8:]: array for name, array in arrays.items() if name.startswith("network.")})
+        counts, stage = self.counts, self.stage
+        counts.steps, counts.updates, counts.adam = (int(told[name]) for name in ("steps", "updates", "adam"))
+        counts.curve = [Evaluation(int(steps), float(mean), int(number)) for steps, mean, number in told["curve"]]
+        counts.returns = [float(paid) for paid in told["returns"]]
+        for name, parameter in self.network.named().items():
+            if f"adam.mean.{name}" in arrays:
+                self.optimiser.state[parameter] = {
+                    "step": torch.tensor(float(counts.adam), device=self.device),
+                    "exp_avg": torch.tensor(arrays[f"adam.mean.{name}"], device=self.device),
+                    "exp_avg_sq": torch.tensor(arrays[f"adam.square.{name}"], device=self.device),
+                }
+        stage.memory = torch.tensor(arrays["stage.memory"], device=self.device)
+        stage.paid = torch.tensor(arrays["stage.paid"], device=self.device)
+        stage.age = torch.tensor(arrays["stage.age"], device=self.device)
+        stage.rng.set_state(torch.tensor(arrays["stage.random"]))
+        stage.scale.mean, stage.scale.variance = np.array(arrays["stage.mean"]), np.array(arrays["stage.variance"])
+        stage.scale.count = float(told["seen"])
+        self.rng = random_from(arrays["random"])
+        world = {name[6:]: array for name, array in arrays.items() if name.startswith("world.")}
+        stage.continue_from(world)
+
+
+def _array(value: Any) -> Any:
+    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)

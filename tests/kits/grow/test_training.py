@@ -1,0 +1,167 @@
+"""Training: exact resume, metrics, knobs, and the way through the terminal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from headway.kits.grow.knobs import RecurrentKnobs, knobs_from  # noqa: E402
+from headway.kits.grow.learner import RunFolder, learned, practise  # noqa: E402
+from headway.kits.grow.masked_cartpole import MaskedCartPole  # noqa: E402
+from headway.kits.grow.training import Training  # noqa: E402
+from headway.kits.practice import practise as practise_in_world  # noqa: E402
+from headway.nouns.errors import Conflict, Damaged, InvalidInput, InvalidSettings, UnknownName  # noqa: E402
+from headway.project import Project  # noqa: E402
+from tests.kits.grow.toy_world import ToyWorld  # noqa: E402
+
+KNOBS = RecurrentKnobs(
+    width=16, envs=4, horizon=12, minibatches=2, epochs=2, steps=10_000, episodes=4, confirm=4, target_kl=0.0
+)
+
+
+def same(left: Training, right: Training) -> bool:
+    mine, theirs = left.state()[0], right.state()[0]
+    return mine.keys() == theirs.keys() and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+
+@pytest.mark.parametrize("make", [ToyWorld, MaskedCartPole])
+def test_an_interrupted_run_continues_bit_for_bit(make: Any, tmp_path: Path) -> None:
+    straight, first = (Training(make, replace(KNOBS, chunk=5), seed=2) for _ in range(2))
+    for _ in range(4):
+        straight.once()
+    for _ in range(2):
+        first.once()
+    RunFolder(tmp_path, "toy").save(first)
+    second = Training(make, replace(KNOBS, chunk=5), seed=2)
+    assert not same(first, second)
+    assert RunFolder(tmp_path, "toy").load(second) == first.counts.steps
+    assert same(first, second)
+    for _ in range(2):
+        second.once()
+    assert same(straight, second)
+
+
+def test_a_snapshot_of_another_network_or_world_is_refused_and_both_are_named(tmp_path: Path) -> None:
+    training = Training(ToyWorld, KNOBS, seed=2)
+    with pytest.raises(UnknownName):
+        RunFolder(tmp_path / "none", "toy").load(training)
+    training.once()
+    folder = RunFolder(tmp_path, "toy")
+    folder.save(training)
+    with pytest.raises(Conflict, match=r"width 16.*width 24.*width 16 and 24"):
+        folder.load(Training(ToyWorld, replace(KNOBS, width=24), seed=2))
+    with pytest.raises(Conflict, match=r"V2.*V1"):
+        folder.load(Training(ToyWorld, replace(KNOBS, preset="v1"), seed=2))
+    with pytest.raises(Conflict, match="'toy'"):
+        RunFolder(tmp_path, "other").load(training)
+    next(tmp_path.glob("weights-*")).write_bytes(b"broken")
+    with pytest.raises(Damaged):
+        folder.load(training)
+
+
+def test_metrics_say_what_an_update_did(tmp_path: Path) -> None:
+    training = Training(ToyWorld, replace(KNOBS, steps=96), seed=2)
+    folder = RunFolder(tmp_path, "toy")
+    folder.clear()
+    folder.run(training)
+    lines = [json.loads(line) for line in folder.metrics.read_text("utf-8").splitlines()]
+    assert [line["update"] for line in lines] == [1, 2]
+    last = lines[-1]
+    assert set(last["heads"]) == {"op", "place", "size"}
+    for head in last["heads"].values():
+        assert set(head) == {"entropy", "use", "gradient_norm", "clip_fraction"}
+    assert sum(last["lead"].values()) == pytest.approx(1.0)
+    assert last["first_ratios"] == [1.0, 1.0]
+    assert {"explained_variance", "kl", "value_error", "idle_alarm", "credit", "advantage_by_lag", "world"} <= set(last)
+    assert last["memory"][0]["step"] == 0
+    assert last["evaluation"] == training.counts.curve[-1].mean
+    again = Training(ToyWorld, replace(KNOBS, steps=192), seed=2)
+    folder.metrics.write_text(folder.metrics.read_text("utf-8") + json.dumps({"update": 3}) + "\n", "utf-8")
+    folder.load(again)
+    folder.run(again)
+    updates = [json.loads(line)["update"] for line in folder.metrics.read_text("utf-8").splitlines()]
+    assert updates == [1, 2, 3, 4]
+
+
+def test_a_world_that_gives_what_is_not_finite_teaches_nothing() -> None:
+    class Broken(ToyWorld):
+        def step(self, actions: Any) -> Any:
+            result = super().step(actions)
+            return replace(result, rewards=np.full(self.count, np.nan))
+
+    training = Training(Broken, KNOBS, seed=2)
+    before = training.network.tensors()
+    with pytest.raises(InvalidInput, match="reward"):
+        training.once()
+    assert all(np.array_equal(before[name], tensor) for name, tensor in training.network.tensors().items())
+
+
+def test_every_option_learns_without_an_error() -> None:
+    for options in (
+        {"critic": "state", "preset": "v1"}, {"critic": "sampled_op", "value_clip": 0.2}, {"layers": 2, "attention": 3},
+        {"returns": "none", "entropy_by": "head", "schedule": "linear", "shared": False}, {"feedback": False},
+    ):  # fmt: skip
+        training = Training(ToyWorld, replace(KNOBS, **options), seed=1)
+        updated = training.once(detailed=True)
+        assert all(np.isfinite(value) for value in updated.stats.values())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"rate": -1.0}, {"rate": "fast"}, {"steps": 0}, {"returns": "some"}, {"entropy_heads": 3}, {"residual": 1}],
+)
+def test_knobs_out_of_range_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSettings):
+        knobs_from(given)
+
+
+def test_knobs_come_from_the_command_line() -> None:
+    assert knobs_from({"entropy_heads": "op:1,slot:1.5", "rate": 1, "target": 3}).entropy_heads == {
+        "op": 1,
+        "slot": 1.5,
+    }
+    with pytest.raises(InvalidSettings, match="width"):
+        knobs_from({"widht": 3})
+
+
+def test_a_published_policy_is_rebuilt_and_plays_like_the_network(tmp_path: Path) -> None:
+    with Project(tmp_path) as project:
+        done = practise_in_world(
+            project, "masked_cartpole", seed=1, steps=512, envs=4, horizon=16, width=16, target=float("nan"), confirm=4,
+            episodes=4,
+        )  # fmt: skip
+        digest = project.registry.find(done.policy)
+        header = project.registry.header(digest)
+        assert (header.family, header.kind) == ("recurrent", "factored")
+        again = practise(project, "masked_cartpole", seed=1, steps=1024, envs=4, horizon=16, width=16,
+                         target=float("nan"), confirm=4, episodes=4, resume=True)  # fmt: skip
+        assert again.about.resumed_from == 512
+        assert again.about.steps == 1024
+    lines = (tmp_path / ".headway/work/masked_cartpole-1-recurrent/metrics.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["steps"] for line in lines][-1] == 1024
+
+
+def test_what_is_learned_rebuilds_the_policy() -> None:
+    from headway.nouns.kit import catalogue
+
+    training = Training(ToyWorld, KNOBS, seed=2)
+    training.once()
+    result = learned(training)
+    policy: Any = catalogue().build(result.family, result.knobs, result.tensors, result.extra)
+    assert policy.shape == training.shape
+    assert policy.space == ToyWorld(1).space
+
+
+def test_an_actor_critic_is_refused_in_a_factored_world(tmp_path: Path) -> None:
+    with Project(tmp_path) as project, pytest.raises(InvalidInput, match="actor_critic") as caught:
+        practise_in_world(project, "masked_cartpole", family="actor_critic")
+    assert "recurrent" in (caught.value.hint or "")
+    with Project(tmp_path) as project, pytest.raises(InvalidInput, match="bandit"):
+        practise_in_world(project, "cartpole", family="bandit")
