@@ -279,7 +279,7 @@ def replay_heads(project: ProjectFolder, decision: Decision) -> tuple[ReplayedHe
     observations = observation_of(pipeline.policy, decision.situation.state, body["state"])
     drawn, opinions = pipeline.act(observations, memory, masks, (decision.seed,))
     again = _document(space, masks, drawn, stored["asked"])
-    remembers = f" and remembers {steps} steps" if pipeline.policy.memory_width else ""
+    remembers = f" and remembers {steps} step{'' if steps == 1 else 's'}" if pipeline.policy.memory_width else ""
     value = f"; it expects a return of {float(opinions.value[0]):.4g}" if pipeline.policy.features else ""
     replayed = ReplayedHeads(
         action=space.name(drawn.actions[0].tolist()),
