@@ -24,4 +24,8 @@ KIT = Kit(
     worlds={
         "masked_cartpole": "headway.kits.grow.masked_cartpole:masked_cartpole",
     },
+    spaces={
+        "masked_cartpole": "headway.kits.grow.masked_cartpole:SPACE",
+        "morph": "headway.kits.grow.morph.space:SPACE",
+    },
 )

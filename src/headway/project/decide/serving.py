@@ -11,21 +11,20 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from headway.decide.acting import Explorer, Pipeline
 from headway.decide.baselines import baseline
-from headway.decide.factored import FactoredPipeline, UniformHeads
-from headway.decide.masks import masks_together
+from headway.decide.factored import FactoredPipeline
 from headway.encode import encoder
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
-from headway.nouns.factored import Factored, Head
 from headway.nouns.kit import Catalogue
-from headway.nouns.protocols import Encoder, FactoredPolicy, Policy
+from headway.nouns.protocols import Encoder, Policy
 from headway.nouns.records import Decision
 from headway.observe.database import Database
 from headway.observe.rows import dumps, loads
+from headway.project.decide.heads import acting_floor, heads_pipeline, refuse_heads
 from headway.promote.ledger import Entry, Heads, Ledger
 from headway.promote.registry import Registry
 from headway.settings import Settings, TaskSettings, config
@@ -251,23 +250,8 @@ class Servings:
 
     def heads_pipeline(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> FactoredPipeline:
         """The pipeline of a factored task under a configuration body."""
-        space = Factored(
-            tuple(Head(name, tuple(choices)) for name, choices in body["heads"]),
-            {choice: tuple(used) for choice, used in body["needs"].items()},
-        )
-        _, allowed = masks_together(space, body["masks"])
-        if PolicyRef.parse(ref).built_in:
-            return FactoredPipeline(UniformHeads(space), acting_floor(body), allowed)
-        policy: Any = self.policy(task, body, ref, digest)
-        other = getattr(policy, "space", None)
-        if other is None or (other.heads, other.relevant) != (space.heads, space.relevant):
-            theirs = "no heads" if other is None else _sizes(other)
-            raise Conflict(
-                f"{ref} decides {theirs}; the task {task!r} has {_sizes(space)}.",
-                code="other_heads",
-                hint="Set `heads` and `needs` of the task to those that the policy practised with.",
-            )
-        return FactoredPipeline(cast(FactoredPolicy, policy), acting_floor(body), allowed)
+        built_in = PolicyRef.parse(ref).built_in
+        return heads_pipeline(task, body, ref, None if built_in else self.policy(task, body, ref, digest))
 
     def pipeline(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:
         """The pipeline from situation to distribution under a configuration body."""
@@ -276,6 +260,7 @@ class Servings:
                 f"{task!r} is factored: there is no list of candidates to rank, score or compare.", code="bad_kind"
             )
         policy = self.policy(task, body, ref, digest)
+        refuse_heads(task, ref, policy)
         fallback = self._baseline(baseline_ref(body), body)
         if body.get("fallback") and baseline_ref(body) != "rules@0":
             fallback = baseline("fixed@0", arm=body["fallback"])
@@ -360,16 +345,6 @@ class Servings:
         if ref != "rules@0":
             return baseline(ref, arm=body.get("fallback") or "")
         return rules_policy(body)
-
-
-def _sizes(space: Factored) -> str:
-    """The heads in words: "op 6, slot 3"."""
-    return "the heads " + ", ".join(f"{head.name} {len(head.choices)}" for head in space.heads)
-
-
-def acting_floor(body: Mapping[str, Any]) -> float:
-    """The share of uniform choices under a configuration body: more than usual while an alarm is open."""
-    return max(float(body["floor"]), float(body.get("alarm", {}).get("floor", 0.0)))
 
 
 def _widened(alarm: Entry, task: TaskSettings) -> float:

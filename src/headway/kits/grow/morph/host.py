@@ -17,7 +17,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from headway.kits.grow.morph.blueprints import BLUEPRINTS, CHANNELS, KERNELS, NAMES, POSITIONS, Kernel
+from headway.kits.grow.morph.blueprints import (
+    BLUEPRINTS,
+    CHANNELS,
+    KERNELS,
+    NAMES,
+    POSITIONS,
+    SLOTS,
+    STYLES,
+    Kernel,
+)
 from headway.kits.grow.morph.data import CLASSES, PIXELS
 from headway.kits.grow.morph.kernels import delta, row_size
 
@@ -36,8 +45,6 @@ __all__ = [
     "logits",
 ]
 
-SLOTS = 3
-STYLES = ("LINEAR_ADD", "LINEAR_MULTIPLY", "SIGMOID_ADD", "GATED_GATE")
 Graft = Literal["residual", "lerp"]
 _MULTIPLY, _SIGMOID, _GATED = 1, 2, 3
 _STEEP = 8.0  # of SIGMOID_ADD's amplitude over alpha

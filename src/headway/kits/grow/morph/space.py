@@ -6,8 +6,7 @@ mask of `slot` is conditional (`slot_by_op`).
 
 from __future__ import annotations
 
-from headway.kits.grow.morph.blueprints import NAMES
-from headway.kits.grow.morph.host import SLOTS, STYLES
+from headway.kits.grow.morph.blueprints import NAMES, SLOTS, STYLES
 from headway.nouns.factored import Factored, Head
 
 __all__ = ["ALPHA_TARGETS", "CURVES", "OPS", "SPACE", "SPEEDS", "TEMPOS"]
