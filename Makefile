@@ -16,13 +16,15 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # three on two cores: a third of the time tests wait for servers, browsers and disks
 WORKERS ?= 3
 ARGS ?=
-COVERAGE ?= --cov --cov-report=
+COVERAGE ?= -m slipcover --json --out .coverage.json
 # the project folder of `make up`
 PROJECT ?= .
 
 # One thread per process: the arithmetic is small, and tests run in parallel.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+# The tests start hundreds of processes: without bytecode on disk each would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-all page tools up test test-slow lint format docs bench clean
 
@@ -114,12 +116,13 @@ format: setup-all ## apply ruff's automatic fixes
 	$(BIN)/ruff format .
 
 # Coverage counts the processes of the tests, not the servers and commands that they start.
-# Python 3.12 and newer use sys.monitoring (not run yet); older ones use tracing, 20-40% more CPU. COVERAGE= turns it off.
+# COVERAGE= turns it off.
 test: lint tools ## lint, then the fast tests; prints the slowest twenty and the coverage
-	@export COVERAGE_CORE=$$($(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")'); \
-	set -x; $(BIN)/python -m pytest -n $(WORKERS) --durations=20 $(COVERAGE) $(ARGS)
+	$(BIN)/python $(COVERAGE) -m pytest -n $(WORKERS) --durations=20 $(ARGS)
 	@if [ -n '$(COVERAGE)' ]; then \
-	  echo "Coverage: $$($(BIN)/coverage report --format=total)% of the lines of src/headway ($(BIN)/coverage report shows each file)"; \
+	  $(BIN)/python -c 'import json; \
+	    print("Coverage: %.1f%% of the lines of src/headway (.coverage.json lists each file)" \
+	    % json.load(open(".coverage.json"))["summary"]["percent_covered"])'; \
 	fi
 
 test-slow: setup-all ## the slow tests: crashes, contention, memory, the longest pages of the documentation
@@ -139,5 +142,5 @@ bench: setup-all $(VENV)/.stamp-peers ## run benchmarks/*.py and render benchmar
 	$(BIN)/python benchmarks/_run.py $(ARGS)
 
 clean: ## remove the environment and the caches of the tools
-	rm -rf $(VENV) dashboard/node_modules src/headway/serve/static build dist .mypy_cache .ruff_cache .pytest_cache .coverage .hypothesis .import_linter_cache
+	rm -rf $(VENV) dashboard/node_modules src/headway/serve/static build dist .mypy_cache .ruff_cache .pytest_cache .coverage.json .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

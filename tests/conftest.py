@@ -50,6 +50,11 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "determini
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "engines(*names, why, slow): the databases that a test runs on, both by default; `slow`: one of them"
+    )
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        return  # the process that distributes the tests runs none of them
     # tmp_path stays in pytest's folder, so that the files of a failed test can be inspected.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     home = Path(tempfile.mkdtemp(prefix="headway-test-"))  # short: a Unix socket's path has 108 bytes at most
@@ -61,9 +66,6 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     tempfile.tempdir = None  # it was cached before TMPDIR moved
     set_hypothesis_home_dir(home / "hypothesis")
-    config.addinivalue_line(
-        "markers", "engines(*names, why, slow): the databases that a test runs on, both by default; `slow`: one of them"
-    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -78,7 +80,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    shutil.rmtree(config.stash[_home], ignore_errors=True)
+    if home := config.stash.get(_home, None):
+        shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
