@@ -16,6 +16,7 @@ import pytest
 from headway.kits.sandbox import Limits, sandbox
 from headway.kits.sandbox.docker import IMAGE, Docker, build_image, dockerfile
 from headway.nouns.errors import Unavailable
+from tests.kits.sandbox import escapes
 from tests.kits.sandbox.test_sandbox import QUICK
 
 FAKE = """#!{python} -I
@@ -150,3 +151,5 @@ def test_a_real_engine_runs_the_sandbox_if_this_machine_has_one() -> None:
     except Unavailable as error:
         pytest.skip(f"docker is here and cannot be used: {error.message}")
     assert box.run("print(6 * 7)").stdout == "42\n"
+    seen = escapes.observe(box)
+    assert not set(seen.values()) & escapes.ESCAPED, seen

@@ -119,10 +119,17 @@ def test_unknown_and_missing_solvers_are_refused(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("model_cache")
 def test_the_embedded_model_is_a_solver(tmp_path: Path, problems: list[CodeProblem]) -> None:
-    try:
-        check_solver("smollm2", tmp_path)
-    except HeadwayError as error:
-        pytest.skip(str(error))
+    check_solver("smollm2", tmp_path)
     source = solution_of("smollm2", problems[0], tmp_path)
     assert source == solution_of("smollm2", problems[0], tmp_path)
+    assert problems[0].entry in source
+    tasks = tmp_path / "problems.jsonl"
+    write_problems(tasks, problems[:1])
+    done = headway("-C", tmp_path, "sim", "run", "--tasks", tasks, "--solver", "smollm2", "--workers", "1", "--json")
+    if done.code and "error" in done.json and done.error["code"] == "sandbox_missing":
+        pytest.skip("there is no sandbox here")
+    assert (done.code, done.json["problems"], done.json["counts"]["error"]) == (0, 1, 0)
+    assert done.json["families"].keys() == {problems[0].family}
