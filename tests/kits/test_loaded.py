@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from headway.nouns.kit import catalogue
 from tests.kits.packages import install
@@ -43,3 +47,25 @@ def test_a_deciding_server_loads_no_unused_policy_learner_or_world(
     assert not unused & loaded, sorted(unused & loaded)
     heavy = {"torch", "gymnasium", "matplotlib", "headway.cli"} & loaded
     assert not heavy
+
+
+ALONE = """
+import os, sys
+from headway.nouns.kit import catalogue, load
+
+wrong = []
+for name in sys.argv[1:] or catalogue().all("commands"):
+    child = os.fork()
+    if not child:
+        load(catalogue().all("commands")[name].target)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        wrong.append(name)
+sys.exit(f"cannot be loaded first: {wrong}" if wrong else 0)
+"""
+
+
+@pytest.mark.parametrize("names", [("sim train",), pytest.param((), marks=pytest.mark.slow)], ids=["one", "all"])
+def test_the_command_of_a_kit_can_be_the_first_thing_that_is_loaded(names: tuple[str, ...]) -> None:
+    done = subprocess.run([sys.executable, "-c", ALONE, *names], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -11,16 +11,15 @@ import click
 from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verb import Session, pairs, task_argument, typed, verb
+from headway.cli.verb import WORKERS, Session, pairs, task_argument, typed, verb
 from headway.nouns.checkpoint import Header
 
 if TYPE_CHECKING:
     from headway.loop.learn_tasks import LearnedTask
 
-__all__ = ["WORKERS", "learn", "values_of"]
+__all__ = ["learn", "values_of"]
 
 NOT_DUE = 3
-WORKERS = 2  # that learn side by side
 
 
 def _knobs_help() -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from headway.project import Project
 
 __all__ = [
+    "WORKERS",
     "OptionHook",
     "Session",
     "Verb",
@@ -42,6 +43,8 @@ __all__ = [
     "verb",
     "write_examples",
 ]
+
+WORKERS = 2  # that learn side by side, by default
 
 
 class Session:

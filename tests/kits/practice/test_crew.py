@@ -115,6 +115,13 @@ def test_copies_in_workers_give_the_same_policy_for_any_number_of_workers_and_de
     assert mortal.killed == 2
 
 
+@pytest.mark.parametrize("words", [("--seeds", "2"), ()])
+def test_no_workers_are_refused_before_a_project_is_made(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = run("-C", str(tmp_path), "learn", "--world", "cartpole", *words, "--workers", "0", "--json")
+    assert (done.code, done.error["code"]) == (1, "bad_workers")
+    assert not list(tmp_path.iterdir())
+
+
 def test_seeds_are_a_table_on_the_terminal_and_a_list_in_json(tmp_path: Path) -> None:
     pytest.importorskip("gymnasium", reason=GYMNASIUM)
     words = ("-C", str(tmp_path), "learn", "--world", "cartpole", "--steps", "512", "--seeds", "2", "--target", "nan")

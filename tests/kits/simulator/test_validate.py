@@ -80,6 +80,21 @@ def test_validate_runs_solutions_in_a_sandbox_and_fails_for_a_broken_problem(
     assert f"{problems[1].id}: the reference does not pass" in failed.out
 
 
+@pytest.mark.slow
+def test_one_and_two_workers_write_the_same_bytes(tmp_path: Path, problems: list[CodeProblem]) -> None:
+    files = []
+    for workers in ("1", "2"):
+        path = tmp_path / workers / "problems.jsonl"
+        path.parent.mkdir()
+        write_problems(path, problems[:12])
+        done = headway("sim", "validate", path, "--workers", workers, "--json")
+        if done.code and done.error["code"] == "sandbox_missing":
+            pytest.skip("there is no sandbox here")
+        files.append(path.with_name("problems.outcomes.jsonl").read_bytes())
+    assert files[0] == files[1]
+    assert files[0].count(b"\n") >= 12 * 4
+
+
 def test_bad_input_of_validate_is_refused(tmp_path: Path) -> None:
     assert headway("sim", "validate", tmp_path / "none.jsonl", "--json").error["code"] == "bad_problem"
     assert headway("sim", "validate", tmp_path / "none.jsonl", "--workers", "0").code == 2

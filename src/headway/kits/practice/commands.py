@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.learn import WORKERS
+from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import OptionHook, Session, pairs, typed
+from headway.cli.verb import WORKERS, OptionHook, Session, pairs, typed
 from headway.nouns.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from headway.kits.practice.run import Practised
     from headway.nouns.protocols import Crew
-    from headway.project import Project
 
 __all__ = ["LEARN", "acting_crew", "curve", "practice_values", "seeds_crew", "show"]
 
@@ -44,8 +43,8 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     again += f" --family {given['family']}" if given["family"] else ""
     if own["seeds"]:
         return _seeds(session, own["world"], own["seeds"], values["workers"], given)
+    crew = acting_crew(values["workers"])
     with session.project(create=True) as project:
-        crew = acting_crew(project, values["workers"])
         try:
             with session.out.progress() as progress:
                 done = practise(project, own["world"], crew=crew, progress=progress, **given)
@@ -58,14 +57,14 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     return 0
 
 
-def acting_crew(project: Project, workers: int | None) -> Crew | None:
+def acting_crew(workers: int | None) -> Crew | None:
     """The crew in whose workers copies act; None: they act in this process."""
-    return None if workers is None else project.catalogue.crew(workers)
+    return None if workers is None else known().crew(workers)
 
 
-def seeds_crew(project: Project, workers: int | None) -> Crew:
+def seeds_crew(workers: int | None) -> Crew:
     """The crew whose workers practise with one seed each."""
-    return project.catalogue.crew(WORKERS if workers is None else workers)
+    return known().crew(WORKERS if workers is None else workers)
 
 
 def _seeds(session: Session, world: str, count: int, workers: int | None, given: dict[str, Any]) -> int:
@@ -73,8 +72,8 @@ def _seeds(session: Session, world: str, count: int, workers: int | None, given:
     from headway.kits.practice.seeds import practise_seeds
 
     first = given.pop("seed")
+    crew = seeds_crew(workers)
     with session.project(create=True) as project, session.out.progress() as progress:
-        crew = seeds_crew(project, workers)
         done = practise_seeds(project, world, seeds=range(first, first + count), crew=crew, progress=progress, **given)
         served = project.registry.header(project.registry.find(done[0].policy)).kind in ("choice", "factored")
     session.show(PractisedSeeds(seeds=done))
@@ -120,19 +119,25 @@ def curve(session: Session, done: Practised) -> tuple[str | None, str]:
     return str(path), ""
 
 
-def show(session: Session, done: Practised, seconds: float, held_out: Any = None) -> None:
+def show(session: Session, done: Practised, seconds: float, held_out: Any = None, before: Any = None) -> None:
     """Print the result of practice, as a document and as text."""
     plot, missing = curve(session, done)
-    session.show(PractisedPolicy(practised=done, seconds=seconds, held_out=held_out, plot=plot, why_no_plot=missing))
+    session.show(
+        PractisedPolicy(
+            practised=done, seconds=seconds, held_out=held_out, before=before, plot=plot, why_no_plot=missing
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PractisedPolicy:
-    """A policy that practised in a world; `held_out`: its results on held-out prompts, in the world of prompts."""
+    """A policy that practised in a world. `held_out`: its results on held-out prompts, in the world of prompts;
+    `before`: what was known before it practised."""
 
     practised: Practised
     seconds: float
     held_out: Any
+    before: Any
     plot: str | None
     why_no_plot: str
 
@@ -142,6 +147,7 @@ class PractisedPolicy:
             "seconds": self.seconds,
             "plot": self.plot,
             **({} if self.held_out is None else {"kept_apart": asdict(self.held_out)}),
+            **({} if self.before is None else {"before": asdict(self.before)}),
         }
 
 

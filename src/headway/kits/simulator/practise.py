@@ -9,14 +9,20 @@ are judged first, in a sandbox.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.kits.practice.run import Practised, practise
+from headway.kits.simulator import SOLVERS
+from headway.kits.simulator.evaluate import played_by
 from headway.kits.simulator.generate import generate
+from headway.kits.simulator.oracle import Oracle, cells
 from headway.kits.simulator.outcomes import all_recorded, outcomes
 from headway.kits.simulator.problem import OURS, read_problems, write_problems
-from headway.kits.simulator.split import ENCODER
+from headway.kits.simulator.report import ATTEMPTS, fixed_chooser
+from headway.kits.simulator.split import ENCODER, problem_part
 from headway.kits.simulator.validate import judges
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Progress
@@ -25,9 +31,26 @@ from headway.project import encoder_spec
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["DEFAULT_COUNT", "encoder_version", "judged_file", "practise_sim", "problem_file", "sim_settings"]
+__all__ = [
+    "DEFAULT_COUNT", "FixedArmShare", "before_practice", "encoder_version", "judged_file", "practise_sim",
+    "problem_file", "sim_settings",
+]  # fmt: skip
 
 DEFAULT_COUNT, DEFAULT_SEED = 1_200, 42
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedArmShare:
+    """The best fixed arm beside the oracle; values net of cost."""
+
+    arm: str
+    value: float
+    oracle: float
+
+    @property
+    def words(self) -> str:
+        share = self.value / self.oracle
+        return f"Before practice: the best fixed arm ({self.arm}) is worth {share:.0%} of the oracle on these problems."
 
 
 def practise_sim(
@@ -52,6 +75,17 @@ def sim_settings(
     """The settings of the world for a task, after the solutions of its problem file were judged."""
     path = judged_file(problem_file(project, tasks, progress), progress)
     return {"tasks": str(path.resolve()), "encoder": encoder_version(project, task)}
+
+
+def before_practice(settings: Mapping[str, Any]) -> FixedArmShare:
+    """What practice is worth here at most: stated before it, on the problems to practise on."""
+    part = problem_part(Path(settings["tasks"]), "train")
+    oracle = float(Oracle(cells(part.problems, part.subjects, part.table)).values().mean())
+    arms = [
+        float(played_by(part, fixed_chooser(arm), attempts=ATTEMPTS, seed=0, encoder=settings["encoder"]).values.mean())
+        for arm in range(len(SOLVERS))
+    ]
+    return FixedArmShare(arm=SOLVERS[arms.index(max(arms))], value=max(arms), oracle=oracle)
 
 
 def problem_file(project: Project, tasks: Path | None, progress: Progress | None = None) -> Path:

@@ -35,7 +35,7 @@ from headway.nouns.protocols import Progress
 if TYPE_CHECKING:
     from headway.kits.practice.policy import ActorCritic
 
-__all__ = ["ATTEMPTS", "Baselines", "baselines", "learned_chooser", "oracle_chooser", "played_rows"]
+__all__ = ["ATTEMPTS", "Baselines", "baselines", "fixed_chooser", "learned_chooser", "oracle_chooser", "played_rows"]
 
 ATTEMPTS = 8  # of every problem
 HELD_OUT_PARTS: tuple[Part, ...] = ("test", "families")

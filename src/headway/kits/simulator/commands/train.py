@@ -51,7 +51,8 @@ def train(
 
 
 def _practise(session: Session, values: dict[str, Any]) -> int:
-    from headway.kits.simulator.practise import practise_sim
+    from headway.kits.practice.run import practise
+    from headway.kits.simulator.practise import before_practice, sim_settings
     from headway.kits.simulator.problem import read_problems
 
     tasks: Path | None = values.pop("tasks")
@@ -62,16 +63,20 @@ def _practise(session: Session, values: dict[str, Any]) -> int:
         return _several(session, tasks, given, values["seeds"], values["workers"])
     named = f" --tasks {quoted(str(tasks))}" if tasks is not None else ""
     begun = time.perf_counter()
+    crew = acting_crew(values["workers"])
     with session.project(create=True) as project:
-        crew = acting_crew(project, values["workers"])
         try:
             with session.out.progress() as progress:
-                done = practise_sim(project, tasks=tasks, crew=crew, progress=progress, **given)
+                settings = sim_settings(project, given["task"], tasks, progress)
+            before = before_practice(settings)
+            session.out.line(before.words)
+            with session.out.progress() as progress:
+                done = practise(project, "sim", settings=settings, crew=crew, progress=progress, **given)
         except KeyboardInterrupt:
             task = f"{given['task']} " if given["task"] else ""
             session.next(f"headway learn {task}--world sim{named} --seed {given['seed']} --resume")
             raise
-    show(session, done, time.perf_counter() - begun)
+    show(session, done, time.perf_counter() - begun, before=before)
     session.next(f"headway prove {done.task}")
     return 0
 
@@ -82,10 +87,9 @@ def _several(session: Session, tasks: Path | None, given: dict[str, Any], count:
     from headway.kits.practice.seeds import practise_seeds
     from headway.kits.simulator.practise import sim_settings
 
-    first = given.pop("seed")
+    first, crew = given.pop("seed"), seeds_crew(workers)
     with session.project(create=True) as project, session.out.progress() as progress:
         given["settings"] = sim_settings(project, given["task"], tasks, progress)
-        crew = seeds_crew(project, workers)
         done = practise_seeds(project, "sim", seeds=range(first, first + count), crew=crew, progress=progress, **given)
     session.show(PractisedSeeds(seeds=done))
     best = max(done, key=lambda one: one.mean_return)
