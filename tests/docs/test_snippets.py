@@ -25,6 +25,7 @@ SLOW_PAGES = [
             "coming_from",
             "experiments",
             "export",
+            "factored",
             "import",
             "improve",
             "kits",

@@ -159,7 +159,7 @@ def _for_data(standing: Standing, activity: Activity) -> NextStep:
         return _step("decide", decide, "Nothing was decided yet.")
     if standing.practises:
         command = f"headway learn {task} --world {standing.practises}"
-        return _step("learn", command, "No policy has practised for it yet.")
+        return _step("learn", command, "No candidate waits. Its policies practise in a world.")
     if standing.practises is not None:
         why = 'Its policies practise in a world; name it in headway.toml with world = "…".'
         return _step("log", f"headway data log {task}", why)
