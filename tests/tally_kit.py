@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -183,16 +184,23 @@ def learned(project: Any, weight: float = 1.0) -> str:
     return ref
 
 
-@pytest.fixture
-def tally_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder where the kit is installed, for this process and those that it starts."""
-    site = tmp_path / "site"
-    metadata = site / "tally_kit-1.0.dist-info"
+@contextmanager
+def installed(folder: Path) -> Iterator[None]:
+    """The kit as an installed package, for this process and those that it starts."""
+    metadata = folder / "tally_kit-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tally-kit\nVersion: 1.0\n", "utf-8")
     (metadata / "entry_points.txt").write_text("[headway.kits]\ntally = tests.tally_kit:KIT\n", "utf-8")
-    monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setenv("PYTHONPATH", f"{site}:{ROOT}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setenv("PYTHONPATH", f"{folder}:{ROOT}")
+        catalogue.cache_clear()
+        yield
     catalogue.cache_clear()
-    yield site
-    catalogue.cache_clear()
+
+
+@pytest.fixture
+def tally_site(tmp_path: Path) -> Iterator[Path]:
+    """The kit is installed during a test."""
+    with installed(tmp_path / "site"):
+        yield tmp_path / "site"

@@ -337,3 +337,20 @@ def test_a_factored_task_says_what_to_do_next(plan: Callable[..., Project]) -> N
     project.decide("count")
     assert project.next_step("count").command == "headway learn count --world countdown"
     assert [task.kind for task in project.status().tasks] == ["factored", "factored"]
+
+
+@pytest.mark.slow
+def test_an_episode_is_the_same_on_postgresql(tmp_path: Path, tally_site: Path, request: pytest.FixtureRequest) -> None:
+    del tally_site
+    (tmp_path / "headway.toml").write_text(PLAN)
+    environ = {"HEADWAY_STORE_URL": request.getfixturevalue("postgres").store()}
+    with headway.open(tmp_path, environ=environ) as project:
+        learned(project)
+        walk(project, "a", 4)
+        with pytest.raises(Conflict, match="already decided"):
+            project.decide("plan", episode="a", step=2, state=STATE)
+    with headway.open(tmp_path, environ=environ) as project:
+        walk(project, "a", 2, first=4)
+        decisions = [*project.query.decisions("plan")]
+        assert [decision.situation.step for decision in decisions] == list(range(6))
+        assert all(project.replay(decision.id).exact for decision in decisions)

@@ -4,35 +4,46 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import headway
 from headway.client import Client
 from tests.serve.conftest import Running, served
-from tests.tally_kit import PLAN, STATE, learned, tally_site
+from tests.tally_kit import PLAN, STATE, installed, learned, tally_site
 
 __all__ = ["served", "tally_site"]
 
 
-def started(served: Callable[..., Running], folder: Path) -> Running:
-    """A server whose task `plan` is decided by a policy with a memory."""
+def prepare(folder: Path) -> None:
+    """A project whose task `plan` is decided by a policy with a memory."""
     (folder / "headway.toml").write_text(PLAN)
     with headway.open(folder, environ={}) as project:
         learned(project)
-    return served()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One server for the tests that do not kill it; each uses episodes of its own."""
+    folder = tmp_path_factory.mktemp("factored")
+    with installed(folder / "site"):
+        prepare(folder)
+        running = Running(folder)
+        yield running
+        errors = running.stop()
+        assert "Traceback" not in errors, errors
 
 
 def ask(running: Running, episode: str = "a", **more: Any) -> Any:
     return running.client.post("/v1/decisions", json={"task": "plan", "episode": episode, "state": STATE, **more})
 
 
-def test_an_answer_has_every_head_and_the_joint_propensity(
-    served: Callable[..., Running], tally_site: Path, tmp_path: Path
-) -> None:
-    running = started(served, tmp_path)
+def test_an_answer_has_every_head_and_the_joint_propensity(server: Running) -> None:
+    running, before = server, server.stored()
     answer = ask(running, masks={"op": ["ANSWER"], "effort": [True, False, True]})
     assert answer.status_code == 201
     body = answer.json()
@@ -54,13 +65,14 @@ def test_an_answer_has_every_head_and_the_joint_propensity(
     twice = [{"task": "plan", "episode": "d", "state": STATE}] * 2
     refused = running.client.post("/v1/decisions/batch", json={"decisions": twice})
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "step_conflict")
-    assert running.stored() == 4
+    assert running.stored() == before + 4
 
 
 def test_an_episode_goes_on_with_the_same_memory_after_the_server_was_killed(
     served: Callable[..., Running], tally_site: Path, tmp_path: Path
 ) -> None:
-    running = started(served, tmp_path)
+    prepare(tmp_path)
+    running = served()
     rng = random.Random(7)
     states = [{"observation": [rng.random(), rng.random()], "indices": [rng.randrange(3)]} for _ in range(12)]
     answers: list[dict[str, Any]] = []
@@ -96,11 +108,9 @@ def test_an_episode_goes_on_with_the_same_memory_after_the_server_was_killed(
         assert project.replay(pick.id).exact is True
 
 
-def test_requests_at_the_same_time_are_stored_once_each(
-    served: Callable[..., Running], tally_site: Path, tmp_path: Path
-) -> None:
+def test_requests_at_the_same_time_are_stored_once_each(server: Running) -> None:
     """Log parity: every 201 is one row; a step is answered once, also where clients compete for it."""
-    running = started(served, tmp_path)
+    running, before = server, server.stored()
 
     def send(n: int) -> Any:
         step = {} if n % 3 else {"step": n // 8}
@@ -112,7 +122,7 @@ def test_requests_at_the_same_time_are_stored_once_each(
     refused = {answer.json()["error"]["code"] for answer in answers if answer.status_code != 201}
     assert refused <= {"step_conflict", "bad_step"}
     kept = [answer.json() for answer in answers if answer.status_code == 201]
-    assert len({(body["id"]) for body in kept}) == len(kept) == running.stored()
+    assert len({(body["id"]) for body in kept}) == len(kept) == running.stored() - before
     with running.open() as project:
         for decision in project.query.decisions("plan"):
             assert project.replay(decision.id).exact is True
@@ -121,10 +131,8 @@ def test_requests_at_the_same_time_are_stored_once_each(
             assert sorted(map(int, filter(lambda step: step is not None, steps))) == list(range(len(steps)))
 
 
-def test_bad_input_is_refused_with_its_place_and_nothing_is_stored(
-    served: Callable[..., Running], tally_site: Path, tmp_path: Path
-) -> None:
-    running = started(served, tmp_path)
+def test_bad_input_is_refused_with_its_place_and_nothing_is_stored(server: Running) -> None:
+    running, before = server, server.stored()
     for change, status, place in (
         ({"masks": {"modell": ["small"]}}, 404, "masks.modell"),
         ({"masks": {"model": ["smal"]}}, 404, "masks.model"),
@@ -136,14 +144,14 @@ def test_bad_input_is_refused_with_its_place_and_nothing_is_stored(
         ({"step": 3}, 422, "next step"),
         ({"step": -1}, 422, "step"),
     ):
-        answer = ask(running, **change)
+        answer = ask(running, episode="bad", **change)
         assert answer.status_code == status, (change, answer.text)
         assert place in answer.json()["error"]["message"]
-    raw = '{"task": "plan", "episode": "a", "state": {"observation": [NaN, 0.0], "indices": [0]}}'
+    raw = '{"task": "plan", "episode": "bad", "state": {"observation": [NaN, 0.0], "indices": [0]}}'
     answer = running.client.post("/v1/decisions", content=raw, headers={"content-type": "application/json"})
     assert answer.status_code in (400, 422)
-    assert running.stored() == 0
-    assert ask(running, step=0).status_code == 201
-    again = ask(running, step=0)
+    assert running.stored() == before
+    assert ask(running, episode="bad", step=0).status_code == 201
+    again = ask(running, episode="bad", step=0)
     assert (again.status_code, again.json()["error"]["code"]) == (409, "step_conflict")
-    assert running.stored() == 1
+    assert running.stored() == before + 1
