@@ -209,6 +209,13 @@ def test_greedy_takes_the_operation_with_the_highest_reward() -> None:
     assert (best >= world.step(actions(world)).rewards).all()
 
 
+def test_hosts_learn_also_where_the_caller_needs_no_gradients() -> None:
+    world, other = world_of(), world_of()
+    with torch.no_grad():
+        inside = world.step(actions(world))
+    assert np.array_equal(inside.rewards, other.step(actions(other)).rewards)
+
+
 def test_teachers_are_another_material() -> None:
     world = world_of(source="teachers")
     assert len(set(world.hosts.tasks.tolist())) > 1

@@ -45,7 +45,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Three splits that share no image. HostRows learn from `train`, rewards come from `val`, evaluation reads `test`."""
+    """Three splits that share no image. Hosts learn from `train`, rewards come from `val`, evaluation reads `test`."""
 
     name: str
     train: Split

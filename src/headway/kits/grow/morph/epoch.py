@@ -33,6 +33,7 @@ class EpochResult:
     norms: list[Tensor]
 
 
+@torch.enable_grad()  # a caller may act without gradients
 def learn(
     trunk: Tensor,
     trunk_moments: Moments,

@@ -5,7 +5,7 @@
     result = world.step(actions)                  # int [host, head], see space.py
 
 A step is one epoch of every host: operations, alphas, a few minibatches, validation with every subset of seeds,
-reward. An episode has `horizon` epochs, or ends when the governor stops it. HostRows are rows of tensors and never wait
+reward. An episode has `horizon` epochs, or ends when the governor stops it. Hosts are rows of tensors and never wait
 for one another; on CUDA everything stays on the device.
 
 `held_out=True` (evaluation alone) adds the accuracy on test images to the result of an episode.
@@ -126,7 +126,7 @@ class MorphWorld:
         ended = stopped | (self.history.epoch >= self.horizon)
         accuracy = self._govern(stopped, accuracy)
         parts = self._reward(applied, last, accuracy, before, ended, stopped, credit)
-        info = self._info(parts, subsets, accuracy, ended, stopped)
+        info = self._info(parts, subsets, accuracy, ended, stopped) | {"credit": self._out(credit)}
         self._begin_again(ended)
         seen, masks = self._seen()
         none = torch.zeros_like(ended)
