@@ -83,7 +83,7 @@ def test_the_same_seed_and_actions_give_the_same_bits_and_a_restored_world_goes_
     same(first.state(), second.state())
     third = MorphWorld(4, **{**SMALL, "horizon": 9})  # type: ignore[arg-type]
     observations, _ = third.restore(first.state())
-    assert np.array_equal(observations.features, first._seen()[0].features)
+    assert np.array_equal(observations.features, first.present()[0].features)
     for _ in range(6):
         chosen = choose(first)
         ours, theirs = first.step(chosen), third.step(chosen)

@@ -75,7 +75,9 @@ def _adam(blocks: list[Tensor], grads: list[Tensor], memory: list[Moments], rate
     torch._foreach_addcmul_(squares, grads, grads, 1 - _BETA2)
     roots = torch._foreach_sqrt(squares)
     torch._foreach_add_(roots, _TINY)
-    for block, mean, root, one in zip(blocks, means, roots, memory, strict=True):
-        one.updates += 1
-        step = rate * torch.sqrt(1 - _BETA2**one.updates) / (1 - _BETA1**one.updates)
-        block.addcdiv_(mean * -step[:, None], root)
+    updates = [one.updates for one in memory]
+    torch._foreach_add_(updates, 1)
+    together = torch.cat(updates)
+    steps = -rate * torch.sqrt(1 - _BETA2**together) / (1 - _BETA1**together)
+    sizes = torch.split(steps[:, None], [len(one) for one in updates])
+    torch._foreach_addcdiv_(blocks, torch._foreach_mul(means, sizes), roots)

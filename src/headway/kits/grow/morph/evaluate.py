@@ -9,12 +9,52 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from headway.decide.factored import best
+from headway.kits.grow.collect import draw
 from headway.kits.grow.morph.baselines import Chooser
 from headway.kits.grow.morph.space import OPS, SPACE
 from headway.kits.grow.morph.world import MorphWorld
+from headway.kits.grow.network import RecurrentNetwork
+from headway.nouns.factored import Observations
+from headway.nouns.protocols import FactoredPolicy
 
-__all__ = ["EpisodeTable", "played"]
+__all__ = ["EpisodeTable", "network_chooser", "played", "policy_chooser"]
+
+
+def policy_chooser(policy: FactoredPolicy) -> Chooser:
+    """The likeliest action of a policy at every step, with a memory that starts at 0."""
+    memory: dict[int, Any] = {}
+
+    def choose(world: MorphWorld) -> Tensor:
+        observations, masks = world.present()
+        seen = Observations(_array(observations.features), _array(observations.indices))
+        before = memory.get(0, np.zeros((world.count, policy.memory_width)))
+        opinions = policy.scores(seen, before)
+        memory[0] = opinions.memory
+        allowed = {name: _array(mask) for name, mask in masks.items()}
+        return torch.as_tensor(best(policy.space, opinions.scores, allowed), device=world.device)
+
+    return choose
+
+
+def network_chooser(network: RecurrentNetwork) -> Chooser:
+    """The same for a network in torch, on its own device."""
+    memory: dict[int, Tensor] = {}
+
+    @torch.no_grad()
+    def choose(world: MorphWorld) -> Tensor:
+        observations, _ = world.present()
+        features = torch.as_tensor(observations.features, device=world.device)
+        indices = torch.as_tensor(observations.indices, device=world.device)
+        before = memory.get(0, torch.zeros(world.count, network.shape.memory_width, device=world.device))
+        output, memory[0] = network.step(features, indices, before)
+        table = torch.tensor(world.space.relevant, device=world.device).long()
+        actions: Tensor = draw(world.space, table, network.scores(output), world.masks, None)
+        return actions
+
+    return choose
 
 
 @dataclass(frozen=True, slots=True)

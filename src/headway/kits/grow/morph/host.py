@@ -11,6 +11,8 @@ Graft "lerp" is a fidelity mode, `(1 − a)·h + a·(detach(h) + δ(detach(h)))`
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import exp
 from typing import Literal, NamedTuple
 
 import torch
@@ -50,31 +52,27 @@ _MULTIPLY, _SIGMOID, _GATED = 1, 2, 3
 _STEEP = 8.0  # of SIGMOID_ADD's amplitude over alpha
 _BLOCKS = [PIXELS * CHANNELS, CHANNELS, *(CHANNELS**2, CHANNELS) * SLOTS, CHANNELS * CLASSES, CLASSES]
 TRUNK = sum(_BLOCKS)  # parameters of a host without seeds
-_KERNEL_OF = [KERNELS.index(BLUEPRINTS[name].kernel) if name in BLUEPRINTS else -1 for name in NAMES] + [-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Seeds of one kernel in one slot. `hosts`: their rows; `row`: their parameters; the rest has one number each."""
+    """Seeds of one kernel in one slot."""
 
     slot: int
     kernel: Kernel
-    hosts: Tensor
+    hosts: Tensor  # their rows
     where: Tensor  # the same rows, on the CPU
-    row: Tensor  # [seed, number]
-    blueprints: Tensor
-    styles: Tensor
-    amplitudes: Tensor
-    isolated: Tensor  # 1 while it trains in isolation
-    plain: bool  # no seed multiplies or gates
-    all_isolated: bool
+    row: Tensor  # [seed, number]: their parameters
+    blueprints: Tensor  # [seed]
+    facts: Tensor  # [fact, seed, 1, 1, 1]: amplitude, isolated, multiplies, gates
     any_isolated: bool
+    all_isolated: bool
+    any_multiplies: bool
+    any_gates: bool
 
     def of(self, members: Tensor) -> Group:
         """Some of its seeds, perhaps repeated, for what does not need `hosts`."""
-        numbers = (self.row, self.blueprints, self.styles, self.amplitudes, self.isolated)
-        row, blueprints, styles, amplitudes, isolated = (one[members] for one in numbers)
-        return replace(self, row=row, blueprints=blueprints, styles=styles, amplitudes=amplitudes, isolated=isolated)
+        return replace(self, row=self.row[members], blueprints=self.blueprints[members], facts=self.facts[:, members])
 
 
 class Ablated(NamedTuple):
@@ -97,7 +95,7 @@ def fresh_trunk(count: int, generator: torch.Generator) -> Tensor:
 
 def amplitude(alphas: Tensor, styles: Tensor) -> Tensor:
     """How much of δ is added at this alpha: alpha itself, or a steep curve from 0 to 1 in the style SIGMOID_ADD."""
-    low = torch.sigmoid(alphas.new_tensor(-_STEEP / 2))
+    low = 1 / (1 + exp(_STEEP / 2))
     curve = (torch.sigmoid(_STEEP * (alphas - 0.5)) - low) / (1 - 2 * low)
     return torch.where(styles == _SIGMOID, curve, alphas)
 
@@ -106,60 +104,67 @@ def groups(
     rows: Tensor, blueprints: Tensor, styles: Tensor, amplitudes: Tensor, isolated: Tensor, live: Tensor
 ) -> list[Group]:
     """The seeds that compute, by slot and kernel; `rows` [host, slot, number], the others [host, slot]."""
-    kinds = torch.where(live, torch.tensor(_KERNEL_OF, device=rows.device)[blueprints], -1)
+    kinds = torch.where(live, _kernel_of(rows.device)[blueprints], -1)
+    marks = torch.stack([isolated, styles == _MULTIPLY, styles == _GATED])
+    # One transfer each way for all decisions about shapes: every further one would make a GPU wait.
+    known = torch.cat([kinds[None], marks.long()]).cpu()
+    facts = torch.cat([amplitudes[None], marks.to(rows.dtype)])[..., None, None, None]
+    found = [
+        (slot, kernel, (known[0, :, slot] == number).nonzero()[:, 0])
+        for slot in range(SLOTS)
+        for number, kernel in enumerate(KERNELS)
+    ]
+    found = [entry for entry in found if len(entry[2])]
+    if not found:
+        return []
+    sent = torch.split(torch.cat([here for _, _, here in found]).to(rows.device), [len(here) for _, _, here in found])
     made = []
-    # One transfer for all decisions about shapes: a GPU is asked once per step.
-    facts = torch.stack([kinds, (styles == _MULTIPLY) | (styles == _GATED), isolated.long()]).cpu()
-    for slot in range(SLOTS):
-        for number, kernel in enumerate(KERNELS):
-            here = (facts[0, :, slot] == number).nonzero()[:, 0]
-            if not len(here):
-                continue
-            shaped, apart = facts[1, here, slot].bool(), facts[2, here, slot].bool()
-            hosts = here.to(rows.device)
-            made.append(
-                Group(
-                    slot,
-                    kernel,
-                    hosts,
-                    here,
-                    rows[hosts, slot, : row_size(kernel)],
-                    blueprints[hosts, slot],
-                    styles[hosts, slot],
-                    amplitudes[hosts, slot],
-                    isolated[hosts, slot].to(rows.dtype),
-                    not bool(shaped.any()),
-                    bool(apart.all()),
-                    bool(apart.any()),
-                )
-            )
+    for (slot, kernel, here), hosts in zip(found, sent, strict=True):
+        apart, multiplies, gates = known[1:, here, slot].bool()
+        row = rows[hosts, slot, : row_size(kernel)]
+        some, all_ = bool(apart.any()), bool(apart.all())
+        numbers = (row, blueprints[hosts, slot], facts[:, hosts, slot])
+        shapes = (some, all_, bool(multiplies.any()), bool(gates.any()))
+        made.append(Group(slot, kernel, hosts, here, *numbers, *shapes))
     return made
+
+
+@lru_cache(maxsize=8)
+def _kernel_of(device: torch.device) -> Tensor:
+    """By index of blueprint: its kernel, -1 for none."""
+    known = [KERNELS.index(BLUEPRINTS[name].kernel) if name in BLUEPRINTS else -1 for name in NAMES]
+    return torch.tensor([*known, -1], device=device)
 
 
 def added(group: Group, row: Tensor, x: Tensor) -> Tensor:
     """δ of a group's seeds in their styles; x [seed, sample, position, channel]."""
     computed, gate = delta(group.kernel, x, row, group.blueprints)
-    if group.plain:
+    if not (group.any_multiplies or group.any_gates):
         return computed
-    weight, bias = gate.view(-1, 2, 1, 1, CHANNELS).unbind(1)
-    style = group.styles[:, None, None, None]
-    gated = torch.sigmoid(weight * x + bias)
-    return computed * torch.where(style == _GATED, gated, torch.where(style == _MULTIPLY, x, torch.ones_like(x)))
+    _, _, multiplies, gates = group.facts
+    factor = 1 - multiplies - gates
+    if group.any_multiplies:
+        factor = torch.addcmul(factor, multiplies, x)
+    if group.any_gates:
+        weight, bias = gate.view(-1, 2, 1, 1, CHANNELS).unbind(1)
+        factor = torch.addcmul(factor, gates, torch.sigmoid(torch.addcmul(bias, weight, x)))
+    return computed * factor
 
 
 def grafted(h: Tensor, group: Group, row: Tensor, graft: Graft) -> Tensor:
     """h [host, sample, position, channel] after the seeds of one group."""
     x = h[group.hosts]
-    strength = group.amplitudes[:, None, None, None]
-    alone = group.isolated[:, None, None, None]
+    strength, alone = group.facts[0], group.facts[1]
     if graft == "lerp" or group.all_isolated:
         source = x.detach()
     elif group.any_isolated:
-        source = x.detach() * alone + x * (1 - alone)
+        source = torch.lerp(x, x.detach(), alone)
     else:
         source = x
     computed = added(group, row, source)
-    change = (strength + alone) * computed - (alone * computed).detach() if group.any_isolated else strength * computed
+    change = (strength + alone) * computed if group.any_isolated else strength * computed
+    if group.any_isolated:
+        change = change - alone * computed.detach()
     if graft == "lerp":
         change = change + strength * (x.detach() - x)
     return h.index_add(0, group.hosts, change)
@@ -171,7 +176,7 @@ def logits(trunk: Tensor, images: Tensor, seeds: list[Group], rows: list[Tensor]
     embed, embed_bias, *blocks, readout, readout_bias = torch.split(trunk, _BLOCKS, dim=1)
     h = torch.baddbmm(
         embed_bias[:, None], images.reshape(count, samples * POSITIONS, PIXELS), embed.view(count, PIXELS, CHANNELS)
-    ).relu()
+    ).relu_()
     for slot in range(SLOTS):
         h = _mixed(h, blocks[2 * slot], blocks[2 * slot + 1]).view(count, samples, POSITIONS, CHANNELS)
         for group, row in zip(seeds, rows, strict=True):
@@ -184,7 +189,8 @@ def logits(trunk: Tensor, images: Tensor, seeds: list[Group], rows: list[Tensor]
 
 def _mixed(h: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
     """One block of the trunk; h [host, sample × position, channel]."""
-    return h + torch.baddbmm(bias[:, None], h, matrix.view(-1, CHANNELS, CHANNELS)).relu()
+    change = torch.baddbmm(bias[:, None], h, matrix.view(-1, CHANNELS, CHANNELS)).relu_()
+    return h + change if torch.is_grad_enabled() else change.add_(h)
 
 
 def ablations(trunk: Tensor, images: Tensor, seeds: list[Group]) -> Ablated:
@@ -197,29 +203,32 @@ def ablations(trunk: Tensor, images: Tensor, seeds: list[Group]) -> Ablated:
     blocks = torch.split(trunk, _BLOCKS, dim=1)
     owners, kept = torch.arange(count), torch.zeros(count, dtype=torch.long)
     flat = images.reshape(1, samples * POSITIONS, PIXELS).expand(count, -1, -1)
-    h = torch.baddbmm(blocks[1][:, None], flat, blocks[0].view(count, PIXELS, CHANNELS)).relu()
+    h = torch.baddbmm(blocks[1][:, None], flat, blocks[0].view(count, PIXELS, CHANNELS)).relu_()
     for slot in range(SLOTS):
-        own = owners.to(trunk.device)
+        here = [group for group in seeds if group.slot == slot]
+        plans = [_rows_of(group, owners, count) for group in here]
+        sent = torch.cat([owners, *(part for plan in plans for part in plan)]).to(trunk.device)
+        own, *parts = torch.split(sent, [len(owners), *(len(part) for plan in plans for part in plan)])
         h = _mixed(h, blocks[2 + 2 * slot][own], blocks[3 + 2 * slot][own])
-        parts, more_owners, more_kept = [h], [owners], [kept]
-        for group in seeds:
-            if group.slot == slot:
-                place = torch.full((count,), -1).index_copy_(0, group.where, torch.arange(len(group.where)))
-                rows = (place[owners] >= 0).nonzero()[:, 0]
-                members = place[owners[rows]].to(trunk.device)
-                x = h[rows.to(trunk.device)].view(-1, samples, POSITIONS, CHANNELS)
-                some = group.of(members)
-                parts.append(
-                    (x + some.amplitudes[:, None, None, None] * added(some, some.row, x)).view(-1, *h.shape[1:])
-                )
-                more_owners.append(owners[rows])
-                more_kept.append(kept[rows] | 1 << slot)
-        if len(parts) > 1:
-            h, owners, kept = torch.cat(parts), torch.cat(more_owners), torch.cat(more_kept)
+        grown = [h]
+        for group, rows, members in zip(here, parts[::2], parts[1::2], strict=True):
+            x, some = h[rows].view(-1, samples, POSITIONS, CHANNELS), group.of(members)
+            grown.append(torch.addcmul(x, some.facts[0], added(some, some.row, x)).view(-1, *h.shape[1:]))
+        if here:
+            kept = torch.cat([kept, *(kept[rows] | 1 << slot for rows, _ in plans)])
+            owners = torch.cat([owners, *(owners[rows] for rows, _ in plans)])
+            h = torch.cat(grown)
     own = owners.to(trunk.device)
     pooled = h.view(-1, samples, POSITIONS, CHANNELS).mean(dim=2)
     scores = torch.baddbmm(blocks[-1][own][:, None], pooled, blocks[-2][own].view(-1, CHANNELS, CLASSES))
     return Ablated(scores, _places(owners, kept, count).to(trunk.device), own)
+
+
+def _rows_of(group: Group, owners: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The rows of hosts in this group, and which of its seeds each has; all on the CPU."""
+    place = torch.full((count,), -1).index_copy_(0, group.where, torch.arange(len(group.where)))
+    rows = (place[owners] >= 0).nonzero()[:, 0]
+    return rows, place[owners[rows]]
 
 
 def _places(owners: Tensor, kept: Tensor, count: int) -> Tensor:

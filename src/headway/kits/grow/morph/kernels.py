@@ -55,8 +55,9 @@ def _conv(x: Tensor, blocks: tuple[Tensor, ...], slope: Tensor, positions: Tenso
     count, samples = x.shape[:2]
     matrix = torch.matmul(_neighbours(x.device, x.dtype), inner.view(count, 9, CHANNELS**2))
     matrix = matrix.view(count, POSITIONS, POSITIONS, CHANNELS, CHANNELS).transpose(2, 3).reshape(count, WIDTH, WIDTH)
-    hidden = torch.bmm(x.reshape(count, samples, WIDTH), matrix).view(count, samples * POSITIONS, CHANNELS)
-    hidden = torch.relu(hidden + inner_bias[:, None])
+    bias = inner_bias.repeat(1, POSITIONS)[:, None]
+    hidden = torch.baddbmm(bias, x.reshape(count, samples, WIDTH), matrix).relu_()
+    hidden = hidden.view(count, samples * POSITIONS, CHANNELS)
     return torch.baddbmm(outer_bias[:, None], hidden, outer.view(count, CHANNELS, CHANNELS)).view(x.shape)
 
 

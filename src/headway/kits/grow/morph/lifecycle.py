@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -26,10 +27,11 @@ __all__ = [
     "Gate",
     "SeedStage",
     "Slots",
+    "after_table",
     "allowed",
+    "constants",
     "curved",
     "parameters_of",
-    "tables_of",
 ]
 
 EMBARGO = 5  # epochs before a pruned slot is reset
@@ -144,9 +146,30 @@ class Slots:
         self.put(where, **{one.name: getattr(empty, one.name) for one in fields(self) if one.name not in kept})
 
     def is_in(self, *stages: SeedStage) -> Tensor:
-        return torch.isin(self.stage, torch.tensor(stages, device=self.stage.device))
+        return _among(self.stage.device, stages)[self.stage]
 
 
+# Constants of a device are made once: a transfer would wait for everything before it.
+
+
+@lru_cache(maxsize=64)
+def _among(device: torch.device, stages: tuple[SeedStage, ...]) -> Tensor:
+    return torch.tensor([stage in stages for stage in SeedStage], device=device)
+
+
+@lru_cache(maxsize=64)
+def after_table(device: torch.device, cause: str) -> Tensor:
+    """[stage]: the stage after this cause; the same one where `TRANSITIONS` has no move."""
+    return torch.tensor([int(TRANSITIONS.get((stage, cause), stage)) for stage in SeedStage], device=device)
+
+
+@lru_cache(maxsize=64)
+def constants(device: torch.device, values: tuple[float, ...]) -> Tensor:
+    """Constants to be indexed by choices."""
+    return torch.tensor(values, device=device)
+
+
+@lru_cache(maxsize=8)
 def parameters_of(device: torch.device) -> Tensor:
     """By index of blueprint: its parameters; 0 for NOOP and an empty slot."""
     known = [BLUEPRINTS[name].parameters if name in BLUEPRINTS else 0 for name in NAMES]
@@ -155,7 +178,7 @@ def parameters_of(device: torch.device) -> Tensor:
 
 def curved(progress: Tensor, curve: Tensor) -> Tensor:
     """Progress 0…1 of a ramp → how far alpha has moved: linear, cosine, or logistic with steepness 6, 12 or 24."""
-    steep = torch.tensor([1.0, 1.0, 6.0, 12.0, 24.0], device=progress.device)[curve]
+    steep = constants(progress.device, (1.0, 1.0, 6.0, 12.0, 24.0))[curve]
     low = torch.sigmoid(-steep / 2)
     logistic = (torch.sigmoid(steep * (progress - 0.5)) - low) / (1 - 2 * low)
     cosine = (1 - torch.cos(torch.pi * progress)) / 2
@@ -183,8 +206,3 @@ def allowed(slots: Slots, budget_left: Tensor) -> dict[str, Tensor]:
     by_op[:, 0] = True  # WAIT uses no slot
     blueprints = torch.where(blueprints_any, blueprints, sizes > 0)  # irrelevant then: GERMINATE is forbidden
     return {"op": ops, "slot": by_op, "blueprint": blueprints}
-
-
-def tables_of(device: torch.device, values: tuple[float, ...]) -> Tensor:
-    """A tuple of constants as a tensor to be indexed by choices."""
-    return torch.tensor(values, device=device)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from headway.kits.grow.morph.host import SLOTS
-from headway.kits.grow.morph.lifecycle import EMBARGO, TRANSITIONS, SeedStage, Slots, curved
+from headway.kits.grow.morph.lifecycle import EMBARGO, SeedStage, Slots, after_table, constants, curved
 from headway.kits.grow.morph.space import ALPHA_TARGETS, OPS, SPACE, SPEEDS, TEMPOS
 
 __all__ = ["Applied", "advance_alpha", "apply", "pass_epoch"]
@@ -29,10 +29,7 @@ class Applied:
 
 def _move(slots: Slots, where: Tensor, cause: str) -> None:
     """Change the stage where `where` [host, slot] is true, as the table says."""
-    after = slots.stage
-    for (stage, why), target in TRANSITIONS.items():
-        if why == cause:
-            after = torch.where(where & (slots.stage == stage), int(target), after)
+    after = torch.where(where, after_table(slots.stage.device, cause)[slots.stage], slots.stage)
     slots.age = torch.where(after != slots.stage, 0, slots.age)
     slots.stage = after
 
@@ -62,7 +59,7 @@ def apply(slots: Slots, actions: Tensor, masks: dict[str, Tensor], next_seed: Te
 
 def _picked(values: tuple[Any, ...], choice: Tensor) -> Tensor:
     """[host, 1]: the constant that each host chose."""
-    return torch.tensor(values, device=choice.device)[choice][:, None]
+    return constants(choice.device, values)[choice][:, None]
 
 
 def _germinate(slots: Slots, where: Tensor, choice: dict[str, Tensor], next_seed: Tensor) -> None:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from headway.kits.grow.morph.host import TRUNK
-from headway.kits.grow.morph.lifecycle import SeedStage, Slots, parameters_of
+from headway.kits.grow.morph.lifecycle import SeedStage, Slots, constants, parameters_of
 
 __all__ = ["ACTION_COST", "MODES", "PENALTY", "RENT", "RewardMode", "credited", "potential", "rent", "shaping"]
 
@@ -54,9 +54,7 @@ def rent(slots: Slots, horizon: int, price: float = RENT) -> Tensor:
 
 def potential(slots: Slots) -> Tensor:
     """Φ [host]: how far the best-advanced seed of a host is on its way. It depends on the state of the whole host."""
-    table = torch.zeros(len(SeedStage), device=slots.stage.device)
-    for stage, value in _PROGRESS.items():
-        table[stage] = value
+    table = constants(slots.stage.device, tuple(_PROGRESS.get(stage, 0.0) for stage in SeedStage))
     return POTENTIAL * table[slots.stage].amax(dim=1)
 
 

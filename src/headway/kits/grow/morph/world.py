@@ -106,7 +106,7 @@ class MorphWorld:
         self.hosts, self.slots, self.history, self.snapshot = self._fresh()
         if self._with_twin:
             self._twin = HostRows.of(self.hosts.trunk.clone(), self.hosts.tasks)
-        return self._seen()
+        return self.present()
 
     def step(self, actions: Any) -> StepResult:
         """One epoch of every host."""
@@ -128,7 +128,7 @@ class MorphWorld:
         parts = self._reward(applied, last, accuracy, before, ended, stopped, credit)
         info = self._info(parts, subsets, accuracy, ended, stopped) | {"credit": self._out(credit)}
         self._begin_again(ended)
-        seen, masks = self._seen()
+        seen, masks = self.present()
         none = torch.zeros_like(ended)
         return StepResult(seen, masks, self._out(parts["reward"]), self._out(ended), self._out(none), info)
 
@@ -155,7 +155,7 @@ class MorphWorld:
             stream.set_state(torch.from_numpy(np.array(state[f"stream.{name}"])))
         if self._with_twin:
             self._twin = from_arrays("twin", HostRows, state, self.device)
-        return self._seen()
+        return self.present()
 
     def close(self) -> None:
         """Nothing is open."""
@@ -296,7 +296,7 @@ class MorphWorld:
         if self._twin is not None:
             info["twin_accuracy"] = self._out(self._twin_accuracy())
         if bool(ended.any()):
-            info["final"] = self._seen(only=ended)[0]
+            info["final"] = self.present(only=ended)[0]
             info["episode"] = {
                 name: self._out(value[ended]) for name, value in self._summary(accuracy, stopped).items()
             }
@@ -354,7 +354,8 @@ class MorphWorld:
         self.history = mixed_rows(ended, history, self.history)
         self.snapshot = self.snapshot.take(ended, snapshot.trunk, snapshot.seeds, snapshot.accuracy, slots)
 
-    def _seen(self, only: Tensor | None = None) -> tuple[Observations, Mapping[str, Any]]:
+    def present(self, only: Tensor | None = None) -> tuple[Observations, Mapping[str, Any]]:
+        """What a policy sees now, and the masks; `only` [host]: the observations of some hosts, without masks."""
         features = observed(self.history, self.slots, self.horizon, self.budget)
         if only is not None:
             return Observations(self._out(features[only]), self._out(self.slots.blueprint[only])), {}
