@@ -99,14 +99,19 @@ def draw(
 class FactoredStage:
     """The copies of a world, their present observations and memories, and the running scale of features."""
 
-    def __init__(self, world: FactoredWorld, network: RecurrentNetwork, *, seed: int, scale: bool = True) -> None:
+    def __init__(
+        self, world: FactoredWorld, network: RecurrentNetwork, *, seed: int, scale: bool = True, stagger: bool = False
+    ) -> None:
         self.world, self.network = world, network
         self.device = network.means.device
         self.scaling = scale and not getattr(world, "scaled", False)
         self.scale = RunningScale.of(world.features)
         self.rng = torch.Generator(self.device).manual_seed(seed)
         self.table = torch.tensor(world.space.relevant, device=self.device).long()
-        self.now = self._seen(*world.reset(seed))
+        begun = world.reset(seed)
+        if stagger and hasattr(world, "stagger"):
+            begun = world.stagger()
+        self.now = self._seen(*begun)
         self.memory = torch.zeros(world.count, network.shape.memory_width, device=self.device)
         self.paid = torch.zeros(world.count, device=self.device)
         self.age = torch.zeros(world.count, dtype=torch.int64, device=self.device)

@@ -68,7 +68,9 @@ class Training:
         self.optimiser = torch.optim.Adam(
             self.network.parameters(), lr=knobs.rate, eps=1e-5, fused=self.device in ("cpu", "cuda")
         )
-        self.stage = FactoredStage(self.world, self.network, seed=seed, scale=knobs.scale)
+        # In rollouts shorter than episodes, copies in step would show one phase of an episode at a time.
+        stagger = self.horizon < int(getattr(self.world, "horizon", 0))
+        self.stage = FactoredStage(self.world, self.network, seed=seed, scale=knobs.scale, stagger=stagger)
         self.rng = np.random.default_rng([seed, 0x6409])
         self.counts = _Counts()
         self.last: tuple[Sequences, RecurrentUpdate] | None = None

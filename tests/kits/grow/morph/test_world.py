@@ -102,6 +102,15 @@ def test_an_episode_ends_at_the_horizon_and_the_next_one_begins_in_the_same_step
     assert "test_accuracy" not in result.info["episode"]
 
 
+def test_staggered_episodes_end_at_different_times() -> None:
+    world = world_of(16, horizon=8)
+    observations, _ = world.stagger()
+    assert len(set(observations.features[:, 0].tolist())) > 3
+    ended = [int(world.step(actions(world)).terminated.sum()) for _ in range(8)]
+    assert sum(ended) == 16
+    assert max(ended) < 16
+
+
 def test_nan_in_a_host_ends_that_episode_alone() -> None:
     world, other = world_of(horizon=12), world_of(horizon=12)
     for _ in range(6):  # past the first snapshot

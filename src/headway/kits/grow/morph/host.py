@@ -142,7 +142,7 @@ def added(group: Group, row: Tensor, x: Tensor) -> Tensor:
     if not (group.any_multiplies or group.any_gates):
         return computed
     _, _, multiplies, gates = group.facts
-    factor = 1 - multiplies - gates
+    factor: Tensor = 1 - multiplies - gates
     if group.any_multiplies:
         factor = torch.addcmul(factor, multiplies, x)
     if group.any_gates:

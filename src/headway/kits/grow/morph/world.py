@@ -108,6 +108,12 @@ class MorphWorld:
             self._twin = HostRows.of(self.hosts.trunk.clone(), self.hosts.tasks)
         return self.present()
 
+    def stagger(self) -> tuple[Observations, Mapping[str, Any]]:
+        """Let the first episodes after a reset begin at random epochs, so that they end at different times."""
+        size, stream = (self.count,), self._streams["hosts"]
+        self.history.epoch = torch.randint(self.horizon, size, generator=stream, device=self.device)
+        return self.present()
+
     def step(self, actions: Any) -> StepResult:
         """One epoch of every host."""
         chosen = torch.as_tensor(actions, device=self.device).long()
