@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import headway
@@ -155,3 +156,51 @@ def test_bad_input_is_refused_with_its_place_and_nothing_is_stored(server: Runni
     again = ask(running, episode="bad", step=0)
     assert (again.status_code, again.json()["error"]["code"]) == (409, "step_conflict")
     assert running.stored() == before + 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_answered_steps_are_stored_once_although_the_server_was_killed_in_the_middle(
+    served: Callable[..., Running], tally_site: Path, tmp_path: Path
+) -> None:
+    """Clients walk episodes and go on after every kill; a step without an answer may be stored, and is then 409."""
+    del tally_site
+    prepare(tmp_path)
+    answered: list[dict[str, Any]] = []
+    at = dict.fromkeys(range(6), 0)  # the next step of each episode
+    for round_ in range(5):
+        running = served()
+        until = len(answered) + 40 + 13 * round_
+
+        def walk(episode: int, running: Running = running) -> None:
+            with httpx.Client(base_url=running.url, timeout=30) as client:
+                while True:
+                    state = {"observation": [0.1 * at[episode], episode], "indices": [at[episode] % 3]}
+                    body = {"task": "plan", "episode": f"w{episode}", "step": at[episode], "state": state}
+                    try:
+                        answer = client.post("/v1/decisions", json=body)
+                    except httpx.TransportError:
+                        return
+                    if answer.status_code == 201:
+                        answered.append(answer.json())
+                    else:  # stored before the kill, and never answered
+                        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "step_conflict")
+                    at[episode] += 1
+
+        with ThreadPoolExecutor(len(at)) as pool:
+            walks = [pool.submit(walk, episode) for episode in at]
+            while len(answered) < until:
+                running.client.get("/health")
+            running.process.kill()
+            running.process.wait()
+            for one in walks:
+                one.result()
+    assert len({answer["id"] for answer in answered}) == len(answered)
+    with running.open() as project:
+        stored = {decision.id: decision for decision in project.query.decisions("plan")}
+        assert len(stored) <= len(answered) + 5 * len(at)
+        for answer in answered:
+            row = stored[answer["id"]]
+            assert (row.action, row.propensity) == (answer["action"], answer["propensity"])
+            assert row.situation.step == answer["step"]
+        assert all(project.replay(identifier).exact for identifier in stored)

@@ -135,6 +135,9 @@ def world_maker(project: Project, world: str, settings: Mapping[str, Any]) -> Ca
     return make
 
 
+practise.worlds = world_maker  # type: ignore[attr-defined]  # how a proof makes the world again
+
+
 def learned(training: Training, mean_return: float | None = None) -> Learned:
     """The form that `promote` stores."""
     counts, last = training.counts, training.last

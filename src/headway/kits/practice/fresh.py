@@ -26,7 +26,9 @@ from headway.kits.practice.environments import ENVIRONMENTS, Environments, ident
 from headway.kits.practice.play import Played, play
 from headway.kits.practice.play_heads import play_heads
 from headway.kits.practice.spaces import actions_of
+from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput, MissingExtra, UnknownName
+from headway.nouns.kit import load
 from headway.project import Project
 from headway.promote import gate
 
@@ -188,9 +190,19 @@ def _pipelines(
 def _look(
     project: Project, look: LookShard, pipelines: Sequence[Pipeline] | Sequence[FactoredPipeline]
 ) -> tuple[tuple[float, float] | None, Played, Played]:
-    with closing(project_copies(project, look.world, look.settings, look.count)) as envs:
+    with closing(_copies(project, look)) as envs:
         played = [_played(envs, pipeline, look) for pipeline in pipelines]
         return getattr(envs, "returns", None), played[0], played[1]
+
+
+def _copies(project: Project, look: LookShard) -> Any:
+    """Copies of the world, as the family of one of the policies practises in it (`worlds` of its function)."""
+    for ref, _ in look.policies:
+        family = project.catalogue.all("families").get(PolicyRef.parse(ref).family)
+        worlds = getattr(load(family.practice), "worlds", None) if family is not None and family.practice else None
+        if worlds is not None:
+            return worlds(project, look.world, look.settings)(look.count)
+    return project_copies(project, look.world, look.settings, look.count)
 
 
 def _played(envs: Any, pipeline: Pipeline | FactoredPipeline, look: LookShard) -> Played:
