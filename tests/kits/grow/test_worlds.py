@@ -8,7 +8,49 @@ import numpy as np
 import pytest
 
 from headway.kits.grow.masked_cartpole import MaskedCartPole
+from headway.kits.grow.scaffold import GROW_B, LENGTH, SPACE, Scaffold, best_memoryless
 from headway.kits.grow.worlds import random_from, random_state
+
+
+def played(blueprints: tuple[int, int], *, prune: bool = True, fossilise: bool = True) -> tuple[float, list[Any]]:
+    """The reward of one episode that germinates these blueprints in A and B, and everything that was seen."""
+    world = Scaffold(1)
+    seen, masks = world.reset(2)
+    need, history = int(world.need[0]), [seen.features[0]]
+    moves = {0: (1, 0, blueprints[0]), GROW_B: (1, 1, blueprints[1])}
+    moves |= {57: (3, 0, 0)} if prune else {}
+    moves |= {58: (4, 1, 0)} if fossilise else {}
+    for time in range(LENGTH):
+        op, slot, blueprint = moves.get(time, (0, 0, 0))
+        assert masks["op"][0, op]
+        assert masks["slot"][0, op, slot]
+        assert time in (0, GROW_B, 57, 58) or masks["op"][0].sum() == 1, "nothing but WAIT in between"
+        move = (op, slot, (need + blueprint) % 3 if op == 1 else 0)
+        result = world.step(np.array([move]))
+        masks = result.masks
+        history.append(result.observations.features[0])
+    assert result.terminated.all()
+    return float(result.rewards[0]), history
+
+
+def test_scaffold_pays_for_the_blueprint_that_was_shown_56_steps_before() -> None:
+    assert played((0, 0))[0] == 1.0
+    for wrong in ((1, 0), (0, 1), (1, 1), (2, 2)):
+        assert played(wrong)[0] == 0.0
+    assert played((0, 0), prune=False)[0] == 0.0
+    assert played((0, 0), fossilise=False)[0] == 0.0
+
+
+def test_nothing_but_the_first_observation_tells_the_blueprint() -> None:
+    right, wrong = played((0, 0))[1], played((1, 2))[1]
+    assert all(np.array_equal(mine, theirs) for mine, theirs in zip(right[1:LENGTH], wrong[1:LENGTH], strict=True))
+
+
+def test_the_best_policy_without_a_memory_gets_a_third_of_scaffold() -> None:
+    assert best_memoryless() == pytest.approx(1 / 3)
+    assert len(Scaffold(1).feedback) == 7
+    assert SPACE.sizes == (6, 2, 3)
+
 
 gymnasium = pytest.importorskip("gymnasium")
 

@@ -23,6 +23,7 @@ KIT = Kit(
     },
     worlds={
         "masked_cartpole": "headway.kits.grow.masked_cartpole:masked_cartpole",
+        "scaffold": "headway.kits.grow.scaffold:scaffold",
     },
     spaces={
         "masked_cartpole": "headway.kits.grow.masked_cartpole:SPACE",

@@ -157,7 +157,7 @@ class FactoredStage:
             self.memory = memory * record.going(t)[:, None]
             self.now = self._seen(result.observations, result.masks)
         done = record.done()
-        begins[1:] |= done[:-1]
+        begins[1:] |= done[:-1] if network.shape.remember else True
         last = Final(horizon, torch.arange(count, device=self.device), self.now[0], self.now[1], self.memory)
         self._refuse(features, last, record)
         return Sequences(

@@ -23,6 +23,7 @@ class RecurrentKnobs:
     layers: int = knob(1, "How many LSTMs are stacked.", low=1, high=8)
     residual: bool = knob(True, "Whether stacked LSTMs add to the one before.")
     attention: int = knob(0, "Over the outputs of so many past steps; 0: none.", low=0, high=4096)
+    remember: bool = knob(True, "Whether it has a memory at all; false is for comparisons.")
     critic: str = knob("", '"marginal", "state" or "sampled_op".')
     feedback: bool | None = knob(None, "Whether the policy sees what became of its last action.")
     steps: int = knob(1_000_000, "How many steps to practise at most.", low=1, high=10**9)
@@ -81,7 +82,7 @@ def knobs_from(given: Mapping[str, Any], base: RecurrentKnobs | None = None) -> 
 def network_knobs(knobs: RecurrentKnobs) -> dict[str, Any]:
     """What `RecurrentShape.of` takes: the preset, and what differs from it."""
     chosen = {"preset": knobs.preset, "embedding": knobs.embedding, "layers": knobs.layers}
-    chosen |= {"residual": knobs.residual, "attention": knobs.attention}
+    chosen |= {"residual": knobs.residual, "attention": knobs.attention, "remember": knobs.remember}
     for name in ("width", "critic"):
         if getattr(knobs, name):
             chosen[name] = getattr(knobs, name)

@@ -100,7 +100,8 @@ class RecurrentNetwork(nn.Module):
             past, there = self._past(memory)
             kept += _shifted(past, there, output)
             output = output + self._attend(output, past, there)
-        return output, torch.cat(kept, dim=1)
+        after = torch.cat(kept, dim=1)
+        return output, after if self.shape.remember else torch.zeros_like(after)
 
     def sequence(self, features: Tensor, indices: Tensor, packed: Packed, memory: Tensor) -> Tensor:
         """Outputs of many segments at once; features and indices [row, …] in packed order, memory [segment, …]."""

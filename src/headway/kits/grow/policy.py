@@ -91,7 +91,8 @@ class RecurrentPolicy:
             newer = np.concatenate((output[:, None], past[:, :-1]), axis=1)
             kept += [newer.reshape(len(x), -1), np.concatenate((np.ones((len(x), 1)), there[:, :-1]), axis=1)]
             output = output + self._attend(output, past, there)
-        return output, np.concatenate(kept, axis=1)
+        after = np.concatenate(kept, axis=1)
+        return output, after if self.shape.remember else np.zeros_like(after)
 
     def _past(self, memory: Floats) -> tuple[Floats, Floats]:
         count, width = self.shape.attention, self.shape.width

@@ -12,8 +12,12 @@ __all__ = ["PRESET_KNOBS", "preset_knobs"]
 PRESET_KNOBS: Mapping[str, RecurrentKnobs] = MappingProxyType(
     {
         "masked_cartpole": RecurrentKnobs(
-            width=64, critic="state", steps=200_000, envs=64, horizon=16, epochs=6, minibatches=2, rate=2e-3,
+            width=32, critic="state", steps=200_000, envs=64, horizon=16, epochs=6, minibatches=2, rate=2e-3,
             gamma=0.98, lam=0.9, entropy=0.0, target_kl=0.0, target=450.0, evaluate_every=2048,
+        ),
+        "scaffold": RecurrentKnobs(
+            width=64, steps=600_000, envs=64, epochs=8, minibatches=2, rate=1e-3, gamma=0.99, lam=0.98, entropy=0.1,
+            target_kl=0.0, target=0.95, evaluate_every=37_760,
         ),
     }
 )  # fmt: skip

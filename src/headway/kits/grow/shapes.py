@@ -50,6 +50,7 @@ class RecurrentShape:
     attention: int = 0  # over the outputs of so many past steps; 0: none
     deep: int = 8  # heads with more choices get one more layer; 0: none does
     critic: Critic = "marginal"
+    remember: bool = True  # False: every step starts with an empty memory
 
     @classmethod
     def of(
@@ -224,6 +225,7 @@ def _told(shape: RecurrentShape) -> dict[str, Any]:
     return {
         "features": shape.features, "feedback": not shape.dropped, "indices": shape.indices, "heads": heads,
         "width": shape.width, "layers": shape.layers, "attention": shape.attention, "deep": shape.deep,
+        "memory": shape.remember,
         "critic": shape.critic,
     }  # fmt: skip
 

@@ -51,6 +51,7 @@ class _Counts:
     curve: list[Evaluation] = field(default_factory=list)
     returns: list[float] = field(default_factory=list)  # of the last training episodes, with exploration
     reached: bool = False
+    paid: bool = False  # whether any reward was not 0
 
 
 class Training:
@@ -104,9 +105,10 @@ class Training:
             for group in self.optimiser.param_groups:
                 group["lr"] = knobs.rate * max(1.0 - counts.steps / knobs.steps, 0.0)
         sequences = self.stage.collect(self.horizon, chunk=knobs.chunk, watch=detailed)
+        counts.paid = counts.paid or bool(sequences.rewards.any())
         updated = update(
             self.network, self.optimiser, sequences, knobs, self.rng, self.stage.rng,
-            masks_after=self.stage.now[2], watch=detailed,
+            masks_after=self.stage.now[2], paid=counts.paid, watch=detailed,
         )  # fmt: skip
         self.stage.follow(sequences)
         counts.steps += sequences.steps
@@ -156,7 +158,7 @@ class Training:
         told = {
             "steps": counts.steps, "updates": counts.updates, "adam": counts.adam, "seen": stage.scale.count,
             "curve": [[point.steps, point.mean, point.episodes] for point in counts.curve],
-            "returns": counts.returns, "shape": self.shape.to_json(),
+            "returns": counts.returns, "paid": counts.paid, "shape": self.shape.to_json(),
         }  # fmt: skip
         return arrays, told
 
@@ -168,7 +170,7 @@ class Training:
         counts, stage = self.counts, self.stage
         counts.steps, counts.updates, counts.adam = (int(told[name]) for name in ("steps", "updates", "adam"))
         counts.curve = [Evaluation(int(steps), float(mean), int(number)) for steps, mean, number in told["curve"]]
-        counts.returns = [float(paid) for paid in told["returns"]]
+        counts.returns, counts.paid = [float(paid) for paid in told["returns"]], bool(told["paid"])
         for name, parameter in self.network.named().items():
             if f"adam.mean.{name}" in arrays:
                 self.optimiser.state[parameter] = {

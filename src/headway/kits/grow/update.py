@@ -207,9 +207,14 @@ def update(
     draws: torch.Generator,
     *,
     masks_after: dict[str, Tensor] | None = None,
+    paid: bool = True,
     watch: bool = False,
 ) -> RecurrentUpdate:
-    """Pass over the rollout until `epochs` are done or the policy has changed enough."""
+    """Pass over the rollout until `epochs` are done or the policy has changed enough.
+
+    While the world has never paid anything (`paid` is false), advantages are the critic's noise, which standardising
+    would blow up to size one: they count as 0, so that exploration goes on until there is something to learn.
+    """
     device = network.means.device
     groups = _groups(sequences, knobs, rng, str(device))
     judged = judge(network, sequences, groups, knobs, draws, masks_after)
@@ -218,7 +223,7 @@ def update(
     mean, deviation = network.value_scale
     flat = {
         "old": judged.old,
-        "advantage": torch.as_tensor(standardised(judged.advantages.ravel()), device=device),
+        "advantage": torch.as_tensor(standardised(judged.advantages.ravel()) * paid, device=device),
         "returns": (torch.as_tensor(judged.returns.ravel(), device=device) - mean) / deviation,
         "values": (torch.as_tensor(judged.values.ravel(), device=device) - mean) / deviation,
     }
