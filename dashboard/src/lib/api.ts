@@ -38,6 +38,15 @@ export interface Signal {
   seq: number;
 }
 
+/** One head of a factored decision, given the choice of the first one. */
+export interface HeadDrawn {
+  choice: string;
+  index: number;
+  propensity: number;
+  probabilities: Record<string, number>;
+  allowed: string[];
+}
+
 // GET /v1/decisions/{id}: an open document in the API.
 export interface Explained {
   id: string;
@@ -61,6 +70,7 @@ export interface Explained {
   parts: Record<string, number>;
   why: string;
   confidence?: number;
+  heads?: Record<string, HeadDrawn>;
 }
 
 /** What went wrong, in the server's own words where it had any. */
