@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from headway.kits.simulator import SOLVERS
 from headway.kits.simulator.generate import generate
 from headway.kits.simulator.outcomes import outcomes
 from headway.kits.simulator.practise import practise_sim
@@ -32,8 +33,10 @@ def practised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with Project(folder, source="synthetic") as project:
         practise_sim(project, task="route", tasks=tasks, seed=3, steps=4_096, hidden=(16,), episodes=20)
         project.decide("route", "Write a Python function `tally(numbers)`.", state={"steps": 0})
-    with serving(folder) as server:
-        yield server
+    with ResultsFile(folder / "problems-small.results.jsonl", {"solver": "small", "count": 120}) as running:
+        running.append([{"id": str(number), "status": "passed"} for number in range(30)])
+        with serving(folder) as server:
+            yield server
 
 
 @pytest.mark.slow
@@ -44,8 +47,12 @@ def test_solve_rates_runs_and_an_episode_are_shown(practised: Served, tab: Open,
     page.get_by_role("heading", name="An episode, step by step").wait_for()
     rates = page.get_by_role("table").filter(has_text="dynamic-programming")
     assert "held out" in rates.inner_text()
+    assert all(solver in rates.get_by_role("row").first.inner_text() for solver in SOLVERS)
+    assert rates.get_by_role("row").filter(has_text="arithmetic").inner_text().count("%") == len(SOLVERS)
     runs = page.get_by_role("table").filter(has_text="60 of 120")
     assert "45, 75%" in runs.inner_text()
+    assert "running" not in runs.get_by_role("row").filter(has_text="large").inner_text()
+    assert "running" in runs.get_by_role("row").filter(has_text="30 of 120").inner_text()
     steps = page.get_by_role("table").filter(has_text="Visible tests")
     steps.wait_for()
     assert steps.get_by_role("row").nth(1).inner_text().split()[:2] == ["1", "large"]
