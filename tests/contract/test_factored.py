@@ -10,6 +10,7 @@ import pytest
 from headway.decide.factored import UniformHeads
 from headway.nouns.errors import InvalidInput
 from headway.nouns.factored import FactoredOpinions, Observations
+from headway.nouns.kit import catalogue, load
 from headway.testing import factored_world_contract, heads_contract
 from tests.nouns.test_factored import SPACE
 from tests.tally_kit import Countdown, Tally
@@ -85,3 +86,10 @@ def test_a_world_that_breaks_the_contract_is_detected(wrong: str, message: str) 
 def test_a_world_whose_masks_leave_nothing_is_detected() -> None:
     with pytest.raises(InvalidInput, match="allows nothing"):
         factored_world_contract(lambda *, count: Countdown(count, "masks"))
+
+
+@pytest.mark.parametrize("name", sorted(set(catalogue().all("spaces")) & set(catalogue().worlds())))
+def test_the_heads_that_a_kit_names_are_those_of_its_world(name: str) -> None:
+    world = load(catalogue().all("worlds")[name])(count=1)
+    assert world.space == load(catalogue().all("spaces")[name])
+    world.close()

@@ -28,5 +28,6 @@ KIT = Kit(
     spaces={
         "masked_cartpole": "headway.kits.grow.masked_cartpole:SPACE",
         "morph": "headway.kits.grow.morph.space:SPACE",
+        "scaffold": "headway.kits.grow.scaffold:SPACE",
     },
 )
