@@ -235,7 +235,7 @@ def test_an_external_log_is_proven(tmp_path: Path) -> None:
     done = headway("prove", "--log", path, "--json")
     assert (done.code, done.json["state"]) == (0, "pass"), done.out
     assert done.json["evidence"]["difference"]["value"] == pytest.approx(0.4, abs=0.05)
-    assert "PASS" in headway("prove", "--log", path).out
+    assert "BETTER" in headway("prove", "--log", path).out
 
 
 def test_every_screen_of_a_synthetic_project_is_marked(project: Path) -> None:

@@ -17,7 +17,7 @@ def test_a_live_policy_is_promoted_and_guarded_and_no_cycle_fails(watching):
     world = Played(watch, clock, {"small": 0.2, "large": 0.9}, seed=3)
     world.serve(600, until=lambda: bool(world.rows("promote")))
     (promoted,) = world.rows("promote")
-    assert promoted.why.endswith("PASS")
+    assert promoted.why.endswith("BETTER")
     since = world.made
     world.serve(300)
     assert len(world.rows("snapshot")) >= 5, "it learns as it decides"

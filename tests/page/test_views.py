@@ -171,7 +171,7 @@ def test_the_evidence_page_shows_the_verdict_its_bounds_its_hashes_and_the_comma
     identifier = httpx.get(f"{served.url}/v1/evidence?task=route").json()["evidence"][-1]["id"]
     stored = httpx.get(f"{served.url}/v1/evidence/{identifier}").json()
     page = tab(served, f"#/evidence/{identifier}")
-    page.get_by_text("PASS", exact=True).wait_for()
+    page.get_by_text("better", exact=True).wait_for()
     text = page.locator("main").inner_text()
     for digest in (
         stored["candidate_hash"],

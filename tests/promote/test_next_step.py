@@ -174,7 +174,7 @@ STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
         ("enough", standing(settled=50, since=50), BUSY, "learn", "headway learn route"),
         ("unproven", standing(admission=Admission(state="unproven")), BUSY, "prove", "headway prove route"),
         ("passed", standing(EVIDENCE), BUSY, "promote", PROMOTE),
-        ("not yet", standing(WAIT), BUSY, "plan", "headway plan route --uplift 0.04"),
+        ("not yet", standing(WAIT), BUSY, "plan", "headway plan route"),
         ("not yet, canary", standing(WAIT, canary=CANARY), BUSY, "prove", "headway prove route"),
         ("refused", standing(REFUSED), BUSY, "report", "headway report route"),
         ("refused, much new", standing(REFUSED, settled=90, since=60), BUSY, "learn", "headway learn route"),

@@ -16,7 +16,7 @@ from headway.promote.gate import verdict
 from headway.prove.diagnostics import Window
 from headway.prove.evidence import About, evidence_of, from_heldout, from_log, from_preferences, from_world
 from headway.prove.guards import GuardRule
-from headway.prove.log import CENSORED, FAILED, PENDING
+from headway.prove.log import CENSORED, FAILED, PENDING, RowOrigin
 from headway.prove.power import plan
 from headway.prove.proof import LogProof
 from tests.prove.logs import small_log, true_difference
@@ -140,7 +140,9 @@ def test_a_feature_that_equals_the_outcome_is_detected() -> None:
     assert named(from_log([log], ABOUT), "leak").ok
     check = named(from_log([leaky], ABOUT), "leak")
     assert not check.ok
-    assert "column 1" in check.message
+    assert "number 2" in check.message
+    named_log = replace(leaky, origin=RowOrigin(columns=("size", "solved")))
+    assert "'solved'" in named(from_log([named_log], ABOUT), "leak").message
 
 
 def test_outcomes_dated_before_their_decision_are_detected() -> None:

@@ -43,7 +43,7 @@ NOT_PASSED = 3
     help="Accept evidence that rests on this key's ratings alone; repeatable.",
 )
 @click.option("--workers", type=int, metavar="N", help="Play the episodes of a world in so many processes.")
-@click.option("--check", is_flag=True, help="Exit status 3 unless the verdict is PASS.")
+@click.option("--check", is_flag=True, help="Exit status 3 unless the verdict is BETTER.")
 def prove(
     session: Session,
     task: str | None,

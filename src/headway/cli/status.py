@@ -42,6 +42,8 @@ def _status(out: Output, current: ProjectStatus) -> None:
         out.line(f"The store is PostgreSQL: {current.store.name}, {current.store.bytes:,} bytes.")
     _TASKS.print(out, current.tasks)
     for task in current.tasks:
+        if task.verdict is not None and task.verdict.text != current.next.why:
+            out.line(f"{task.task}: {task.verdict.text}")
         if task.kit_missing:
             out.note(f"kit_missing: {task.task}: {task.next.why}")
         for alarm in task.alarms:

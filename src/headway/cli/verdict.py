@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headway.cli.format import counts, interval, number, percent, signed
+from headway.cli.format import counts, number, percent
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders, text, value
-from headway.nouns.evidence import Estimate, Evidence, RaterShare, Verdict
+from headway.nouns.conclusion import conclusion, gap
+from headway.nouns.evidence import Estimate, Evidence, RaterShare, Verdict, VerdictWord
+from headway.nouns.times import rfc3339
 
-__all__ = ["WORDS", "verdict_document", "verdict_text"]
+__all__ = ["STYLES", "headline", "verdict_document", "verdict_text"]
 
-WORDS: Mapping[str, tuple[str, str]] = {
-    "pass": ("PASS", "bold green"),
-    "wait": ("WAIT", "bold yellow"),
-    "no difference": ("NO DIFFERENCE", "bold yellow"),
-    "refused": ("REFUSED", "bold red"),
-    "worse": ("WORSE", "bold red"),
+STYLES: Mapping[VerdictWord, str] = {
+    "better": "bold green",
+    "worse": "bold red",
+    "too early": "bold yellow",
+    "no difference": "bold blue",
+    "cannot tell": "bold magenta",
 }
 
 
@@ -27,6 +29,10 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
 
     evidence = verdict.evidence
     return {
+        "word": verdict.word,
+        "text": conclusion(verdict),
+        "more": verdict.more,
+        "until": None if verdict.until is None else rfc3339(verdict.until),
         "state": verdict.state,
         "passed": verdict.passed,
         "disowned": verdict.disowned,
@@ -50,14 +56,13 @@ def _python_number(scalar: Any) -> Any:
 @renders(Verdict, document=verdict_document)
 def verdict_text(out: Output, verdict: Verdict) -> None:
     """The verdict, the numbers behind it, and what speaks against it."""
-    word, style = WORDS[verdict.state]
-    out.line(f"{word}: {_answer(verdict)}", style=style)
+    out.line(headline(verdict), style=STYLES[verdict.word])
     evidence = verdict.evidence
     if evidence is not None:
         _numbers(out, evidence, estimated=not verdict.disowned)
     for reason in verdict.reasons:
         out.line(f"- {reason}")
-    if verdict.hint.strip():
+    if verdict.hint.strip() and verdict.hint.strip() not in conclusion(verdict):
         out.line(f"- {verdict.hint.strip()}")
     if evidence is not None:
         for diagnostic in evidence.diagnostics:
@@ -67,15 +72,10 @@ def verdict_text(out: Output, verdict: Verdict) -> None:
             out.note(f"- {note}")
 
 
-def _answer(verdict: Verdict) -> str:
-    evidence = verdict.evidence
-    if evidence is None:
-        return verdict.reasons[0] if verdict.reasons else ""
-    if verdict.disowned:
-        return f"{evidence.candidate} against {evidence.against}: not estimated"
-    difference = evidence.difference
-    uplift = f"{signed(difference.value)} {interval(difference.low, difference.high)}"
-    return f"{evidence.candidate} against {evidence.against}: {uplift}"
+def headline(verdict: Verdict) -> str:
+    """The verdict's sentence with its word in capitals in front."""
+    word, text = verdict.word.upper(), conclusion(verdict)
+    return word + text[len(word) :] if text.upper().startswith(f"{word} ") else f"{word}: {text}"
 
 
 _VALUES = RecordTable[tuple[str, Estimate]](
@@ -95,6 +95,10 @@ _RATERS = RecordTable[RaterShare](
 def _numbers(out: Output, evidence: Evidence, *, estimated: bool) -> None:
     size = f", effective sample size {evidence.difference.ess:,.0f}" if evidence.kind == "log" else ""
     shown = f"; {percent(evidence.difference.level)} intervals" if estimated else ""
+    if estimated:
+        difference = evidence.difference
+        interval = f"{percent(difference.level)} display interval {gap(difference.low)} to {gap(difference.high)}"
+        out.line(f"Estimated difference: {gap(difference.value)}, {interval}.")
     out.line(f"Evidence: {evidence.kind}, {number(evidence.n)} {evidence.unit}{size}{shown}; rule: {evidence.rule}.")
     names = {
         "candidate": evidence.candidate,

@@ -8,6 +8,7 @@ from html import escape
 from typing import Literal
 
 __all__ = [
+    "SAME_CHOICES",
     "Diagnostic",
     "Estimate",
     "Evidence",
@@ -16,13 +17,24 @@ __all__ = [
     "Plan",
     "Prospect",
     "RaterShare",
+    "Refusal",
     "Verdict",
     "VerdictState",
+    "VerdictWord",
 ]
 
 EvidenceKind = str  # "log", "preference", "world", "heldout", or a kind that a kit registers
 _UNITS = {"log": "decisions", "preference": "comparisons", "world": "episodes", "heldout": "held-out rows"}
+SAME_CHOICES = "same_choices"  # the check that fails if two policies make the same choices
 VerdictState = Literal["pass", "wait", "no difference", "refused", "worse"]
+VerdictWord = Literal["better", "worse", "too early", "no difference", "cannot tell"]
+Refusal = Literal["data", "few", "same", "guard", "ended"]
+_WORDS: Mapping[str, VerdictWord] = {
+    "pass": "better", "worse": "worse", "wait": "too early", "no difference": "no difference",
+}  # fmt: skip
+_REFUSED: Mapping[Refusal, VerdictWord] = {
+    "few": "too early", "same": "no difference", "ended": "no difference", "guard": "worse", "data": "cannot tell",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,13 +216,21 @@ class Verdict:
     hint: str = ""
     evidence: Evidence | None = None
     disowned: bool = False  # a data check fails, so the numbers of the evidence mean nothing and are not shown
+    refusal: Refusal = "data"  # of a refused one: bad or missing data, too few rows, no difference, a guard
+    more: int | None = None  # rows that are still needed, about
+    until: float | None = None  # when they will have come at the present rate
 
     @property
     def passed(self) -> bool:
         return self.state == "pass"
 
+    @property
+    def word(self) -> VerdictWord:
+        """The verdict in one of the five words that every door shows."""
+        return _WORDS.get(self.state) or _REFUSED[self.refusal]
+
     def __str__(self) -> str:
-        word = self.state.upper()
+        word = self.word.upper()
         if self.evidence is None:
             return f"{word}: {' '.join(self.reasons)}"
         if self.disowned:

@@ -34,7 +34,7 @@ class ExperimentState:
     ended_at: float | None = None
     per_day: float | None = None  # the present rate of decisions
     expected_end: float | None = None  # when `needed` is reached at that rate
-    verdict: str | None = None  # the state of the last one
+    verdict: str | None = None  # the word of the last one
     difference: float | None = None  # only if the verdict shows an estimate
     interval: tuple[float, float] | None = None
 

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from headway.nouns.alarm import Alarm
+from headway.nouns.evidence import VerdictWord
 from headway.nouns.experiment import ExperimentState
 
-__all__ = ["NextStep", "ProjectStatus", "StepVerb", "StoreStatus", "TaskStatus"]
+__all__ = ["NextStep", "ProjectStatus", "StepVerb", "StoreStatus", "TaskStatus", "TaskVerdict"]
 
 StepVerb = Literal[
     "doctor", "rollback", "end_canary", "promote", "alarm", "prove", "learn", "plan", "report", "log", "decide"
@@ -27,6 +28,19 @@ class NextStep:
 
     def __str__(self) -> str:
         return f"{self.command}  ({self.why})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskVerdict:
+    """The verdict on a task's candidate: one of five words, and one sentence."""
+
+    word: VerdictWord
+    text: str
+    candidate: str
+    against: str
+    more: int | None  # rows that are still needed, about
+    until: str | None  # when they will have come at the present rate
+    evidence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +65,7 @@ class TaskStatus:
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it: the rules decide
     alarms: tuple[Alarm, ...] = ()  # the open ones, oldest first
     warnings: tuple[str, ...] = ()  # signals of the latest decisions that nothing reads
+    verdict: TaskVerdict | None = None  # on the candidate; None without fresh evidence
 
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON."""

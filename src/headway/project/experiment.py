@@ -229,7 +229,7 @@ def _judged(state: ExperimentState, verdict: Verdict | None) -> ExperimentState:
     shown = verdict.evidence.difference if page_of(verdict).values else None
     return replace(
         state,
-        verdict=verdict.state,
+        verdict=verdict.word,
         difference=None if shown is None else shown.value,
         interval=None if shown is None else (shown.low, shown.high),
     )

@@ -6,14 +6,16 @@ from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from headway.nouns.conclusion import conclusion
 from headway.nouns.errors import HeadwayError
 from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay
 from headway.nouns.records import Decision
-from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatus
+from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatus, TaskVerdict
 from headway.nouns.times import rfc3339
 from headway.observe.rows import loads
 from headway.project.alarm import alert_failure, open_alarms
 from headway.project.experiment import experiment
+from headway.project.prove.cost import dated
 from headway.project.prove.standing import standing
 from headway.project.prove.subject import (
     candidate_policy,
@@ -24,7 +26,7 @@ from headway.project.prove.subject import (
 from headway.promote import gate
 from headway.promote.next_step import Activity, most_urgent
 from headway.promote.next_step import next_step as step_of
-from headway.promote.standing import CandidatePolicy
+from headway.promote.standing import CandidatePolicy, Standing
 
 if TYPE_CHECKING:
     from headway.decide.acting import Acted
@@ -240,10 +242,27 @@ def _task_status(project: Project, settings: TaskSettings) -> TaskStatus:
         sources=dict(counts.by_source),
         until_retrain=stands.until_retrain,
         evidence=ledger.latest_evidence(name),
+        verdict=_task_verdict(stands),
         next=step_of(stands, _activity(counts)),
         kit_missing=stands.kit_missing,
         alarms=tuple(open_alarms(project, name, stands.alarm)),
         warnings=tuple(project.unread_names(name)),
+    )
+
+
+def _task_verdict(stands: Standing) -> TaskVerdict | None:
+    """The verdict on the candidate as the doors show it; None without fresh evidence."""
+    verdict = stands.verdict
+    if verdict is None or verdict.evidence is None:
+        return None
+    return TaskVerdict(
+        word=verdict.word,
+        text=conclusion(verdict),
+        candidate=verdict.evidence.candidate,
+        against=verdict.evidence.against,
+        more=verdict.more,
+        until=None if verdict.until is None else rfc3339(verdict.until),
+        evidence=verdict.evidence.id,
     )
 
 
@@ -273,6 +292,8 @@ class JudgedEvidence:
     current: bool
     fresh: bool
     next: NextStep  # with this candidate
+    more: int | None = None  # rows that are still needed, about
+    until: float | None = None  # when they will have come at the present rate
 
     @property
     def estimated(self) -> bool:
@@ -283,12 +304,14 @@ class JudgedEvidence:
         """Plain values, for JSON."""
         import msgspec
 
-        names = ("id", "task", "candidate", "candidate_hash", "against", "against_hash", "n", "needed")
+        names = ("id", "task", "candidate", "candidate_hash", "against", "against_hash", "n")
         return {
             **msgspec.to_builtins(self.page),
             **{name: getattr(self.evidence, name) for name in names},
             "difference": asdict(self.evidence.difference) if self.estimated else None,
             "bounds": self.evidence.bounds if self.estimated else None,
+            "needed": 0 if self.state == "pass" else self.more,
+            "until": None if self.until is None else rfc3339(self.until),
             "estimated": self.estimated,
             "current": self.current,
             "fresh": self.fresh,
@@ -303,7 +326,7 @@ def judge_evidence(project: Project, identifier: str) -> JudgedEvidence:
     evidence = stored_evidence(project, identifier)
     settings = project.settings.task(evidence.task)
     current = current_policy(project, settings)
-    verdict = gate.verdict(evidence, gate_rules(settings))
+    verdict = dated(project, gate.verdict(evidence, gate_rules(settings)))
     candidate = CandidatePolicy(task=evidence.task, ref=evidence.candidate, digest=evidence.candidate_hash)
     return JudgedEvidence(
         evidence=evidence,
@@ -312,6 +335,8 @@ def judge_evidence(project: Project, identifier: str) -> JudgedEvidence:
         current=evidence.candidate_hash == current.digest,
         fresh=evidence.against_hash == current.digest,
         next=step_of(standing(project, evidence.task, candidate)),
+        more=verdict.more,
+        until=verdict.until,
     )
 
 
@@ -320,7 +345,8 @@ def verdict_on(project: Project, evidence: str) -> Verdict:
     stored = stored_evidence(project, evidence)
     settings = project.settings
     declared = stored.task in settings.tasks or not settings.declared
-    return gate.verdict(stored, gate_rules(settings.task(stored.task)) if declared else None)
+    judged = gate.verdict(stored, gate_rules(settings.task(stored.task)) if declared else None)
+    return dated(project, judged) if declared else judged
 
 
 # -- raters

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from headway.nouns.evidence import Diagnostic, Evidence, Guard, Prospect, Verdict
 from headway.promote.one_key import ONE_KEY, ONE_KEY_REGION, depends_on, with_key_checks
+from headway.promote.shortfall import more_hint, more_rows, outlook, refusal_of
 from headway.promote.terms import Terms, changes
 
 __all__ = [
@@ -30,7 +31,6 @@ __all__ = [
     "accusers",
     "admission",
     "blocks",
-    "likely_uplift",
     "resting_on",
     "verdict",
     "worse",
@@ -140,12 +140,15 @@ def _blocked(evidence: Evidence, rules: GateRules) -> Verdict | None:
     blocked = [diagnostic for diagnostic in evidence.diagnostics if blocks(diagnostic, rules)]
     if not blocked:
         return None
+    refusal, more = refusal_of(evidence, blocked)
     return Verdict(
         state="refused",
         reasons=(*(_reason(diagnostic) for diagnostic in blocked), *_waiting(evidence, blocked)),
-        hint=_cures(blocked) + _needed(evidence),
+        hint=_cures(blocked),
         evidence=evidence,
         disowned=True,
+        refusal=refusal,
+        more=more,
     )
 
 
@@ -175,6 +178,7 @@ def _guarded(evidence: Evidence, rules: GateRules) -> Verdict | None:
             reasons=tuple(f"Guard {guard.name} got worse: {guard.message}." for guard in failed),
             hint="Learn again with this metric in the reward, or raise its tolerance.",
             evidence=evidence,
+            refusal="guard" if any(guard.difference.n for guard in failed) else "data",
         )
     if not bad or evidence.statistic <= evidence.threshold:
         return None
@@ -186,7 +190,13 @@ def _guarded(evidence: Evidence, rules: GateRules) -> Verdict | None:
             hint="Register a longer test for the next candidate, or raise the tolerance.",
             evidence=evidence,
         )
-    return Verdict(state="wait", reasons=(_passed(evidence), *reasons), hint=_guards_need(bad), evidence=evidence)
+    return Verdict(
+        state="wait",
+        reasons=(_passed(evidence), *reasons),
+        hint=_guards_need(bad),
+        evidence=evidence,
+        more=max((guard.needed for guard in bad if guard.needed is not None), default=None),
+    )
 
 
 def _declaration(evidence: Evidence) -> tuple[str, ...]:
@@ -213,19 +223,22 @@ def _decided_by_rule(evidence: Evidence, deciding: Sequence[str]) -> Verdict:
             reasons=(f"The planned {evidence.n:,} {evidence.unit} are used up without a proof: {_short(evidence)}.",),
             hint="The test is over; learn a new candidate, or register a longer horizon for the next one.",
             evidence=evidence,
+            refusal="ended",
         )
-    if evidence.prospect is not None and evidence.prospect.futile:
+    prospect = outlook(evidence)
+    if prospect is not None and prospect.futile:
         return Verdict(
             state="no difference",
-            reasons=(_no_difference(evidence, evidence.prospect),),
+            reasons=(_no_difference(evidence, prospect),),
             hint="Keep the current policy; the next candidate can be tested.",
             evidence=evidence,
         )
     return Verdict(
         state="wait",
         reasons=(f"Not proven yet: {_short(evidence)}.",),
-        hint=_needed(evidence).strip(),
+        hint=more_hint(evidence),
         evidence=evidence,
+        more=more_rows(evidence),
     )
 
 
@@ -234,6 +247,8 @@ def _no_difference(evidence: Evidence, prospect: Prospect) -> str:
     if prospect.likely <= evidence.margin or prospect.needed is None:
         wanted = f"more than {evidence.margin:+g}" if evidence.margin else "an improvement"
         return f"{most}, and a promotion needs {wanted}."
+    if evidence.prospect is None:
+        return f"{most}; showing it would take more than {prospect.most:,} {evidence.unit}."
     if evidence.n >= prospect.most:
         return f"{most}; the {prospect.most:,} {evidence.unit} that a test may take are used up."
     return f"{most}; showing it would take {prospect.needed:,} {evidence.unit}, and a test may take {prospect.most:,}."
@@ -334,25 +349,11 @@ def _range(evidence: Evidence) -> str:
 
 def _e(logarithm: float) -> str:
     """E from its logarithm."""
-    return f"{2.718281828459045**logarithm:,.3g}" if logarithm < 300 else "over 1e130"
+    if logarithm > 9.0:
+        return "over 8,000"
+    value = 2.718281828459045**logarithm
+    return f"{value:,.3g}" if value >= 0.01 else "under 0.01"
 
 
 def _cures(blocked: list[Diagnostic]) -> str:
     return " ".join(list(dict.fromkeys(diagnostic.cure for diagnostic in blocked if diagnostic.cure))[:2])
-
-
-def _needed(evidence: Evidence) -> str:
-    if evidence.needed is None:
-        return f" The candidate does not look better so far, so the number of {evidence.unit} needed is unknown."
-    if evidence.needed == 0:
-        return ""
-    more = f" Collect about {evidence.needed:,} more {evidence.unit}"
-    if evidence.kind != "log" or not evidence.candidate_hash:  # a log file has no task to plan a test of
-        return f"{more}."
-    plan = f"headway plan {evidence.task} --uplift {likely_uplift(evidence):g}"
-    return f"{more}; a canary needs fewer (`{plan}`)."
-
-
-def likely_uplift(evidence: Evidence) -> float:
-    """The uplift to plan a test for: the difference so far, at least 0.01."""
-    return max(0.01, round(evidence.difference.value, 3))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from headway.nouns.conclusion import conclusion
 from headway.nouns.errors import HeadwayError, MissingExtra
 from headway.nouns.evidence import Evidence, Verdict
 from headway.nouns.status import NextStep, StepVerb
-from headway.promote.gate import likely_uplift
 from headway.promote.standing import CandidatePolicy, Standing
 
 __all__ = ["FIRST_STEP", "Activity", "most_urgent", "next_step"]
@@ -78,7 +78,7 @@ def _for_disputed(standing: Standing, verdict: Verdict) -> NextStep:
     """What acts looks worse by one key's ratings: a person decides."""
     evidence, task = verdict.evidence, standing.task
     assert evidence is not None
-    why = f"{evidence.candidate}: {' '.join(verdict.reasons)} Decide yourself whether you agree."
+    why = f"{conclusion(verdict)} {' '.join(verdict.reasons[1:])} Decide yourself whether you agree."
     if standing.canary is not None:
         return _step("end_canary", f"headway promote {task} --policy {evidence.candidate} --canary 0", why, evidence)
     return _step("rollback", f"headway rollback {task}", why, evidence)
@@ -118,7 +118,8 @@ def _cannot_prove(standing: Standing, ref: str, error: HeadwayError) -> NextStep
 def _admitted(standing: Standing, ref: str) -> str:
     if standing.gate == "off":
         return f"The gate is off: {ref} can decide without a proof."
-    return f"{ref} is proven better than {standing.current.ref}."
+    judged = standing.verdict
+    return f"{ref} is better than {standing.current.ref}." if judged is None else conclusion(judged)
 
 
 def _stale(standing: Standing, ref: str) -> str:
@@ -134,7 +135,7 @@ def _for_refused(standing: Standing, candidate: CandidatePolicy, prove: str) -> 
     assert evidence is not None
     task, ref = standing.task, candidate.ref
     acting = standing.canary is not None and standing.canary.policy_hash == candidate.digest
-    reason = " ".join(verdict.reasons)
+    reason = conclusion(verdict)
     if verdict.state == "worse" and acting:
         return _step("end_canary", f"headway promote {task} --policy {ref} --canary 0", reason, evidence)
     if standing.learns:
@@ -147,8 +148,7 @@ def _for_refused(standing: Standing, candidate: CandidatePolicy, prove: str) -> 
     if acting:
         why = f"{ref} decides on a share of the traffic. {reason} Prove it again as outcomes come in."
         return _step("prove", prove, why, evidence)
-    plan = f"headway plan {task} --uplift {likely_uplift(evidence):g}"
-    return _step("plan", plan if candidate.newest else f"{plan} --policy {ref}", reason, evidence)
+    return _step("plan", f"headway plan {task}{'' if candidate.newest else f' --policy {ref}'}", reason, evidence)
 
 
 def _for_data(standing: Standing, activity: Activity) -> NextStep:

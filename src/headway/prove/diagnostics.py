@@ -12,7 +12,7 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.evidence import Diagnostic
+from headway.nouns.evidence import SAME_CHOICES, Diagnostic
 from headway.prove.limits import at_least, at_most
 from headway.prove.log import Floats, Log
 from headway.prove.origin import OriginChecks
@@ -163,13 +163,7 @@ def overlap(checks: Checks, tally: ScoreTally, floors: Floors) -> list[Diagnosti
     share = checks.weight_share()
     return [
         at_least("rows", n, floors.rows, f"{n:,} scored decisions", "Collect more decisions with outcomes."),
-        at_least(
-            "speaking_rows",
-            tally.speaking,
-            floors.speaking,
-            f"{tally.speaking:,} decisions chose what the candidate prefers and the current policy does not",
-            "Give the candidate canary traffic, or explore more.",
-        ),
+        _speaking(tally, floors),
         at_most(
             "row_share",
             tally.largest_share,
@@ -194,6 +188,27 @@ def overlap(checks: Checks, tally: ScoreTally, floors: Floors) -> list[Diagnosti
     ]
 
 
+def _speaking(tally: ScoreTally, floors: Floors) -> Diagnostic:
+    """Whether the log shows what the candidate would do differently; there is nothing to show if it does not differ."""
+    if tally.n and not tally.differing:
+        return Diagnostic(
+            name=SAME_CHOICES,
+            value=0.0,
+            limit=1.0,
+            ok=False,
+            blocks=True,
+            message=f"both policies make the same choices on all {tally.n:,} decisions",
+            cure="Keep the current policy: there is nothing to gain.",
+        )
+    return at_least(
+        "speaking_rows",
+        tally.speaking,
+        floors.speaking,
+        f"{tally.speaking:,} decisions chose what the candidate prefers and the current policy does not",
+        "Explore more, so that what the candidate prefers is tried, or give it canary traffic.",
+    )
+
+
 def _unlogged(checks: Checks, floors: Floors) -> Diagnostic:
     return at_most(
         "unlogged_actions",
@@ -214,7 +229,7 @@ def _features(checks: Checks, floors: Floors, training: Window | None) -> list[D
                 "leak",
                 corr,
                 floors.leak,
-                f"the strongest feature (column {column}) correlates {corr:.3f} with the reward",
+                f"the strongest feature ({_feature(checks, column)}) correlates {corr:.3f} with the reward",
                 "A feature that equals the outcome was not known at decision time: drop it.",
             )
         )
@@ -225,11 +240,17 @@ def _features(checks: Checks, floors: Floors, training: Window | None) -> list[D
                 "drift",
                 shift,
                 floors.drift,
-                f"feature {column} moved by {shift:.2f} standard deviations since training",
+                f"{_feature(checks, column)} moved by {shift:.2f} standard deviations since training",
                 "Train again on recent decisions.",
             )
         )
     return diagnostics
+
+
+def _feature(checks: Checks, column: int) -> str:
+    """A feature by its name where the log has names."""
+    names = checks.origin.columns
+    return repr(names[column]) if column < len(names) else f"number {column + 1}"
 
 
 def _one_client(keys: Groups, margin: float) -> Diagnostic:

@@ -69,7 +69,9 @@ class OriginChecks:
                 "propensity_sum",
                 self.sum_error,
                 limits.sum_error,
-                f"logged probabilities sum to 1 (to {self.sum_error:.0e})",
+                "logged probabilities sum to 1"
+                if self.sum_error <= limits.sum_error
+                else f"logged probabilities miss a sum of 1 by up to {self.sum_error:.2g}",
                 "Log the whole probability vector used to draw the action.",
             ),
             *self._draws(arms),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headway.nouns.conclusion import conclusion, gap
 from headway.nouns.evidence import Estimate, Evidence, Verdict
 from headway.prove.sequential import E_PROCESS
 
@@ -23,6 +24,7 @@ _EARNED = {
 }
 _CHECKS = {
     "rows": "Enough decisions",
+    "same_choices": "The policies make different choices",
     "speaking_rows": "Enough decisions on which the policies differ",
     "row_share": "No single decision dominates",
     "ess": "Large enough effective sample size",
@@ -63,8 +65,8 @@ class Page:
     """The parts of a verdict page, in reading order."""
 
     title: str
-    word: str
-    state: str
+    word: str  # better, worse, too early, no difference or cannot tell
+    state: str  # of the gate
     headline: str
     summary: str
     reasons: tuple[str, ...]
@@ -93,9 +95,9 @@ def page_of(verdict: Verdict) -> Page:
     estimated = not verdict.disowned and evidence.n > 0
     return Page(
         title=f"{evidence.task}: {evidence.candidate} against {evidence.against}",
-        word=verdict.state.upper(),
+        word=verdict.word,
         state=verdict.state,
-        headline=_headline(verdict, evidence, estimated),
+        headline=conclusion(verdict),
         summary=_summary(evidence) if estimated else _unestimated(evidence),
         reasons=tuple(_plain(reason) for reason in verdict.reasons),
         hint=verdict.hint.strip(),
@@ -132,20 +134,6 @@ def page_of(verdict: Verdict) -> Page:
     )
 
 
-def _headline(verdict: Verdict, evidence: Evidence, estimated: bool) -> str:
-    if verdict.state == "pass":
-        return f"{evidence.candidate} is better than {evidence.against}. It may be promoted."
-    if verdict.state == "worse":
-        return f"{evidence.candidate} is worse than {evidence.against}. Keep {evidence.against}."
-    if verdict.state == "wait":
-        return f"Not decided yet. Keep {evidence.against} and collect more {evidence.unit}."
-    if verdict.state == "no difference":
-        return f"No difference worth a test. Keep {evidence.against}; the next candidate takes its place."
-    if not estimated:
-        return f"The data does not support a decision. Keep {evidence.against}."
-    return f"Not promoted. Keep {evidence.against}."
-
-
 def _raters(verdict: Verdict, evidence: Evidence) -> tuple[Line, ...]:
     """Whose ratings the verdict depends on. A key that decides it without being trusted is marked."""
     if not any(rater.name for rater in evidence.raters):
@@ -175,7 +163,7 @@ def _summary(evidence: Evidence) -> str:
         if candidate is not None and current is not None
         else ""
     )
-    interval = f"95% interval: {d.low:+.3f} to {d.high:+.3f}."
+    interval = f"95% display interval: {gap(d.low)} to {gap(d.high)}."
     if evidence.kind not in ("log", "world"):
         better = "better" if d.value >= 0 else "worse"
         what = "predicts" if evidence.kind == "heldout" else "scores"

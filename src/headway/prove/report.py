@@ -23,7 +23,7 @@ def text(verdict: Verdict | Page) -> str:
     """The page for a terminal."""
     page = _page(verdict)
     parts = [
-        f"{page.word}  {page.title}",
+        f"{page.word.upper()}  {page.title}",
         "",
         fill(page.headline, WIDTH),
         "",
@@ -59,7 +59,7 @@ def markdown(verdict: Verdict | Page) -> str:
     """The page as Markdown; cells are escaped."""
     page = _page(verdict)
     parts = [
-        f"# {page.word}: {_md(page.title)}",
+        f"# {page.word.upper()}: {_md(page.title)}",
         "",
         f"**{_md(page.headline)}**",
         "",
@@ -97,7 +97,7 @@ def html(verdict: Verdict | Page) -> str:
     """The page as one HTML file."""
     page = _page(verdict)
     body = [
-        f'<header><span class="badge {page.state}">{page.word}</span><h1>{escape(page.title)}</h1></header>',
+        f'<header><span class="badge {page.state}">{page.word.upper()}</span><h1>{escape(page.title)}</h1></header>',
         f'<p class="headline">{escape(page.headline)}</p>',
         f"<p>{escape(page.summary)}</p>",
     ]
@@ -129,7 +129,7 @@ def html(verdict: Verdict | Page) -> str:
     return (
         "<!doctype html>\n"
         f'<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{page.word}: {escape(page.title)}</title><style>{STYLE}</style></head>"
+        f"<title>{page.word.upper()}: {escape(page.title)}</title><style>{STYLE}</style></head>"
         f"<body><main>{''.join(body)}</main></body></html>\n"
     )
 

@@ -103,6 +103,7 @@ class ScoreTally:
         self.direct = ColumnMean()  # Σ_a (π−b) q: the part of a score that the reward model explains
         self.absolute = 0.0
         self.largest = 0.0
+        self.differing = 0  # rows on which the policies differ by at least MIN_GAIN
         self.speaking = 0  # rows whose action the candidate prefers and the current policy does not
         self.moved = np.zeros(arms)  # Σ (π−b)²/μ · shape(q), per arm
         self.shared = np.zeros(arms)  # the same if the candidate had the largest share of the traffic
@@ -130,6 +131,7 @@ class ScoreTally:
         self.largest = max(self.largest, float(size.max(initial=0.0)))
         rows = np.arange(action.size)
         gain = difference[rows, action]
+        self.differing += int((np.abs(difference).max(axis=1) >= MIN_GAIN).sum())
         self.speaking += int((gain >= np.maximum(MIN_GAIN, 0.5 * difference.max(axis=1))).sum())
         squared = difference * difference * shape
         moved = _divided(squared, logged)

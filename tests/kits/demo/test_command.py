@@ -15,7 +15,7 @@ def test_the_demo_learns_proves_promotes_and_draws_from_an_empty_folder(empty: P
     done = process("demo", "route", "--n", "1500", cwd=empty)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("Everything here is synthetic")
-    assert "PASS: bandit@" in done.out
+    assert "BETTER: bandit@" in done.out
     assert "route now bandit@" in done.out
     assert "inside the interval" in done.out
     for name in ("always small", "always large", "the best arm for every prompt"):

@@ -68,7 +68,7 @@ def test_a_small_buffer_is_refused_with_the_reason_and_learned_from_by_force(tmp
     folder.mkdir()
     check(walk(folder, buffer(tmp_path / "training-buffer.jsonl")))
     proved = terminal("-C", folder, "prove", "next-action")
-    assert "REFUSED" in proved.out
+    assert "TOO EARLY" in proved.out
     assert "at least 200 needed" in proved.out
     assert terminal("-C", folder, "promote", "next-action").code == 1
 

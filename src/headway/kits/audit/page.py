@@ -10,7 +10,7 @@ from headway.prove.page import Page, page_of
 
 __all__ = ["WORDS", "audit_page"]
 
-WORDS = {"better": "BETTER", "worse": "WORSE", "undecided": "NOT DECIDED", "cannot tell": "CANNOT TELL"}
+WORDS = {"better": "better", "worse": "worse", "undecided": "too early", "cannot tell": "cannot tell"}
 _STATES = {"better": "pass", "worse": "worse", "undecided": "wait", "cannot tell": "refused"}
 _CHECKS = {"mixed_units": "One action each", "missing_width": "Missing outcomes cannot change the answer"}
 _ANSWERS = {"pass": "better", "worse": "worse", "wait": "not decided", "refused": "cannot tell"}

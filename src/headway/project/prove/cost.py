@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headway.nouns.errors import InvalidInput
@@ -12,12 +13,13 @@ from headway.project.prove.logged import logged
 from headway.project.prove.subject import candidate_policy, current_policy, stored_evidence
 
 if TYPE_CHECKING:
+    from headway.nouns.evidence import Verdict
     from headway.project import Project
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.prove.shares import SharePilot
     from headway.settings import TaskSettings
 
-__all__ = ["arrival_rate", "planned_within", "task_pilot", "verdict_cost"]
+__all__ = ["arrival_rate", "dated", "planned_within", "task_pilot", "verdict_cost"]
 
 _DAY_S = 86_400.0
 _LATEST = 1000  # decisions that the present rate is measured on
@@ -82,6 +84,14 @@ def _date(project: Project, decisions: int | None, per_day: float | None) -> flo
     if decisions is None or not per_day or decisions / per_day > 36_500:
         return None
     return project.clock() + decisions / per_day * _DAY_S
+
+
+def dated(project: Project, verdict: Verdict) -> Verdict:
+    """The verdict with the time at which the decisions that it still needs will have come."""
+    evidence = verdict.evidence
+    if not verdict.more or evidence is None or evidence.kind != LOG:
+        return verdict
+    return replace(verdict, until=_date(project, verdict.more, arrival_rate(project, evidence.task)))
 
 
 def arrival_rate(project: Project, task: str) -> float | None:

@@ -11,6 +11,7 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Evidence, Plan, Verdict
 from headway.nouns.protocols import Crew, Progress
 from headway.project.prove.budget import BudgetPlace, keep_verdict, name_of_test, number_of
+from headway.project.prove.cost import dated
 from headway.project.prove.keys import leave_keys_out
 from headway.project.prove.kinds.kind import ProofQuestion, SeenRows, provable
 from headway.project.prove.subject import (
@@ -108,7 +109,7 @@ def examine(
     rules = gate_rules(settings)
     if rollback is None:
         evidence = leave_keys_out(question, evidence, rules)
-    verdict = keep_verdict(project, settings, terms, evidence, rules, test=test)
+    verdict = dated(project, keep_verdict(project, settings, terms, evidence, rules, test=test))
     return Examined(verdict, about, tuple(guards), rules, measured, question.seen)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headway.project.prove.change import latest_alarms, learned_before
+from headway.project.prove.cost import dated
 from headway.project.prove.disputed import disputed
 from headway.project.prove.kinds.kind import unprovable
 from headway.project.prove.subject import (
@@ -17,7 +18,10 @@ from headway.promote.standing import CandidatePolicy, Standing
 
 if TYPE_CHECKING:
     from headway.project import Project
+    from headway.promote.gate import Admission
     from headway.promote.ledger import Entry, Heads
+    from headway.promote.standing import CurrentPolicy
+    from headway.settings import TaskSettings
 
 __all__ = ["standing"]
 
@@ -44,7 +48,7 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         outdated=heads.alarm is not None and learned_before(latest_alarms(project, task), newest),
         experiment=heads.experiment,
         candidate=candidate,
-        admission=None if candidate is None else admission_of(project, settings, candidate, current),
+        admission=None if candidate is None else _admission(project, settings, candidate, current),
         shadow=shadow,
         tested=candidate is not None and _tested(project, heads, candidate),
         most=most_decisions(settings),
@@ -61,6 +65,14 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         disputed=disputed(project, settings, heads, current.digest),
         unprovable=None if candidate is None else unprovable(project, settings, candidate, current),
     )
+
+
+def _admission(
+    project: Project, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
+) -> Admission:
+    """Whether the gate admits the candidate, and until when a verdict that is too early needs more."""
+    admission = admission_of(project, settings, candidate, current)
+    return admission if admission.verdict is None else replace(admission, verdict=dated(project, admission.verdict))
 
 
 def _next_in_turn(heads: Heads) -> Entry | None:

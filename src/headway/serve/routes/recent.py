@@ -240,7 +240,8 @@ class VerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
     difference: EstimateAnswer | None  # null where a data check fails: nothing is estimated then
     estimated: bool
     bounds: tuple[float, float] | None
-    needed: int | None
+    needed: int | None  # rows that are still needed, about
+    until: str | None  # when they will have come at the present rate
     n: int
     margin: float
     kind: str  # of the evidence

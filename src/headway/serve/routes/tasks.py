@@ -68,6 +68,18 @@ class ExperimentAnswer(msgspec.Struct, frozen=True, kw_only=True):
     interval: tuple[float, float] | None
 
 
+class TaskVerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on a task's candidate: better, worse, too early, no difference or cannot tell, and one sentence."""
+
+    word: str
+    text: str
+    candidate: str
+    against: str
+    more: int | None  # rows that are still needed, about
+    until: str | None  # when they will have come at the present rate
+    evidence: str
+
+
 class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One task: its current policy, candidate and counts."""
 
@@ -85,6 +97,7 @@ class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, int]
     until_retrain: int
     evidence: str | None
+    verdict: TaskVerdictAnswer | None  # on the candidate; null without fresh evidence
     next: NextStepAnswer
     kit_missing: str | None  # the family of the current policy, if no installed kit has it: the rules decide
     alarms: list[AlarmAnswer]  # the open ones

@@ -183,7 +183,7 @@ def _audit(out: Output, shown: AuditPage) -> None:
 
     page = audit_page(shown.audit)
     if shown.written:
-        out.line(f"{page.word}: {page.headline}")
+        out.line(f"{page.word.upper()}: {page.headline}")
     else:
         out.line(report.text(page).rstrip())
     for name in shown.written.values():

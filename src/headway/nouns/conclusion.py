@@ -1,0 +1,81 @@
+"""A verdict as one sentence, the same in the terminal, on the page, over HTTP and for agents."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from headway.nouns.evidence import Evidence, Verdict
+
+__all__ = ["conclusion", "gap"]
+
+_PER = {"log": " per decision", "world": " per episode", "heldout": " per row"}
+
+
+def conclusion(verdict: Verdict) -> str:
+    """Better, worse, too early, no difference or cannot tell: with the gate's bound, and what would tell."""
+    evidence = verdict.evidence
+    if evidence is None:
+        return " ".join(verdict.reasons)
+    candidate, against = evidence.candidate, evidence.against
+    match verdict.word:
+        case "better":
+            return f"{candidate} is better than {against}: {_bound(evidence, 0)}."
+        case "worse":
+            return f"{candidate} is worse than {against}: {_harm(verdict, evidence)}. Keep {against}."
+        case "too early":
+            return f"Too early to tell whether {candidate} is better than {against}: {_more(verdict, evidence)}."
+        case "no difference":
+            return f"No difference between {candidate} and {against}: {_nothing(verdict)}. Keep {against}."
+        case "cannot tell":
+            return f"Cannot tell whether {candidate} is better than {against}: {_cause(verdict)}"
+
+
+def gap(value: float) -> str:
+    """+0.041, or +0.00022: a difference with digits that say something."""
+    return f"{value:+.3f}" if value == 0.0 or abs(value) >= 0.0095 else f"{value:+.5f}"
+
+
+def _bound(evidence: Evidence, side: int) -> str:
+    """The gate's bound on the side that matters."""
+    if evidence.kind == "preference" or evidence.bounds is None:
+        return f"preferred in {evidence.difference.value + 0.5:.0%} of {evidence.n:,} comparisons with a winner"
+    per = _PER.get(evidence.kind, " per row")
+    return f"by at least {gap(abs(evidence.bounds[side]))[1:]}{per}, by the gate's bound"
+
+
+def _harm(verdict: Verdict, evidence: Evidence) -> str:
+    if verdict.state == "worse":
+        return _bound(evidence, 1)
+    return _lower("; ".join(reason.rstrip(".") for reason in verdict.reasons))
+
+
+def _more(verdict: Verdict, evidence: Evidence) -> str:
+    if verdict.more is None:
+        return "it does not look better so far"
+    end = "" if verdict.until is None else f", at today's traffic until {_day(verdict.until)}"
+    return f"about {verdict.more:,} more {evidence.unit} are needed{end}"
+
+
+def _nothing(verdict: Verdict) -> str:
+    if verdict.state == "no difference":
+        return _lower(verdict.reasons[0].removeprefix("No difference: ").rstrip("."))
+    if verdict.refusal == "ended":
+        return _lower(verdict.reasons[0].rstrip("."))
+    return f"{verdict.reasons[0].partition(': ')[2].rstrip('.') or 'both make the same choices'}; nothing to gain"
+
+
+def _cause(verdict: Verdict) -> str:
+    reason = _lower(verdict.reasons[0].removeprefix("Cannot tell: "))
+    name, colon, rest = reason.partition(": ")
+    told = rest if colon and " " not in name else reason  # without the name of the check in front
+    return f"{told} {verdict.hint.strip()}".strip()
+
+
+def _lower(text: str) -> str:
+    """A sentence as a part of another."""
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
+def _day(at: float) -> str:
+    moment = datetime.fromtimestamp(at, UTC)
+    return f"{moment.day} {moment:%B %Y}"

@@ -1,0 +1,76 @@
+"""How much a test still needs, and whether it can show anything: for the gate's verdict and its hint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from headway.nouns.evidence import SAME_CHOICES, Diagnostic, Evidence, Prospect, Refusal
+
+__all__ = ["FIRST_OUTLOOK", "more_hint", "more_rows", "outlook", "refusal_of"]
+
+FIRST_OUTLOOK = 1_000  # rows before a comparison is called pointless
+_TIMES = 100  # a number of rows so many times larger than that so far is not a plan
+_LIKELY = 1.5 / 3.92  # a difference so many widths of the 95% interval above the estimate is not likely
+_NO_GAIN = frozenset({SAME_CHOICES, "training_rows", "beats"})
+_GROWS = frozenset({"rows", "speaking_rows"})  # checks that more decisions mend
+_WITH_FEW = frozenset({"ess", "row_share", "weight_share"})  # checks that few rows fail by themselves
+
+
+def outlook(evidence: Evidence) -> Prospect | None:
+    """What a test can still show; for evidence whose test has no limit, from the interval and the rows so far."""
+    limited = evidence.plan is not None or (evidence.kind == "log" and evidence.candidate_hash)
+    if evidence.prospect is not None or limited or evidence.n < FIRST_OUTLOOK:
+        return evidence.prospect
+    shown = evidence.difference
+    likely = shown.value + _LIKELY * (shown.high - shown.low)
+    if likely <= evidence.margin:
+        return Prospect(likely=likely, needed=None, most=0)
+    if evidence.needed is not None and evidence.needed > _TIMES * evidence.n:
+        return Prospect(likely=likely, needed=evidence.needed, most=_TIMES * evidence.n)
+    return None
+
+
+def more_rows(evidence: Evidence) -> int | None:
+    """Rows until there is likely a verdict: those still needed, or those that the test may take at most."""
+    if evidence.prospect is not None:
+        left = max(1, evidence.prospect.most - evidence.n)
+        return left if evidence.needed is None else min(evidence.needed, left)
+    if evidence.needed is None or evidence.needed > _TIMES * max(evidence.n, FIRST_OUTLOOK):
+        return FIRST_OUTLOOK - evidence.n if evidence.n < FIRST_OUTLOOK else None
+    return evidence.needed
+
+
+def more_hint(evidence: Evidence) -> str:
+    """What a test that is not decided still needs, in one sentence; empty if nothing is missing."""
+    more, unit = more_rows(evidence), evidence.unit
+    if evidence.needed == 0:
+        return ""
+    if more is None:
+        return f"The candidate does not look better so far, so the number of {unit} needed is unknown."
+    if more == evidence.needed:
+        return f"Collect about {more:,} more {unit}."
+    small = "no difference" if evidence.needed is None else "only a very small difference"
+    if evidence.prospect is not None:
+        return f"There is {small} so far: the test ends after {more:,} more {unit} at the latest."
+    return f"There is {small} so far: whether a test is worth its while shows after about {more:,} more {unit}."
+
+
+def refusal_of(evidence: Evidence, blocked: Sequence[Diagnostic]) -> tuple[Refusal, int | None]:
+    """What kind of refusal the failed checks are, and how many more rows mend it."""
+    names = {"beats" if diagnostic.name.startswith("beats_") else diagnostic.name for diagnostic in blocked}
+    few = "rows" in names and names <= _NO_GAIN | _GROWS | _WITH_FEW
+    if few or names == {"speaking_rows"}:
+        rows = [_missing(evidence, diagnostic) for diagnostic in blocked if diagnostic.name in _GROWS]
+        known = [number for number in rows if number is not None]
+        return ("few", max(known)) if known else ("data", None)
+    return ("same", None) if names <= _NO_GAIN else ("data", None)
+
+
+def _missing(evidence: Evidence, diagnostic: Diagnostic) -> int | None:
+    """The rows that a check still needs; None if no number of them is in sight."""
+    if diagnostic.name == "rows":
+        return max(1, ceil(diagnostic.limit - diagnostic.value))
+    if diagnostic.value <= 0.0:
+        return None
+    return max(1, ceil(evidence.n * (diagnostic.limit / diagnostic.value - 1.0)))
