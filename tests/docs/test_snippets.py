@@ -26,6 +26,7 @@ SLOW_PAGES = [
             "experiments",
             "export",
             "factored",
+            "grow",
             "import",
             "improve",
             "kits",

@@ -15,7 +15,7 @@ __all__ = ["RecurrentKnobs", "knobs_from", "network_knobs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurrentKnobs:
-    """The knobs of the family `recurrent` (`headway learn --world … --family recurrent --set`)."""
+    """The knobs of the family `recurrent` (`headway learn --set`), which practises in a world."""
 
     preset: str = knob("v2", 'The network: "v2", or "v1". The knobs below change it; 0 or "" keeps the preset\'s.')
     width: int = knob(0, "The width of the LSTM.", low=0, high=1 << 14)
