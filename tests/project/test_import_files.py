@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.kit import catalogue
+from headway.observe.ingest import Problem, files
 from headway.project import Project
 from tests.project.imports import INTERACTION, adds_up, sage_row, stored
 
@@ -152,3 +154,39 @@ def test_arbitrary_bytes_never_end_in_a_traceback(
     except HeadwayError as error:
         code = error.code
     assert code in ("", "bad_import", "bad_mapping", "unknown_format", "bad_import_file")
+
+
+def test_one_endless_csv_line_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LONGEST", 1 << 20)
+    path = tmp_path / "log.csv.gz"
+    path.write_bytes(gzip.compress(b"action,reward\nsmall,1\nlarge," + b"0" * (32 << 20), 1))
+    tracemalloc.start()
+    try:
+        row, problem = files.rows_of(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert row == (2, {"action": "small", "reward": "1"})
+    assert isinstance(problem, Problem)
+    assert (problem.line, problem.message) == (3, "the row is longer than 1,048,576 characters.")
+    assert peak < 8 << 20  # the line has 32 MB
+
+
+def test_a_quote_that_never_closes_is_bounded_like_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LONGEST", 1 << 20)
+    path = tmp_path / "log.csv"
+    path.write_bytes(b'action,reward\nsmall,"' + b"0123456789\n" * 200_000)
+    (problem,) = files.rows_of(path)
+    assert isinstance(problem, Problem)
+    assert (problem.line, problem.message) == (2, "the row is longer than 1,048,576 characters.")
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_sixty_thousand_columns_are_refused_at_once(project: Project, tmp_path: Path, same: bool) -> None:
+    path = tmp_path / "log.csv"
+    names = ",".join("a" if same else f"c{n}" for n in range(60_000))
+    path.write_text(f"{names}\n{'1,' * 59_999}1\n")
+    with pytest.raises(InvalidInput, match=r"line 1: the header has 60,000 columns, at most 10,000 are allowed"):
+        project.import_file(path)

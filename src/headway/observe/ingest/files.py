@@ -1,8 +1,9 @@
 """Read the rows of a file: JSON lines, CSV or Parquet, also gzipped. A bad line is a Problem, never an exception.
 
-Strict where data would be lost: NaN, truncated lines, NUL, bytes that are not UTF-8 and lines over 32 MB are reported
-with their line number. Lenient where nothing is lost: a byte order mark, CRLF, empty lines. A CSV file whose header is
-separated by semicolons is read as Excel writes it where a comma is the decimal point: 0,5 is 0.5.
+Strict where data would be lost: NaN, truncated lines, NUL, bytes that are not UTF-8, lines over 32 MB and more than
+10,000 columns are reported with their line number. Lenient where nothing is lost: a byte order mark, CRLF, empty lines.
+A CSV file whose header is separated by semicolons is read as Excel writes it where a comma is the decimal point: 0,5 is
+0.5.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 import io
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -29,7 +31,8 @@ from headway.observe.ingest.records import Problem, Row
 __all__ = ["Kind", "digest_of", "kind_of", "rows_of"]
 
 Kind = Literal["jsonl", "csv", "parquet"]
-LONGEST = 32 << 20  # bytes of one line
+LONGEST = 32 << 20  # bytes of one line; characters of one row of a CSV file
+MOST_COLUMNS = 10_000  # of a CSV file
 _BATCH = 2000
 _BATCH_BYTES = 64 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -162,31 +165,25 @@ def _csv_lines(path: Path) -> Iterator[Row | Problem]:
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
     with _open(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
         delimiter = _delimiter(path)
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        lines = _BoundedLines(file)
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
         header: list[str] | None = None
         start = 1
         while True:
+            lines.start_row()
             try:
                 cells = next(reader, None)
-            except csv.Error as error:
-                yield Problem(
-                    start, "", f"the line is not CSV: {error}.", "Quote fields that contain commas or quotes."
-                )
+            except _UNREADABLE_CSV as error:
+                yield _csv_problem(start, error)
                 return  # the start of the next line is unknown
-            except UnicodeDecodeError:
-                yield Problem(start, "", "the file is not UTF-8 from about here on.", "Save it as UTF-8.")
-                return
-            except (EOFError, OSError, zlib.error) as error:
-                yield _broken(start, error)
-                return
             line, start = start, reader.line_num + 1
             if cells is None:
                 return
             if header is None:
                 header = [cell.strip() for cell in cells]
-                twice = {name for name in header if header.count(name) > 1}
-                if twice:
-                    yield Problem(line, "", f"the column {min(twice)!r} appears twice.", "Name each column once.")
+                problem = _header_problem(line, header)
+                if problem is not None:
+                    yield problem
                     return
             elif cells and len(cells) != len(header):
                 yield Problem(
@@ -199,6 +196,65 @@ def _csv_lines(path: Path) -> Iterator[Row | Problem]:
                 if delimiter == ";":
                     cells = [cell.replace(",", ".") if _DECIMAL_COMMA.match(cell) else cell for cell in cells]
                 yield line, {name: None if cell == "" else cell for name, cell in zip(header, cells, strict=True)}
+
+
+class _TooLong(Exception):
+    """A row of a CSV file with more characters than are read into memory."""
+
+
+class _BoundedLines:
+    """The lines of a file for one csv.reader; the lines of one row together are bounded."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._left = LONGEST
+
+    def start_row(self) -> None:
+        self._left = LONGEST
+
+    def __iter__(self) -> _BoundedLines:
+        return self
+
+    def __next__(self) -> str:
+        line = self._file.readline(self._left + 1)
+        if not line:
+            raise StopIteration
+        self._left -= len(line)
+        if self._left < 0:
+            raise _TooLong
+        return line
+
+
+_UNREADABLE_CSV = (csv.Error, UnicodeDecodeError, _TooLong, EOFError, OSError, zlib.error)
+
+
+def _csv_problem(line: int, error: Exception) -> Problem:
+    if isinstance(error, csv.Error):
+        return Problem(line, "", f"the line is not CSV: {error}.", "Quote fields that contain commas or quotes.")
+    if isinstance(error, UnicodeDecodeError):
+        return Problem(line, "", "the file is not UTF-8 from about here on.", "Save it as UTF-8.")
+    if isinstance(error, _TooLong):
+        return Problem(
+            line,
+            "",
+            f"the row is longer than {LONGEST:,} characters.",
+            "Close every quote; shorten long fields.",
+        )
+    return _broken(line, error)
+
+
+def _header_problem(line: int, header: list[str]) -> Problem | None:
+    if len(header) > MOST_COLUMNS:
+        return Problem(
+            line,
+            "",
+            f"the header has {len(header):,} columns, at most {MOST_COLUMNS:,} are allowed.",
+            "Remove the columns that say nothing about the decision, or put lists of numbers into one column.",
+        )
+    twice = [name for name, count in Counter(header).items() if count > 1]
+    if twice:
+        return Problem(line, "", f"the column {min(twice)!r} appears twice.", "Name each column once.")
+    return None
 
 
 def _delimiter(path: Path) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from headway.nouns.errors import InvalidInput
 from headway.observe.ingest.fields import Wrong
-from headway.observe.ingest.files import kind_of, rows_of
+from headway.observe.ingest.files import rows_of
 from headway.observe.ingest.records import Options, Problem, Record, Row, Skipped
 
 __all__ = ["VERSION", "Format", "Item", "by_line", "detect", "read"]
@@ -60,7 +60,7 @@ def by_line(function: Callable[[int, dict[str, Any], Options], Record | Skipped]
 def detect(path: Path, formats: Sequence[Format]) -> Format:
     """The format of a file, by its first rows; unreadable lines are ignored."""
     rows = [row for row in islice(rows_of(path), _SAMPLE) if not isinstance(row, Problem)]
-    if not rows and kind_of(path) == "jsonl":
+    if not rows:
         first = next((row for row in rows_of(path) if isinstance(row, Problem)), None)
         if first is not None:
             raise first.error(path.name)
