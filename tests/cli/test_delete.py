@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,25 @@ def test_two_deletion_conditions_are_refused(rated: Path) -> None:
 def test_retention_deletes_nothing_without_a_setting(rated: Path) -> None:
     done = headway("data", "retain", "-C", rated)
     assert (done.code, done.out.splitlines()[0]) == (0, "`keep_days` is not set: everything is kept.")
+
+
+def test_retention_refuses_when_a_clock_would_delete_everything(rated: Path) -> None:
+    (rated / "headway.toml").write_text(TOML + "[store]\nkeep_days = 0.0000001\n", "utf-8")
+    done = headway("data", "retain", "-C", rated)
+    assert done.code == 1
+    assert "All 25 decisions are older than keep_days = 1e-07" in done.err
+    assert "data delete --before" in done.err
+
+
+def test_a_deletion_that_waits_says_so(rated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.observe.sqlite._PATIENCE_S", 0.0)
+    with closing(sqlite3.connect(rated / ".headway" / "headway.db")) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM decisions").fetchone()
+        done = headway("data", "delete", "--rater", "eve", "--yes", "-C", rated)
+    assert done.code == 0
+    assert "Waiting: headway.db is being read by another process." in done.err
+    assert "May still hold some of it: headway.db-wal" in done.out
 
 
 def test_the_analysis_compares_raters_and_finds_the_reversed_one(rated: Path) -> None:

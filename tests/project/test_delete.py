@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from headway.kits.prompts import experiences
-from headway.nouns.errors import InvalidInput, UnknownName
+from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.observe.erase import DeletionFilter
 from headway.project import DeletionReport
 from tests.project.deletions import ARMS, TOML, Clock, Opened, everything, fill, table
@@ -163,6 +163,37 @@ def test_keep_days_deletes_older_decisions(opened: Opened) -> None:
     assert isinstance(done, DeletionReport)
     assert [decision.id for decision in project.query.latest("route", 10)] == [young.id]
     assert project.retain() is None
+
+
+def test_a_clock_that_would_delete_everything_deletes_nothing(opened: Opened) -> None:
+    clock = Clock()
+    project = opened(TOML + "[store]\nkeep_days = 30\n")
+    project.clock = clock
+    fill(project, 4)
+    clock.now += 40 * 365 * 86_400.0
+    for dry_run in (True, False):
+        with pytest.raises(Conflict, match=r"All 4 decisions are older than keep_days = 30") as refused:
+            project.retain(dry_run=dry_run)
+        assert refused.value.code == "nothing_would_remain"
+    assert len(project.query.latest("route", 10)) == 4
+
+
+def test_names_of_roles_and_signals_go_with_their_last_row(opened: Opened) -> None:
+    project = opened(TOML)
+    kept = project.decide("route", "kept", ARMS, role="planner")
+    gone = project.decide("route", "gone", ARMS, role="nurse of Ms Kowalska")
+    project.signal(kept.id, reward=1.0, speed=2.0)
+    project.signal(gone.id, reward=0.5, mood_of_ann=1.0)
+    project.erase(DeletionFilter(decision=gone.id))
+    left = everything(project)
+    assert "Kowalska" not in left
+    assert "mood_of_ann" not in left
+    assert "planner" in left
+    assert "speed" in left
+    again = project.decide("route", "again", ARMS, role="nurse of Ms Kowalska")
+    project.signal(again.id, reward=1.0, mood_of_ann=1.0)
+    assert project.query.decision(again.id).situation.role == "nurse of Ms Kowalska"
+    assert table(project)[again.id] == ("rewarded", 1.0, 1.0)
 
 
 Step = tuple[str, int, str, float]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,47 @@ def test_a_killed_deletion_is_complete_or_absent(tmp_path: Path, environ: dict[s
         assert (after, bob, signals) in ((before, 10, 30), (without_bob, 0, 20), ({}, 0, 0))
         assert finished == 0 or bob == 0
         assert project.database.check() == []
+
+
+def test_a_deletion_says_that_it_waits_for_a_reader_and_for_a_learner(tmp_path: Path, environ: dict[str, str]) -> None:
+    import headway
+
+    with headway.open(tmp_path, environ=environ) as project, ExitStack() as others:
+        fill(project)
+        reader = others.enter_context(closing(sqlite3.connect(tmp_path / ".headway" / "headway.db")))
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM decisions").fetchone()
+        others.enter_context(project.database.lock("project"))
+        told: list[str] = []
+
+        def waiting(why: str) -> None:
+            told.append(why)
+            others.close()  # both finish
+
+        others.callback(reader.rollback)
+        done = project.erase(DeletionFilter(rater="bob"), waiting=waiting)
+        assert (told, done.remains) == (["another process is learning or settling"], ())
+        reader = others.enter_context(closing(sqlite3.connect(tmp_path / ".headway" / "headway.db")))
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM decisions").fetchone()
+        done = project.erase(DeletionFilter(rater="ann"), waiting=waiting)
+        assert (told[1:], done.remains) == (["headway.db is being read by another process"], ())
+
+
+def test_others_write_while_a_deletion_waits_for_a_reader_that_never_ends(
+    tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import headway
+
+    monkeypatch.setattr("headway.observe.sqlite._PATIENCE_S", 0.2)
+    with headway.open(tmp_path, environ=environ) as project, headway.open(tmp_path, environ=environ) as other:
+        fill(project)
+        with closing(sqlite3.connect(tmp_path / ".headway" / "headway.db")) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT COUNT(*) FROM decisions").fetchone()
+            written: list[str] = []
+            done = project.erase(
+                DeletionFilter(rater="bob"), waiting=lambda _: written.append(other.decide("route", "b", ["a", "b"]).id)
+            )
+            assert [project.query.decision(identifier).id for identifier in written] == written
+            assert "headway.db-wal, which another process is reading" in done.remains[0]

@@ -80,10 +80,11 @@ def test_a_missing_file_is_named(tmp_path, name):
 
 
 def weights_of(table: object, buffer: bytes) -> bytes:
-    text = json.dumps(table).encode()
+    text = json.dumps(table).encode().replace(b"9" * 19, b"9" * 100_000)
     return struct.pack("<Q", len(text)) + text + buffer
 
 
+DIGITS = int("9" * 19)  # written with 100,000 digits
 GOOD = weights_of({"weights": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}, struct.pack("<d", 1.0))
 SPEC = {"tensors": [{"name": "weights", "dtype": "F64", "shape": [1]}]}
 
@@ -106,6 +107,10 @@ SPEC = {"tensors": [{"name": "weights", "dtype": "F64", "shape": [1]}]}
             {"weights": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}, struct.pack("<d", float("nan"))
         ),
         weights_of({f"t{i}": {} for i in range(5000)}, b""),
+        weights_of({"weights": {"dtype": "F64", "shape": [1] * 70, "data_offsets": [0, 8]}}, b"\0" * 8),
+        weights_of({"weights": {"dtype": "F64", "shape": "ab", "data_offsets": [0, 8]}}, b"\0" * 8),
+        weights_of({"weights": {"dtype": "F64", "shape": [DIGITS], "data_offsets": [0, 8]}}, b"\0" * 8),
+        weights_of({"weights": {"dtype": "F64", "shape": [1], "data_offsets": [DIGITS, 8]}}, b"\0" * 8),
         weights_of({"other": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}, b"\0" * 8),
     ],
 )
@@ -117,7 +122,7 @@ def test_a_forged_weights_file_is_refused(tmp_path, weights):
         bundle.read(tmp_path, digest)
 
 
-@pytest.mark.parametrize("head", [b"", b"[]", b"{}", b"[" * 100_000, b'{"task": 3}', b"\xff\xfe"])
+@pytest.mark.parametrize("head", [b"", b"[]", b"{}", b"[" * 100_000, b'{"task": 3}', b"\xff\xfe", b"9" * 100_000])
 def test_a_forged_header_is_refused(tmp_path, head):
     digest = forge(tmp_path, head, GOOD)
     with pytest.raises(Damaged):

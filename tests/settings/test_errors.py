@@ -28,6 +28,7 @@ def refused(text: str) -> InvalidSettings:
         ("[tasks.a]\n[tasks.a]\n", 2, 9, "Cannot declare"),
         ("[tasks.a]\nseed = 1\nseed = 2\n", 3, 9, "Cannot overwrite"),
         ('[tasks.a]\nworld = "x\n', 2, 11, "Illegal character"),
+        ("[tasks.a]\nseed = " + "9" * 100_000, 2, 8, "A whole number has more than 3,000 digits"),
         ('# fine\nkey = """never ends\n', 3, 1, "Unterminated string"),
     ],
 )
@@ -250,3 +251,11 @@ def test_the_error_names_the_file_it_came_from(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings) as caught:
         settings.load(tmp_path, {})
     assert str(tmp_path / "headway.toml") in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["0x{}", "[1, 0x{}]", "{{ a = 0b1{} }}"])
+def test_an_integer_that_cannot_be_printed_is_refused(value: str) -> None:
+    error = refused(f"{TASK}seed = {value.format('1' * 100_000)}\n")
+    assert error.code == "settings_bad_value"
+    assert "tasks.route.seed" in error.message
+    assert "A whole number has more than 3,000 digits." in error.message

@@ -55,10 +55,14 @@ def delete(
         decision=None if decision is None else parse_decision_id(decision),
         task=task,
     )
+
+    def waits(why: str) -> None:
+        session.out.aside(f"Waiting: {why}.")
+
     with session.project() as project:
         if not dry_run and not yes:
-            _confirm(session, project.erase(wanted, dry_run=True))
-        done = project.erase(wanted, dry_run=dry_run)
+            _confirm(session, project.erase(wanted, dry_run=True, waiting=waits))
+        done = project.erase(wanted, dry_run=dry_run, waiting=waits)
     session.show(done)
     if dry_run:
         options = (

@@ -160,7 +160,7 @@ def _masks(given: tuple[str, ...]) -> dict[str, Any] | None:
             continue
         try:
             masks[head] = json.loads(allowed)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidInput(
                 f"The mask of {head!r} is not JSON: {error}.",
                 code="bad_mask",
@@ -181,7 +181,7 @@ def _state_value(given: str) -> Any:
     """A word, or a list of numbers as JSON: observation=[0.1,0.2]."""
     try:
         return json.loads(given) if given.lstrip().startswith("[") else typed(given)
-    except ValueError:
+    except (ValueError, RecursionError):
         return given
 
 
@@ -198,7 +198,7 @@ def _described(text: str) -> Any:
         return text
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(
             f"The candidate {text[:80]!r} is not JSON: {error}.",
             code="bad_candidate",

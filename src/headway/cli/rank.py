@@ -213,7 +213,7 @@ def read_state(path: Path | None) -> dict[str, Any]:
         return {}
     try:
         body = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidInput(
             f"The state cannot be read from {str(path)!r}: {error}.",
             code="bad_state",
@@ -256,7 +256,7 @@ def read_candidates(given: str) -> list[Any] | None:
             ) from None
     try:
         candidates = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(
             f"The candidates from {where} are not JSON: {error}.",
             code="bad_candidates",

@@ -58,6 +58,7 @@ class Session:
     @contextmanager
     def project(self, *, create: bool = False) -> Iterator[Project]:
         """The project in the folder. Only commands that record something create one."""
+        from headway.observe.damage import UNREADABLE
         from headway.project import Project
 
         if not self.folder.is_dir():
@@ -73,7 +74,13 @@ class Session:
                 hint="Create one with `headway init`, or name its folder with -C.",
             )
         with Project(self.folder) as project:
-            yield project
+            try:
+                yield project
+            except UNREADABLE as error:
+                damage = project.damage()
+                if damage is None:
+                    raise
+                raise damage from error
 
     def show(self, record: object, **more: Any) -> None:
         """Print a record: its text, or its document with --json; `more` adds keys to the document."""

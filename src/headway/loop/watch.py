@@ -33,6 +33,7 @@ from headway.loop.when import Machine, machine, not_now
 from headway.nouns.errors import Conflict, HeadwayError
 from headway.nouns.kit import load
 from headway.nouns.protocols import Clock, Progress
+from headway.observe.damage import UNREADABLE
 from headway.observe.jobs import Job, Jobs, at_work
 from headway.project import Project
 from headway.promote.next_step import next_step
@@ -43,6 +44,7 @@ __all__ = ["LOCK", "WORKER", "Stopped", "TaskCheck", "Watch"]
 logger = logging.getLogger("headway.loop")
 LOCK = Path("run", "watch.lock")
 WORKER = "watch"
+_STORE_ERRORS = (HeadwayError, OSError, *UNREADABLE)
 _LEASE_S = 60.0
 _TICK_S = 0.5  # how soon work that the server requests is started
 _FOLD_S = 1.0  # at most one snapshot of an online policy per second
@@ -139,7 +141,7 @@ class Watch:
             self._version = version
             self._fold()
             self._run_requests()
-        except (HeadwayError, OSError) as error:  # a full disk, a locked store: the next tick tries again
+        except _STORE_ERRORS as error:  # a full disk, a locked store: the next tick tries again
             logger.warning("failed between two checks: %s", error)
 
     # -- one check
@@ -172,7 +174,7 @@ class Watch:
             )
             self._say(f"{task}: alarm: {alarm}")
             self.alerts.add(alarm)
-        except (HeadwayError, OSError) as error:
+        except _STORE_ERRORS as error:
             logger.warning("outcomes not checked task=%s: %s", task, error)
 
     def _check_task(self, task: str) -> TaskCheck:
@@ -214,6 +216,8 @@ class Watch:
     def _failed(self, task: str, marks: Marks, error: Exception) -> TaskCheck:
         marks.failures += 1
         marks.not_before = self._clock() + min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (marks.failures - 1))
+        if isinstance(error, UNREADABLE):
+            error = self.project.damage() or error
         if isinstance(error, HeadwayError):
             logger.warning("cycle failed task=%s code=%s", task, error.code)
             return TaskCheck(task=task, error=f"failed: {error}")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
@@ -28,6 +28,7 @@ __all__ = [
     "Durability",
     "Engine",
     "StoreTable",
+    "Waiting",
     "chunks",
     "open_database",
     "placeholders",
@@ -36,6 +37,7 @@ __all__ = [
 Durability = Literal["power", "process"]
 Engine = Literal["sqlite", "postgresql"]
 Row = tuple[Any, ...]
+Waiting = Callable[[str], None]  # is told why something waits
 _T = TypeVar("_T")
 _BOUND_VALUES = 500  # per statement
 _MIGRATIONS_TABLE = "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, at {int} NOT NULL)"
@@ -194,10 +196,11 @@ class Database(ABC):
         """Bytes on disk."""
 
     @abstractmethod
-    def purge(self, *, rewrite: bool = True) -> list[str]:
+    def purge(self, *, rewrite: bool = True, waiting: Waiting | None = None) -> list[str]:
         """Remove deleted data from the disk; returns descriptions of the places that may still hold some of it.
 
-        `rewrite` also frees the disk space, which takes as long as copying the store.
+        `rewrite` also frees the disk space, which takes as long as copying the store. `waiting` is told, once, if
+        another process has to finish first.
         """
 
     @abstractmethod

@@ -6,10 +6,10 @@
         erase(connection, wanted, matched)                   # all or nothing
 
 Deleting a decision deletes its signals, outcomes, details and provenance and, if nothing else uses them, its candidate
-set, its episode with the episode's signals, and its raters' names. Decisions that repeat a deleted draw stay without
-an outcome. Draws that lose some of their signals lose their outcome too, but for the number of its first row: a policy
-that was trained on them has read them. The settling marks move back before those signals, so that the draws settle
-again, even after a crash in between.
+set, its episode with the episode's signals, and the names of its role, signals and raters. Decisions that repeat a
+deleted draw stay without an outcome. Draws that lose some of their signals lose their outcome too, but for the number
+of its first row: a policy that was trained on them has read them. The settling marks move back before those signals, so
+that the draws settle again, even after a crash in between.
 
 Not covered: exports, backups and learned policies (`project.erase` lists the bundles), and the ledger and evidence,
 which hold counts but no texts.
@@ -27,7 +27,7 @@ from headway.nouns.records import Settled
 from headway.observe.database import Connection, Database, chunks, placeholders
 from headway.observe.rows import SETTLED_COLUMNS, SETTLED_TABLES, microseconds, settled_from_row
 
-__all__ = ["ERASED", "DeletionFilter", "MatchedRows", "erase", "outcomes", "plan_deletion"]
+__all__ = ["ERASED", "DeletionFilter", "MatchedRows", "erase", "extent", "outcomes", "plan_deletion"]
 
 ERASED = "erased"  # the mark, under task 0, that counts deletions: caches of ids check it
 _HARMLESS_JOBS = ("learn", "cycle")  # they hold names of tasks and policies, and no texts
@@ -119,6 +119,12 @@ def plan_deletion(database: Database, wanted: DeletionFilter) -> MatchedRows:
         )
     ]
     return matched
+
+
+def extent(database: Database) -> tuple[int, float]:
+    """The number of decisions, and the time of the latest one."""
+    count, latest = database.query("SELECT COUNT(*), MAX(at) FROM decisions")[0]
+    return int(count), (latest or 0) / 1e6
 
 
 def _count(database: Database, matching: str, values: tuple[Any, ...]) -> int:
@@ -249,9 +255,9 @@ def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) 
     deleted["candidate_sets"] = _delete_chunks(
         connection, "candidate_sets WHERE id IN ({}) AND id NOT IN (SELECT candidate_set_id FROM decisions)", sets
     )
-    deleted["raters"] = _delete(
-        connection, "names WHERE kind = 'rater' AND name <> '' AND id NOT IN (SELECT rater_id FROM signals)"
-    )
+    deleted["raters"] = _delete_names(connection, "rater", "SELECT rater_id FROM signals")
+    _delete_names(connection, "signal", "SELECT name_id FROM signals")
+    _delete_names(connection, "role", "SELECT role_id FROM decisions")
     _delete(connection, "imports WHERE id NOT IN (SELECT import_id FROM imported)")
     if wanted.before is not None:
         sql, values = _steps(wanted.before, matched)
@@ -282,6 +288,11 @@ def _delete_signals(connection: Connection, wanted: DeletionFilter, matched: Mat
 
 def _delete(connection: Connection, rows: str, values: Sequence[Any] = ()) -> int:
     return connection.execute(f"DELETE FROM {rows}", values).rowcount
+
+
+def _delete_names(connection: Connection, kind: str, used: str) -> int:
+    """Delete the names of one kind that no row uses any more."""
+    return _delete(connection, f"names WHERE kind = ? AND name <> '' AND id NOT IN ({used})", (kind,))
 
 
 def _delete_chunks(connection: Connection, rows: str, values: Sequence[Any]) -> int:
@@ -334,6 +345,6 @@ def _rewind(connection: Connection, matched: MatchedRows) -> None:
 
 
 def _name_id(database: Database, kind: str, name: str) -> int:
-    """Not through `Query`, which caches ids: a deletion may remove raters' names."""
+    """Not through `Query`, which caches ids: a deletion may remove names."""
     rows = database.query("SELECT id FROM names WHERE kind = ? AND name = ?", (kind, name))
     return int(rows[0][0]) if rows else 0

@@ -28,7 +28,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, MissingExtra, Unavailable
-from headway.observe.database import Connection, Database, Durability, Row, StoreTable
+from headway.observe.database import Connection, Database, Durability, Row, StoreTable, Waiting
 from headway.observe.postgres_driver import Link, ours, shown
 
 try:
@@ -316,7 +316,7 @@ class Postgres(Database):
         names = ", ".join(f"pg_total_relation_size('{name}')" for name in self.tables())
         return sum(self.query(f"SELECT {names}")[0])
 
-    def purge(self, *, rewrite: bool = True) -> list[str]:  # noqa: ARG002 — PostgreSQL does not rewrite files
+    def purge(self, *, rewrite: bool = True, waiting: Waiting | None = None) -> list[str]:  # noqa: ARG002
         """VACUUM every table without blocking others. Freed space is reused; backups are up to the administrator."""
         names = list(self.tables())
         with self._writing, _Translated(self):

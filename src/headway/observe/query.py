@@ -60,7 +60,9 @@ class Query:
             rows = self._database.query("SELECT id FROM names WHERE kind = ? AND name = ?", (kind, name))
             if not rows:
                 return 0
-            known = self._ids[kind, name] = rows[0][0]
+            known = rows[0][0]
+            if kind == "task":  # other names go with their last row
+                self._ids[kind, name] = known
         return known
 
     def names(self, kind: str) -> list[str]:

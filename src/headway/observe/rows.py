@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import msgspec
 
 from headway.nouns.ids import id_text
 from headway.nouns.records import SOURCES, Candidate, Decision, Settled, Situation, State, Status
+from headway.observe.damage import UNREADABLE, damaged
 
 __all__ = [
     "DECISION_COLUMNS",
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 STATUSES: tuple[Status, ...] = ("pending", "rewarded", "failed", "censored")
+_STATUS_NUMBERS = range(len(STATUSES))
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
@@ -64,7 +67,10 @@ def dumps(value: object) -> str:
 
 
 def loads(text: str) -> Any:
-    return _decoder.decode(text)
+    try:
+        return _decoder.decode(text)
+    except UNREADABLE as error:
+        raise damaged("A stored value", error) from error
 
 
 _encoded: dict[int, tuple[Sequence[Candidate], bytes, str]] = {}
@@ -92,7 +98,11 @@ def decode_candidates(body: str) -> tuple[Candidate, ...]:
     """Interned: rows with the same candidate set share one tuple, so readers may compare by identity."""
     known = _sets.get(body)
     if known is None:
-        known = tuple(Candidate(load) if isinstance(load, str) else Candidate(load[0], load[1]) for load in loads(body))
+        loaded = loads(body)
+        try:
+            known = tuple(Candidate(one) if isinstance(one, str) else Candidate(one[0], one[1]) for one in loaded)
+        except UNREADABLE as error:
+            raise damaged("A candidate set", error) from error
         if len(_sets) > 4096:
             _sets.clear()
         _sets[body] = known
@@ -116,22 +126,41 @@ _NO_RATERS: Mapping[str, Sequence[tuple[str, float]]] = {}
 
 def decision_from_row(row: Sequence[Any]) -> Decision:
     """The decision in the first columns of `row`, as DECISION_COLUMNS selects them."""
+    try:
+        return _decision(row[:_WIDTH])
+    except UNREADABLE as error:
+        raise damaged(f"The decision in row {row[0]!r} of the store", error) from error
+
+
+def _decision(row: Sequence[Any]) -> Decision:
     (seq, raw, task, episode, step, at, text, state, body, blob, action, propensity,
      ref, digest, seed, config_hash, exploration, source, role, key, draw, assigned, state_seq, config,
-     ) = row[:_WIDTH]  # fmt: skip
+     ) = row  # fmt: skip
     candidates = decode_candidates(body)
+    known = _NOTHING if state == "{}" else loads(state)
+    probabilities = struct.unpack(f"<{len(blob) // 8}d", blob)
+    if not (
+        type(text) is str
+        and type(known) is dict
+        and action >= 0
+        and 0.0 <= propensity <= 1.0
+        and math.isfinite(sum(probabilities))
+        and (not blob or len(probabilities) == len(candidates))
+        and (step is None or step >= 0)
+    ):
+        raise ValueError("a text, state, action, step or probability is none")
     return Decision(
         id=id_text(raw),
         situation=Situation(
             task=task,
             text=text,
-            state=_NOTHING if state == "{}" else loads(state),
+            state=known,
             episode=episode,
             step=step,
             role=role,
         ),
         candidates=candidates,
-        probabilities=struct.unpack(f"<{len(blob) // 8}d", blob),
+        probabilities=probabilities,
         action=candidates[action].name,
         propensity=propensity,
         policy=ref,
@@ -156,14 +185,18 @@ def settled_from_row(
     said: Mapping[str, Sequence[tuple[str, float]]] = _NO_RATERS,
 ) -> Settled:
     """The row of the outcome log that SETTLED_COLUMNS selects."""
+    reward, status, weight = row[1], row[2], row[4]
+    sound = status in _STATUS_NUMBERS and all(value is None or type(value) is float for value in (reward, weight))
+    if not sound:
+        raise damaged(f"The outcome in row {row[0]!r} of the store", "its reward, status or weight is none")
     return Settled(
         seq=row[0],
-        reward=row[1],
-        status=STATUSES[row[2]],
+        reward=reward,
+        status=STATUSES[status],
         replaces=row[3],
         first=row[5 + _WIDTH],
         clipped=bool(row[6 + _WIDTH]),
-        weight=1.0 if row[4] is None else row[4],
+        weight=1.0 if weight is None else weight,
         decision=decision_from_row(row[5:]),
         signals=signals,
         said=said,

@@ -20,10 +20,13 @@ from types import MappingProxyType
 from typing import Any
 
 from headway.nouns.errors import Damaged, HeadwayError, Unavailable
-from headway.observe.database import Connection, Database, Durability, Row, StoreTable, placeholders
+from headway.observe.damage import wrong_values
+from headway.observe.database import Connection, Database, Durability, Row, StoreTable, Waiting, placeholders
 
 __all__ = ["SQLite"]
 
+_BUSY_S = 30  # how long SQLite waits for locks of other programs
+_PATIENCE_S = 10.0  # how long a deletion waits for readers of the write-ahead log
 _abandoned: list[object] = []  # connections copied by a fork: closing them in the child is undefined
 
 
@@ -57,7 +60,7 @@ class SQLite(Database):
     def _connect(self) -> sqlite3.Connection:
         with translated(self.path):
             _claim(self.path)
-            connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30.0)
+            connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=_BUSY_S)
             try:
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute(f"PRAGMA synchronous={self._synchronous}")
@@ -139,9 +142,9 @@ class SQLite(Database):
     # -- maintenance
 
     def check(self) -> list[str]:
-        """Problems that SQLite's quick check reports."""
+        """Problems that SQLite's quick check reports, and values that are not ours."""
         rows = self.query("PRAGMA quick_check(20)")
-        return [str(row[0]) for row in rows if row[0] != "ok"]
+        return [str(row[0]) for row in rows if row[0] != "ok"] or wrong_values(self)
 
     def server(self) -> str:
         return f"SQLite {sqlite3.sqlite_version}"
@@ -149,23 +152,40 @@ class SQLite(Database):
     def size(self) -> int:
         return self.path.stat().st_size
 
-    def purge(self, *, rewrite: bool = True) -> list[str]:
+    def purge(self, *, rewrite: bool = True, waiting: Waiting | None = None) -> list[str]:
         """Empty the write-ahead log, and rewrite the file without its free pages.
 
         Deleted content is overwritten with zeros (`secure_delete`), first in the log, and in the file once the log is
-        emptied.
+        emptied. A reader that holds the log is waited for, but not for longer than `_PATIENCE_S`; others may write
+        meanwhile.
         """
         self._check_fork()
-        with self._writing, translated(self.path), self._locked():
+        with self._writing, translated(self.path):
             connection = self._writer or self._connect()
             self._writer = connection
             if rewrite:
-                connection.execute("VACUUM")
-            for _ in range(50):  # a reader may briefly hold the log
-                if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0:
-                    return []
+                with self._locked():
+                    connection.execute("VACUUM")
+            until = time.monotonic() + _PATIENCE_S
+            while not self._empty_log(connection):
+                if waiting is not None:
+                    waiting(f"{self.path.name} is being read by another process")
+                    waiting = None
+                if time.monotonic() > until:
+                    break
                 time.sleep(0.1)
+            else:
+                return []
         return [f"{self.path.name}-wal, which another process is reading: it is emptied when that process finishes"]
+
+    def _empty_log(self, connection: sqlite3.Connection) -> bool:
+        """Whether the write-ahead log could be emptied now: SQLite itself would wait 30 s for a reader, silently."""
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            with self._locked():
+                return bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_S * 1000}")
 
     def tables(self) -> dict[str, StoreTable]:
         tables: dict[str, StoreTable] = {}
@@ -229,7 +249,7 @@ class translated:  # noqa: N801 — reads as a verb at the call, and a class cos
                 code="disk_full",
                 hint="Free some space and try again; earlier acknowledged writes are safe.",
             )
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "Could not decode to UTF-8" in message:
             return Damaged(
                 f"{self._path} is not a readable store: {message}.",
                 code="store_damaged",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import math
 import os
 import shutil
 import struct
@@ -45,6 +46,7 @@ _REMEMBERED = 256
 _MAX_HEADER = 1 << 20
 _MAX_TENSORS = 4096
 _MAX_WEIGHTS = 8 << 30
+_MAX_DIMENSIONS = 16
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
 _NAMES = {numpy: name for name, numpy in _DTYPES.items()}
@@ -253,12 +255,12 @@ def _parse_weights(data: bytes, digest: str) -> Tensors:
     for name, entry in sorted(entries, key=lambda pair: _start(pair[1])):
         try:
             dtype, shape, (start, stop) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
-            sound = all(isinstance(size, int) and 0 <= size < 1 << 40 for size in (*shape, start, stop))
+            sound = len(shape) <= _MAX_DIMENSIONS and all(
+                isinstance(size, int) and 0 <= size < 1 << 40 for size in (*shape, start, stop)
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise _damaged(digest, f"tensor {name[:60]!r} has an invalid description") from error
-        count = 1
-        for size in shape:
-            count *= size
+        count = math.prod(shape) if sound else 0
         if not sound or start != end or stop - start != count * dtype.itemsize or stop > len(buffer):
             raise _damaged(digest, f"tensor {name[:60]!r} does not match its place in the file")
         array = np.frombuffer(buffer[start:stop], dtype=dtype).reshape(shape)

@@ -202,7 +202,7 @@ def _jsonl(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]
             for line, text in enumerate(file, start=1):
                 try:
                     row = json.loads(text)
-                except ValueError:
+                except (ValueError, RecursionError):
                     row = None
                 if not isinstance(row, dict):
                     raise InvalidInput(

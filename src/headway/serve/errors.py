@@ -10,7 +10,7 @@ import msgspec
 
 from headway.nouns.errors import Busy, GateRefused, HeadwayError
 
-__all__ = ["ErrorBody", "ErrorDetail", "Refused", "problem"]
+__all__ = ["ErrorBody", "ErrorDetail", "Refused", "problem", "unexpected"]
 
 logger = logging.getLogger("headway.serve")
 
@@ -40,6 +40,12 @@ class Refused(HeadwayError):
 
 
 _encode = msgspec.json.Encoder().encode
+
+
+def unexpected(error: BaseException) -> bool:
+    """Whether an exception would be answered with a 500 without details."""
+    expected = (HeadwayError, RecursionError, msgspec.DecodeError, UnicodeDecodeError)
+    return not isinstance(error, expected)
 
 
 def problem(error: BaseException) -> tuple[int, bytes, dict[str, str]]:

@@ -19,7 +19,7 @@ from granian._granian import RSGIProtocolError as ProtocolError
 from headway.nouns.errors import Busy, Unavailable
 from headway.serve.auth import NOBODY, Caller
 from headway.serve.endpoint import SENT, Call, Endpoint, Reply, Stream
-from headway.serve.errors import Refused, problem
+from headway.serve.errors import Refused, problem, unexpected
 from headway.serve.hosts import Hosts
 from headway.serve.local import FORWARDED
 from headway.serve.rate import Rates
@@ -114,8 +114,9 @@ class RequestGuard:
                 if task in server.too_slow:
                     server.too_slow.discard(task)
                     error = _too_slow()
-                record.status, body, extra = problem(error)
-                record.code = getattr(error, "code", "")
+                told = await server.explained(error) if unexpected(error) else error
+                record.status, body, extra = problem(told)
+                record.code = getattr(told, "code", "")
                 headers = _headers("application/json", extra)
                 if not record.read and scope.method != "GET":
                     # The rest of the body is still arriving: the connection cannot be reused.

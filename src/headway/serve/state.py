@@ -34,6 +34,7 @@ logger = logging.getLogger("headway.serve")
 T = TypeVar("T")
 CHECK_S = 0.2
 _QUIET_S = 0.05
+_LOOK_S = 60.0
 _ALARM_TASKS = 100  # tasks whose alarms are in /metrics
 _MOST_TASKS = 1000
 _MOST_WAITING = 512
@@ -63,6 +64,8 @@ class Server:
         self.active = 0
         self.started = time.monotonic()
         self.reading: dict[asyncio.Task[Any], float] = {}  # requests whose body is incomplete, and their deadline
+        self._damage: HeadwayError | None = None  # as of `_looked`
+        self._looked = float("-inf")
         self.too_slow: set[asyncio.Task[Any]] = set()
         self.connections = Connections(settings, capacity(settings)[0])
         self._threads = ThreadPoolExecutor(4, "headway-serve")
@@ -86,6 +89,16 @@ class Server:
     async def in_thread(self, work: Callable[..., T], *values: Any) -> T:
         """Run work that may block: reads of many rows, locks, files."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)
+
+    async def explained(self, error: BaseException) -> BaseException:
+        """The damage of the store that may be behind an error that nobody expected; looks once a minute at most."""
+        if time.monotonic() - self._looked > _LOOK_S:
+            self._looked = time.monotonic()
+            try:
+                self._damage = await self.in_thread(self.project.damage)
+            except HeadwayError as unreadable:
+                self._damage = unreadable
+        return self._damage or error
 
     async def in_open_thread(self, work: Callable[..., T], *values: Any) -> T:
         """The same for callers without a key, in threads of their own, so that the others do not wait for them."""

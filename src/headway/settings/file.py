@@ -13,6 +13,9 @@ __all__ = ["FILE", "text_of", "toml"]
 
 FILE = "headway.toml"
 _PLACE = re.compile(r" ?\(at (?:line (\d+), column (\d+)|end of document)\)\Z")
+_DIGITS = re.compile(r"[0-9_]{1000}")
+_MOST_BITS = 10_000  # of a whole number: Python prints at most 4,300 digits
+_TOO_LARGE = "A whole number has more than 3,000 digits"
 
 
 def text_of(folder: Path) -> tuple[str, Path | None]:
@@ -42,7 +45,9 @@ def text_of(folder: Path) -> tuple[str, Path | None]:
 def toml(text: str, name: str) -> dict[str, Any]:
     """The tables of a text; a syntax error gives line and column."""
     try:
-        return tomllib.loads(text)
+        tables = tomllib.loads(text)
+        _check_integers(tables, name)
+        return tables
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         place = _PLACE.search(message)
@@ -54,8 +59,26 @@ def toml(text: str, name: str) -> dict[str, Any]:
                 line, column = int(place[1]), int(place[2])
     except RecursionError:
         message, line, column = "Nested too deeply", 1, 1
+    except ValueError:  # Python refuses to read so many digits, and does not say where
+        place = _DIGITS.search(text)
+        start = place.start() if place is not None else 0
+        message = _TOO_LARGE
+        line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
     raise InvalidSettings(
         f"{name}:{line}:{column}: {message} (line {line}, column {column}).",
         code="settings_bad_toml",
         hint="Put text in quotes, lists in [ ] and inline tables in { }.",
     )
+
+
+def _check_integers(tables: dict[str, Any], name: str) -> None:
+    """Python reads hexadecimal numbers of any length, but cannot print them in a message."""
+    pending: list[tuple[str, Any]] = [("", tables)]
+    while pending:
+        key, value = pending.pop()
+        if isinstance(value, dict):
+            pending += [(f"{key}.{inner}" if key else inner, held) for inner, held in value.items()]
+        elif isinstance(value, list):
+            pending += [(key, held) for held in value]
+        elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
+            raise InvalidSettings(f"{name}: {key}: {_TOO_LARGE}.", code="settings_bad_value")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.errors import Conflict, Damaged, HeadwayError
 from headway.nouns.records import Settled
+from headway.nouns.times import rfc3339
 from headway.observe import erase as rows
+from headway.observe.database import Waiting
 from headway.observe.erase import DeletionFilter, MatchedRows
 from headway.observe.experience import part_of
 from headway.project.publish import add_bundle, new_entry
@@ -53,23 +55,33 @@ class _RollBack(Exception):
     """Ends a dry run: the transaction is rolled back."""
 
 
-def erase(project: Project, wanted: DeletionFilter, *, dry_run: bool = False, rewrite: bool = True) -> DeletionReport:
+def erase(
+    project: Project,
+    wanted: DeletionFilter,
+    *,
+    dry_run: bool = False,
+    rewrite: bool = True,
+    waiting: Waiting | None = None,
+) -> DeletionReport:
     """Delete the matching rows in one transaction, settle draws that lost signals again, and clean the disk.
 
     Nothing else settles at the same time. If an online policy publishes a snapshot meanwhile, it starts over.
     `dry_run` does everything and rolls back, so that its counts are exact. `rewrite` returns the space to the disk.
+    `waiting` is told why, if somebody else has to finish first.
     """
     for attempt in range(_ATTEMPTS):
         try:
-            return _erase(project, wanted, dry_run, rewrite)
+            return _erase(project, wanted, dry_run, rewrite, waiting)
         except Conflict:
             if attempt == _ATTEMPTS - 1:
                 raise
     raise AssertionError("unreachable")
 
 
-def _erase(project: Project, wanted: DeletionFilter, dry_run: bool, rewrite: bool) -> DeletionReport:
-    with project.lock():
+def _erase(
+    project: Project, wanted: DeletionFilter, dry_run: bool, rewrite: bool, waiting: Waiting | None
+) -> DeletionReport:
+    with _alone(project, waiting):
         matched = rows.plan_deletion(project.database, wanted)
         bundles = _bundles(project, matched)
         snapshots = [] if dry_run else _snapshots(project, matched)
@@ -101,17 +113,43 @@ def _erase(project: Project, wanted: DeletionFilter, dry_run: bool, rewrite: boo
         project.servings.forget(task)
         with suppress(HeadwayError):  # no longer declared: there is no reward definition
             project.settle(task)
-    return replace(report, remains=tuple(project.database.purge(rewrite=rewrite)))
+    return replace(report, remains=tuple(project.database.purge(rewrite=rewrite, waiting=waiting)))
+
+
+@contextmanager
+def _alone(project: Project, waiting: Waiting | None) -> Iterator[None]:
+    """Nobody else settles, learns or folds meanwhile."""
+    with project.database.lock("project", wait=False) as free:
+        if free:
+            yield
+            return
+    if waiting is not None:
+        waiting("another process is learning or settling")
+    with project.lock():
+        yield
 
 
 def retain(project: Project, *, dry_run: bool = False) -> DeletionReport | None:
-    """Delete rows older than `[store] keep_days`; None if that is not set or no row is that old."""
+    """Delete rows older than `[store] keep_days`; None if that is not set or no row is that old.
+
+    Refuses if no decision would remain: more likely, the clock is wrong.
+    """
     days = project.settings.store.keep_days
     if not days:
         return None
-    wanted = DeletionFilter(before=project.clock() - days * 86_400.0)
-    if rows.plan_deletion(project.database, wanted).nothing:
+    now = project.clock()
+    wanted = DeletionFilter(before=now - days * 86_400.0)
+    planned = rows.plan_deletion(project.database, wanted)
+    if planned.nothing:
         return None
+    count, latest = rows.extent(project.database)
+    if count and planned.decisions == count:
+        raise Conflict(
+            f"All {count:,} decisions are older than keep_days = {days:g}: by this clock it is {rfc3339(now)}, and the "
+            f"latest decision is from {rfc3339(latest)}. Nothing was deleted.",
+            code="nothing_would_remain",
+            hint=f"Check the clock. If it is right, `headway data delete --before {rfc3339(now)}` deletes them.",
+        )
     return erase(project, wanted, dry_run=dry_run, rewrite=False)
 
 

@@ -11,11 +11,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from headway.decide import explore
-from headway.nouns.errors import HeadwayError
+from headway.nouns.errors import Damaged, HeadwayError
 from headway.nouns.ids import episode_id, parse_decision_id
 from headway.nouns.kit import Catalogue, catalogue
 from headway.nouns.protocols import Clock
 from headway.nouns.records import Decision, Ending, Outcome, Signal, Source
+from headway.observe.damage import damaged
 from headway.observe.database import open_database
 from headway.observe.query import Query
 from headway.observe.redact import Redactor
@@ -281,6 +282,11 @@ class ProjectFolder:
         """The lock for settling, learning and folding: one holder per store, on any machine. Not re-entrant."""
         with self.database.lock("project"):
             yield
+
+    def damage(self) -> Damaged | None:
+        """What is wrong in the store, after an error that nobody expected. Reads everything."""
+        problems = self.database.check()
+        return damaged(self.database.name, "; ".join(problems)) if problems else None
 
     # -- durable rows
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from headway.nouns.explanation import Explanation, Ranked, Replay
     from headway.nouns.records import Decision
     from headway.nouns.status import NextStep, ProjectStatus
+    from headway.observe.database import Waiting
     from headway.observe.erase import DeletionFilter
     from headway.project.data.erase import DeletionReport
     from headway.project.data.import_file import ImportOptions, ImportReport
@@ -277,7 +278,14 @@ class Project(ProjectFolder):
 
     # -- delete
 
-    def erase(self, wanted: DeletionFilter, *, dry_run: bool = False, rewrite: bool = True) -> DeletionReport:
+    def erase(
+        self,
+        wanted: DeletionFilter,
+        *,
+        dry_run: bool = False,
+        rewrite: bool = True,
+        waiting: Waiting | None = None,
+    ) -> DeletionReport:
         """Delete decisions, or the signals of one rater, permanently.
 
         project.erase(DeletionFilter(rater="ann"))
@@ -285,10 +293,13 @@ class Project(ProjectFolder):
         """
         from headway.project.data.erase import erase
 
-        return erase(self, wanted, dry_run=dry_run, rewrite=rewrite)
+        return erase(self, wanted, dry_run=dry_run, rewrite=rewrite, waiting=waiting)
 
     def retain(self, *, dry_run: bool = False) -> DeletionReport | None:
-        """Delete rows older than `[store] keep_days`; None if that is not set or no row is that old."""
+        """Delete rows older than `[store] keep_days`; None if that is not set or no row is that old.
+
+        Refuses if no decision would remain: more likely, the clock is wrong.
+        """
         from headway.project.data.erase import retain
 
         return retain(self, dry_run=dry_run)
