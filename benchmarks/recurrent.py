@@ -8,9 +8,9 @@ are evaluated on the same grid, after the first update beyond every 2,048 steps:
 the target, 100 fresh ones must confirm it; that ends a run. Evaluation and imports are not timed, everything else is.
 The peer runs by its own entry point with the settings that rl-baselines3-zoo publishes for CartPoleNoVel-v1
 (hyperparams/ppo_lstm.yml). A peer's run that ends its published number of steps, or 900 CPU seconds, without the target
-counts with the time it took, and the ratio is then a lower bound ("≥"). `…_same_width` is the peer with an LSTM as wide
-as ours. A pull request to sb3-contrib that feeds whole sequences (number 118, open) claims to be 5 to 9 times as fast;
-it is not on PyPI, so `…_if_9_times_faster` is the ratio divided by nine.
+counts with the time it took, and the ratio is then a lower bound ("≥"). `--same-width` adds the peer with an LSTM as
+wide as ours, 32. A pull request to sb3-contrib that feeds whole sequences (number 118, open) claims to be 5 to 9 times
+as fast; it is not on PyPI, so `…_if_9_times_faster` is the ratio divided by nine.
 
 scaffold: the share of seeds that solve a world whose last choice depends on an observation 56 steps earlier, and the
 mean return of 100 greedy episodes after the same number of steps: the V2 network, V2 without its seven feedback inputs,
@@ -191,8 +191,8 @@ def cartpole(options: Any, kept: Callable[..., Run], figures: dict[str, float], 
         mine.append(kept("cartpole", "ours", seed, ours, seed, cap, options.device))
         if seed < FIRST_SEED + options.peers:
             theirs.append(kept("cartpole", "sb3-256", seed, sb3, seed, cap))
-            if not options.quick:
-                narrow.append(kept("cartpole", "sb3-64", seed, sb3, seed, cap, 64))
+            if options.same_width:
+                narrow.append(kept("cartpole", "sb3-32", seed, sb3, seed, cap, 32))
     who = {"": mine, "sb3_contrib_": theirs, "sb3_contrib_same_width_": narrow}
     for name, runs in who.items():
         if runs:
@@ -332,6 +332,7 @@ def main() -> None:
     parser = arguments(__doc__.splitlines()[0], seeds=5)
     parser.add_argument("--only", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--peers", type=int, default=3, help="how many seeds of CartPole the peer runs too (default 3)")
+    parser.add_argument("--same-width", action="store_true", help="also run the peer with an LSTM as wide as ours")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="store finished runs there, and reuse stored ones")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")

@@ -15,6 +15,8 @@ torch = pytest.importorskip("torch")
 from headway.kits.grow.knobs import RecurrentKnobs, knobs_from  # noqa: E402
 from headway.kits.grow.learner import RunFolder, learned, practise  # noqa: E402
 from headway.kits.grow.masked_cartpole import MaskedCartPole  # noqa: E402
+from headway.kits.grow.presets import preset_knobs  # noqa: E402
+from headway.kits.grow.scaffold import Scaffold, best_memoryless  # noqa: E402
 from headway.kits.grow.training import Training  # noqa: E402
 from headway.kits.practice import practise as practise_in_world  # noqa: E402
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, InvalidSettings, UnknownName  # noqa: E402
@@ -165,3 +167,45 @@ def test_an_actor_critic_is_refused_in_a_factored_world(tmp_path: Path) -> None:
     assert "recurrent" in (caught.value.hint or "")
     with Project(tmp_path) as project, pytest.raises(InvalidInput, match="bandit"):
         practise_in_world(project, "cartpole", family="bandit")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_masked_cartpole_is_balanced_from_memory() -> None:
+    training = Training(MaskedCartPole, preset_knobs("masked_cartpole"), seed=3)
+    training.run()
+    assert training.counts.reached
+    training.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_scaffold_is_solved_with_a_memory_and_not_without() -> None:
+    knobs = preset_knobs("scaffold")
+    training = Training(Scaffold, knobs, seed=1)
+    training.run()
+    assert training.counts.reached, training.counts.curve
+    without = Training(Scaffold, replace(knobs, remember=False, steps=training.counts.steps), seed=1)
+    without.run()
+    # 300 episodes of a return of at most 1/3: more than 0.6 of them has a probability below 1e-20
+    assert without.evaluate(300, 11) < 0.6
+    assert best_memoryless() < 0.6
+
+
+def test_a_network_without_a_memory_forgets_everything() -> None:
+    training = Training(ToyWorld, replace(KNOBS, remember=False), seed=2)
+    assert training.once().first_ratios == (1.0, 1.0)
+    assert training.stage.memory.eq(0.0).all()
+
+
+def test_nothing_is_learned_from_noise_before_the_world_has_paid() -> None:
+    class Unpaid(ToyWorld):
+        def step(self, actions: Any) -> Any:
+            return replace(super().step(actions), rewards=np.zeros(self.count))
+
+    training = Training(Unpaid, replace(KNOBS, entropy=0.0, shared=False), seed=2)
+    before = training.network.tensors()
+    training.once()
+    after = training.network.tensors()
+    assert all(np.array_equal(before[name], after[name]) for name in before if name.startswith("head."))
+    assert not np.array_equal(before["value.0.weight"], after["value.0.weight"])
