@@ -62,15 +62,12 @@ def explain(project: Project, identifier: str) -> Explanation:
     project.settle(decision.task)
     signals = project.query.signals(identifier)
     values = {signal.name: signal.value for signal in signals if signal.value is not None}
-    heads = project.heads(decision.id)
+    heads, again = project.heads(decision.id), None
     if heads:
-        (again, gone), confidence = (None, ""), None
         why, asked_again = _heads_again(project, decision)
     else:
         again, gone = _asked_again(project, decision)
-        confidence = None if again is None else again.opinion.confidence
-        why = f"not known any more: {gone}" if again is None else again.why
-        asked_again = again is not None
+        why, asked_again = f"not known any more: {gone}" if again is None else again.why, again is not None
     situation = decision.situation
     return Explanation(
         id=decision.id,
@@ -95,7 +92,7 @@ def explain(project: Project, identifier: str) -> Explanation:
         parts=project.rewards(decision.task).parts(values),
         why=why,
         asked_again=asked_again,
-        confidence=confidence,
+        confidence=None if again is None else again.opinion.confidence,
         heads=heads,
     )
 
