@@ -32,6 +32,7 @@ SLOW_PAGES = [
             "kits",
             "late_outcomes",
             "models",
+            "morph",
             "next_action",
             "online_learning",
             "postgresql",

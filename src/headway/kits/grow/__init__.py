@@ -1,11 +1,11 @@
 """grow — policies with a memory for factored actions, and networks that grow while they train.
 
-Takes: a world of factored actions.   Gives: a recurrent policy, with the curve of its returns.
+Takes: a world of factored actions.   Gives: a recurrent policy, with the curve of its returns; the world `morph`.
 Never: loads torch in order to act.
-May import: project, decide, nouns.
+May import: cli, project, decide, nouns.
 """
 
-from headway.nouns.kit import Family, Kit
+from headway.nouns.kit import Command, Family, Kit
 
 KIT = Kit(
     name="grow",
@@ -24,10 +24,33 @@ KIT = Kit(
     worlds={
         "masked_cartpole": "headway.kits.grow.masked_cartpole:masked_cartpole",
         "scaffold": "headway.kits.grow.scaffold:scaffold",
+        "morph": "headway.kits.grow.morph.world:morph",
     },
     spaces={
         "masked_cartpole": "headway.kits.grow.masked_cartpole:SPACE",
         "morph": "headway.kits.grow.morph.space:SPACE",
         "scaffold": "headway.kits.grow.scaffold:SPACE",
+    },
+    commands={
+        "grow": Command(
+            "headway.kits.grow.commands.grow:grow",
+            "Networks that grow while they train, and policies that decide what grows.",
+        ),
+        "grow train": Command(
+            "headway.kits.grow.commands.train:train",
+            "Practise growing: which seed, where, when to blend it in, keep it or prune it.",
+        ),
+        "grow evaluate": Command(
+            "headway.kits.grow.commands.evaluate:evaluate",
+            "Play POLICY and the baselines on held-out hosts: accuracy on test images, net of rent.",
+        ),
+        "grow ablate": Command(
+            "headway.kits.grow.commands.evaluate:ablate",
+            "Show what the parts of POLICY are worth: without memory, without inputs, with one head drawn at random.",
+        ),
+        "grow bench": Command(
+            "headway.kits.grow.commands.bench:bench",
+            "Measure whole steps with random valid actions over all blueprints, on one thread.",
+        ),
     },
 )

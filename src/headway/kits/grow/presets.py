@@ -19,6 +19,13 @@ PRESET_KNOBS: Mapping[str, RecurrentKnobs] = MappingProxyType(
             width=64, steps=600_000, envs=64, epochs=8, minibatches=2, rate=1e-3, gamma=0.99, lam=0.98, entropy=0.1,
             target_kl=0.0, target=0.95, evaluate_every=37_760,
         ),
+        "morph": RecurrentKnobs(
+            steps=400_000, envs=64, horizon=16, epochs=4, minibatches=4, rate=7e-4, schedule="linear", lam=0.95,
+            entropy=0.005, entropy_heads={
+                "blueprint": 1.5, "style": 1.2, "tempo": 1.5, "alpha_target": 1.2, "alpha_speed": 1.3,
+                "alpha_curve": 1.3,
+            },
+        ),
     }
 )  # fmt: skip
 

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, KERNELS, NAMES, WIDTH
+from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, KERNELS, NAMES, SLOTS, STYLES, WIDTH
 from headway.kits.grow.morph.data import digits, material, teachers
 from headway.kits.grow.morph.epoch import Moments, learn
 from headway.kits.grow.morph.host import (
-    SLOTS,
-    STYLES,
     TRUNK,
     ablations,
     amplitude,

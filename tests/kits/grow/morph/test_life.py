@@ -9,9 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, NAMES
+from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, NAMES, SLOTS
 from headway.kits.grow.morph.contribution import interactions, leave_one_out, shapley
-from headway.kits.grow.morph.host import SLOTS, TRUNK
+from headway.kits.grow.morph.host import TRUNK
 from headway.kits.grow.morph.lifecycle import EMBARGO, GATES, TRANSITIONS, SeedStage, Slots, allowed, curved
 from headway.kits.grow.morph.operations import advance_alpha, apply, pass_epoch
 from headway.kits.grow.morph.reward import CREDIT_CAP, credited, potential, rent, shaping

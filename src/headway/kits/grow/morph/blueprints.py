@@ -1,7 +1,7 @@
 """The blueprints of seeds: twelve sizes of five kernels, and NOOP, which masks always forbid.
 
-    BLUEPRINTS["CONV_LIGHT"].parameters     # 178
-    names().index("NORM")                   # the index that the head `blueprint` uses
+    BLUEPRINTS["CONV_LIGHT"].parameters     # 186
+    NAMES.index("NORM")                     # the index that the head `blueprint` uses
 
 A seed's parameters lie in one row of numbers, padded to the largest size of its kernel. Padding starts at 0 on both
 sides of a hidden unit, so its gradient is exactly 0 and it stays 0.
@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 __all__ = [
-    "BLUEPRINTS", "CHANNELS", "EMPTY", "KERNELS", "NAMES", "POSITIONS", "SLOTS", "STYLES", "WIDTH", "Blueprint",
-    "Kernel", "layout",
+    "BLUEPRINTS", "CHANNELS", "EMPTY", "HIDDEN", "KERNELS", "NAMES", "POSITIONS", "SLOTS", "STYLES",
+    "WIDTH", "Blueprint", "Kernel", "layout",
 ]  # fmt: skip
 
 SLOTS = 3  # of a host
 STYLES = ("LINEAR_ADD", "LINEAR_MULTIPLY", "SIGMOID_ADD", "GATED_GATE")  # how a seed's output is grafted on
-
 POSITIONS = 16  # a 4×4 grid of patches
 CHANNELS = 8
 WIDTH = POSITIONS * CHANNELS

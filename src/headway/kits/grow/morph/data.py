@@ -65,7 +65,7 @@ def material(name: str) -> Material:
     if name not in SOURCES:
         raise InvalidInput(
             f"There is no material {name!r} for hosts to learn.",
-            code="unknown_name",
+            code="unknown_choice",
             hint=f"Use one of {', '.join(SOURCES)}.",
         )
     return digits() if name == "digits" else teachers()

@@ -20,7 +20,7 @@ from headway.kits.grow.network import RecurrentNetwork
 from headway.nouns.factored import Observations
 from headway.nouns.protocols import FactoredPolicy
 
-__all__ = ["EpisodeTable", "network_chooser", "played", "policy_chooser"]
+__all__ = ["EpisodeTable", "as_arrays", "network_chooser", "played", "policy_chooser"]
 
 
 def policy_chooser(policy: FactoredPolicy) -> Chooser:
@@ -28,13 +28,11 @@ def policy_chooser(policy: FactoredPolicy) -> Chooser:
     memory: dict[int, Any] = {}
 
     def choose(world: MorphWorld) -> Tensor:
-        observations, masks = world.present()
-        seen = Observations(_array(observations.features), _array(observations.indices))
+        observations, masks = as_arrays(*world.present())
         before = memory.get(0, np.zeros((world.count, policy.memory_width)))
-        opinions = policy.scores(seen, before)
+        opinions = policy.scores(observations, before)
         memory[0] = opinions.memory
-        allowed = {name: _array(mask) for name, mask in masks.items()}
-        return torch.as_tensor(best(policy.space, opinions.scores, allowed), device=world.device)
+        return torch.as_tensor(best(policy.space, opinions.scores, masks), device=world.device)
 
     return choose
 
@@ -94,6 +92,14 @@ def played(chooser: Chooser, *, seed: int, count: int, device: str = "cpu", **se
             waiting[place] = False
     columns["net"] = columns["test_accuracy"] - columns["rent"] - columns["costs"] - columns["penalty"]
     return EpisodeTable(columns, ops, blueprints)
+
+
+def as_arrays(
+    observations: Observations, masks: Mapping[str, Any]
+) -> tuple[Observations, dict[str, NDArray[np.bool_]]]:
+    """What a policy in numpy takes, from a world on any device."""
+    seen = Observations(_array(observations.features), _array(observations.indices))
+    return seen, {name: _array(mask) for name, mask in masks.items()}
 
 
 def _array(value: Any) -> NDArray[Any]:

@@ -19,22 +19,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from headway.kits.grow.morph.blueprints import (
-    BLUEPRINTS,
-    CHANNELS,
-    KERNELS,
-    NAMES,
-    POSITIONS,
-    SLOTS,
-    STYLES,
-    Kernel,
-)
+from headway.kits.grow.morph.blueprints import BLUEPRINTS, CHANNELS, KERNELS, NAMES, POSITIONS, SLOTS, Kernel
 from headway.kits.grow.morph.data import CLASSES, PIXELS
 from headway.kits.grow.morph.kernels import delta, row_size
 
 __all__ = [
-    "SLOTS",
-    "STYLES",
     "TRUNK",
     "Ablated",
     "Graft",

@@ -16,8 +16,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, NAMES
-from headway.kits.grow.morph.host import SLOTS
+from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, NAMES, SLOTS
 from headway.kits.grow.morph.space import OPS, TEMPOS
 
 __all__ = [

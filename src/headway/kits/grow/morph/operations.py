@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.kits.grow.morph.host import SLOTS
+from headway.kits.grow.morph.blueprints import SLOTS
 from headway.kits.grow.morph.lifecycle import EMBARGO, SeedStage, Slots, after_table, constants, curved
 from headway.kits.grow.morph.space import ALPHA_TARGETS, OPS, SPACE, SPEEDS, TEMPOS
 

@@ -9,7 +9,7 @@ The undiscounted returns of `simplified` and `sparse` are the same number. The d
 
 **Rent.** A seed costs `RENT · ln(1 + parameters / host parameters) · (0.25 + 0.75 α)` per episode, half of that once it
 is fossilised. RENT was fixed before any policy was trained, so that growing everything at once nets well below a fixed
-schedule (docs/how-to/grow.md has the figures), and is frozen with the preset.
+schedule (docs/how-to/morph.md has the figures), and is frozen with the preset.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headway.kits.grow.morph.host import SLOTS
+from headway.kits.grow.morph.blueprints import SLOTS
 from headway.kits.grow.morph.kernels import ROW
 
 __all__ = ["WINDOW", "History", "HostRows", "from_arrays", "mixed_rows", "to_arrays"]

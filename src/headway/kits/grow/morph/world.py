@@ -22,13 +22,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headway.kits.grow.morph.blueprints import EMPTY
+from headway.kits.grow.morph.blueprints import EMPTY, SLOTS
 from headway.kits.grow.morph.contribution import interactions, leave_one_out, shapley
 from headway.kits.grow.morph.data import Split, material
 from headway.kits.grow.morph.epoch import EpochResult, Moments, learn
 from headway.kits.grow.morph.governor import EVERY, Snapshot, failed
 from headway.kits.grow.morph.host import (
-    SLOTS,
     Ablated,
     Graft,
     Group,
@@ -48,7 +47,7 @@ from headway.kits.grow.morph.state import WINDOW, History, HostRows, from_arrays
 from headway.kits.grow.worlds import StepResult
 from headway.nouns.factored import Observations
 
-__all__ = ["BUDGET", "HORIZON", "MorphWorld"]
+__all__ = ["BUDGET", "HORIZON", "MorphWorld", "morph"]
 
 HORIZON = 50
 BUDGET = 3 * int(parameters_of(torch.device("cpu")).max())  # in parameters: the largest blueprint in every slot
@@ -393,3 +392,11 @@ def _graded(ablated: Ablated, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     subsets = right[ablated.places]
     loss = cross_entropy(ablated.scores[ablated.places[:, -1]], labels)
     return subsets, loss, subsets[:, -1]
+
+
+def morph(*, count: int, **settings: Any) -> MorphWorld:
+    """The world `morph`."""
+    return MorphWorld(count, **settings)
+
+
+morph.family = "recurrent"  # type: ignore[attr-defined]  # what practises in it, if nobody says otherwise

@@ -1,0 +1,175 @@
+"""`headway grow evaluate` and `grow ablate`: policies beside baselines, or without their parts, on held-out hosts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli.format import interval, number, signed
+from headway.cli.output import Output
+from headway.cli.show import renders
+from headway.cli.verb import Session, verb
+from headway.nouns.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from headway.kits.grow.morph.comparison import WayComparison
+
+__all__ = ["ablate", "evaluate"]
+
+_HOSTS = click.option("--hosts", type=click.IntRange(2, 4096), default=64, show_default=True, help="How many hosts.")
+_SEED = click.option(
+    "--seed", type=int, default=3000, show_default=True, help="Of the hosts; another than any of practice."
+)
+_DEVICE = click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+_SOURCE = click.option(
+    "--source", type=click.Choice(["digits", "teachers"]), default="digits", help="What hosts learn."
+)
+
+
+@verb(
+    "evaluate",
+    "headway grow evaluate recurrent@8743 --report report",
+    "headway grow evaluate recurrent@8743 recurrent@51c0 --hosts 320 --json",
+)
+@click.argument("policies", nargs=-1, metavar="POLICY...")
+@_HOSTS
+@_SEED
+@_DEVICE
+@_SOURCE
+@click.option(
+    "--report", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Markdown, HTML, plots."
+)
+def evaluate(
+    session: Session, policies: tuple[str, ...], hosts: int, seed: int, device: str, source: str, report: Path | None
+) -> None:
+    """Play POLICY and the baselines on held-out hosts: accuracy on test images, net of rent.
+
+    POLICY is a ref of the project or a .safetensors file; several are seeds of one way. This command alone reads the
+    test images.
+    """
+    from headway.kits.grow.commands.policies import named_policies
+    from headway.kits.grow.morph.comparison import compared
+    from headway.kits.grow.morph.evaluate import policy_chooser
+
+    loaded = named_policies(session, policies)
+    begun = time.perf_counter()
+    with session.out.progress() as progress:
+        comparison = compared(
+            {"learned": [partial(policy_chooser, policy) for policy in loaded.values()]},
+            seed=seed, hosts=hosts, device=device, source=source, progress=progress,
+        )  # fmt: skip
+        written, missing = _written(report, comparison, next(iter(loaded.values())), seed)
+    session.show(
+        GrowComparison(
+            policies=tuple(loaded),
+            comparison=comparison,
+            report=written,
+            missing=missing,
+            seconds=time.perf_counter() - begun,
+        )
+    )
+    session.next(f"headway grow ablate {policies[0]}")
+
+
+@verb(
+    "ablate",
+    "headway grow ablate recurrent@8743",
+    "headway grow ablate recurrent@8743 --hosts 128 --json",
+)
+@click.argument("policy")
+@_HOSTS
+@_SEED
+@_DEVICE
+@_SOURCE
+def ablate(session: Session, policy: str, hosts: int, seed: int, device: str, source: str) -> None:
+    """Show what the parts of POLICY are worth: without memory, without inputs, with one head drawn at random."""
+    from headway.kits.grow.commands.policies import named_policies
+    from headway.kits.grow.morph.ablation import without
+    from headway.kits.grow.morph.comparison import compared
+
+    loaded = named_policies(session, (policy,))[policy]
+    begun = time.perf_counter()
+    with session.out.progress() as progress:
+        comparison = compared(
+            {name: [make] for name, make in without(loaded).items()},
+            seed=seed, hosts=hosts, baselines=(), device=device, source=source, progress=progress,
+        )  # fmt: skip
+    session.show(
+        GrowComparison(
+            policies=(policy,), comparison=comparison, report=None, missing="", seconds=time.perf_counter() - begun
+        )
+    )
+    session.next(f"headway grow evaluate {policy}")
+
+
+def _written(report: Path | None, comparison: WayComparison, policy: Any, seed: int) -> tuple[str | None, str]:
+    """The folder of the report, and why pictures are missing from it."""
+    from headway.kits.grow.morph.report import write_report
+
+    if report is None:
+        return None, ""
+    report.mkdir(parents=True, exist_ok=True)
+    pictures: tuple[Path, ...] = ()
+    missing = ""
+    try:
+        from headway.kits.grow.commands.pictures import frontier_picture, lanes_picture
+        from headway.kits.grow.morph.episode import lanes
+        from headway.kits.grow.morph.evaluate import policy_chooser
+
+        frontier_picture(report / "frontier.png", comparison)
+        lanes_picture(report / "episode.png", lanes(policy_chooser(policy), seed=seed, source=comparison.source))
+        pictures = (report / "frontier.png", report / "episode.png")
+    except MissingExtra as error:
+        missing = str(error)
+    write_report(report, comparison, pictures)
+    return str(report), missing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowComparison:
+    """Ways of growing on held-out hosts, the first beside the others."""
+
+    policies: tuple[str, ...]
+    comparison: WayComparison
+    report: str | None
+    missing: str
+    seconds: float
+
+    def document(self) -> dict[str, Any]:
+        compared = self.comparison
+        return {
+            "policies": list(self.policies),
+            "hosts": compared.hosts,
+            "seed": compared.seed,
+            "source": compared.source,
+            "ways": [asdict(row) for row in compared.ways],
+            "differences": {
+                way: {"mean": mean, "low": low, "high": high} for way, (mean, low, high) in compared.differences.items()
+            },
+            "report": self.report,
+            "seconds": self.seconds,
+        }
+
+
+@renders(GrowComparison)
+def _compared(out: Output, done: GrowComparison) -> None:
+    compared = done.comparison
+    first = compared.ways[0].way
+    out.line(f"{compared.hosts} held-out hosts of {compared.source}, {done.seconds:.0f} s.", style="bold")
+    rows = []
+    for row in compared.ways:
+        mean, low, high = compared.differences.get(row.way, (0.0, 0.0, 0.0))
+        apart = "" if row.way == first else f"{signed(mean)} {interval(low, high)}"
+        means = (number(row.test_accuracy), number(row.rent), f"{row.parameters:,.0f}")
+        rows.append((row.way, number(row.net), interval(row.low, row.high), *means, apart))
+    header = ("way", "net", "95% interval", "test accuracy", "rent", "parameters", f"{first} is better by")
+    out.table(header, rows, right=header[1:])
+    if done.report:
+        out.line(f"Report: {done.report}/report.html and report.md")
+    if done.missing:
+        out.note(f"No pictures: {done.missing}")

@@ -1,0 +1,123 @@
+"""`headway grow`, as a stranger meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from headway.kits.grow.commands.policies import load_policy
+from headway.kits.grow.morph import comparison
+from headway.kits.grow.morph.ablation import without
+from headway.kits.grow.morph.comparison import compared, summarised
+from headway.kits.grow.morph.evaluate import EpisodeTable, network_chooser, played, policy_chooser
+from headway.kits.grow.morph.report import markdown, page
+from headway.kits.grow.morph.space import OPS, SPACE
+from headway.kits.grow.morph.speed import measured
+from headway.kits.grow.morph.world import MorphWorld
+from headway.kits.grow.network import RecurrentNetwork
+from headway.kits.grow.shapes import RecurrentShape
+from tests.cli.terminal import headway
+
+TINY = {"minibatches": 1, "batch": 8, "horizon": 8}
+
+
+@pytest.fixture
+def network() -> RecurrentNetwork:
+    world = MorphWorld
+    shape = RecurrentShape.of(SPACE, features=world.features, indices=world.indices, feedback_columns=world.feedback)
+    return RecurrentNetwork(shape, seed=1)
+
+
+@pytest.fixture
+def stored(network: RecurrentNetwork, tmp_path: Path) -> Path:
+    path = tmp_path / "policy.safetensors"
+    tensors = {name: np.asarray(values, dtype=np.float32) for name, values in network.tensors().items()}
+    save_file(tensors, path, metadata={"knobs": "{}", "extra": json.dumps({"shape": network.shape.to_json()})})
+    return path
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Episodes of a few epochs."""
+    monkeypatch.setattr(comparison, "played", lambda chooser, **how: played(chooser, **how, **TINY))
+
+
+def test_the_policy_of_a_file_decides_like_the_network_that_was_trained(
+    network: RecurrentNetwork, stored: Path
+) -> None:
+    policy = load_policy(stored)
+    ours, theirs = (
+        played(chooser, seed=4, count=3, **TINY) for chooser in (policy_chooser(policy), network_chooser(network))
+    )
+    assert ours.ops.tolist() == theirs.ops.tolist()
+    assert ours.net == pytest.approx(theirs.net)
+
+
+def test_a_comparison_pairs_hosts_and_draws_policies_anew() -> None:
+    rng = np.random.default_rng(0)
+    hosts = rng.normal(0.8, 0.1, 64)
+
+    def table(shift: float) -> EpisodeTable:
+        columns = {name: np.zeros(64) for name in (*comparison._POINTS, "penalty")}
+        columns["net"] = hosts + shift + rng.normal(0, 0.001, 64)
+        return EpisodeTable(columns, np.zeros(6, dtype=np.int64), np.zeros(13, dtype=np.int64))
+
+    done = summarised({"learned": [table(0.03), table(0.05)], "plateau": [table(0.0)]}, seed=0)
+    mean, low, high = done.differences["plateau"]
+    assert mean == pytest.approx(0.04, abs=0.002)
+    assert 0.025 < low < 0.035, "another training could have been the weaker one"
+    assert 0.045 < high < 0.055
+    assert done.ratio > 1
+    assert "| learned |" in markdown(done)
+    assert page(done).count("<table>") == 4
+
+
+def test_parts_that_a_policy_does_not_have_are_taken_away(stored: Path) -> None:
+    policy = load_policy(stored)
+    ways = without(policy)
+    assert {"whole", "no memory", "no feedback", "random blueprint"} <= ways.keys()
+    some = {name: [ways[name]] for name in ("whole", "random slot")}
+    done = compared(some, seed=1, hosts=2, baselines=(), **TINY)
+    assert [row.way for row in done.ways] == ["whole", "random slot"]
+    assert sum(done.ways[0].ops) == pytest.approx(8)
+    assert len(done.ways[0].ops) == len(OPS)
+
+
+def test_speed_counts_the_steps_of_all_hosts() -> None:
+    speed = measured(hosts=2, steps=2)
+    assert speed.per_s > 0
+    assert speed.per_cpu_s > 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick")
+def test_evaluate_writes_a_report(stored: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    done = headway("grow", "evaluate", stored, "--hosts", 2, "--report", report, "--json").json
+    assert done["ways"][0]["way"] == "learned"
+    assert set(done["differences"]) == {
+        "plateau",
+        "fixed schedule",
+        "best schedule",
+        "static-all",
+        "random-valid",
+        "wait-only",
+    }
+    text = (report / "report.html").read_text("utf-8")
+    assert "data:image/png;base64," in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert (report / "report.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("policies", "code"),
+    [((), "nothing_named"), (("missing.safetensors",), "bundle_damaged")],
+)
+def test_a_policy_that_is_not_there_is_named(policies: tuple[str, ...], code: str) -> None:
+    done = headway("grow", "evaluate", *policies, "--json")
+    assert done.code != 0
+    assert code in done.err + done.out
