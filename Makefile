@@ -2,7 +2,7 @@
 #
 #   make setup       core, demo and exports                            make test    lint, then the fast tests
 #   make setup-all   the same, plus what `test` and `bench` need       make bench   run the benchmarks, render benchmarks/README.md
-#   make docs        build the documentation site into build/docs
+#   make docs        build the documentation site into build/docs       make audit   known vulnerabilities of the locked packages
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -26,7 +26,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # The tests start hundreds of processes: without bytecode on disk each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-all page tools up test test-slow lint format docs bench clean
+.PHONY: help setup setup-all page tools up test test-slow lint format docs bench lock audit sbom clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -140,6 +140,28 @@ $(VENV)/.stamp-peers: $(VENV)/.stamp-all
 
 bench: setup-all $(VENV)/.stamp-peers ## run benchmarks/*.py and render benchmarks/README.md (ARGS=--quick for a minute each)
 	$(BIN)/python benchmarks/_run.py $(ARGS)
+
+# What a release installs, with the SHA-256 of every file: pip install --require-hashes -r requirements/locked/headway.txt
+# Without torch, whose build each machine chooses. The tools are installed apart, so that they change nothing here.
+LOCKED := requirements/locked/headway.txt
+LOCKED_EXTRAS := text wordllama parquet plot postgres mcp otel
+TOOLS := $(VENV)/tools
+
+$(TOOLS)/.stamp: | $(VENV)/.stamp-python
+	$(PIP) install --quiet --target $(TOOLS) uv==0.13.7 pip-audit==2.10.1 cyclonedx-bom==7.5.0
+	@touch $@
+
+lock: $(TOOLS)/.stamp ## renew requirements/locked from pyproject.toml and constraints.txt
+	$(TOOLS)/bin/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
+	  -c constraints.txt $(foreach extra,$(LOCKED_EXTRAS),--extra $(extra)) -o $(LOCKED) pyproject.toml
+
+audit: $(TOOLS)/.stamp ## look up the locked packages in the database of known vulnerabilities; says if it cannot be reached
+	PYTHONPATH=$(TOOLS) $(BIN)/python scripts/audit.py $(LOCKED)
+
+sbom: $(TOOLS)/.stamp ## write build/headway.cdx.json: the locked packages with their hashes, as CycloneDX
+	@mkdir -p build
+	PYTHONPATH=$(TOOLS) $(BIN)/python -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible \
+	  --of JSON -o build/headway.cdx.json $(LOCKED)
 
 clean: ## remove the environment and the caches of the tools
 	rm -rf $(VENV) dashboard/node_modules src/headway/serve/static build dist .mypy_cache .ruff_cache .pytest_cache .coverage.json .hypothesis .import_linter_cache
