@@ -202,6 +202,7 @@ def cartpole(options: Any, kept: Callable[..., Run], figures: dict[str, float], 
                 f"masked_cartpole_{name}steps": statistics.median(run.steps for run in runs),
                 f"masked_cartpole_{name}final_return": statistics.median(run.final for run in runs),
                 f"masked_cartpole_{name}reached": sum(run.reached for run in runs) / len(runs),
+                f"masked_cartpole_{name}seeds": float(len(runs)),
             }
     if not all(run.reached for run in mine):
         say("a seed of ours did not reach the target, so there is no ratio")
@@ -243,7 +244,8 @@ def scaffold(options: Any, kept: Callable[..., Run], figures: dict[str, float]) 
     from headway.kits.grow.scaffold import best_memoryless
 
     figures["scaffold_best_memoryless"] = best_memoryless()
-    for name, change in SCAFFOLD.items() if not options.quick else [("v2", {})]:
+    for name in options.variants if not options.quick else ["v2"]:
+        change = SCAFFOLD[name]
         runs = [
             kept("scaffold", name, seed, scaffold_run, seed, options.device, change)
             for seed in range(FIRST_SEED, FIRST_SEED + (1 if options.quick else options.seeds))
@@ -332,6 +334,7 @@ def main() -> None:
     parser = arguments(__doc__.splitlines()[0], seeds=5)
     parser.add_argument("--only", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--peers", type=int, default=3, help="how many seeds of CartPole the peer runs too (default 3)")
+    parser.add_argument("--variants", nargs="*", choices=list(SCAFFOLD), default=list(SCAFFOLD), help="of scaffold")
     parser.add_argument("--same-width", action="store_true", help="also run the peer with an LSTM as wide as ours")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="store finished runs there, and reuse stored ones")
     options = parser.parse_args()
