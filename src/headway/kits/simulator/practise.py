@@ -36,7 +36,7 @@ __all__ = [
     "problem_file", "sim_settings",
 ]  # fmt: skip
 
-DEFAULT_COUNT, DEFAULT_SEED = 1_200, 42
+DEFAULT_COUNT, DEFAULT_SEED = 2_400, 42
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

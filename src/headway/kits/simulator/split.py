@@ -9,24 +9,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from random import Random
 from typing import Literal
 
 import numpy as np
+from msgspec.structs import replace as replace_fields
 
 from headway.encode import encoder as encoder_of
 from headway.kits.simulator.outcomes import OutcomeTable, outcomes_path, recorded
 from headway.kits.simulator.problem import CodeProblem, read_problems
 from headway.kits.simulator.solvers import Subjects
+from headway.kits.simulator.traits import dressed, undressed
 from headway.kits.simulator.world import SimWorld
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["ENCODER", "HELD_OUT", "PARTS", "Part", "ProblemPart", "part_of", "problem_part", "sim"]
+__all__ = ["ENCODER", "HELD_OUT", "PARTS", "Part", "ProblemPart", "part_of", "problem_part", "reworded", "sim"]
 
 Part = Literal["train", "test", "families"]
 PARTS: tuple[Part, ...] = ("train", "test", "families")
 HELD_OUT = ("dates", "logs")  # no policy practises on these families
 ENCODER = "hashing-1-w128"  # the version of the encoder of a task that names none
 UNFAMILIAR = 0.2  # the share of practised episodes whose statement is mixed with noise
+WORDINGS = 4  # of every problem that is practised on: its own statement, and with other traits
 _TEST_SHARE = 0.3
 
 
@@ -55,6 +59,23 @@ def _shuffled(table: OutcomeTable, subjects: Subjects, seed: int) -> OutcomeTabl
     return replace(table, hidden=hidden)
 
 
+def reworded(part: ProblemPart, count: int) -> ProblemPart:
+    """Every problem `count` times, with other traits in its statement from the second time on.
+
+    What a solution comes to does not depend on the statement, so nothing has to be judged again.
+    """
+    problems = [
+        replace_fields(problem, statement=dressed(undressed(problem.statement), Random(f"{problem.checksum} {number}")))
+        if number
+        else problem
+        for problem in part.problems
+        for number in range(count)
+    ]
+    visible, hidden = (np.repeat(results, count, axis=0) for results in (part.table.visible, part.table.hidden))
+    table = replace(part.table, visible=visible, hidden=hidden)
+    return ProblemPart(problems=problems, subjects=Subjects.of(problems), table=table)
+
+
 def part_of(problem: CodeProblem) -> Part:
     """The part of a problem; it follows from its content, whatever else is in the file."""
     if problem.family in HELD_OUT:
@@ -77,7 +98,7 @@ def _part(path: Path, part: Part, times: tuple[int, ...]) -> ProblemPart:
         raise InvalidInput(
             f"{path.name} has no problem of the part {part!r}.",
             code="bad_world",
-            hint="Use a file with more problems: `headway sim generate --count 1200 --out FILE`.",
+            hint="Use a file with more problems: `headway sim generate --count 2400 --out FILE`.",
         )
     return ProblemPart(problems=problems, subjects=Subjects.of(problems), table=recorded(problems, path))
 
@@ -92,8 +113,10 @@ def sim(
             code="bad_world",
             hint="Make one with `headway sim generate --out FILE`, and name it with --tasks FILE.",
         )
-    unfamiliar = UNFAMILIAR if part == "train" else 0.0
-    return problem_part(Path(tasks), part).world(count, encoder, shuffled, unfamiliar)
+    chosen = problem_part(Path(tasks), part)
+    if part != "train":
+        return chosen.world(count, encoder, shuffled)
+    return reworded(chosen, WORDINGS).world(count, encoder, shuffled, UNFAMILIAR)
 
 
 # A proof plays on held-out problems, and with their real rewards.

@@ -12,7 +12,7 @@ from random import Random
 
 from headway.kits.prompts import MUTATIONS
 
-__all__ = ["TRAITS", "dressed", "traits_of"]
+__all__ = ["TRAITS", "dressed", "traits_of", "undressed"]
 
 # Mutation → wordings. Those of context-reduction are fillers, which the mutation removes.
 TRAITS: Mapping[str, tuple[str, ...]] = {
@@ -54,6 +54,13 @@ def dressed(statement: str, rng: Random) -> str:
         wording = rng.choice(TRAITS[kind])
         gap = "" if statement.endswith("\n") else " "
         statement = f"{wording} {statement}" if kind == "context-reduction" else f"{statement}{gap}{wording}"
+    return statement.rstrip()
+
+
+def undressed(statement: str) -> str:
+    """The statement without its traits."""
+    for _, wording in _MARKS:
+        statement = statement.replace(f"{wording} ", "").replace(f" {wording}", "").replace(wording, "")
     return statement.rstrip()
 
 
