@@ -44,6 +44,7 @@ CORE = Kit(
         "demo": _command("demo", "Play the whole loop on synthetic traffic, from an empty folder.", "Start"),
         "init": _command("init", "Create a project: headway.toml and .headway/ in a folder.", "Start"),
         "status": _command("status", "Show every task: who decides, what was recorded, what to do next.", "Start"),
+        "log": _command("log", "Tell what happened to a task: learned, proven, promoted, rolled back, changed."),
         "doctor": _command("doctor", "Check the installation, the settings and the project.", "Start"),
         "decide": _command("decide", "Choose one of the candidates and log the choice with its probability.", "Loop"),
         "score": _command("rank:score", "Predict the reward of one candidate; nothing is logged.", "Loop"),

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         record_change,
         versions,
     )
+    from headway.project.story import task_story
 
 __all__ = [
     "Ask",
@@ -71,6 +72,7 @@ __all__ = [
     "recorded",
     "situation_of",
     "speaking",
+    "task_story",
     "versions",
 ]
 
@@ -91,6 +93,7 @@ _WHERE = {
     "prove.subject": ("candidate_policy",),
     "prove.unread": ("Unread",),
     "publish": ("Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),
+    "story": ("task_story",),
     "decide.elsewhere": ("recorded",),
     "decide.serving": ("Serving", "baseline_ref"),
 }

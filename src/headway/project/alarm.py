@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from headway.promote.ledger import Entry
     from headway.prove.streams import Known, StreamRows
 
-__all__ = ["AlarmDetail", "alarms", "alert_failure", "check_alarm", "end_alarm", "open_alarms", "raise_alarm"]
+__all__ = [
+    "AlarmDetail",
+    "alarms",
+    "alert_failure",
+    "check_alarm",
+    "end_alarm",
+    "open_alarms",
+    "raise_alarm",
+    "settings_of",
+]
 
 EXPLORE = 0.5  # the share of random choices while an alarm is open
 _BY_THE_LOOP = ("canary", "experiment", "alarm")  # parts of a configuration that are not settings
@@ -78,7 +87,7 @@ def _stream_rows(project: Project, task: str, served: ServedRows, rows: MatureRo
     numbers, places = np.unique(rows.config, return_inverse=True)
     bodies = served.configurations(numbers.tolist())
     settings: dict[str, int] = {}
-    of_config = [settings.setdefault(_settings(bodies[number]), len(settings)) for number in numbers.tolist()]
+    of_config = [settings.setdefault(settings_of(bodies[number]), len(settings)) for number in numbers.tolist()]
     return StreamRows(
         reward=rows.reward,
         action=rows.action,
@@ -92,7 +101,7 @@ def _stream_rows(project: Project, task: str, served: ServedRows, rows: MatureRo
     )
 
 
-def _settings(body: str) -> str:
+def settings_of(body: str) -> str:
     """A configuration without what the loop changes by itself."""
     return dumps({key: value for key, value in loads(body).items() if key not in _BY_THE_LOOP}) if body else ""
 

@@ -9,7 +9,8 @@ from typing import Any, Literal
 __all__ = ["Entry", "EntryKind", "Heads", "State"]
 
 EntryKind = Literal[
-    "candidate", "plan", "test", "shadow", "canary", "experiment", "promote", "rollback", "retire", "snapshot", "alarm"
+    "candidate", "plan", "test", "shadow", "canary", "experiment", "promote", "rollback", "retire", "snapshot", "alarm",
+    "deletion",
 ]  # fmt: skip
 State = Literal["candidate", "shadow", "canary", "current", "retired"]
 

@@ -10,6 +10,7 @@
     rollback    an earlier policy, or the built-in baseline, became current again
     retire      a candidate was set aside
     snapshot    an online policy published its state
+    deletion    rows of the task were deleted: how many
     alarm       outcomes changed: where, since when, from what to what; or the end of all open alarms, and why
 
 Each row names `expects`, the current policy at the time of the decision: if it changed since, the row is refused
@@ -56,7 +57,7 @@ _STATES: Mapping[EntryKind, State] = {
     "shadow": "shadow", "canary": "canary", "retire": "retired",
     "promote": "current", "rollback": "current", "snapshot": "current",
 }  # fmt: skip
-_ASIDE = frozenset({"plan", "test", "experiment", "alarm"})  # these do not change the state of a policy
+_ASIDE = frozenset({"plan", "test", "experiment", "alarm", "deletion"})  # these do not change the state of a policy
 
 
 class Ledger:

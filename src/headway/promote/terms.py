@@ -13,7 +13,7 @@ from typing import Any
 
 from headway.nouns.evidence import Evidence
 
-__all__ = ["Terms", "changes"]
+__all__ = ["Terms", "changes", "setting_changes"]
 
 _WORDS = {"encoder_spec": "encoder"}  # a key of the configuration under another name than in the settings
 _LONGEST = 60  # characters of a value that a reason quotes
@@ -77,6 +77,19 @@ def _settings(then: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[st
     if "encoder_spec" in keys and "encoder" in keys:
         keys.remove("encoder")
     return [_was(_WORDS.get(key, key), then.get(key), now.get(key)) for key in keys]
+
+
+def setting_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two configurations, each as "name, from A to B"."""
+    keys = [key for key in {**then, **now} if then.get(key) != now.get(key)]
+    if "encoder_spec" in keys and "encoder" in keys:
+        keys.remove("encoder")
+    changes = []
+    for key in keys:
+        before, after = _value(then.get(key)), _value(now.get(key))
+        short = max(len(before), len(after)) <= _LONGEST
+        changes.append(f"{_WORDS.get(key, key)}, from {before} to {after}" if short else _WORDS.get(key, key))
+    return changes
 
 
 def _declared(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -14,7 +14,18 @@ from headway.serve.endpoint import Endpoint, endpoints_of
 from headway.serve.guard import RequestGuard
 from headway.serve.hosts import Hosts
 from headway.serve.kit_routes import kit_endpoints
-from headway.serve.routes import decisions, evidence, experiments, kits, looking, policies, recent, signals, tasks
+from headway.serve.routes import (
+    decisions,
+    evidence,
+    experiments,
+    kits,
+    looking,
+    policies,
+    recent,
+    signals,
+    story,
+    tasks,
+)
 from headway.serve.routing import Routes
 from headway.serve.spans import spans_of
 from headway.serve.state import Server
@@ -22,7 +33,7 @@ from headway.settings import ServerSettings
 
 __all__ = ["MODULES", "VERSION", "application", "endpoints"]
 
-MODULES = (decisions, signals, tasks, policies, experiments, evidence, recent, looking, kits)
+MODULES = (decisions, signals, tasks, policies, experiments, evidence, recent, story, looking, kits)
 VERSION = "1"  # of the HTTP interface: the v1 in its paths
 
 

@@ -89,6 +89,8 @@ def _erase(
             deleted = rows.erase(connection, wanted, matched)
             for snapshot in snapshots:
                 project.ledger.write(connection, snapshot)
+            for task in matched.tasks:
+                project.ledger.write(connection, _deletion(project, task, deleted, len(matched.tasks)))
             if dry_run:
                 raise _RollBack
     report = DeletionReport(
@@ -151,6 +153,26 @@ def retain(project: Project, *, dry_run: bool = False) -> DeletionReport | None:
             hint=f"Check the clock. If it is right, `headway data delete --before {rfc3339(now)}` deletes them.",
         )
     return erase(project, wanted, dry_run=dry_run, rewrite=False)
+
+
+def _deletion(project: Project, task: str, deleted: Mapping[str, int], tasks: int) -> Entry:
+    """The row of the ledger that tells of a deletion: how many rows, and nothing about whose."""
+    last = project.ledger.current(task)
+    decisions, signals = deleted["decisions"], deleted["signals"]
+    where = "" if tasks == 1 else f" in {tasks:,} tasks together"
+    return new_entry(
+        project,
+        task,
+        "deletion",
+        "" if last is None else last.policy,
+        "" if last is None else last.policy_hash,
+        why=f"{_counted_rows(decisions, 'decision')} and {_counted_rows(signals, 'signal')} were deleted{where}",
+        detail={"decisions": decisions, "signals": signals},
+    )
+
+
+def _counted_rows(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 # -- learned policies

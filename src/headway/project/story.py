@@ -1,0 +1,104 @@
+"""The story of a task: who decided, what was learned, proven, promoted, tried, taken back, changed and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headway.nouns.conclusion import conclusion
+from headway.nouns.errors import HeadwayError
+from headway.nouns.story import StoryEvent, StoryKind, TaskStory
+from headway.observe.history import config_changes, first_decision
+from headway.observe.rows import loads
+from headway.project.alarm import settings_of
+from headway.promote.ledger import Entry
+from headway.promote.terms import setting_changes
+
+if TYPE_CHECKING:
+    from headway.project import Project
+
+__all__ = ["task_story"]
+
+_PROOFS = 200  # the newest ones, that are read
+
+
+def task_story(project: Project, task: str) -> TaskStory:
+    """Every event of a task, oldest first; repeated proofs with the same verdict are told once."""
+    name = project.settings.task(task).name
+    events = [*_started(project, name), *_ledger(project, name), *_proofs(project, name), *_settings(project, name)]
+    return TaskStory(task=name, events=tuple(sorted(events, key=lambda event: event.at)))
+
+
+def _started(project: Project, task: str) -> Iterator[StoryEvent]:
+    first = first_decision(project.database, project.query, task)
+    if first is not None:
+        yield StoryEvent(
+            at=first.at, kind="started", text=f"The first decision was made, by {first.policy}.", policy=first.policy
+        )
+
+
+def _settings(project: Project, task: str) -> Iterator[StoryEvent]:
+    for before, after in config_changes(project.database, project.query, task, settings_of):
+        then, now = settings_of(before.config), settings_of(after.config)
+        changed = setting_changes(loads(then), loads(now)) if then and now else []
+        if changed:
+            yield StoryEvent(at=after.at, kind="settings", text=f"Settings changed: {'; '.join(changed)}.")
+
+
+def _proofs(project: Project, task: str) -> Iterator[StoryEvent]:
+    """Proofs with a new verdict, oldest first."""
+    told: dict[str, str] = {}
+    for identifier, _, digest, at in reversed(project.ledger.evidences(task, _PROOFS)):
+        try:
+            verdict = project.verdict(identifier)
+        except HeadwayError:
+            continue  # evidence that this version cannot read
+        if verdict.evidence is None or told.get(digest) == verdict.word:
+            continue
+        told[digest] = verdict.word
+        text = conclusion(verdict).partition(", at today's traffic")[0].rstrip(".")
+        yield StoryEvent(at=at, kind="proven", text=f"{text}.", policy=verdict.evidence.candidate, evidence=identifier)
+
+
+def _ledger(project: Project, task: str) -> Iterator[StoryEvent]:
+    current = ""
+    for entry in project.ledger.entries(task):
+        told = _told(entry, current)
+        if entry.kind in ("promote", "rollback"):
+            current = entry.policy
+        if told is not None:
+            kind, text = told
+            yield StoryEvent(
+                at=entry.at, kind=kind, text=text, who=entry.who, policy=entry.policy, evidence=entry.evidence_id
+            )
+
+
+def _told(entry: Entry, before: str) -> tuple[StoryKind, str] | None:
+    """A row of the ledger as a sentence; None for rows that tell nothing new."""
+    policy, why, ends = entry.policy, entry.why.rstrip("."), entry.share <= 0.0
+    was = f", in place of {before}" if before else ""
+    match entry.kind:
+        case "candidate":
+            return "learned", f"{policy} was {why}." if why.startswith("learned") else f"{policy} was learned: {why}."
+        case "shadow":
+            return "learned", f"{policy} was learned while another candidate is under test; it is next."
+        case "plan":
+            return "planned", f"A {why} was registered."
+        case "canary":
+            return "canary", f"The canary of {policy} ended." if ends else f"Canary: {policy} {why}."
+        case "experiment":
+            ended = f"The experiment with {policy} ended: {why}."
+            return "experiment", ended if ends else f"Experiment: {policy} {why}."
+        case "promote":
+            gate = " The gate was off." if why == "gate off" else ""
+            return "promoted", f"{policy} was promoted and decides now{was}.{gate}"
+        case "rollback":
+            return "rolled back", f"Rolled back to {policy}{was}: {why}."
+        case "retire":
+            return "retired", f"{policy} was set aside: {why}."
+        case "alarm":
+            return "alarm", f"The alarm ended: {why}." if "ended" in entry.detail else f"Alarm: {why}."
+        case "deletion":
+            return "deleted", f"{why[:1].upper()}{why[1:]}."
+        case "test" | "snapshot":
+            return None
