@@ -204,7 +204,7 @@ def _tensors(shape: RecurrentShape) -> Mapping[str, tuple[int, ...]]:
 def space_to_json(space: Factored) -> dict[str, Any]:
     """A space in a bundle's header."""
     return {
-        "heads": {head.name: list(head.choices) for head in space.heads},
+        "heads": [[head.name, list(head.choices)] for head in space.heads],  # in order: a header sorts its keys
         "needs": {choice: list(used) for choice, used in space.needs.items()},
         "conditional": list(space.conditional),
     }

@@ -57,6 +57,11 @@ def test_the_policy_of_a_file_decides_like_the_network_that_was_trained(
     assert ours.net == pytest.approx(theirs.net)
 
 
+def test_a_shape_survives_a_header_that_sorts_its_keys(network: RecurrentNetwork) -> None:
+    body = json.loads(json.dumps(network.shape.to_json(), sort_keys=True))
+    assert RecurrentShape.from_json(body) == network.shape
+
+
 def test_a_comparison_pairs_hosts_and_draws_policies_anew() -> None:
     rng = np.random.default_rng(0)
     hosts = rng.normal(0.8, 0.1, 64)
