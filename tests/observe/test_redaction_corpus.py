@@ -31,7 +31,22 @@ def test_precision_and_recall_of_redaction_on_500_lines() -> None:
     results = [judged(line) for line in CORPUS]
     right, wrong = results.count((True, True)), results.count((False, True))
     assert right / (right + wrong) >= 0.99, f"precision {right / (right + wrong):.3f}"
-    assert right / 250 >= 0.92, f"recall {right / 250:.3f}"
+    assert right / 250 >= 0.97, f"recall {right / 250:.3f}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tests pass on Python3.11+ and PyPy7.3",
+        "pass Tensor2D*Vector3 there",
+        "the password is required for Version2 users",
+        "pass bandit@4f2a1B to promote",
+        "password resets fail in Chrome/120.0",
+        "forward pass O(n*Log2N) cost",
+    ],
+)
+def test_a_word_after_pass_is_no_secret_in_a_sentence_about_code(line: str) -> None:
+    assert redact(line) == line
 
 
 @pytest.mark.parametrize(
@@ -40,6 +55,8 @@ def test_precision_and_recall_of_redaction_on_500_lines() -> None:
         "aws_secret_access_key = ⟦wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzzzzzzKE9⟧",
         "AccountName=shop;AccountKey=⟦Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq==⟧;",
         "password: ⟦hunter22!x⟧",
+        "The passphrase was ⟦gT4!wq0pLmz⟧.",
+        "user root / passwd ⟦Zk#81mmRttq⟧",
         "  db_password: ⟦Sommer2024Ufer⟧",
     ],
 )

@@ -5,13 +5,14 @@
     Redactor(("secrets", "email", "card"))                  # further kinds, as the settings ask
 
 `secrets` are API keys of known shapes, bearer tokens and JSON web tokens, private keys, passwords in URLs, and values
-with a name such as password, AccountKey or aws_secret_access_key: quoted, exported, or plain if they look random.
+with a name such as password, AccountKey or aws_secret_access_key: quoted, exported, or plain if they look random;
+after "password is", or "pass" beside a login, a word of both cases with a digit and a sign.
 `email`, `phone` and `card` (with its check digit) are separate.
 
 A text without a digit and without `://` passes after one scan (0.5 µs per hundred characters), a text without a run of
 sixteen letters and digits after two (2 µs). Redacting twice changes nothing.
 
-Not covered: secrets without a recognisable form (a password in the middle of a sentence); names of episodes, roles,
+Not covered: secrets without a recognisable form (a password of letters alone); names of episodes, roles,
 raters and keys, which are identifiers; images.
 """
 
@@ -30,6 +31,8 @@ Redaction = Literal["secrets", "email", "phone", "card"]
 Span = tuple[int, int, str]
 
 _SUSPECT = re.compile(r"[0-9]|://")
+_LOGIN = re.compile(r"\b(?i:log ?in|user(?:name)?|account|credentials?)\b")
+_PASS = re.compile(r"\b(?:[Pp]ass|PASS|[Pp]wd)")
 _RUN = re.compile(r"[A-Za-z0-9_\-]{16}")
 _RUNS = re.compile(r"[A-Za-z0-9_+/=.:\-]{16,}")
 # The shapes of keys inside one run. A key starts where no letter or digit precedes it.
@@ -73,6 +76,11 @@ _IN_URL = re.compile(r"://[^\s/:@\"'<>`$\{\[]{0,100}:([^\s/@\"'<>`$\{\[]{3,200})
 _ASSIGNED = re.compile(r"[:=](?:>|=)?\s{0,4}[\"']([^\s\"'<>$\{\}\[\]()]{8,200})[\"']|=([^\s\"'<>$\{\}\[\]()]{8,200})")
 # The same without quotes or with space around the sign, as in YAML, INI files and connection strings.
 _PLAIN = re.compile(r"[:=]{1,2}>?[ \t]{0,4}([^\s\"'<>$\{\}\[\](),;]{8,200})(?![^\s,;\"'])")
+# A password in a sentence: "the password is …", "login bob, pass …".
+_SPOKEN = re.compile(
+    r"\b(?i:pass(?:word|wd|phrase|code)?|pwd)(?:[ \t]{1,4}(?i:is|was|to))?[ \t]{1,4}"
+    r"([^\s\"'<>=\{\}\[\](),;:]{8,64})(?![^\s,;.\"'])"
+)
 _NAME = re.compile(
     r"(?i:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|credential)s?"
     r"[A-Za-z0-9_]{0,20}[\"']?[ \t]{0,4}:?\Z"
@@ -145,7 +153,7 @@ def _may_hold(text: str) -> bool:
     """A cheap check whether any rule of `_secrets` could match."""
     if ":" in text or "=" in text or "earer" in text:
         return True
-    return _RUN.search(text) is not None
+    return _RUN.search(text) is not None or _PASS.search(text) is not None
 
 
 def _secrets(text: str) -> Iterator[Span]:
@@ -161,6 +169,13 @@ def _secrets(text: str) -> Iterator[Span]:
             yield (*match.span(1 if match[1] else 2), "token")
     if "://" in text and "@" in text:
         yield from ((*match.span(1), "password") for match in _IN_URL.finditer(text))
+    if _PASS.search(text) is not None:
+        for match in _SPOKEN.finditer(text):
+            before = text[max(0, match.start() - 60) : match.start()]
+            if match[0][4:5] in " \t" and _LOGIN.search(before) is None:
+                continue  # "pass" as a verb
+            if _is_secret(match[1]) and _is_mixed(match[1].rstrip(".!?")):
+                yield (*match.span(1), "password")
     if "=" in text or ":" in text:
         for match in _ASSIGNED.finditer(text):
             group, name = (1, _NAME) if match[1] else (2, _VARIABLE)
@@ -208,6 +223,12 @@ def _is_random(value: str) -> bool:
     if (value.isidentifier() and "_" in value) or _EMAIL.fullmatch(value) is not None:
         return False
     return (upper and lower and digits >= 2) or (signs > 0 and digits > 0) or (len(value) >= 20 and digits >= 4)
+
+
+def _is_mixed(value: str) -> bool:
+    """Whether a word has both cases, a digit and a sign that no name, path, option or address has."""
+    kinds = (str.isupper, str.islower, str.isdigit, "#%?&!*^~+".__contains__)
+    return "@" not in value and value[0] != "-" and all(any(map(kind, value)) for kind in kinds)
 
 
 def _moved(span: tuple[int, int], by: int) -> tuple[int, int]:
