@@ -11,4 +11,5 @@ KIT = Kit(
     name="proxy",
     summary="OpenAI- and Anthropic-compatible endpoints that choose the upstream.",
     routes=("headway.kits.proxy.openai", "headway.kits.proxy.anthropic"),
+    checks=("headway.kits.proxy.doctor:check",),
 )

@@ -138,9 +138,17 @@ class Upstreams:
             raise Unavailable(
                 f"No action of the task {task.name!r} is an upstream that can be called.",
                 code="no_upstream",
-                hint="Declare [upstreams.NAME] with url and model in headway.toml, and set its key_env.",
+                hint=self._cure(tuple(names)),
             )
         return ready
+
+    def _cure(self, names: tuple[str, ...]) -> str:
+        """What is missing before one of these can be called, by name."""
+        unset = [self.settings.upstreams[name].key_env for name in names if name in self.settings.upstreams]
+        if unset:
+            return f"Set {' or '.join(dict.fromkeys(unset))} and restart the server."
+        name = names[0] if names else "NAME"
+        return f"Declare [upstreams.{name}] with url and model in headway.toml, and set its key_env."
 
     async def open(
         self,

@@ -1,0 +1,33 @@
+"""What `headway doctor` checks of upstreams: keys that are not set, and actions that are no upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headway.nouns.errors import did_you_mean
+from headway.nouns.finding import Finding
+from headway.settings import Settings
+
+__all__ = ["check"]
+
+
+def check(settings: Settings) -> Iterator[Finding]:
+    """The upstreams, and the tasks that choose between some of them."""
+    for name, upstream in settings.upstreams.items():
+        variable = upstream.key_env
+        if variable and not settings.keys.get(variable):
+            cure = f"Set the key, and start again: export {variable}=…"
+            yield Finding(name=f"upstream {name}", ok=False, found=f"{variable} is not set: never called", cure=cure)
+        else:
+            yield Finding(name=f"upstream {name}", ok=True, found=f"{upstream.model} at {upstream.url}")
+    for task in settings.tasks.values():
+        missing = [action for action in task.actions if action not in settings.upstreams]
+        if missing and len(missing) < len(task.actions):
+            names = ", ".join(repr(action) for action in missing)
+            near = did_you_mean(missing[0], settings.upstreams)
+            yield Finding(
+                name=f"actions of {task.name}",
+                ok=False,
+                found=f"no [upstreams.*] for {names}: the proxy never chooses it",
+                cure=f"Declare [upstreams.{missing[0]}] with url and model in headway.toml. {near}".strip(),
+            )
