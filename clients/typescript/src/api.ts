@@ -813,6 +813,21 @@ export interface StoredAnswer {
   buffer_size: number;
 }
 
+export interface StoryAnswer {
+  task: string;
+  events: StoryEventAnswer[];
+}
+
+/** One event: when, what, and who did it; `kind` says what of. */
+export interface StoryEventAnswer {
+  at: string;
+  kind: string;
+  text: string;
+  who: string;
+  policy: string | null;
+  evidence: string | null;
+}
+
 /** One task: its current policy, candidate and counts. */
 export interface TaskAnswer {
   task: string;
@@ -829,10 +844,22 @@ export interface TaskAnswer {
   sources: Record<string, number>;
   until_retrain: number;
   evidence: string | null;
+  verdict: TaskVerdictAnswer | null;
   next: NextStepAnswer;
   kit_missing: string | null;
   alarms: AlarmAnswer[];
   warnings: string[];
+}
+
+/** The verdict on a task's candidate: better, worse, too early, no difference or cannot tell, and one sentence. */
+export interface TaskVerdictAnswer {
+  word: string;
+  text: string;
+  candidate: string;
+  against: string;
+  more: number | null;
+  until: string | null;
+  evidence: string;
 }
 
 export interface TasksAnswer {
@@ -870,6 +897,7 @@ export interface VerdictAnswer {
   estimated: boolean;
   bounds: [number, number] | null;
   needed: number | null;
+  until: string | null;
   n: number;
   margin: number;
   kind: string;
@@ -1008,4 +1036,6 @@ export interface Routes {
   "GET /v1/tasks/{task}/sim": { path: { task: string }; query: Empty; body: undefined; answer: SimOverviewAnswer };
   /** A policy of the task on a held-out problem, step by step; nothing is logged. */
   "GET /v1/tasks/{task}/sim/episode": { path: { task: string }; query: { number?: number; policy?: string }; body: undefined; answer: SimEpisodeAnswer };
+  /** What happened to a task, oldest first: learned, proven, promoted, tried, taken back, changed, deleted. */
+  "GET /v1/tasks/{task}/story": { path: { task: string }; query: Empty; body: undefined; answer: StoryAnswer };
 }

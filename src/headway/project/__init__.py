@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headway.project.decide.inputs import Details, Offer, situation_of
     from headway.project.decide.serving import Serving, baseline_ref
     from headway.project.inspect import JudgedEvidence
+    from headway.project.inspect.story import task_story
     from headway.project.learn import encoder_spec, labelled_rows
     from headway.project.prove.examine import Examined, examine
     from headway.project.prove.kinds.kind import ProofKind, ProofQuestion
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
         record_change,
         versions,
     )
-    from headway.project.story import task_story
 
 __all__ = [
     "Ask",
@@ -93,7 +93,7 @@ _WHERE = {
     "prove.subject": ("candidate_policy",),
     "prove.unread": ("Unread",),
     "publish": ("Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),
-    "story": ("task_story",),
+    "inspect.story": ("task_story",),
     "decide.elsewhere": ("recorded",),
     "decide.serving": ("Serving", "baseline_ref"),
 }

@@ -54,7 +54,7 @@ from headway.promote.last_rows import (
 __all__ = ["Entry", "EntryKind", "Heads", "Ledger", "State", "short"]
 
 _STATES: Mapping[EntryKind, State] = {
-    "shadow": "shadow", "canary": "canary", "retire": "retired",
+    "candidate": "candidate", "shadow": "shadow", "canary": "canary", "retire": "retired",
     "promote": "current", "rollback": "current", "snapshot": "current",
 }  # fmt: skip
 _ASIDE = frozenset({"plan", "test", "experiment", "alarm", "deletion"})  # these do not change the state of a policy
@@ -211,11 +211,11 @@ class Ledger:
         }
         if not last:
             return None
-        if last.get("candidate", 0) > last.get("shadow", 0):
-            last.pop("shadow", None)  # its turn has come
-        newest = max((kind for kind in last if kind != "candidate"), key=last.__getitem__, default=None)
-        if newest is None:
-            return "candidate"
+        shadowed = last.get("shadow", 0)  # what came before it says nothing any more
+        since: dict[EntryKind, int] = {kind: n for kind, n in last.items() if kind != "candidate" and n >= shadowed}
+        newest: EntryKind = max(since, key=since.__getitem__, default="candidate")
+        if newest == "shadow" and last.get("candidate", 0) > shadowed:
+            newest = "candidate"  # its turn has come
         was_live = max((last[kind] for kind in LIVE if kind in last), default=0)
         if was_live and self._replaced_at(task_id, was_live) > last[newest]:
             return "retired"
@@ -287,7 +287,7 @@ class Ledger:
                         states[current] = "retired"
                     states[entry.policy_hash] = "current"
                     current = entry.policy_hash
-                case "plan" | "test" | "experiment" | "alarm":
+                case "plan" | "test" | "experiment" | "alarm" | "deletion":
                     pass
         return states
 

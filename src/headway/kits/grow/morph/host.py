@@ -32,6 +32,7 @@ __all__ = [
     "amplitude",
     "cross_entropy",
     "fresh_trunk",
+    "graded",
     "groups",
     "logits",
 ]
@@ -234,3 +235,11 @@ def cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
     """Mean loss per host; scores [host, sample, class], labels [host, sample]."""
     flat = functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
     return flat.view(labels.shape).mean(dim=1)
+
+
+def graded(ablated: Ablated, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(accuracy of every subset [host, subset], loss and accuracy with all seeds [host])."""
+    right = (ablated.scores.argmax(dim=2) == labels[ablated.owners]).float().mean(dim=1)
+    subsets = right[ablated.places]
+    loss = cross_entropy(ablated.scores[ablated.places[:, -1]], labels)
+    return subsets, loss, subsets[:, -1]

@@ -28,13 +28,12 @@ from headway.kits.grow.morph.data import Split, material
 from headway.kits.grow.morph.epoch import EpochResult, Moments, learn
 from headway.kits.grow.morph.governor import EVERY, Snapshot, failed
 from headway.kits.grow.morph.host import (
-    Ablated,
     Graft,
     Group,
     ablations,
     amplitude,
-    cross_entropy,
     fresh_trunk,
+    graded,
     groups,
 )
 from headway.kits.grow.morph.kernels import fresh, row_size
@@ -219,7 +218,7 @@ class MorphWorld:
         """(accuracy of every subset of seeds [host, subset], loss and accuracy with all [host])."""
         split = split or self._material.val
         seeds = self._groups(self.slots.alpha > 0)
-        return _graded(ablations(self.hosts.trunk, split.images, seeds), split.labels[self.hosts.tasks])
+        return graded(ablations(self.hosts.trunk, split.images, seeds), split.labels[self.hosts.tasks])
 
     def _measure(self, subsets: Tensor) -> None:
         slots = self.slots
@@ -330,7 +329,7 @@ class MorphWorld:
     def _twin_accuracy(self) -> Tensor:
         assert self._twin is not None
         split = self._material.val
-        return _graded(ablations(self._twin.trunk, split.images, []), split.labels[self.hosts.tasks])[2]
+        return graded(ablations(self._twin.trunk, split.images, []), split.labels[self.hosts.tasks])[2]
 
     # beginnings
 
@@ -342,7 +341,7 @@ class MorphWorld:
         history = History.empty(self.count, self.device)
         with torch.no_grad():
             split = self._material.val
-            _, loss, accuracy = _graded(ablations(trunk, split.images, []), split.labels[tasks])
+            _, loss, accuracy = graded(ablations(trunk, split.images, []), split.labels[tasks])
         history.losses, history.accuracies = loss[:, None].repeat(1, WINDOW), accuracy[:, None].repeat(1, WINDOW)
         history.train_loss, history.train_accuracy = loss, accuracy
         history.first_accuracy = history.best_accuracy = accuracy
@@ -384,14 +383,6 @@ def _trunk_moments(hosts: HostRows) -> Moments:
 def _moments_of(hosts: HostRows, group: Group) -> Moments:
     at, size = (group.hosts, group.slot), row_size(group.kernel)
     return Moments(hosts.seeds_mean[*at, :size], hosts.seeds_square[*at, :size], hosts.seeds_updates[at])
-
-
-def _graded(ablated: Ablated, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(accuracy of every subset [host, subset], loss and accuracy with all seeds [host])."""
-    right = (ablated.scores.argmax(dim=2) == labels[ablated.owners]).float().mean(dim=1)
-    subsets = right[ablated.places]
-    loss = cross_entropy(ablated.scores[ablated.places[:, -1]], labels)
-    return subsets, loss, subsets[:, -1]
 
 
 def morph(*, count: int, **settings: Any) -> MorphWorld:
