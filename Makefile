@@ -118,7 +118,7 @@ format: setup-all ## apply ruff's automatic fixes
 # Coverage counts the processes of the tests, not the servers and commands that they start.
 # COVERAGE= turns it off.
 test: lint tools ## lint, then the fast tests; prints the slowest twenty and the coverage
-	$(BIN)/python $(COVERAGE) -m pytest -n $(WORKERS) --durations=20 $(ARGS)
+	$(BIN)/python $(COVERAGE) -m pytest -n $(WORKERS) --dist worksteal --durations=20 $(ARGS)
 	@if [ -n '$(COVERAGE)' ]; then \
 	  $(BIN)/python -c 'import json; \
 	    print("Coverage: %.1f%% of the lines of src/headway (.coverage.json lists each file)" \

@@ -62,7 +62,7 @@ class SQLite(Database):
             _claim(self.path)
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=_BUSY_S)
             try:
-                connection.execute("PRAGMA journal_mode=WAL")
+                _write_ahead(connection)
                 connection.execute(f"PRAGMA synchronous={self._synchronous}")
                 connection.execute("PRAGMA cache_size=-8192")
                 connection.execute("PRAGMA secure_delete=ON")
@@ -266,6 +266,19 @@ class translated:  # noqa: N801 — reads as a verb at the call, and a class cos
             code="store_unavailable",
             hint="Check that the directory exists, is writable, has free space and is not on a network file system.",
         )
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switch to WAL mode. SQLite itself does not wait here for another process that has just created the file."""
+    until = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+        time.sleep(0.005)
 
 
 def _claim(path: Path) -> None:

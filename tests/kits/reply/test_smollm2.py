@@ -16,6 +16,7 @@ def smollm2(model_cache: Path) -> LanguageModel:
     return LanguageModel.load(models.folder("smollm2", model_cache), device="cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_capital_of_france_is_paris_and_transformers_gives_the_same_log_probabilities(
     smollm2: LanguageModel,
