@@ -127,37 +127,8 @@ def _candidates(decision: Decision, again: Acted | None) -> tuple[ExplainedCandi
 def replay(project: Project, identifier: str) -> Replay:
     """The replay of a decision with the same policy and seed, and the stored decision."""
     decision = project.query.decision(identifier)
-    if project.heads(identifier) and decision.config_hash != "elsewhere":
-        return _replay_heads(project, decision)
-    again, gone = _asked_again(project, decision)
-    action, exact, replayed = "", None, None
-    if again is not None:
-        action = decision.candidates[again.index].name
-        exact = action == decision.action and tuple(again.probabilities.tolist()) == decision.probabilities
-        replayed = DrawnAction(action=action, propensity=float(again.probabilities[again.index]))
-    return Replay(
-        id=decision.id,
-        policy=decision.policy,
-        policy_hash=decision.policy_hash,
-        seed=decision.seed,
-        stored=DrawnAction(action=decision.action, propensity=decision.propensity),
-        exact=exact,
-        gone=gone,
-        replayed=replayed,
-        why="" if again is None else again.why,
-    )
-
-
-def _replay_heads(project: Project, decision: Decision) -> Replay:
-    """The same for a factored decision: every probability of every head is compared."""
-    from headway.project.decide.factored import replay_heads
-
-    exact, replayed, why, gone = None, None, "", ""
-    try:
-        again, exact = replay_heads(project, decision)
-        replayed, why = DrawnAction(action=again.action, propensity=again.propensity), again.why
-    except HeadwayError as error:
-        gone = error.message
+    factored = project.heads(identifier) and decision.config_hash != "elsewhere"
+    replayed, exact, why, gone = (_replayed_heads if factored else _replayed_choice)(project, decision)
     return Replay(
         id=decision.id,
         policy=decision.policy,
@@ -169,6 +140,29 @@ def _replay_heads(project: Project, decision: Decision) -> Replay:
         replayed=replayed,
         why=why,
     )
+
+
+def _replayed_choice(project: Project, decision: Decision) -> tuple[DrawnAction | None, bool | None, str, str]:
+    """(what was drawn again, whether it is exactly the stored one, why, what is missing for it)."""
+    again, gone = _asked_again(project, decision)
+    if again is None:
+        return None, None, "", gone
+    drawn = DrawnAction(
+        action=decision.candidates[again.index].name, propensity=float(again.probabilities[again.index])
+    )
+    exact = drawn.action == decision.action and tuple(again.probabilities.tolist()) == decision.probabilities
+    return drawn, exact, again.why, gone
+
+
+def _replayed_heads(project: Project, decision: Decision) -> tuple[DrawnAction | None, bool | None, str, str]:
+    """The same for a factored decision: every probability of every head is compared."""
+    from headway.project.decide.factored import replay_heads
+
+    try:
+        again, exact = replay_heads(project, decision)
+    except HeadwayError as error:
+        return None, None, "", error.message
+    return DrawnAction(action=again.action, propensity=again.propensity), exact, again.why, ""
 
 
 def _asked_again(project: Project, decision: Decision) -> tuple[Acted | None, str]:
