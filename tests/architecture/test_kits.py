@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.kits import BUILT_IN, RESTING
+from headway.kits import BUILT_IN
 from headway.nouns.kit import Kit, load
 from tests.architecture.rooms import PYPROJECT, SOURCE, files, imported, kits, kits_imported, tree
 
@@ -23,13 +23,13 @@ def needed(name: str) -> set[str]:
     return needs.union(*(needed(other) for other in needs))
 
 
-def test_every_folder_of_kits_is_built_in_or_resting() -> None:
-    assert sorted((*BUILT_IN, *RESTING)) == kits()
+def test_every_folder_of_kits_is_built_in() -> None:
+    assert sorted(BUILT_IN) == kits()
 
 
 def test_a_kit_comes_after_those_that_it_needs() -> None:
     for place, name in enumerate(BUILT_IN):
-        assert set(passport_of(name).needs) <= {*BUILT_IN[:place], *RESTING}, f"{name} comes too early in BUILT_IN"
+        assert set(passport_of(name).needs) <= {*BUILT_IN[:place]}, f"{name} comes too early in BUILT_IN"
 
 
 @pytest.mark.parametrize("name", kits())

@@ -17,7 +17,7 @@ from headway.nouns.kit import Catalogue, Command, Family, Kit, Worker, catalogue
 from headway.observe.ingest import Format
 from headway.serve.endpoint import endpoints_of
 
-KITS: list[Kit] = [*catalogue(), load("headway.kits.reply:KIT")]
+KITS: list[Kit] = [*catalogue()]
 ONLINE = ("start", "state_from", "update", "snapshot", "learned")
 
 

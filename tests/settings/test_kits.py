@@ -95,12 +95,12 @@ def test_built_in_kits_are_available_without_being_named() -> None:
     assert loaded.task("a").actions[0] == "try-catch-style"
 
 
-@pytest.mark.parametrize(("kind", "kit"), [("reply", "reply")])
-def test_a_kind_that_no_kit_decides_is_refused_with_the_kit_that_would(kind: str, kit: str) -> None:
-    error = refused(f'[tasks.a]\nkind = "{kind}"\nmodel = "smollm2"\n', None)
-    assert error.code == "kind_unavailable"
-    assert f'tasks.a.kind is "{kind}", expected one of "choice", "ranking", "factored".' in error.message
-    assert f"The kit '{kit}' would bring it; it is not part of this version." in error.hint
+def test_a_reply_task_is_rated_by_stars_or_thumbs_and_keeps_to_one_policy_per_conversation() -> None:
+    task = parse('[tasks.a]\nkind = "reply"\nsystem = """Be brief.\nBe kind."""\n', None).task("a")
+    assert (task.family, task.base, task.system) == ("language", "smollm2", "Be brief.\nBe kind.")
+    assert (task.sticky, task.floor, task.explore.kind, task.required) == (True, 0.0, "none", ())
+    assert {name: term.transform for name, term in dict(task.reward).items()} == {"stars": "stars", "thumb": "thumbs"}
+    assert refused('[tasks.a]\nkind = "reply"\nsystem = 3\n', None).code == "settings_bad_value"
 
 
 def test_the_default_family_of_a_ranking_is_one_that_exists() -> None:

@@ -7,8 +7,6 @@ May import: cli, serve, loop, project, settings, promote, learn, prove, decide, 
 
 # In the order in which their families, formats and commands are listed; a kit comes after those that it needs.
 BUILT_IN = (
-    "models", "sandbox", "formats", "audit", "practice", "prompts", "offline", "proxy", "agents", "next_action",
-    "simulator", "grow", "demo",
+    "models", "reply", "sandbox", "formats", "audit", "practice", "prompts", "offline", "proxy", "agents",
+    "next_action", "simulator", "grow", "demo",
 )  # fmt: skip
-# Code that other kits import, and that offers nothing by itself yet.
-RESTING = ("reply",)

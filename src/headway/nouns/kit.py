@@ -216,10 +216,6 @@ class Catalogue:
             fitting.sort(key=lambda pair: not pair[1].default)
         return tuple(name for name, _ in fitting)
 
-    def kit_for_kind(self, kind: str) -> str:
-        """The kit that would add a kind without a family; "" if there is none."""
-        return PLANNED.get(kind, "")
-
     # -- the other names
 
     def encoders(self) -> tuple[str, ...]:
@@ -252,10 +248,6 @@ class Catalogue:
 
     def load(self, path: str) -> Any:
         return load(path)
-
-
-# Kinds in the settings that no kit of this version decides.
-PLANNED: Mapping[str, str] = MappingProxyType({"reply": "reply"})
 
 
 def load(path: str) -> Any:
@@ -353,7 +345,7 @@ def _unusable(kit: Any, name: str, kits: Sequence[Kit]) -> str:
     reserved = sorted({name.removesuffix(".*") for name in kit.tables} & set(load("headway.nouns.core_kit:TABLES")))
     if reserved:
         return f"its tables claim {reserved[0]!r}, a table of Headway itself"
-    missing = [need for need in kit.needs if need not in {other.name for other in kits} and not _resting(need)]
+    missing = [need for need in kit.needs if need not in {other.name for other in kits}]
     if missing:
         return f"it needs the kit {missing[0]!r}, which is not in use"
     for other in kits:
@@ -364,8 +356,3 @@ def _unusable(kit: Any, name: str, kits: Sequence[Kit]) -> str:
             if twice:
                 return f"its {what} claim {twice[0]!r}, which the kit {other.name!r} has"
     return ""
-
-
-def _resting(name: str) -> bool:
-    """Whether a built-in kit exists for others to import and adds nothing itself yet."""
-    return name in load(f"{GROUP}:RESTING")

@@ -52,8 +52,9 @@ def guard(project: Project, task: str, *, who: str) -> Entry | None:
     """End what is proven worse: the current policy, or else the canary or experiment; None if nothing is.
 
     Factored decisions are proven in a world: their log has no probabilities of the actions that were not drawn.
+    Replies are proven by votes: another policy would have written another text.
     """
-    if project.settings.task(task).kind == "factored":
+    if project.settings.task(task).kind in ("factored", "reply"):
         return None
     return _guard_current(project, task, who=who) or _guard_share(project, task, who=who)
 

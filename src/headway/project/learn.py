@@ -269,6 +269,6 @@ def encoder_spec(project: Project, settings: TaskSettings) -> Any:
 
 def _knobs(settings: TaskSettings) -> dict[str, Any]:
     """The learner's knobs from the task's settings. The pipeline explores: the policy itself is greedy."""
-    if settings.kind == "factored":
+    if settings.kind in ("factored", "reply"):
         return {}
     return {"costs": dict(settings.costs), "cost_weight": settings.cost_weight, "explore": "greedy"}

@@ -16,7 +16,7 @@ __all__ = ["config", "config_hash"]
 
 # A key that tasks had once: every stored body has it, so that equal settings keep equal hashes.
 _FORMER = {"model": ""}
-_LATER = ("heads", "needs", "masks")  # keys that only a factored task's body has, for the same reason
+_LATER = {"factored", "reply"}  # kinds whose own keys no other body has, for the same reason
 
 
 def config(task: TaskSettings) -> str:
@@ -24,9 +24,13 @@ def config(task: TaskSettings) -> str:
     acting = {
         key.name: _plain(getattr(task, key.name))
         for key in fields_of(TaskSettings)
-        if key.setting.acts and (task.kind == "factored" or key.name not in _LATER)
+        if key.setting.acts and not _of_another_kind(task.kind, key.setting.kinds)
     }
     return json.dumps(_FORMER | acting, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def _of_another_kind(kind: str, kinds: tuple[str, ...]) -> bool:
+    return bool(kinds) and kind not in kinds and set(kinds) <= _LATER
 
 
 def config_hash(task: TaskSettings) -> str:

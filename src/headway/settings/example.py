@@ -8,7 +8,7 @@ _EXAMPLE = """\
 # The settings of Headway. Every key: docs/reference/settings.md. `headway doctor` checks this file.
 
 [tasks.route]
-kind = "choice"                               # or "ranking", "factored"
+kind = "choice"                               # or "ranking", "factored", "reply"
 actions = ["small", "large"]                  # names of [upstreams.*], or any strings
 reward = { solved = 1.0, cost_usd = -20.0 }   # signal = weight; other signals are stored, not counted
 range = [-1, 1]                               # of the reward; a failed call is worth the low end

@@ -20,7 +20,7 @@ from headway.nouns.factored import Factored, Head
 from headway.reward.compose import Combine, Rewards, Worth
 from headway.reward.signals import Term
 from headway.settings.strict import Setting, Url, Variable
-from headway.settings.table import NAME
+from headway.settings.table import NAME, SettingsTable
 
 __all__ = [
     "STATE",
@@ -56,6 +56,7 @@ _ACTS = Setting(acts=True)
 _CHOICE = Setting(acts=True, kinds=("choice",))
 _SCORED = Setting(acts=True, kinds=("choice", "ranking"))
 _FACTORED = Setting(acts=True, kinds=("factored",))
+_REPLY = Setting(acts=True, kinds=("reply",))
 _SHARE = Meta(ge=0, le=1)
 _POSITIVE = Meta(gt=0)
 _AMOUNT = Meta(ge=0)
@@ -117,6 +118,12 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     heads: Annotated[tuple[tuple[str, tuple[str, ...]], ...], _FACTORED] = ()
     needs: Annotated[Mapping[str, tuple[str, ...]], _FACTORED] = _EMPTY
     masks: Annotated[Mapping[str, Any], _FACTORED] = _EMPTY  # head → choices, or lead choice → choices
+    # a reply: the model that answers, what it is told first, and how it samples
+    base: Annotated[str, _REPLY] = "smollm2"  # an installed model, ./a/folder, or an upstream
+    system: Annotated[str, Setting(acts=True, kinds=("reply",), reader=SettingsTable.passage)] = ""
+    max_tokens: Annotated[int, Meta(ge=1, le=1_000_000), _REPLY] = 256
+    temperature: Annotated[float, Meta(ge=0, le=100), _REPLY] = 0.7  # 0: greedy
+    top_p: Annotated[float, Meta(gt=0, le=1), _REPLY] = 0.95
     # the quality
     reward: Mapping[str, Term] | str = _REWARD  # or "module:function", or a preset
     combine: Combine = "additive"

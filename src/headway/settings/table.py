@@ -135,6 +135,13 @@ class SettingsTable:
             raise self.error(keys, "text of 1 to 500 characters, not all blank, without control characters", value)
         return value
 
+    def passage(self, key: str) -> str:
+        """Text of several lines, which may be empty."""
+        value = self.values[key]
+        if not isinstance(value, str) or len(value) > 100_000 or "\0" in value:
+            raise self.error(key, "text of at most 100,000 characters", value if isinstance(value, str) else ...)
+        return value
+
     def one_of(self, key: str, choices: Sequence[Choice], otherwise: Callable[[], str] = str) -> Choice:
         """One of several words. `otherwise` gives the hint for an unknown word."""
         value = self.values[key]

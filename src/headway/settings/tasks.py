@@ -40,6 +40,7 @@ EXPLORATION_VALUES: Mapping[Exploration, tuple[float, float, float]] = MappingPr
         "thompson": (1.0, 0.0, math.inf),  # the factor on deviations: smaller is greedier
     }
 )
+_RATINGS: Mapping[str, Term] = MappingProxyType({"stars": Term(transform="stars"), "thumb": Term(transform="thumbs")})
 _ENDPOINT = "endpoint"  # the encoder of a table { url, model }; not a name to write
 _Values = Mapping[str, Any]  # the keys that are read already
 
@@ -73,15 +74,7 @@ def kind_of(table: SettingsTable, catalogue: Catalogue) -> str:
     """The kind of a task: one that some family decides."""
     if "kind" not in table:
         return "choice"
-    value = table.values["kind"]
-    kit = catalogue.kit_for_kind(value) if isinstance(value, str) and value not in catalogue.kinds() else ""
-    try:
-        return table.one_of("kind", catalogue.kinds(), partial(kit_hint, catalogue))
-    except InvalidSettings as error:
-        if not kit:
-            raise
-        hint = f"The kit {kit!r} would bring it; it is not part of this version."
-        raise InvalidSettings(error.message, code="kind_unavailable", hint=hint) from None
+    return table.one_of("kind", catalogue.kinds(), partial(kit_hint, catalogue))
 
 
 def _family(catalogue: Catalogue, table: SettingsTable, values: _Values) -> str:
@@ -106,9 +99,9 @@ def _actions(catalogue: Catalogue, table: SettingsTable, _: _Values) -> tuple[st
     return actions
 
 
-def _reward(table: SettingsTable, _: _Values) -> Mapping[str, Term] | str:
+def _reward(table: SettingsTable, values: _Values) -> Mapping[str, Term] | str:
     if "reward" not in table:
-        return MappingProxyType({"reward": Term()})
+        return _RATINGS if values["kind"] == "reply" else MappingProxyType({"reward": Term()})
     value = table.values["reward"]
     if isinstance(value, str):
         if value not in PRESETS and not is_name(value):
@@ -132,7 +125,8 @@ def _reward(table: SettingsTable, _: _Values) -> Mapping[str, Term] | str:
 
 def _required(table: SettingsTable, values: _Values) -> tuple[str, ...]:
     if "required" not in table:
-        return default_required(values["reward"])
+        rated = values["kind"] == "reply" and "reward" not in table  # stars or thumbs: whichever comes
+        return () if rated else default_required(values["reward"])
     required = table.texts("required")
     for name in required:
         if name in RESERVED:
@@ -219,9 +213,9 @@ def _encoder(catalogue: Catalogue, table: SettingsTable, _: _Values) -> str | En
     return table.one_of("encoder", names, partial(kit_hint, catalogue))
 
 
-def _explore(table: SettingsTable, _: _Values) -> Explore:
+def _explore(table: SettingsTable, values: _Values) -> Explore:
     if "explore" not in table:
-        return Explore()
+        return Explore("none", 0.0) if values["kind"] == "reply" else Explore()
     kinds: tuple[Exploration, ...] = get_args(Exploration)
     value = table.values["explore"]
     if not isinstance(value, Mapping):
@@ -240,10 +234,15 @@ def _explore(table: SettingsTable, _: _Values) -> Explore:
 
 
 def _floor(table: SettingsTable, values: _Values) -> float:
-    """The share of uniform choices; 0 by default for a factored task, whose policies are proven in a world."""
+    """The share of uniform choices; 0 by default where policies are not proven by the log: in a world, by votes."""
     if "floor" not in table:
-        return 0.0 if values["kind"] == "factored" else 0.02
+        return 0.0 if values["kind"] in ("factored", "reply") else 0.02
     return table.number("floor", low=0, high=1)
+
+
+def _sticky(table: SettingsTable, values: _Values) -> bool:
+    """Whether an episode keeps its first draw; a conversation always keeps the policy that answers it."""
+    return values["kind"] == "reply" or ("sticky" in table and table.flag("sticky"))
 
 
 def _costs(table: SettingsTable, values: _Values) -> Mapping[str, float]:
@@ -278,6 +277,7 @@ _SPECIAL: Mapping[str, Special] = MappingProxyType(
         "roles": _roles,
         "masks": masks_of,
         "explore": _explore,
+        "sticky": _sticky,
         "floor": _floor,
         "costs": _costs,
         "guards": _guards,

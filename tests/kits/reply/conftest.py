@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from headway import kits
-from headway.nouns.kit import catalogue
 from tests.cli.conftest import empty
 from tests.kits.reply.tiny import FAMILIES, make
 
 __all__ = ["empty"]
-
-# Adds the commands of the kit, which is not built in yet.
-OFFERED = (
-    "import sys; from headway import kits; kits.BUILT_IN += ('reply',)\n"
-    "from headway.cli.main import main; sys.argv[0] = 'headway'; main()"
-)
-
-
-@pytest.fixture
-def offered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The kit's commands, in this process, for one test."""
-    monkeypatch.setattr(kits, "BUILT_IN", (*kits.BUILT_IN, "reply"))
-    catalogue.cache_clear()
-    yield
-    monkeypatch.undo()
-    catalogue.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.terminal import headway, ran
-from tests.kits.reply.conftest import OFFERED
 from tests.kits.reply.tiny import make
-
-pytestmark = pytest.mark.usefixtures("offered")
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +64,7 @@ def test_a_missing_model_names_the_command(empty: Path, monkeypatch: pytest.Monk
 def test_a_missing_extra_names_the_command(empty: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "broken" / "torch").mkdir(parents=True)
     (tmp_path / "broken" / "torch" / "__init__.py").write_text("raise ImportError('no torch', name='torch')", "utf-8")
-    program = [sys.executable, "-c", OFFERED, "generate", "x", "--model", model, "--json"]
+    program = [sys.executable, "-m", "headway", "generate", "x", "--model", model, "--json"]
     done = ran(program, cwd=empty, PYTHONPATH=str(tmp_path / "broken"))
     assert done.code == 1
     assert done.error["code"] == "missing_extra"
@@ -80,7 +77,7 @@ def test_contradictory_options_are_usage_errors(empty: Path, words: tuple[object
 
 
 def test_a_worker_prints_its_socket_and_process_as_json(empty: Path) -> None:
-    command = [sys.executable, "-c", OFFERED, "-C", empty, "worker", "--device", "cpu", "--json"]
+    command = [sys.executable, "-m", "headway", "-C", empty, "worker", "--device", "cpu", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
         try:
             assert worker.stdout is not None
@@ -98,7 +95,7 @@ def test_a_worker_prints_its_socket_and_process_as_json(empty: Path) -> None:
 def test_the_command_uses_a_running_worker(empty: Path, model: Path) -> None:
     line = ("-C", empty, "generate", "Once upon", "--model", model, "--max-tokens", 12, "--seed", 5)
     alone = headway(*line)
-    command = [sys.executable, "-c", OFFERED, "-C", empty, "worker", "--device", "cpu", "--threads", "1"]
+    command = [sys.executable, "-m", "headway", "-C", empty, "worker", "--device", "cpu", "--threads", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
         try:
             assert worker.stdout is not None

@@ -1,18 +1,28 @@
-"""reply — a local language model: generation with exact log-probabilities, held by a worker process.
+"""reply — a local language model that answers, and learns from your ratings. A worker process holds it.
 
-Other kits use it through `generators.py`. It is not among the built-in kits yet, so its commands are not offered.
+Other kits use it through `generators.py`.
 
 Takes: prompts and conversations.   Gives: replies with the log-probabilities of the model and of the draw.
 Never: loads torch in a server: the worker holds the model.
 May import: cli, loop, project, settings, decide, client, nouns.
 """
 
-from headway.nouns.kit import Command, Kit, Worker
+from headway.nouns.kit import Command, Family, Kit, Worker
 
 KIT = Kit(
     name="reply",
     summary="A local language model that answers.",
     needs=("models",),
+    families={
+        "language": Family(
+            kinds=("reply",),
+            policy="headway.kits.reply.policy:read",
+            learner="headway.kits.reply.learner:LanguageLearner",
+            knobs="headway.kits.reply.knobs:LanguageKnobs",
+            evidence=("preference",),
+            interruptible=True,
+        ),
+    },
     commands={
         "generate": Command(
             "headway.kits.reply.commands.generate:generate",

@@ -20,6 +20,7 @@ from headway.decide.acting import Draw, Pipeline, sticky
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
 from headway.nouns.ids import decision_id, parse_decision_id
 from headway.nouns.records import Candidate, Decision, Detail, Situation, Source
+from headway.project.decide.answering import who_can_answer
 from headway.project.decide.elsewhere import recorded
 from headway.project.decide.inputs import Details, Offer, checked_source, is_comparison, situation_of
 
@@ -146,9 +147,14 @@ def consider(project: ProjectFolder, asks: Sequence[Ask]) -> list[Considered | H
                 continue
             if details.get("masks"):
                 raise _no_masks(task, settings.kind)
+            if settings.kind == "reply" and candidates is None:
+                candidates = who_can_answer(project.servings.of(settings))
+                compared = False
+            else:
+                compared = task in project.servings.compared
             offered = project.offers.candidates(task, candidates, settings.actions)
             situation = situation_of(task, text, details, project.redact)
-            compared = task in project.servings.compared and is_comparison(offered)
+            compared = compared and is_comparison(offered)
             serving = project.servings.evenly(settings) if compared else project.servings.of(settings)
             if (identifier := details.get("id")) is not None:
                 parse_decision_id(identifier)

@@ -24,6 +24,7 @@ from headway.nouns.protocols import Encoder, Policy
 from headway.nouns.records import Decision
 from headway.observe.database import Database
 from headway.observe.rows import dumps, loads
+from headway.project.decide.answering import answering
 from headway.project.decide.heads import acting_floor, heads_pipeline, refuse_heads
 from headway.promote.ledger import Entry, Heads, Ledger
 from headway.promote.registry import Registry
@@ -35,7 +36,9 @@ _LOOK_AGAIN_S = 0.2
 _MOST_STORED = 64
 _EVEN = "uniform@0"
 _QUICK = ("hashing", "wordllama", "structure", "hashing+structure")
-_DEFINED_BY = {"rules@0": ("rules", "roles", "fallback", "actions"), "fixed@0": ("fallback",)}
+_DEFINED_BY = {
+    "rules@0": ("rules", "roles", "fallback", "actions"), "fixed@0": ("fallback",), "base@0": ("base", "system"),
+}  # fmt: skip
 _EXPLORER_VALUE = {"epsilon": "share", "softmax": "temperature", "squarecb": "gamma", "thompson": "scale"}
 
 
@@ -62,7 +65,9 @@ class Serving:
 
 
 def baseline_ref(config: Mapping[str, Any]) -> str:
-    """The first policy of a task: the rules if there are any, else uniform choice."""
+    """The first policy of a task: the rules if there are any, else uniform choice; a reply's is its base model."""
+    if config.get("kind") == "reply":
+        return "base@0"
     return "rules@0" if config["rules"] or config["roles"] else "uniform@0"
 
 
@@ -259,6 +264,8 @@ class Servings:
             raise InvalidInput(
                 f"{task!r} is factored: there is no list of candidates to rank, score or compare.", code="bad_kind"
             )
+        if body.get("kind") == "reply":
+            return answering(task, body, ref)
         policy = self.policy(task, body, ref, digest)
         refuse_heads(task, ref, policy)
         fallback = self._baseline(baseline_ref(body), body)
@@ -338,8 +345,8 @@ class Servings:
         return ref, self.baseline_digest(ref, body) if PolicyRef.parse(ref).built_in else digest
 
     def baseline_digest(self, ref: str, body: Mapping[str, Any]) -> str:
-        """A built-in policy's content is its definition: the rules table of rules@0, the arm of fixed@0."""
-        return _digest(ref, {key: body[key] for key in _DEFINED_BY.get(ref, ())})
+        """A built-in policy's content is its definition: the rules table of rules@0, the base model of base@0."""
+        return _digest(ref, {key: body.get(key) for key in _DEFINED_BY.get(ref, ())})
 
     def _baseline(self, ref: str, body: Mapping[str, Any]) -> Policy:
         if ref != "rules@0":

@@ -1,0 +1,200 @@
+"""Replies as they are stored: in the details of the decision that chose who answers.
+
+    for row, reply in kept(project, "reply"): ...           # rated replies, with their reward, oldest first
+    kept_reply(project, "dec_…")                            # one of them
+
+The text and the turns are redacted like every stored text. Tokens would spell out what was redacted, so a reply whose
+text or prompt had to be redacted has none, and neither has one of an upstream (`foreign`): at most, its text is an
+example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headway.nouns.errors import Damaged, UnknownName
+from headway.nouns.protocols import Completion, Turn
+from headway.nouns.records import Detail, Settled
+
+if TYPE_CHECKING:
+    from headway.project import Project
+
+__all__ = [
+    "KIT_NAME",
+    "Comment",
+    "KeptReply",
+    "comments_detail",
+    "from_details",
+    "kept",
+    "kept_reply",
+    "redacted",
+    "to_details",
+]
+
+KIT_NAME = "reply"
+_REPLY, _TURNS, _COMMENTS = "reply", "turns", "comments"  # the names of the details
+_MOST_TURNS = 900_000  # bytes of one detail; a longer conversation loses its oldest turns here
+_MOST_PROMPT_TOKENS = 50_000
+
+
+class Comment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What somebody wrote about a reply: the better text (`edit`), or what is wrong with it (`critique`)."""
+
+    kind: str
+    text: str
+    rater: str = ""
+    at: float = 0.0
+
+
+class KeptReply(msgspec.Struct, frozen=True, kw_only=True):
+    """One reply with everything that learning needs."""
+
+    text: str
+    turns: tuple[Turn, ...] = ()  # the conversation that it answers, with the system's turn
+    prompt_tokens: tuple[int, ...] = ()
+    tokens: tuple[int, ...] = ()  # all sampled tokens, including the one that ended the reply
+    logprob_model: tuple[float, ...] = ()  # of the untempered model; empty: not scored yet
+    temperature: float = 1.0
+    top_p: float = 1.0
+    seed: int = 0
+    max_tokens: int = 0
+    stop: tuple[str, ...] = ()
+    finish: str = "stop"  # or "length"
+    base: str = ""  # the hash of the base model's weights
+    adapter: str = ""  # the content hash of the adapter's bundle; "": the base alone
+    template: str = ""  # the hash of the chat template
+    model: str = ""  # the name of the base, or of the upstream
+    dropped_turns: int = 0  # oldest first, to fit the model's window
+    latency_s: float = 0.0
+    foreign: bool = False  # another program's text: at most a positive example
+    redacted: bool = False  # a secret was removed, and the tokens with it
+    role: str = ""
+    comments: tuple[Comment, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether its tokens are known, so that it can be learned from by its probability."""
+        return bool(self.tokens) and not self.foreign
+
+    @property
+    def edits(self) -> tuple[Comment, ...]:
+        """Better texts: the last one of each rater."""
+        return self._last("edit")
+
+    @property
+    def critiques(self) -> tuple[Comment, ...]:
+        return self._last("critique")
+
+    def _last(self, kind: str) -> tuple[Comment, ...]:
+        by_rater = {comment.rater: comment for comment in self.comments if comment.kind == kind}
+        return tuple(comment for comment in by_rater.values() if comment.text)
+
+    @classmethod
+    def of(cls, completion: Completion, turns: Sequence[Turn], **more: object) -> KeptReply:
+        """A completion as it is stored, before redaction."""
+        fields = {
+            name: getattr(completion, name)
+            for name in ("text", "prompt_tokens", "tokens", "logprob_model", "temperature", "top_p", "seed")
+        }
+        fields |= {"finish": completion.finish, "dropped_turns": completion.dropped_turns, "model": completion.model}
+        return msgspec.convert({**fields, "turns": tuple(turns), **more}, cls)
+
+
+def redacted(reply: KeptReply, redact: Callable[[str], str]) -> KeptReply:
+    """The reply without secrets; if there was one, also without the tokens that spell it."""
+    text = redact(reply.text)
+    turns = tuple(Turn(turn.role, redact(turn.content)) for turn in reply.turns)
+    comments = tuple(msgspec.structs.replace(one, text=redact(one.text)) for one in reply.comments)
+    clean = msgspec.structs.replace(reply, text=text, turns=turns, comments=comments)
+    if text == reply.text and turns == reply.turns:
+        return clean
+    return msgspec.structs.replace(clean, prompt_tokens=(), tokens=(), logprob_model=(), redacted=True)
+
+
+# -- details
+
+
+def to_details(reply: KeptReply) -> tuple[Detail, ...]:
+    """The details to store with the decision."""
+    fields = msgspec.structs.asdict(reply)
+    turns, comments = fields.pop("turns"), fields.pop("comments")
+    if len(reply.prompt_tokens) > _MOST_PROMPT_TOKENS:
+        fields["prompt_tokens"] = ()  # the turns say the same
+    details = [
+        Detail(KIT_NAME, _REPLY, msgspec.json.encode(fields)),
+        Detail(KIT_NAME, _TURNS, msgspec.json.encode(_fitting(turns))),
+    ]
+    if comments:
+        details.append(comments_detail(comments))
+    return tuple(details)
+
+
+def comments_detail(comments: Sequence[Comment]) -> Detail:
+    return Detail(KIT_NAME, _COMMENTS, msgspec.json.encode(list(comments)))
+
+
+def _fitting(turns: Sequence[Turn]) -> list[Turn]:
+    """The newest turns that one detail can hold."""
+    fitting: list[Turn] = []
+    size = 0
+    for turn in reversed(turns):
+        size += len(msgspec.json.encode(turn))
+        if size > _MOST_TURNS:
+            break
+        fitting.append(turn)
+    return fitting[::-1]
+
+
+def from_details(details: dict[str, bytes], decision: str = "") -> KeptReply | None:
+    """The reply that `to_details` stored; None if the decision has none."""
+    if _REPLY not in details:
+        return None
+    try:
+        reply = msgspec.json.decode(details[_REPLY], type=KeptReply)
+        turns = msgspec.json.decode(details.get(_TURNS, b"[]"), type=tuple[Turn, ...])
+        comments = msgspec.json.decode(details.get(_COMMENTS, b"[]"), type=tuple[Comment, ...])
+    except msgspec.MsgspecError as error:
+        raise Damaged(
+            f"The reply of {decision or 'a decision'} cannot be read: {error}.",
+            code="reply_damaged",
+            hint="Restore the store from a backup, or delete this decision.",
+        ) from error
+    return msgspec.structs.replace(reply, turns=turns, comments=comments)
+
+
+# -- reading them back
+
+
+def kept_reply(project: Project, decision: str) -> KeptReply:
+    """The reply of one decision."""
+    project.query.decision(decision)  # raises if there is none
+    reply = from_details(project.query.details(decision, KIT_NAME), decision)
+    if reply is None:
+        raise UnknownName(
+            f"The decision {decision!r} has no reply.",
+            code="unknown_reply",
+            hint="`headway data log` lists the latest decisions.",
+        )
+    return reply
+
+
+def kept(project: Project, task: str, *, unrated: bool = False) -> Iterator[tuple[Settled, KeptReply]]:
+    """The replies of a task that are rated or edited, with their outcome, in the order in which it became known.
+
+    `unrated` adds the others at the end; their outcome is pending. Edited replies without a rating are pending too.
+    """
+    rated = set()
+    for row in project.query.settled(task, signals=True, raters=True):
+        reply = from_details(project.query.details(row.decision.id, KIT_NAME), row.decision.id)
+        if reply is not None and row.reward is not None:
+            rated.add(row.decision.id)
+            yield row, reply
+    for decision in project.query.decisions(task):
+        if decision.id in rated:
+            continue
+        reply = from_details(project.query.details(decision.id, KIT_NAME), decision.id)
+        if reply is not None and (unrated or reply.edits):
+            yield Settled(seq=0, decision=decision, reward=None, status="pending"), reply
