@@ -444,6 +444,13 @@ export interface MeanAnswer {
   high: number | null;
 }
 
+/** A number with its 95% interval. */
+export interface MeasureAnswer {
+  value: number;
+  low: number;
+  high: number;
+}
+
 /** A model as OpenAI's and Anthropic's SDKs read it. */
 export interface Model {
   id: string;
@@ -845,6 +852,7 @@ export interface TaskAnswer {
   until_retrain: number;
   evidence: string | null;
   verdict: TaskVerdictAnswer | null;
+  worth: WorthAnswer | null;
   next: NextStepAnswer;
   kit_missing: string | null;
   alarms: AlarmAnswer[];
@@ -914,6 +922,26 @@ export interface VerdictAnswer {
   current: boolean;
   fresh: boolean;
   next: NextStepAnswer;
+}
+
+/** What the current policy saves per 1,000 requests, and the quality that it keeps, against one action. */
+export interface WorthAnswer {
+  state: string;
+  text: string;
+  policy: string;
+  promoted: boolean;
+  against: string;
+  unit: string;
+  cost: string;
+  saved: MeasureAnswer | null;
+  ratio: MeasureAnswer | null;
+  gap: MeasureAnswer | null;
+  decisions: number;
+  cost_known: number;
+  since: string | null;
+  requests: number;
+  saved_since: number | null;
+  weight: string;
 }
 
 /** Every route: what is in its path, its query and its body, and what it answers. */

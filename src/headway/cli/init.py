@@ -26,6 +26,7 @@ def init(session: Session, task: str | None, kind: str | None, actions: str | No
 
     Existing files are not changed.
     """
+    from headway.reward.cost_terms import weight_text
     from headway.settings import FILE, example, parse
 
     if kind == "ranking":
@@ -47,7 +48,10 @@ def init(session: Session, task: str | None, kind: str | None, actions: str | No
     with session.project(create=True) as project:
         keep_out_of_git(project.home)
         tasks = list(project.settings.tasks)
+        words = weight_text(project.rewards(tasks[0])) if tasks else ""
     session.show(NewProject(folder=str(folder.resolve()), settings=str(path), written=written, tasks=tasks))
+    if words:
+        session.out.line(f"By the weights of its reward, {words}.")
     session.out.line(f"{folder / '.headway'} holds what is recorded; git ignores it.")
     if kind == "ranking":
         session.next(f"headway data import BUFFER --task {task}")
@@ -72,6 +76,9 @@ def _project(out: Output, project: NewProject) -> None:
 
 def declared(task: str, actions: str | None, reward: tuple[str, ...], kind: str) -> str:
     """A short headway.toml with one task."""
+    from headway.reward.compose import Rewards
+    from headway.reward.cost_terms import weight_text
+
     lines = [f"[tasks.{json.dumps(task)}]", f"kind = {json.dumps(kind)}"]
     if actions:
         names = [name.strip() for name in actions.split(",")]
@@ -81,7 +88,8 @@ def declared(task: str, actions: str | None, reward: tuple[str, ...], kind: str)
         inside = ", ".join(
             f"{json.dumps(name, ensure_ascii=False)} = {json.dumps(value)}" for name, value in weights.items()
         )
-        lines.append(f"reward = {{ {inside} }}")
+        words = weight_text(Rewards.from_settings(reward=weights))
+        lines.append(f"reward = {{ {inside} }}" + (f"  # {words}" if words else ""))
     return "\n".join(lines) + "\n"
 
 

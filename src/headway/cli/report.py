@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from headway.cli.verb import Session, quoted, task_argument, verb
 from headway.cli.verdict import verdict_document
 from headway.nouns.errors import UnknownName
 from headway.nouns.evidence import Verdict
+from headway.nouns.worth import TaskWorth
 
 __all__ = ["report", "write_text"]
 
@@ -33,6 +34,7 @@ def report(session: Session, task: str, policy: str | None, html_file: Path | No
 
     The page shows stored evidence; `headway prove` computes new evidence.
     """
+    from headway.project import task_worth
     from headway.prove import report as pages
 
     with session.project() as project:
@@ -45,13 +47,14 @@ def report(session: Session, task: str, policy: str | None, html_file: Path | No
             )
         verdict = project.verdict(identifier)
         step = project.report(identifier).next
+        worth = task_worth(project, task)
         synthetic = session.synthetic(project, task)
     written = {}
     for kind, path, page in (("html", html_file, pages.html), ("markdown", markdown_file, pages.markdown)):
         if path is not None:
             write_text(path, page(verdict))
             written[kind] = str(path)
-    session.show(VerdictPage(verdict=verdict, written=written, synthetic=synthetic))
+    session.show(VerdictPage(worth=worth, verdict=verdict, written=written, synthetic=synthetic))
     if step.verb != "report":
         session.next(step.command)
     elif not written:
@@ -64,18 +67,25 @@ def report(session: Session, task: str, policy: str | None, html_file: Path | No
 class VerdictPage:
     """A stored verdict, and the files it was written to; without files the page is printed."""
 
+    worth: TaskWorth
     verdict: Verdict
     written: Mapping[str, str]
     synthetic: int
 
     def document(self) -> dict[str, Any]:
-        return {**verdict_document(self.verdict), "written": dict(self.written), "synthetic": self.synthetic}
+        return {
+            "worth": asdict(self.worth),
+            **verdict_document(self.verdict),
+            "written": dict(self.written),
+            "synthetic": self.synthetic,
+        }
 
 
 @renders(VerdictPage)
 def _page(out: Output, page: VerdictPage) -> None:
     from headway.prove import report as pages
 
+    out.line(page.worth.text, style="bold")
     if not page.written:
         out.line(pages.text(page.verdict).rstrip())
     for name in page.written.values():

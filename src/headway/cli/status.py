@@ -40,6 +40,9 @@ _TASKS = RecordTable[TaskStatus](
 def _status(out: Output, current: ProjectStatus) -> None:
     if current.store.engine == "postgresql":
         out.line(f"The store is PostgreSQL: {current.store.name}, {current.store.bytes:,} bytes.")
+    for task in current.tasks:
+        if task.worth is not None:
+            out.line(task.worth.text, style="bold")
     _TASKS.print(out, current.tasks)
     for task in current.tasks:
         if task.verdict is not None and task.verdict.text != current.next.why:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from headway.nouns.alarm import Alarm
 from headway.nouns.evidence import VerdictWord
 from headway.nouns.experiment import ExperimentState
+from headway.nouns.worth import TaskWorth
 
 __all__ = ["NextStep", "ProjectStatus", "StepVerb", "StoreStatus", "TaskStatus", "TaskVerdict"]
 
@@ -66,6 +67,7 @@ class TaskStatus:
     alarms: tuple[Alarm, ...] = ()  # the open ones, oldest first
     warnings: tuple[str, ...] = ()  # signals of the latest decisions that nothing reads
     verdict: TaskVerdict | None = None  # on the candidate; None without fresh evidence
+    worth: TaskWorth | None = None  # money and quality of the current policy; None without decisions
 
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON."""

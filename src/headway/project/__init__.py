@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headway.project.decide.serving import Serving, baseline_ref
     from headway.project.inspect import JudgedEvidence
     from headway.project.inspect.story import task_story
+    from headway.project.inspect.worth import task_worth
     from headway.project.learn import encoder_spec, labelled_rows
     from headway.project.prove.examine import Examined, examine
     from headway.project.prove.kinds.kind import ProofKind, ProofQuestion
@@ -73,6 +74,7 @@ __all__ = [
     "situation_of",
     "speaking",
     "task_story",
+    "task_worth",
     "versions",
 ]
 
@@ -94,6 +96,7 @@ _WHERE = {
     "prove.unread": ("Unread",),
     "publish": ("Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),
     "inspect.story": ("task_story",),
+    "inspect.worth": ("task_worth",),
     "decide.elsewhere": ("recorded",),
     "decide.serving": ("Serving", "baseline_ref"),
 }

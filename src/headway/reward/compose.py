@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -159,6 +159,30 @@ class Rewards:
     @property
     def range(self) -> tuple[float, float]:
         return self._low, self._high
+
+    @property
+    def additive(self) -> bool:
+        """Whether signals are added, not multiplied."""
+        return self._additive
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each signal of a table; empty for a function."""
+        return {name: one.weight for name, one in self._terms.items()}
+
+    def without(self, names: Collection[str]) -> Rewards:
+        """The same rewards without some of their signals; a preset does not see them."""
+        fewer = copy(self)
+        fewer._terms = {name: one for name, one in self._terms.items() if name not in names}
+        fewer._steps = tuple(step for step in self._steps if step[0] not in names)
+        fewer._required = tuple(name for name in self._required if name not in names)
+        fewer._others = tuple(name for name in self._others if name not in names)
+        fewer._signals = self._signals - set(names)
+        if (call := self._function) is not None:
+            fewer._function = lambda decision, signals: call(
+                decision, {name: value for name, value in signals.items() if name not in names}
+            )
+        return fewer
 
     def unclipped(self) -> Rewards:
         """The same rewards without the range: what a clipped reward would have been."""

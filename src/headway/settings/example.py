@@ -11,6 +11,8 @@ _EXAMPLE = """\
 kind = "choice"                               # or "ranking", "factored", "reply"
 actions = ["small", "large"]                  # names of [upstreams.*], or any strings
 reward = { solved = 1.0, cost_usd = -20.0 }   # signal = weight; other signals are stored, not counted
+                                              # 1 / 20: one solved answer is worth $0.05; `headway tradeoff route`
+                                              # shows what other weights would save
 range = [-1, 1]                               # of the reward; a failed call is worth the low end
 # on_failure = -0.5                           # what a failed call is worth instead; "exclude" omits it
 # on_censored = "exclude"                     # what a decision without signals is worth …

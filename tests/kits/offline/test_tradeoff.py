@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import inf
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import headway
 from headway.kits.offline.tradeoff import Tradeoff, tradeoff
+from headway.kits.offline.tradeoff_rows import traded
 from headway.nouns.errors import InvalidInput, UnknownName
 
 ARMS = ("small", "large")
@@ -84,8 +86,6 @@ def test_too_few_rows_are_an_error() -> None:
 
 @pytest.mark.slow
 def test_a_project_traces_its_own_curve(tmp_path: object) -> None:
-    from headway.kits.offline.tradeoff_rows import traded
-
     with headway.open(str(tmp_path), environ={}, seed=3) as project:
         for ask in headway.sample("route", n=1500, seed=4):
             pick = project.decide("route", ask.text, list(ARMS))
@@ -100,3 +100,26 @@ def test_a_project_traces_its_own_curve(tmp_path: object) -> None:
         assert curve.points[0].quality.value > curve.points[-1].quality.value
         with pytest.raises(InvalidInput):
             traded(project, "route", quality="nothing", cost="cost_usd")
+
+
+def test_the_reward_without_its_cost_is_traded_against_money_unless_signals_are_named(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text(
+        '[tasks.route]\nactions = ["small", "large"]\nreward = { solved = 1.0, cost_usd = -20.0 }\n'
+        '[tasks.cheap]\nactions = ["small", "large"]\nreward = { cost_usd = -20.0 }\n'
+        '[tasks.free]\nactions = ["small", "large"]\nreward = { solved = 1.0 }\n'
+        '[store]\ndurability = "process"\n',
+        "utf-8",
+    )
+    with headway.open(tmp_path, environ={}, seed=3) as project:
+        for number in range(120):
+            pick = project.decide("route", f"question {number}")
+            project.signal(pick.id, solved=float(pick.action == "large"), cost_usd=0.01)
+        by_default, named = (
+            traded(project, "route"),
+            traded(project, "route", quality="solved", cost="cost_usd"),
+        )
+        assert by_default == named
+        for task, code in (("cheap", "quality_missing"), ("free", "cost_missing")):
+            with pytest.raises(InvalidInput) as error:
+                traded(project, task)
+            assert error.value.code == code

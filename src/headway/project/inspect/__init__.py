@@ -15,6 +15,7 @@ from headway.nouns.times import rfc3339
 from headway.observe.rows import loads
 from headway.project.alarm import alert_failure, open_alarms
 from headway.project.experiment import experiment
+from headway.project.inspect.worth import task_worth
 from headway.project.prove.cost import dated
 from headway.project.prove.standing import standing
 from headway.project.prove.subject import (
@@ -238,6 +239,7 @@ def _task_status(project: Project, settings: TaskSettings) -> TaskStatus:
         kit_missing=stands.kit_missing,
         alarms=tuple(open_alarms(project, name, stands.alarm)),
         warnings=tuple(project.unread_names(name)),
+        worth=task_worth(project, name) if counts.decisions else None,
     )
 
 

@@ -35,6 +35,7 @@ from headway.settings import Settings, load
 if TYPE_CHECKING:
     from headway.nouns.factored import DrawnHead
     from headway.observe.served import ServedRows
+    from headway.project.inspect.worth import KnownWorth
 
 __all__ = ["Listener", "ProjectFolder"]
 
@@ -72,6 +73,7 @@ class ProjectFolder:
         self._read_signals: dict[str, frozenset[str]] = {}
         self._rewards: dict[str, Rewards] = {}
         self.served: dict[str, ServedRows] = {}  # by task: the outcomes that alarms are raised on
+        self.worths: dict[str, KnownWorth] = {}  # by task: what its policy saves
         self.memories = EpisodeMemories()  # of factored tasks
         self.recent_tasks: dict[str, str] = {}  # decision id → task, of the latest decisions
         self.seeds = None if seed is None else explore.Seeds(seed)

@@ -80,6 +80,35 @@ class TaskVerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str
 
 
+class MeasureAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A number with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class WorthAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the current policy saves per 1,000 requests, and the quality that it keeps, against one action."""
+
+    state: str  # known, too early or unknown
+    text: str  # the sentence
+    policy: str
+    promoted: bool
+    against: str
+    unit: str  # "$"; empty: the unit of the signal
+    cost: str  # the signal that counts the money
+    saved: MeasureAnswer | None  # per 1,000 requests; negative: it costs more
+    ratio: MeasureAnswer | None  # of quality: 0.98
+    gap: MeasureAnswer | None  # of quality per request, where a ratio means nothing
+    decisions: int  # that the numbers rest on
+    cost_known: float  # the share of them that has a cost
+    since: str | None  # of the promotion
+    requests: int  # since then
+    saved_since: float | None  # about
+    weight: str  # what the reward says: "solved = 1 is worth $0.05"
+
+
 class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One task: its current policy, candidate and counts."""
 
@@ -98,6 +127,7 @@ class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     until_retrain: int
     evidence: str | None
     verdict: TaskVerdictAnswer | None  # on the candidate; null without fresh evidence
+    worth: WorthAnswer | None  # null without decisions
     next: NextStepAnswer
     kit_missing: str | None  # the family of the current policy, if no installed kit has it: the rules decide
     alarms: list[AlarmAnswer]  # the open ones

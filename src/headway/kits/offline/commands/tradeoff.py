@@ -12,46 +12,62 @@ import click
 from headway.cli.format import number, percent
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verb import Session, task_argument, verb
+from headway.cli.verb import Session, quoted, task_argument, verb
+from headway.nouns.worth import money
 
 if TYPE_CHECKING:
     from headway.kits.offline.tradeoff import Tradeoff, TradeoffPoint
+    from headway.kits.offline.tradeoff_rows import TradedSignals
 
 __all__ = ["tradeoff"]
 
 
 @verb(
     "tradeoff",
-    "headway tradeoff route --quality solved --cost cost_usd",
+    "headway tradeoff route",
     "headway tradeoff route --quality solved --cost cost_usd --at-least 0.95 --of large --plot curve.png",
 )
 @task_argument()
-@click.option("--quality", required=True, metavar="SIGNAL", help="The signal to have more of.")
-@click.option("--cost", required=True, metavar="SIGNAL", help="The signal to have less of: dollars, seconds, tokens.")
+@click.option("--quality", metavar="SIGNAL", help="The signal to have more of; the reward without its cost by default.")
+@click.option("--cost", metavar="SIGNAL", help="The signal to have less of; the one that counts money by default.")
 @click.option("--at-least", type=click.FloatRange(0.0, 1.0), help="Keep this share of the quality of --of.")
 @click.option("--of", metavar="ARM", help="The arm to measure by; the best one by default.")
+@click.option("--newest", type=click.IntRange(100), default=5000, show_default=True, help="Decisions to draw it from.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curve (.png, .svg, .pdf).")
 def tradeoff(
-    session: Session, task: str, quality: str, cost: str, at_least: float | None, of: str | None, plot: Path | None
+    session: Session,
+    task: str,
+    quality: str | None,
+    cost: str | None,
+    at_least: float | None,
+    of: str | None,
+    newest: int,
+    plot: Path | None,
 ) -> None:
     """What less quality would save: the curve from the best answer to the cheapest, on your own traffic.
 
     With --at-least, the weight at which the cheapest policy still keeps that share of an arm's quality (one-sided 90%):
     put it into the task's reward, learn, and prove.
     """
-    from headway.kits.offline.tradeoff_rows import traded
+    from headway.kits.offline.tradeoff_rows import traded, traded_signals
 
     with session.project() as project:
-        curve = traded(project, task, quality=quality, cost=cost, at_least=at_least, of=of)
+        signals = traded_signals(project, task, quality, cost)
+        curve = traded(project, task, quality=quality, cost=cost, at_least=at_least, of=of, newest=newest)
+        weights = dict(project.rewards(task).weights) if signals.rewards is not None else {signals.quality: 1.0}
         made_up = session.synthetic(project, task)
-    session.show(TradeoffCurve(task=task, quality=quality, cost=cost, tradeoff=curve), synthetic=made_up)
+    session.show(
+        TradeoffCurve(task=task, quality=signals.quality, cost=signals.cost, tradeoff=curve), synthetic=made_up
+    )
     if plot is not None:
         from headway.kits.offline.commands.tradeoff_plot import tradeoff_picture
 
         plot.parent.mkdir(parents=True, exist_ok=True)
-        tradeoff_picture(plot, curve, quality=quality, cost=cost, synthetic=bool(made_up))
+        tradeoff_picture(plot, curve, quality=signals.quality, cost=signals.cost, synthetic=bool(made_up))
         session.out.line(f"Drawn: {plot}")
-    _answer(session, task, curve, quality, cost)
+    given = {"--quality": quality, "--cost": cost, "--of": of, "--newest": None if newest == 5000 else newest}
+    options = "".join(f" {name} {quoted(str(value))}" for name, value in given.items() if value is not None)
+    _answer(session, task, curve, signals, weights, options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,27 +116,52 @@ def _points(quality: str, cost: str) -> RecordTable[tuple[str, TradeoffPoint]]:
     )
 
 
-def _answer(session: Session, task: str, curve: Tradeoff, quality: str, cost: str) -> None:
+def _answer(
+    session: Session, task: str, curve: Tradeoff, signals: TradedSignals, weights: dict[str, float], options: str
+) -> None:
     if curve.at_least is None:
-        session.next(f"headway tradeoff {task} --quality {quality} --cost {cost} --at-least 0.95")
+        session.next(f"headway tradeoff {task}{options} --at-least 0.95")
     elif curve.chosen is None:
         session.out.line(
-            f"No policy on the curve keeps {curve.at_least:.0%} of the {quality} of always {curve.of}: "
+            f"No policy on the curve keeps {curve.at_least:.0%} of the {signals.quality} of always {curve.of}: "
             "collect more decisions, or lower --at-least.",
             style="bold",
         )
     else:
-        measure = curve.constants[curve.of]
-        saved = 1.0 - curve.chosen.cost.value / measure.cost.value if measure.cost.value else 0.0
-        weight = curve.chosen.weight
-        session.out.line(
-            f"At least {curve.at_least:.0%} of the {quality} of always {curve.of}, for {saved:.0%} less {cost}. "
-            "In headway.toml:",
-            style="bold",
-        )
-        worth = f"{-weight:.6g}" if weight not in (0.0, inf) else ("0.0" if weight == 0.0 else "-1e9")
-        session.out.line(f"  reward = {{ {quality} = 1.0, {cost} = {worth} }}")
-        session.next(f"headway learn {task}")
+        _advise(session, task, curve, curve.chosen, signals, weights)
+
+
+def _advise(
+    session: Session,
+    task: str,
+    curve: Tradeoff,
+    chosen: TradeoffPoint,
+    signals: TradedSignals,
+    weights: dict[str, float],
+) -> None:
+    """The weight to write into headway.toml, and what it means."""
+    from headway.reward.cost_terms import unit_of
+
+    measure = curve.constants[curve.of]
+    saved = 1.0 - chosen.cost.value / measure.cost.value if measure.cost.value else 0.0
+    session.out.line(
+        f"At least {curve.at_least:.0%} of the {signals.quality} of always {curve.of}, for {saved:.0%} less "
+        f"{signals.cost}. In headway.toml:",
+        style="bold",
+    )
+    weight = chosen.weight
+    worth = f"{-weight:.6g}" if weight not in (0.0, inf) else ("0.0" if weight == 0.0 else "-1e9")
+    kept = {name: f"{value:g}" if value % 1 else f"{value:.1f}" for name, value in weights.items()}
+    terms = {**kept, signals.cost: worth}
+    if weights:
+        session.out.line(f"  reward = {{ {', '.join(f'{name} = {value}' for name, value in terms.items())} }}")
+    else:
+        session.out.line(f"  subtract {worth.lstrip('-')} per unit of {signals.cost} in the reward function")
+    if weight not in (0.0, inf):
+        unit = unit_of(signals.cost)
+        price = money(1.0 / weight, unit) + ("" if unit else f" of {signals.cost}")
+        session.out.line(f"One unit of {signals.quality} is then worth {price}.")
+    session.next(f"headway learn {task}")
 
 
 def _document(point: TradeoffPoint) -> dict[str, Any]:

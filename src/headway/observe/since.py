@@ -1,0 +1,37 @@
+"""The latest decisions, and how many came after a moment, without reading what they hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headway.observe.database import Database
+    from headway.observe.query import Query
+
+__all__ = ["count_since", "latest_draws"]
+
+
+def count_since(database: Database, query: Query, task: str, at: float) -> int:
+    """Decisions of a task that were stored after a time, by bisection: the store's order is taken to be the clock's."""
+    task_id, moment = query.name_id("task", task), int(at * 1e6)
+    low, high = 0, query.last_decision(task)
+    while low < high:  # `low`: the last decision that is known not to be later
+        middle = (low + high + 1) // 2
+        rows = database.query(
+            "SELECT seq, at FROM decisions WHERE task_id = ? AND seq >= ? ORDER BY seq LIMIT 1", (task_id, middle)
+        )
+        seq, decided = rows[0]
+        if decided <= moment:
+            low = int(seq)
+        else:
+            high = middle - 1
+    return query.count_decisions(task, after=low)
+
+
+def latest_draws(database: Database, query: Query, task: str, most: int) -> list[int]:
+    """The store's numbers of the latest draws of a task, oldest first."""
+    rows = database.query(
+        "SELECT seq FROM decisions WHERE task_id = ? AND draw IS NULL ORDER BY seq DESC LIMIT ?",
+        (query.name_id("task", task), most),
+    )
+    return [int(seq) for (seq,) in reversed(rows)]

@@ -1,0 +1,251 @@
+"""What the current policy of a task saves, and how much quality it keeps: the first sentence of status and report.
+
+The newest decisions speak: those that the current policy made since it was promoted, once there are enough; before
+that, those that it was not trained on, with the probabilities that it would have drawn from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from headway.nouns.conclusion import gap as signed
+from headway.nouns.errors import HeadwayError
+from headway.nouns.times import rfc3339
+from headway.nouns.worth import TaskWorth, day_of, money, worth_text
+from headway.observe.since import count_since, latest_draws
+from headway.project.prove.subject import current_policy, stored_evidence
+from headway.reward.cost_terms import cost_signal, cost_terms, unit_of, weight_text
+from headway.reward.presets import PRESETS
+
+if TYPE_CHECKING:
+    from headway.nouns.records import Settled
+    from headway.project import Project
+    from headway.promote.ledger import Entry
+    from headway.promote.standing import CurrentPolicy
+    from headway.prove.worth import ComparedWorth, WorthRows
+    from headway.reward.compose import Rewards
+    from headway.settings import TaskSettings
+
+__all__ = ["KnownWorth", "task_worth"]
+
+_NEWEST = 4000  # decisions that are read
+_OWN = 400  # decisions of its own that a policy is judged by alone
+_STALE = 0.01  # of the rows: so many new ones before a long-running process computes it again
+_PER = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWorth:
+    """The last result of a task in this process, and what it was computed from."""
+
+    of: tuple[str, str, str]
+    settled: int
+    worth: TaskWorth
+
+
+def task_worth(project: Project, task: str) -> TaskWorth:
+    """What the current policy is worth against always taking one action; says so where that is not known."""
+    settings = project.settings.task(task)
+    current = current_policy(project, settings)
+    entry = project.ledger.current(task)
+    rewards = project.rewards(task)
+    of, settled = (current.digest, rewards.version, settings.kind), project.query.last_settled(task)
+    known = project.worths.get(task)
+    if known is None or known.of != of or settled - known.settled >= max(1.0, _STALE * known.worth.decisions):
+        worth = _compute(project, settings, current, entry, rewards)
+        known = project.worths[task] = KnownWorth(of, settled, worth)
+    return _counted(project, task, known.worth, entry)
+
+
+def _compute(
+    project: Project, settings: TaskSettings, current: CurrentPolicy, entry: Entry | None, rewards: Rewards
+) -> TaskWorth:
+    task = settings.name
+    start = TaskWorth(
+        state="unknown", text="", policy=current.ref, promoted=entry is not None, weight=weight_text(rewards)
+    )
+    if settings.kind != "choice":
+        return replace(start, text=_from_evidence(project, task, current, entry))
+    measured = _Quality.of(settings, rewards)
+    cost = cost_signal(rewards, project.query.signal_names(task))
+    rows = _rows(project, settings, current, entry, measured, cost)
+    if rows is None:
+        return replace(start, text=_from_evidence(project, task, current, entry))
+    from headway.prove.worth import compare_worth
+
+    compared = compare_worth(rows)
+    if compared.moving:
+        return replace(start, text=_from_evidence(project, task, current, entry))
+    worth = replace(
+        start,
+        state="too early" if compared.short else "known",
+        against=compared.against,
+        unit=unit_of(cost),
+        cost=cost,
+        saved=None if compared.saved is None else compared.saved.times(_PER),
+        ratio=compared.ratio,
+        gap=compared.gap,
+        decisions=int(rows.action.size),
+        cost_known=compared.cost_known,
+    )
+    return replace(worth, text=_sentence(worth, task, compared, measured, entry is not None))
+
+
+def _sentence(worth: TaskWorth, task: str, compared: ComparedWorth, measured: _Quality, promoted: bool) -> str:
+    if compared.short:
+        return f"Too early to say what {task} saves: {compared.short}."
+    if worth.saved is None and worth.ratio is None and worth.gap is None:
+        return f"What {task} saves is unknown: {_unknown(worth, compared)}."
+    text = worth_text(worth, task, same=compared.same, quality=measured.name)
+    if compared.same:
+        return text
+    if worth.saved is None:
+        text += f" What it saves is unknown: {_unknown(worth, compared)}."
+    elif worth.ratio is None and worth.gap is None:
+        text += " The reward has no term but cost, so nothing is known about quality."
+    return text if promoted else f"{text} Nothing is promoted yet: {worth.policy} decides."
+
+
+def _unknown(worth: TaskWorth, compared: ComparedWorth) -> str:
+    if compared.unpriced:
+        return f"{worth.cost} is missing on most decisions that took {compared.unpriced}"
+    return "no signal counts money; send cost_usd with each outcome"
+
+
+# -- since the promotion
+
+
+def _counted(project: Project, task: str, worth: TaskWorth, entry: Entry | None) -> TaskWorth:
+    """With the requests since the promotion, and about what they saved."""
+    if entry is None or worth.state == "unknown":
+        return worth
+    promoted = project.ledger.last(task, "promote", "rollback") or entry
+    requests = count_since(project.database, project.query, task, promoted.at)
+    saved = None if worth.saved is None else worth.saved.value / _PER * requests
+    counted = replace(worth, since=rfc3339(promoted.at), requests=requests, saved_since=saved)
+    if saved is None or not requests:
+        return counted
+    word, amount = ("saved", saved) if saved >= 0.0 else ("more spent", -saved)
+    total = money(amount, worth.unit) + ("" if worth.unit else f" of {worth.cost}")
+    end = f" Since {day_of(promoted.at)}: {requests:,} requests, about {total} {word}."
+    return replace(counted, text=worth.text + end)
+
+
+def _from_evidence(project: Project, task: str, current: CurrentPolicy, entry: Entry | None) -> str:
+    """The evidence that promoted the current policy, where no fixed action can be compared with."""
+    if entry is None:
+        return f"Nothing is promoted yet for {task}: {current.ref} decides."
+    if not entry.evidence_id:
+        return f"{current.ref} decides {task} since {day_of(entry.at)}, promoted without evidence."
+    try:
+        evidence = stored_evidence(project, entry.evidence_id)
+    except HeadwayError:
+        return f"{current.ref} decides {task} since {day_of(entry.at)}."
+    shown = evidence.difference
+    return (
+        f"{current.ref} decides {task} since {day_of(entry.at)}: {signed(shown.value)} "
+        f"[{signed(shown.low)}, {signed(shown.high)}] reward against {evidence.against} when it was promoted."
+    )
+
+
+# -- rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Quality:
+    """The reward without its cost terms; None if nothing else is in it."""
+
+    rewards: Rewards | None
+    name: str  # "quality", or "reward" where cost cannot be taken out: of a function, or a signal called reward
+
+    @classmethod
+    def of(cls, settings: TaskSettings, rewards: Rewards) -> _Quality:
+        if isinstance(settings.reward, str) and settings.reward not in PRESETS:
+            return cls(rewards, "reward")
+        without = rewards.without(cost_terms(rewards))
+        return cls(without if without.signals else None, "reward" if without.signals == {"reward"} else "quality")
+
+    def value(self, row: Settled) -> float | None:
+        if self.rewards is None:
+            return 0.0
+        return self.rewards.outcome(row.signals, age_s=0.0, decision=row.decision).reward
+
+
+def _rows(
+    project: Project,
+    settings: TaskSettings,
+    current: CurrentPolicy,
+    entry: Entry | None,
+    quality: _Quality,
+    cost: str,
+) -> WorthRows | None:
+    """The newest decisions that may speak, with quality and cost; None if the policy cannot be asked about them."""
+    import numpy as np
+
+    from headway.prove.worth import WorthRows
+
+    latest = latest_draws(project.database, project.query, settings.name, _NEWEST)
+    judged = [
+        (row, good)
+        for row in project.query.outcomes(latest, signals=True)
+        if row.decision.propensity_known
+        and row.decision.source != "mined"
+        and (good := quality.value(row)) is not None
+        and (quality.rewards is not None or cost in row.signals)
+    ]
+    rows, target = _target(project, settings, current, entry, [row for row, _ in judged])
+    if target is None:
+        return None
+    goods = {row.decision.seq: value for row, value in judged}
+    arms = tuple(sorted({candidate.name for row in rows for candidate in row.decision.candidates}))
+    column = {name: place for place, name in enumerate(arms)}
+    logged, wanted = np.zeros((len(rows), len(arms))), np.zeros((len(rows), len(arms)))
+    for place, row in enumerate(rows):
+        columns = [column[candidate.name] for candidate in row.decision.candidates]
+        logged[place, columns] = row.decision.probabilities
+        wanted[place, columns] = target[place][: len(columns)]
+    return WorthRows(
+        action=np.array([column[row.decision.action] for row in rows], dtype=np.int64),
+        logged=logged,
+        target=wanted,
+        quality=None if quality.rewards is None else np.array([goods[row.decision.seq] for row in rows]),
+        cost=np.array([row.signals.get(cost, np.nan) for row in rows], dtype=np.float64),
+        arms=arms,
+    )
+
+
+def _target(
+    project: Project, settings: TaskSettings, current: CurrentPolicy, entry: Entry | None, rows: list[Settled]
+) -> tuple[list[Settled], Sequence[Sequence[float]] | None]:
+    """The rows that speak for the current policy, and the probabilities that it draws from in each."""
+    from headway.project.prove.unread import Unread
+
+    since = 0.0 if entry is None else entry.at
+    own = [
+        row
+        for row in rows
+        if row.decision.policy_hash == current.digest and not row.decision.assigned and row.decision.at >= since
+    ]
+    if len(own) >= _OWN or entry is None or settings.name in project.servings.slow:
+        return own, [row.decision.probabilities for row in own]
+    mine = (current.ref, current.digest)
+    unread = Unread(project, settings, mine, mine)
+    able = [row for row in rows if unread.speaks(row.decision, row.first or None)]
+    decisions = [row.decision for row in able]
+    if not decisions:
+        return [], []
+    try:
+        pipeline = project.servings.pipeline(settings.name, project.servings.body(settings), *mine)
+        asked = pipeline.distributions(
+            [decision.situation for decision in decisions],
+            [decision.candidates for decision in decisions],
+            [decision.seed for decision in decisions],
+        ).tolist()
+    except HeadwayError:  # its bundle or kit is gone
+        return [], None
+    for place, stood in enumerate(unread.candidate_stood(decisions)):
+        if stood is not None:
+            asked[place] = list(stood)
+    return able, asked

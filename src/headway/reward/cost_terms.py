@@ -1,0 +1,62 @@
+"""Which signals of a reward count a cost, and what the weights say a unit of quality is worth.
+
+A cost is known by its name: `cost_usd`, `price`, `tokens`, `latency_s`. In a reward it is a cost term if its weight is
+negative. The reward without its cost terms is what we call quality.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from headway.nouns.worth import money
+from headway.reward.compose import Rewards
+
+__all__ = ["cost_signal", "cost_terms", "is_cost", "is_money", "unit_of", "weight_text"]
+
+_MONEY = re.compile(r"(^|[_.-])(usd|dollars?|eur|euros?|cost|costs|price|spend)([_.-]|$)")
+_OTHER = re.compile(r"(^|[_.-])(tokens?|latency|duration|seconds|elapsed|time)([_.-]|$)")
+_UNITS = {"usd": "$", "dollar": "$", "dollars": "$", "eur": "€", "euro": "€", "euros": "€"}
+
+
+def is_money(name: str) -> bool:
+    """Whether a signal counts money, by its name."""
+    return _MONEY.search(name.lower()) is not None
+
+
+def is_cost(name: str) -> bool:
+    """Whether a signal counts money, tokens or time, by its name."""
+    return is_money(name) or _OTHER.search(name.lower()) is not None
+
+
+def unit_of(name: str) -> str:
+    """The sign of the currency in a signal's name; empty if it names none."""
+    return next((_UNITS[word] for word in re.split(r"[_.-]", name.lower()) if word in _UNITS), "")
+
+
+def cost_signal(rewards: Rewards, sent: Iterable[str]) -> str:
+    """The signal that counts the money of a task: one with a weight first, then one that is only sent; "" if none."""
+    weighted = [name for name in rewards.weights if is_money(name)]
+    names = [name for name in sent if is_money(name)]
+    ordered = sorted({*weighted, *names}, key=lambda name: (name not in weighted, not unit_of(name), name))
+    return ordered[0] if ordered else ""
+
+
+def cost_terms(rewards: Rewards) -> tuple[str, ...]:
+    """The terms of a reward that make it smaller as a cost grows; for a preset, the costs that it reads."""
+    if rewards.weights:
+        return tuple(name for name, weight in rewards.weights.items() if weight < 0.0 and is_cost(name))
+    return tuple(sorted(name for name in rewards.signals if is_cost(name)))
+
+
+def weight_text(rewards: Rewards) -> str:
+    """ "solved = 1 is worth $0.05": the weights of a sum in words; empty where there are not one quality and money."""
+    weights = rewards.weights
+    prices = [name for name, weight in weights.items() if weight < 0.0 and is_money(name)]
+    goods = [name for name, weight in weights.items() if weight > 0.0 and not is_cost(name)]
+    if len(prices) != 1 or not goods or not rewards.additive:
+        return ""
+    price = prices[0]
+    unit = unit_of(price)
+    words = [f"{name} = 1 is worth {money(weights[name] / -weights[price], unit)}" for name in goods]
+    return ", ".join(words) + ("" if unit else f" of {price}")

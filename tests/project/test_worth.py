@@ -1,0 +1,119 @@
+"""The money sentence of a task, through the public interface, in worlds that try to make it lie."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import headway
+from headway.project import Project
+from headway.reward.compose import Rewards
+from headway.reward.cost_terms import cost_signal, cost_terms, weight_text
+
+PRICES = {"small": 0.001, "large": 0.004}
+Outcome = Callable[[str, random.Random], dict[str, float]]
+
+
+def project(folder: Path, reward: str, *, rules: str = "") -> Project:
+    folder.mkdir(exist_ok=True)
+    (folder / "headway.toml").write_text(
+        f'[tasks.route]\nactions = ["small", "large"]\nreward = {reward}\ngate = "off"\n{rules}\n'
+        '[store]\ndurability = "process"\n',
+        "utf-8",
+    )
+    return headway.open(folder, seed=7)
+
+
+def traffic(opened: Project, n: int, outcome: Outcome, seed: int = 1) -> None:
+    rng = random.Random(seed)
+    for number in range(n):
+        pick = opened.decide("route", f"question {number % 7}")
+        opened.signal(pick.id, outcome(pick.action, rng))
+
+
+def solved(action: str, rng: random.Random) -> dict[str, float]:
+    return {"solved": float(rng.random() < (0.9 if action == "large" else 0.6)), "cost_usd": PRICES[action]}
+
+
+def worth(opened: Project):  # type: ignore[no-untyped-def]
+    return opened.status().tasks[0].worth
+
+
+def test_quality_is_the_reward_without_its_cost(tmp_path: Path) -> None:
+    with project(tmp_path, "{ solved = 1.0, cost_usd = -20.0 }") as opened:
+        traffic(opened, 500, solved)
+        known = worth(opened)
+    assert known.state == "known"
+    assert known.against == "large"
+    assert not known.promoted
+    assert 1.3 < known.saved.value < 1.7  # uniform: half of $3
+    assert 0.75 < known.ratio.value < 0.92  # of 0.9: 0.75 without cost; with cost it would be 0.85
+    assert known.ratio.low < 0.75 / 0.9 < known.ratio.high
+    assert known.weight == "solved = 1 is worth $0.05"
+    assert "Nothing is promoted yet: uniform@0 decides." in known.text
+
+
+@pytest.mark.parametrize(
+    ("reward", "outcome", "words"),
+    [
+        ("{ solved = 1.0 }", lambda a, r: {"solved": solved(a, r)["solved"]}, "no signal counts money"),
+        ("{ cost_usd = -20.0 }", lambda a, r: {"cost_usd": PRICES[a]}, "no term but cost"),
+        (
+            "{ solved = 1.0 }",
+            lambda a, r: solved(a, r) if a == "large" else {"solved": 1.0},
+            "cost_usd is missing on most decisions that took small",
+        ),
+    ],
+)
+def test_what_is_unknown_is_said(tmp_path: Path, reward: str, outcome: Outcome, words: str) -> None:
+    with project(tmp_path, reward) as opened:
+        traffic(opened, 200, outcome)
+        assert words in worth(opened).text
+
+
+def test_too_early_says_how_many(tmp_path: Path) -> None:
+    with project(tmp_path, "{ solved = 1.0, cost_usd = -20.0 }") as opened:
+        assert worth(opened) is None
+        traffic(opened, 40, solved)
+        known = worth(opened)
+    assert known.state == "too early"
+    assert "40 of 100 decisions" in known.text
+
+
+def test_rules_that_always_take_one_action_save_nothing(tmp_path: Path) -> None:
+    rules = 'fallback = "large"\nrules = [{ when = "text_length > 99", use = "large" }]\nfloor = 0.0\nexplore = "none"'
+    with project(tmp_path, "{ solved = 1.0, cost_usd = -20.0 }", rules=rules) as opened:
+        traffic(opened, 150, solved)
+        text = worth(opened).text
+    assert text.startswith("route always takes large: it saves nothing and loses nothing.")
+
+
+def test_a_promoted_policy_counts_what_it_saved_since(tmp_path: Path) -> None:
+    with project(tmp_path, "{ solved = 1.0, cost_usd = -200.0 }") as opened:
+        traffic(opened, 700, solved)
+        policy = opened.learn("route")
+        opened.promote(policy)
+        before = worth(opened)
+        traffic(opened, 450, solved, seed=2)
+        after = worth(opened)
+    assert before.requests == 0
+    assert before.promoted
+    assert before.saved is not None
+    assert after.requests == 450
+    assert after.policy == policy
+    assert after.saved_since == pytest.approx(after.saved.value / 1000 * 450)
+    assert "450 requests, about $" in after.text
+
+
+def test_cost_terms_are_known_by_name_and_sign() -> None:
+    rewards = Rewards.from_settings(
+        reward={"solved": 1.0, "cost_usd": -20.0, "latency_s": -0.1, "toxicity": -1.0, "tokens_saved": 0.1}
+    )
+    assert cost_terms(rewards) == ("cost_usd", "latency_s")
+    assert cost_terms(Rewards.from_settings(reward="reward_v2")) == ("cost_usd", "latency_s")
+    assert cost_signal(rewards, ["price"]) == "cost_usd"
+    assert cost_signal(Rewards.from_settings(reward={"solved": 1.0}), ["price", "usd"]) == "usd"
+    assert weight_text(Rewards.from_settings(reward={"solved": 1.0})) == ""
