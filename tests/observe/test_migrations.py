@@ -5,13 +5,15 @@ from __future__ import annotations
 from headway.observe.database import open_database
 from headway.observe.migrations import MIGRATIONS
 from headway.observe.query import Query
+from headway.observe.totals import DERIVED
 from headway.promote.ledger import Ledger
 from tests.observe.test_copy_store import everything, fill
 
-NEWEST = "0010_imported_order"
+NEWEST = "0011_totals"
+ADDED = ("0009_ledger_index_and_details", "0010_imported_order", NEWEST)
 
 
-def test_migrating_adds_indexes_details_and_the_order_of_imports_and_keeps_all_rows(ground, place):
+def test_migrating_adds_indexes_details_totals_and_the_order_of_imports_and_keeps_all_rows(ground, place):
     assert MIGRATIONS[-1][0] == NEWEST
     fill(ground, 12)
     with ground.database.transaction() as connection:
@@ -20,11 +22,16 @@ def test_migrating_adds_indexes_details_and_the_order_of_imports_and_keeps_all_r
         connection.execute("DROP TABLE details")
         connection.execute("DROP INDEX imported_by_place")
         connection.execute("ALTER TABLE imported DROP COLUMN place")
-        connection.execute("DELETE FROM migrations WHERE name IN (?, ?)", ("0009_ledger_index_and_details", NEWEST))
+        for name in DERIVED:
+            connection.execute(f"DROP TABLE {name}")
+        for name in ("settled_first", "episodes_by_task"):
+            connection.execute(f"DROP INDEX {name}")
+        connection.execute("DELETE FROM migrations WHERE name IN (?, ?, ?)", ADDED)
     before = everything(ground.database)
     again = open_database(place)
     after = everything(again)
-    assert after.pop("details") == []
+    for name in ("details", *DERIVED):
+        assert after.pop(name) == []
     assert [row[0] for row in after.pop("migrations")] == [name for name, _ in MIGRATIONS]
     del before["migrations"]
     assert after == before

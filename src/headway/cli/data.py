@@ -43,6 +43,7 @@ def data() -> None:
 def stats(session: Session, task: str | None) -> None:
     """Count decisions, signals and outcomes, by source and action."""
     tasks: dict[str, Counts] = {}
+    actions: dict[str, Mapping[str, int]] = {}
     leaky: dict[str, Leaks] = {}
     with session.project() as project:
         if task is not None:
@@ -50,11 +51,11 @@ def stats(session: Session, task: str | None) -> None:
         for name in project.tasks() if task is None else [task]:
             with suppress(UnknownName):  # recorded once, no longer declared: counted as stored
                 project.settle(name)
-            tasks[name] = project.query.counts(name)
+            tasks[name], actions[name] = project.query.counts(name), project.query.by_action(name)
             session.synthetic(project, name)
             with suppress(UnknownName):
                 leaky[name] = project.leaks(name)
-    session.show(RecordedTasks(tasks=tasks, leaks=leaky))
+    session.show(RecordedTasks(tasks=tasks, actions=actions, leaks=leaky))
     if tasks:
         session.next(f"headway rewards analyze {next(iter(tasks))}")
     else:
@@ -66,13 +67,14 @@ class RecordedTasks:
     """What was recorded, by task, and which of its fields give the outcome away."""
 
     tasks: Mapping[str, Counts]
+    actions: Mapping[str, Mapping[str, int]]
     leaks: Mapping[str, Leaks]
 
     def document(self) -> dict[str, Any]:
         from headway.project import leaks_document
 
         return {
-            "tasks": {name: asdict(counts) for name, counts in self.tasks.items()},
+            "tasks": {name: {**asdict(counts), "by_action": self.actions[name]} for name, counts in self.tasks.items()},
             "leaks": {name: leaks_document(checked) for name, checked in self.leaks.items()},
         }
 
@@ -98,7 +100,7 @@ def _recorded(out: Output, recorded: RecordedTasks) -> None:
         out.line("Nothing was recorded yet.")
     _TASKS.print(out, recorded.tasks.items())
     for name, counts in recorded.tasks.items():
-        for what, shares in (("source", counts.by_source), ("action", counts.by_action)):
+        for what, shares in (("source", counts.by_source), ("action", recorded.actions[name])):
             if shares:
                 first = ", ".join(f"{key} {count:,}" for key, count in list(shares.items())[:_MOST_SHARES])
                 more = f", and {len(shares) - _MOST_SHARES:,} more" if len(shares) > _MOST_SHARES else ""

@@ -23,6 +23,7 @@ from typing import Any
 from headway.nouns.errors import Conflict
 from headway.nouns.protocols import Progress
 from headway.observe.database import Connection, Database, Row, StoreTable, placeholders
+from headway.observe.totals import DERIVED, forget_totals
 
 __all__ = ["Copied", "copy"]
 
@@ -58,10 +59,12 @@ def copy(source: Database, target: Database, *, progress: Progress | None = None
         raise Conflict(f"{source.name} is both the source and the target.", code="copy_onto_itself")
     in_target = target.tables()
     tables = {
-        name: table for name, table in source.tables().items() if name in in_target
-    }  # skip tables of other programs
+        name: table for name, table in source.tables().items() if name in in_target and name not in DERIVED
+    }  # skip tables of other programs, and totals
     for name, table in tables.items():
         _check_same(source, target, name, table, size)
+    with target.transaction() as connection:
+        forget_totals(connection)
     total = sum(int(source.query(f"SELECT COUNT(*) FROM {name}")[0][0]) for name in tables)
     done = written = 0
     for name, table in tables.items():

@@ -26,6 +26,7 @@ from headway.nouns.ids import episode_id, id_bytes
 from headway.nouns.records import Settled
 from headway.observe.database import Connection, Database, chunks, placeholders
 from headway.observe.rows import SETTLED_COLUMNS, SETTLED_TABLES, microseconds, settled_from_row
+from headway.observe.totals import forget_totals
 
 __all__ = ["ERASED", "DeletionFilter", "MatchedRows", "erase", "extent", "outcomes", "plan_deletion"]
 
@@ -239,6 +240,7 @@ def outcomes(database: Database, matched: MatchedRows, task: str) -> Iterator[Se
 def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) -> dict[str, int]:
     """Delete the rows that `plan_deletion` matched, inside the caller's transaction; deleted rows by table."""
     _rewind(connection, matched)
+    forget_totals(connection)
     matching = f"FROM decisions WHERE {matched.where}"
     deleted = {
         "settled": _delete(connection, f"settled WHERE decision IN (SELECT seq {matching})", matched.values)

@@ -135,4 +135,23 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         CREATE INDEX imported_by_place ON imported (place) WHERE place IS NOT NULL;
         """,
     ),
+    (
+        # Totals by day and by action of the rows up to a mark (see `totals`); outcomes are counted by the row that
+        # settled a decision first, and episodes by task.
+        "0011_totals",
+        """
+        CREATE TABLE totals_upto (
+            task_id {int} PRIMARY KEY, decisions {int} NOT NULL, signals {int} NOT NULL, settled {int} NOT NULL);
+        CREATE TABLE daily_totals (
+            task_id {int} NOT NULL, day {int} NOT NULL, source {int} NOT NULL, decisions {int} NOT NULL,
+            repeats {int} NOT NULL, signals {int} NOT NULL, settled {int} NOT NULL, rewarded {int} NOT NULL,
+            failed {int} NOT NULL, censored {int} NOT NULL, rewards {int} NOT NULL, reward_sum {float} NOT NULL,
+            first_at {int}, last_at {int}, PRIMARY KEY (task_id, day, source));
+        CREATE TABLE action_totals (
+            task_id {int} NOT NULL, candidate_set_id {int} NOT NULL, action {int} NOT NULL, decisions {int} NOT NULL,
+            PRIMARY KEY (task_id, candidate_set_id, action));
+        CREATE INDEX settled_first ON settled (task_id, seq) WHERE replaces IS NULL;
+        CREATE INDEX episodes_by_task ON episodes (task_id);
+        """,
+    ),
 )

@@ -22,6 +22,7 @@ from headway.observe.rows import (
     decode_candidates,
     settled_from_row,
 )
+from headway.observe.totals import action_totals, daily_totals
 
 if TYPE_CHECKING:
     from headway.observe.draws import Draws
@@ -41,7 +42,6 @@ class Counts:
     episodes: int
     by_status: Mapping[str, int]
     by_source: Mapping[str, int]
-    by_action: Mapping[str, int]
     first_at: float | None
     last_at: float | None
 
@@ -297,15 +297,16 @@ class Query:
         return int(rows[0][0] or 0)
 
     def count_settled(self, task: str, *, after: int = 0) -> int:
-        """Decisions that became settled after a mark; without corrections of earlier ones and mined decisions.
-
-        Mined decisions are always imported: without imports, the count does not read the decisions.
-        """
-        values: tuple[Any, ...] = (self.name_id("task", task), after)
+        """Decisions that became settled after a mark; without corrections of earlier ones and mined decisions."""
+        task_id, mined = self.name_id("task", task), SOURCES.index("mined")
+        totals = daily_totals(self._database, task_id)
+        if not after:
+            return sum(total.settled for total in totals if total.source != mined)
+        values: tuple[Any, ...] = (task_id, after)
         sql = "SELECT COUNT(*) FROM settled s WHERE s.task_id = ? AND s.seq > ? AND s.replaces IS NULL"
-        if self._database.query("SELECT 1 FROM imports LIMIT 1"):
+        if any(total.source == mined for total in totals):  # else the decisions need not be read
             sql += " AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.seq = s.decision AND d.source = ?)"
-            values += (SOURCES.index("mined"),)
+            values += (mined,)
         return int(self._database.query(sql, values)[0][0])
 
     def count_judged(self, task: str, *, known: bool, most: int) -> int:
@@ -339,56 +340,41 @@ class Query:
 
     def count_source(self, task: str, source: Source) -> int:
         """Decisions of a task from one source, so that every view can label synthetic data."""
-        rows = self._database.query(
-            "SELECT COUNT(*) FROM decisions WHERE task_id = ? AND source = ?",
-            (self.name_id("task", task), SOURCES.index(source)),
-        )
-        return int(rows[0][0])
+        return self.counts(task).by_source.get(source, 0)
 
     def counts(self, task: str) -> Counts:
+        """Counts of a task, from its totals by day."""
         task_id = self.name_id("task", task)
-        query = self._database.query
-        totals = query("SELECT COUNT(*), MIN(at), MAX(at) FROM decisions WHERE task_id = ?", (task_id,))
-        decisions, first, last = totals[0]
-        by_status: dict[str, int] = dict.fromkeys(STATUSES, 0)
-        for code, count in query(
-            f"SELECT s.status, COUNT(*) FROM settled s WHERE s.task_id = ? AND s.status <> ? AND {_LIVE} "
-            "GROUP BY s.status",
-            (task_id, STATUSES.index("pending")),
-        ):
-            by_status[STATUSES[code]] = count
-        followers = query("SELECT COUNT(*) FROM decisions WHERE task_id = ? AND draw IS NOT NULL", (task_id,))[0][0]
-        by_status["pending"] = decisions - followers - sum(by_status.values())
-        by_source: dict[str, int] = {
-            SOURCES[code]: count
-            for code, count in query(
-                "SELECT source, COUNT(*) FROM decisions WHERE task_id = ? GROUP BY source", (task_id,)
-            )
+        totals = daily_totals(self._database, task_id)
+        decisions = sum(total.decisions for total in totals)
+        by_status: dict[str, int] = {
+            "pending": 0,
+            "rewarded": sum(total.rewarded for total in totals),
+            "failed": sum(total.failed for total in totals),
+            "censored": sum(total.censored for total in totals),
         }
-        signals = query(
-            "SELECT COUNT(*) FROM signals g JOIN decisions d ON d.id = g.subject "
-            "WHERE d.task_id = ? AND g.withdrawn_by IS NULL AND g.value IS NOT NULL",
-            (task_id,),
-        )[0][0]
-        episodes = query("SELECT COUNT(*) FROM episodes WHERE task_id = ?", (task_id,))[0][0]
+        by_status["pending"] = decisions - sum(total.repeats for total in totals) - sum(by_status.values())
+        by_source: dict[str, int] = {}
+        for total in totals:
+            if total.decisions:
+                by_source[SOURCES[total.source]] = by_source.get(SOURCES[total.source], 0) + total.decisions
+        first = min((total.first_at for total in totals if total.first_at is not None), default=None)
+        last = max((total.last_at for total in totals if total.last_at is not None), default=None)
+        episodes = self._database.query("SELECT COUNT(*) FROM episodes WHERE task_id = ?", (task_id,))[0][0]
         return Counts(
             decisions=decisions,
-            signals=signals,
+            signals=sum(total.signals for total in totals),
             episodes=episodes,
             by_status=by_status,
             by_source=by_source,
-            by_action=self._by_action(task_id),
             first_at=None if first is None else first / 1e6,
             last_at=None if last is None else last / 1e6,
         )
 
-    def _by_action(self, task_id: int) -> dict[str, int]:
+    def by_action(self, task: str) -> dict[str, int]:
+        """Decisions for each action of a task, by name."""
         counts: dict[str, int] = {}
-        for body, action, count in self._database.query(
-            "SELECT c.body, d.action, COUNT(*) FROM decisions d JOIN candidate_sets c ON c.id = d.candidate_set_id "
-            "WHERE d.task_id = ? GROUP BY c.id, d.action",
-            (task_id,),
-        ):
+        for body, action, count in action_totals(self._database, self.name_id("task", task)):
             name = decode_candidates(body)[action].name
             counts[name] = counts.get(name, 0) + count
         return dict(sorted(counts.items()))

@@ -10,9 +10,10 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from headway.observe.database import Database
+from headway.observe.database import Database, chunks, placeholders
 from headway.observe.query import Query
 from headway.observe.rows import decode_candidates
+from headway.observe.totals import daily_totals
 
 __all__ = ["Bucket", "Part", "Recent", "RunningMean", "recent"]
 
@@ -81,21 +82,23 @@ class Recent:
 
 def recent(database: Database, query: Query, task: str, *, window: int, points: int) -> Recent:
     """Summarise the last `window` decisions, with the trend in at most `points` buckets."""
-    values = (query.name_id("task", task), window)
-    total = int(database.query("SELECT COUNT(*) FROM decisions WHERE task_id = ?", values[:1])[0][0])
+    task_id = query.name_id("task", task)
+    values = (task_id, window)
+    total = sum(day.decisions for day in daily_totals(database, task_id))
     rows = database.query(
-        "SELECT d.at, c.body, d.probabilities, d.action, COALESCE(a.name, p.ref), p.ref, s.reward "
-        f"FROM {_WINDOW} JOIN candidate_sets c ON c.id = d.candidate_set_id JOIN policies p ON p.id = d.policy_id "
+        "SELECT d.at, d.candidate_set_id, d.probabilities, d.action, COALESCE(a.name, p.ref), p.ref, s.reward "
+        f"FROM {_WINDOW} JOIN policies p ON p.id = d.policy_id "
         f"LEFT JOIN names a ON a.id = d.assigned_id LEFT JOIN settled s ON s.decision = d.seq AND {_LIVE} "
         "ORDER BY d.seq",
         values,
     )
+    names = _action_names(database, {row[1] for row in rows})
     size = max(_SMALLEST, math.ceil(len(rows) / points))
     early = -len(rows) % size  # only the oldest bucket may be partly filled
     trend: list[Bucket] = []
     actions: dict[str, Part] = {}
     policies: dict[str, Part] = {}
-    for place, (at, body, blob, action, policy, ref, reward) in enumerate(rows):
+    for place, (at, candidates, blob, action, policy, ref, reward) in enumerate(rows):
         if not trend or (place + early) % size == 0:
             trend.append(Bucket(0, 0.0, ""))
         bucket = trend[-1]
@@ -103,14 +106,14 @@ def recent(database: Database, query: Query, task: str, *, window: int, points: 
         bucket.decisions += 1
         if blob:  # empty: imported without probabilities
             bucket.away += 1.0 - max(struct.unpack(f"<{len(blob) // 8}d", blob))
-        name = decode_candidates(body)[action].name
+        name = names[candidates][action]
         parts = (actions.setdefault(name, Part(name)), policies.setdefault(policy, Part(policy)))
         for part in parts:
             part.decisions += 1
         if reward is not None:
             for mean in (bucket.reward, *(part.reward for part in parts)):
                 mean.add(reward)
-    names = _add_signals(database, values, actions, policies)
+    signals = _add_signals(database, values, names, actions, policies)
     if len(trend) > 1 and trend[0].decisions < _SMALLEST:
         del trend[0]  # too few to show
     return Recent(
@@ -118,23 +121,44 @@ def recent(database: Database, query: Query, task: str, *, window: int, points: 
         trend=trend,
         actions=_largest(actions.values()),
         policies=_largest(policies.values()),
-        signals=names,
+        signals=signals,
     )
+
+
+def _action_names(database: Database, sets: set[int]) -> dict[int, list[str]]:
+    """The names of the actions of each candidate set, by its id."""
+    names: dict[int, list[str]] = {}
+    for chunk in chunks(sorted(sets)):
+        for identifier, body in database.query(
+            f"SELECT id, body FROM candidate_sets WHERE id IN ({placeholders(chunk)})", chunk
+        ):
+            names[identifier] = [candidate.name for candidate in decode_candidates(body)]
+    return names
 
 
 def _add_signals(
-    database: Database, values: tuple[int, int], actions: dict[str, Part], policies: dict[str, Part]
+    database: Database,
+    values: tuple[int, int],
+    names: dict[int, list[str]],
+    actions: dict[str, Part],
+    policies: dict[str, Part],
 ) -> list[str]:
+    """Add the live signals; a decision that was made since the window was read is left out."""
     rows = database.query(
-        "SELECT c.body, d.action, COALESCE(a.name, p.ref), n.name, COUNT(*), SUM(g.value), SUM(g.value * g.value) "
-        f"FROM {_WINDOW} JOIN signals g ON g.subject = d.id JOIN names n ON n.id = g.name_id "
-        "JOIN candidate_sets c ON c.id = d.candidate_set_id JOIN policies p ON p.id = d.policy_id "
-        "LEFT JOIN names a ON a.id = d.assigned_id WHERE g.withdrawn_by IS NULL AND g.value IS NOT NULL "
-        "GROUP BY c.body, d.action, COALESCE(a.name, p.ref), n.name",
+        "SELECT m.candidate_set_id, m.action, COALESCE(a.name, p.ref), n.name, m.n, m.total, m.squares FROM ("
+        "SELECT d.candidate_set_id, d.action, d.policy_id, d.assigned_id, g.name_id, "
+        "COUNT(*) AS n, SUM(g.value) AS total, SUM(g.value * g.value) AS squares "
+        f"FROM {_WINDOW} CROSS JOIN signals g "
+        "WHERE g.subject = d.id AND g.withdrawn_by IS NULL AND g.value IS NOT NULL "
+        "GROUP BY d.candidate_set_id, d.action, d.policy_id, d.assigned_id, g.name_id) m "
+        "JOIN names n ON n.id = m.name_id JOIN policies p ON p.id = m.policy_id "
+        "LEFT JOIN names a ON a.id = m.assigned_id",
         values,
     )
-    for body, action, policy, name, count, total, squares in rows:
-        for part in (actions[decode_candidates(body)[action].name], policies[policy]):
+    for candidates, action, policy, name, count, total, squares in rows:
+        if candidates not in names or names[candidates][action] not in actions or policy not in policies:
+            continue
+        for part in (actions[names[candidates][action]], policies[policy]):
             mean = part.signals.setdefault(name, RunningMean())
             mean.n += count
             mean.total += total

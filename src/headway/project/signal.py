@@ -10,6 +10,7 @@ from headway.nouns.ids import is_episode, parse_decision_id
 from headway.nouns.records import Outcome, Signal
 from headway.observe.settle import Agree
 from headway.observe.settle import settle as settle_task
+from headway.observe.totals import keep_totals
 from headway.project.decide.inputs import checked_name
 from headway.reward.compose import Rewards
 from headway.reward.signals import MEASURED, check
@@ -93,7 +94,7 @@ def settle(project: ProjectFolder, task: str, *, again: bool) -> int:
         return rewards.outcome(signals, age_s=age_s, decision=decision)
 
     with project.lock():
-        return settle_task(
+        written = settle_task(
             project.database,
             project.query,
             task,
@@ -104,6 +105,8 @@ def settle(project: ProjectFolder, task: str, *, again: bool) -> int:
             again=again,
             agree=_agreement(rewards) if rewards.consensus else None,
         )
+        keep_totals(project.database, project.query.name_id("task", task))
+        return written
 
 
 def _agreement(rewards: Rewards) -> Agree:
