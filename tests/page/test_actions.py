@@ -81,11 +81,18 @@ def test_promoting_and_rolling_back_need_a_confirmation_and_write_the_ledger(own
     page.get_by_role("dialog").wait_for(state="detached")
     assert current(own)["current"] == "uniform@0"
     page.get_by_role("button", name=f"Promote {policy}").click()
-    page.get_by_role("dialog").get_by_role("button", name="Promote", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("is better than uniform@0").wait_for()
+    dialog.get_by_text("Gate's bounds +").wait_for()
+    dialog.get_by_label("Why now").fill("approved on Friday")
+    dialog.get_by_role("button", name="Promote", exact=True).click()
     page.get_by_text("written to the ledger").wait_for()
     page.get_by_text("is current", exact=True).wait_for()
     now = current(own)
     assert (now["current"], ledger(own)[-1]["kind"], ledger(own)[-1]["who"]) == (policy, "promote", "page")
+    assert ledger(own)[-1]["detail"]["note"] == "approved on Friday"
+    page.goto(f"{own.url}/#/tasks/route")
+    page.get_by_text("decides now, in place of uniform@0: approved on Friday.").wait_for()
 
     page.goto(f"{own.url}/#/ledger?task=route")
     page.get_by_text(now["current_hash"][:8]).first.wait_for()

@@ -110,6 +110,8 @@ export interface DecisionRow {
 
 export interface DecisionRows {
   decisions: DecisionRow[];
+  next: number | null;
+  looked: number;
 }
 
 export interface DecisionsAnswer {
@@ -249,6 +251,9 @@ export interface EvidenceRow {
   kind: string;
   n: number;
   state: string;
+  word: string;
+  text: string;
+  bounds: [number, number] | null;
   value: number | null;
   low: number | null;
   high: number | null;
@@ -327,6 +332,7 @@ export interface ExplanationAnswer {
   why: string;
   confidence?: number | null;
   heads?: Record<string, HeadAnswer>;
+  reply?: ReplyText;
 }
 
 /** A metric that must not get worse by more than its tolerance (cost, latency, failures, a segment). */
@@ -582,6 +588,7 @@ export interface ProblemRun {
 export interface PromoteRequest {
   task?: string | null;
   trust_keys?: string[];
+  why?: string;
 }
 
 /** What a test can still show: the largest difference that is likely, and the decisions that would show it. */
@@ -643,6 +650,13 @@ export interface RecentAnswer {
   actions: PartAnswer[];
   policies: PartAnswer[];
   signals: string[];
+}
+
+/** What was answered, as far as it was kept; `foreign`: by an upstream. */
+export interface ReplyText {
+  text: string;
+  model?: string;
+  foreign?: boolean;
 }
 
 export interface ReportAnswer {
@@ -978,8 +992,8 @@ export interface Routes {
   "POST /update": { path: Empty; query: Empty; body?: Nothing; answer: Record<string, unknown> };
   /** OpenAI's chat completions; `model: "headway/TASK"` decides among upstreams, and `id` is the decision's id. */
   "POST /v1/chat/completions": { path: Empty; query: Empty; body: unknown; answer: Record<string, unknown> };
-  /** The latest decisions, newest first. */
-  "GET /v1/decisions": { path: Empty; query: { task?: string; limit?: number }; body: undefined; answer: DecisionRows };
+  /** Decisions that match, newest first, in pages. */
+  "GET /v1/decisions": { path: Empty; query: { task?: string; text?: string; action?: string; policy?: string; status?: "censored" | "failed" | "pending" | "rewarded"; reward_from?: number; reward_to?: number; since?: string; until?: string; before?: number; limit?: number }; body: undefined; answer: DecisionRows };
   /** Choose one of the candidates; 201: decided and durably logged; 200: this id was decided before. */
   "POST /v1/decisions": { path: Empty; query: Empty; body: DecisionRequest; answer: DecisionAnswer };
   /** Decide up to 1,000 at once: all of them are stored, or none. */

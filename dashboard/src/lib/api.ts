@@ -2,13 +2,25 @@
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
-export type Task = Schemas["TaskAnswer"];
+export type Task = Schemas["TaskAnswer"] & { worth?: Worth | null };
+
+/** What the current policy saves and keeps. */
+export interface Worth {
+  state: string;
+  text: string;
+  unit: string;
+  since: string | null;
+  requests: number;
+  saved_since: number | null;
+  weight: string;
+}
 export type Alarm = Schemas["AlarmAnswer"];
 export type Experiment = Schemas["ExperimentAnswer"];
 export type Report = Schemas["ReportAnswer"];
 export type EvidenceRow = Schemas["EvidenceRow"];
 export type Verdict = Schemas["VerdictAnswer"];
 export type Estimate = Schemas["EstimateAnswer"];
+export type RawEvidence = Schemas["Evidence"];
 export type Line = Schemas["LineAnswer"];
 export type Entry = Schemas["EntryAnswer"];
 export type Policy = Schemas["PolicyRow"];
@@ -17,6 +29,7 @@ export type Part = Schemas["PartAnswer"];
 export type Mean = Schemas["MeanAnswer"];
 export type TaskSettings = Schemas["SettingsAnswer"];
 export type Session = Schemas["SessionAnswer"];
+export type StoryEvent = Schemas["StoryEventAnswer"];
 export type DecisionRow = Schemas["DecisionRow"];
 export type Job = Schemas["JobAnswer"];
 export type Ranking = Schemas["RankAnswer"];
@@ -71,6 +84,7 @@ export interface Explained {
   why: string;
   confidence?: number;
   heads?: Record<string, HeadDrawn>;
+  reply?: { text: string; model: string; foreign: boolean };
 }
 
 /** What went wrong, in the server's own words where it had any. */

@@ -26,6 +26,41 @@ export function amount(value: number | null | undefined): string {
   return Number(value.toPrecision(3)).toLocaleString("en-US", { maximumSignificantDigits: 3 }).replace("-", MINUS);
 }
 
+/** A price: $12.50, or $0.00022 where cents say nothing. */
+export function dollars(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  const text =
+    size >= 1
+      ? size.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })
+      : size.toLocaleString("en-US", { maximumSignificantDigits: size >= 0.01 ? 3 : 2 });
+  return `${value < 0 ? MINUS : ""}$${text}`;
+}
+
+/** A signal's value in its unit, as its name tells it. */
+export function measure(name: string, value: number | null | undefined): string {
+  if (value === null || value === undefined) return "–";
+  if (isMoney(name)) return dollars(value);
+  if (/_s$|seconds/.test(name)) return `${amount(value)} s`;
+  return /_ms$/.test(name) ? `${amount(value)} ms` : amount(value);
+}
+
+export function isMoney(name: string): boolean {
+  return /usd|dollar|price|^cost$/.test(name);
+}
+
+/** A difference of rewards, with digits that say something: +0.041, +0.00022. */
+export function gap(value: number | null | undefined): string {
+  if (value === null || value === undefined) return "–";
+  return signed(value, value === 0 || Math.abs(value) >= 0.0095 ? 3 : 5);
+}
+
+/** 3 Nov 2026 */
+export function day(at: string | number): string {
+  const then = new Date(typeof at === "number" ? at * 1000 : at);
+  return then.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+}
+
 export function ago(at: string | number, now: number): string {
   const then = typeof at === "number" ? at * 1000 : Date.parse(at);
   const seconds = Math.max(0, (now - then) / 1000);

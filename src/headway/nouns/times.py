@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["rfc3339"]
+__all__ = ["parse_rfc3339", "rfc3339"]
 
 
 def rfc3339(at: float) -> str:
     """Seconds since 1970 as UTC with milliseconds, for example 2026-06-01T12:00:00.000Z."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def parse_rfc3339(text: str) -> float:
+    """Seconds since 1970 from such a text, or from a date; without a zone it is UTC. ValueError if it is neither."""
+    at = datetime.fromisoformat(text)
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

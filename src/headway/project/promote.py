@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns.checkpoint import PolicyRef
@@ -47,8 +47,9 @@ def promote(
     task: str | None,
     who: str,
     trust: Sequence[str] = (),
+    note: str = "",
 ) -> Entry:
-    """Make a candidate current if the gate admits it."""
+    """Make a candidate current if the gate admits it; `note` is the reason that the user gives."""
     trusted = known_raters(project, trust)
     heads = None if task is None else project.ledger.heads(task)
     candidate = candidate_policy(project, policy, task, heads)
@@ -57,6 +58,8 @@ def promote(
     heads = heads or project.ledger.heads(candidate.task)
     current = current_policy(project, settings, heads)
     reason = _admitted(project, settings, candidate, current, because, trusted)
+    if note.strip():
+        reason = replace(reason, detail={**reason.detail, "note": note.strip()})
     return _become(
         project,
         settings,

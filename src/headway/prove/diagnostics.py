@@ -250,7 +250,9 @@ def _features(checks: Checks, floors: Floors, training: Window | None) -> list[D
 def _feature(checks: Checks, column: int) -> str:
     """A feature by its name where the log has names."""
     names = checks.origin.columns
-    return repr(names[column]) if column < len(names) else f"number {column + 1}"
+    if column >= len(names):
+        return f"feature {column + 1} of the log"
+    return "the wording of the text" if names[column].startswith("text[") else repr(names[column])
 
 
 def _one_client(keys: Groups, margin: float) -> Diagnostic:

@@ -42,6 +42,7 @@ _CHECKS = {
     "leak": "No feature gives the outcome away",
     "drift": "Traffic is similar to the training data",
     "missing_depends_on_action": "Missing outcomes are unrelated to the choice",
+    "missing_width": "Missing outcomes do not decide the verdict",
     "training_rows": "Looks better on its training rows",
     "one_key": "No single key decides the verdict",
     "one_key_region": "No single key decides what is chosen somewhere",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from headway.nouns.conclusion import conclusion
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["task_story"]
 
 _PROOFS = 200  # the newest ones, that are read
+_ORDER: Mapping[StoryKind, int] = {"started": 0, "proven": 2, "promoted": 3}  # of events at the same moment; others: 1
 
 
 def task_story(project: Project, task: str) -> TaskStory:
     """Every event of a task, oldest first; repeated proofs with the same verdict are told once."""
     name = project.settings.task(task).name
     events = [*_started(project, name), *_ledger(project, name), *_proofs(project, name), *_settings(project, name)]
-    return TaskStory(task=name, events=tuple(sorted(events, key=lambda event: event.at)))
+    return TaskStory(task=name, events=tuple(sorted(events, key=lambda event: (event.at, _ORDER.get(event.kind, 1)))))
 
 
 def _started(project: Project, task: str) -> Iterator[StoryEvent]:
@@ -91,7 +92,9 @@ def _told(entry: Entry, before: str) -> tuple[StoryKind, str] | None:
             return "experiment", ended if ends else f"Experiment: {policy} {why}."
         case "promote":
             gate = " The gate was off." if why == "gate off" else ""
-            return "promoted", f"{policy} was promoted and decides now{was}.{gate}"
+            note = str(entry.detail.get("note", "")).rstrip(".")
+            because = f": {note}" if note else ""
+            return "promoted", f"{policy} was promoted and decides now{was}{because}.{gate}"
         case "rollback":
             return "rolled back", f"Rolled back to {policy}{was}: {why}."
         case "retire":

@@ -125,14 +125,15 @@ class Project(ProjectFolder):
         task: str | None = None,
         who: str = "",
         trust_keys: Sequence[str] = (),
+        why: str = "",
     ) -> Entry:
         """Make a candidate current, on evidence; GateRefused if the evidence is not sufficient.
 
-        `trust_keys` are keys that may decide it alone; the ledger records them.
+        `trust_keys` are keys that may decide it alone; the ledger records them, and your own reason (`why`).
         """
         from headway.project.promote import promote
 
-        return promote(self, policy, because=because, task=task, who=who, trust=trust_keys)
+        return promote(self, policy, because=because, task=task, who=who, trust=trust_keys, note=why)
 
     def plan(
         self,

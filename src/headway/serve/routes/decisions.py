@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from contextlib import suppress
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.errors import HeadwayError, UnknownName
+from headway.nouns.errors import HeadwayError, InvalidInput, UnknownName
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import Decision, Outcome
-from headway.nouns.times import rfc3339
+from headway.nouns.times import parse_rfc3339, rfc3339
+from headway.observe.search import DecisionFilter, find_decisions
 from headway.project import Ask, Considered, Details, Project
 from headway.serve.endpoint import SENT, Call, Sent, endpoint, strict
 from headway.serve.wire import (
@@ -152,25 +154,61 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 class DecisionRows(msgspec.Struct, frozen=True):
     decisions: list[DecisionRow]
+    next: int | None  # `before` of the next page; null: there are no more
+    looked: int  # rows of the log that were looked at
 
 
 class LatestQuery(strict):
     task: Task | None = None
+    text: Annotated[str, Meta(min_length=1, max_length=200, description="A part of the text, in any case.")] | None = (
+        None
+    )
+    action: Annotated[str, Meta(min_length=1, max_length=2000)] | None = None
+    policy: Annotated[str, Meta(min_length=1, max_length=100, description="Such as bandit@4f2a.")] | None = None
+    status: Literal["pending", "rewarded", "failed", "censored"] | None = None
+    reward_from: float | None = None
+    reward_to: float | None = None
+    since: Annotated[str, Meta(max_length=40, description="RFC 3339: made then or later.")] | None = None
+    until: Annotated[str, Meta(max_length=40, description="RFC 3339: made before then.")] | None = None
+    before: Annotated[int, Meta(ge=1, lt=2**53, description="`next` of the previous page.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
 @endpoint("GET", "/v1/decisions", query=LatestQuery, gives=DecisionRows, errors=(404,), scope="train")
 def latest_decisions(call: Call) -> DecisionRows:
-    """The latest decisions, newest first."""
+    """Decisions that match, newest first, in pages.
+
+    One answer looks at 200,000 rows at most: it may be short and have a next page.
+    """
     query: LatestQuery = call.query
-    if query.task is not None:
-        call.server.project.settings.task(query.task)
     project = call.server.project
-    latest = project.query.latest(query.task, query.limit)
-    for task in {decision.task for decision in latest}:
+    for task in project.tasks() if query.task is None else [project.settings.task(query.task).name]:
         if task in project.settings.tasks or not project.settings.declared:
             project.settle(task)
-    return DecisionRows([_row(decision, project.query.outcome(decision)) for decision in latest])
+    wanted = DecisionFilter(
+        task=query.task,
+        text=query.text,
+        action=query.action,
+        policy=query.policy,
+        status=query.status,
+        reward_from=query.reward_from,
+        reward_to=query.reward_to,
+        since=_time("since", query.since),
+        until=_time("until", query.until),
+    )
+    page = find_decisions(project.database, wanted, before=query.before, limit=query.limit)
+    return DecisionRows([_row(*found) for found in page.decisions], page.next, page.looked)
+
+
+def _time(name: str, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return parse_rfc3339(text)
+    except ValueError:
+        raise InvalidInput(
+            f"{name} is {text!r}, expected a time.", code="bad_query", hint="Write it as 2026-01-31T12:00:00Z."
+        ) from None
 
 
 def _row(decision: Decision, outcome: Outcome) -> DecisionRow:
@@ -216,6 +254,14 @@ class OutcomeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     clipped: bool
 
 
+class ReplyText(msgspec.Struct, frozen=True, kw_only=True):
+    """What was answered, as far as it was kept; `foreign`: by an upstream."""
+
+    text: str
+    model: str = ""
+    foreign: bool = False
+
+
 class ExplanationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """How a decision was made: policy, reason, probabilities and outcome."""
 
@@ -242,6 +288,7 @@ class ExplanationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     confidence: float | msgspec.UnsetType | None = msgspec.UNSET  # only if the policy can still be asked
     heads: dict[str, HeadAnswer] | msgspec.UnsetType = msgspec.UNSET  # only of a factored decision
+    reply: ReplyText | msgspec.UnsetType = msgspec.UNSET  # only if the answer was kept
 
 
 @endpoint("GET", "/v1/decisions/{decision}", gives=ExplanationAnswer, errors=(404,), scope="decide")
@@ -251,4 +298,9 @@ def explain(call: Call) -> ExplanationAnswer:
     decision = project.query.decision(parse_decision_id(call.params["decision"]))
     if decision.key != call.key and "train" not in call.scopes:
         raise UnknownName(f"There is no decision {decision.id!r}.", code="unknown_decision")
-    return msgspec.convert(project.explain(decision.id).document(), ExplanationAnswer)
+    document = project.explain(decision.id).document()
+    kept = project.query.details(decision.id, "reply").get("reply")
+    if kept is not None:
+        with suppress(msgspec.DecodeError):  # not JSON, or without a text: another program's detail
+            document["reply"] = msgspec.json.decode(kept, type=ReplyText)
+    return msgspec.convert(document, ExplanationAnswer)

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from headway.nouns.conclusion import conclusion
 from headway.nouns.evidence import Evidence
 from headway.nouns.times import rfc3339
 from headway.observe.daily import by_day
@@ -24,6 +25,9 @@ class EvidenceRow(msgspec.Struct, frozen=True, kw_only=True):
     kind: str  # log, world, heldout, preference, or a kit's own
     n: int
     state: str  # pass, wait, refused or worse, by the present rules
+    word: str  # better, worse, too early, no difference or cannot tell
+    text: str  # the verdict as a sentence
+    bounds: tuple[float, float] | None  # of the gate, on the difference
     value: float | None  # candidate minus current, with its 95% interval; null where a data check fails
     low: float | None
     high: float | None
@@ -68,6 +72,9 @@ def _row(call: Call, identifier: str, task: str, digest: str, at: float) -> Evid
         kind=evidence.kind,
         n=evidence.n,
         state=verdict.state,
+        word=verdict.word,
+        text=conclusion(verdict),
+        bounds=None if difference is None else evidence.bounds,
         value=None if difference is None else difference.value,
         low=None if difference is None else difference.low,
         high=None if difference is None else difference.high,
@@ -134,7 +141,7 @@ def _report(call: Call, task: str, days: int) -> ReportAnswer:
         episodes=counts.episodes,
         outcomes=dict(counts.by_status),
         sources=dict(counts.by_source),
-        actions=dict(counts.by_action),
+        actions=project.query.by_action(task),
         first=None if counts.first_at is None else rfc3339(counts.first_at),
         last=None if counts.last_at is None else rfc3339(counts.last_at),
         days=[

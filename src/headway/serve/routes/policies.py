@@ -98,6 +98,7 @@ def header(call: Call) -> PolicyAnswer:
 class PromoteRequest(strict):
     task: Task | None = None  # needed only for built-in policies
     trust_keys: Annotated[tuple[Rater, ...], Meta(max_length=100)] = ()  # keys whose ratings alone may decide
+    why: Why = ""  # for the ledger, beside the verdict
 
 
 @endpoint(
@@ -116,7 +117,7 @@ def promote(call: Call, body: PromoteRequest) -> EntryAnswer:
     """
     project = call.server.project
     return entry_answer(
-        project.promote(call.params["policy"], task=body.task, who=call.key, trust_keys=body.trust_keys)
+        project.promote(call.params["policy"], task=body.task, who=call.key, trust_keys=body.trust_keys, why=body.why)
     )
 
 
