@@ -121,6 +121,34 @@ def test_junk_is_refused_and_spends_nothing(project: Project, monkeypatch: pytes
     assert share(project, "fixed@0")[0] == 1, "a built-in policy has no training rows to be screened on"
 
 
+def test_the_first_look_is_remembered_until_something_that_it_rests_on_changes(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[int] = []
+    compared = screen._compared
+    monkeypatch.setattr(screen, "_compared", lambda rows, *who: reads.append(len(rows)) or compared(rows, *who))
+    settings, uniform = project.settings.task("route"), project.current("route")
+    newest = project.ledger.last("route", "candidate")
+    assert newest is not None
+    terms = present_terms(project, settings, (newest.policy, newest.policy_hash), (uniform.ref, uniform.digest))
+    first = screen.first_look(project, settings, terms)
+    play(project, 60, seed=9)
+    assert screen.first_look(project, settings, terms) is first, "later outcomes are not its training rows"
+    rows = screen._training_rows(project, project.registry.header(newest.policy_hash))
+    project.signal(rows[0].decision.id, reward=1.0 - (rows[0].reward or 0.0))
+    project.settle("route")
+    again = screen.first_look(project, settings, terms)
+    assert again is not None
+    assert again.difference != first.difference
+    other = present_terms(project, settings, (newest.policy, newest.policy_hash), project_policy(project, "fixed@0"))
+    assert screen.first_look(project, settings, other) != again
+    assert len(reads) == 3
+
+
+def project_policy(project: Project, ref: str) -> tuple[str, str]:
+    return project.servings.resolve(project.settings.task("route"), ref)
+
+
 def test_the_screen_knows_better_from_worse_on_training_rows(project: Project) -> None:
     settings, uniform = project.settings.task("route"), project.current("route")
     newest = project.ledger.last("route", "candidate")

@@ -318,6 +318,7 @@ class Watch:
 
     def _open(self) -> None:
         self.project = Project(self.folder, environ=self._environ, clock=self._clock)
+        self.project.query.decoded.keep()
         self.alerts.use(self.project.settings, self.project.database)
         self._read = _stamp(self.project.settings.file)
 

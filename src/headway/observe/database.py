@@ -40,6 +40,7 @@ Row = tuple[Any, ...]
 Waiting = Callable[[str], None]  # is told why something waits
 _T = TypeVar("_T")
 _BOUND_VALUES = 500  # per statement
+_FIRST_PAGE = 500  # rows
 _MIGRATIONS_TABLE = "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, at {int} NOT NULL)"
 
 
@@ -118,13 +119,16 @@ class Database(ABC):
     def pages(self, sql: str, values: Sequence[Any], *, after: int, size: int = 5000) -> Iterator[list[Row]]:
         """Keyset pages: `sql` ends in `… > ? ORDER BY … LIMIT ?` and its first column is the key.
 
-        Each page is a separate read, so a slow consumer never holds a snapshot open.
+        Each page is a separate read, so a slow consumer never holds a snapshot open. The first ones are smaller, for a
+        consumer that soon stops.
         """
-        while rows := self.query(sql, (*values, after, size)):
+        most = min(_FIRST_PAGE, size)
+        while rows := self.query(sql, (*values, after, most)):
             yield rows
-            if len(rows) < size:
+            if len(rows) < most:
                 return
             after = rows[-1][0]
+            most = min(4 * most, size)
 
     @abstractmethod
     def version(self) -> int:

@@ -11,33 +11,25 @@ fast are not a random choice of all, and an arm whose failures are reported late
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.records import Settled
-from headway.observe.database import Database, chunks, placeholders
-from headway.observe.rater_signals import RaterSignals, SignalsByRater
-from headway.observe.rows import (
-    DECISION_COLUMNS,
-    DECISION_TABLES,
-    STATUSES,
-    decode_candidates,
-    settled_from_row,
-)
+from headway.observe.database import Database, Row, chunks, placeholders
+from headway.observe.decoded import DecodedDecisions
+from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decode_candidates
 
 if TYPE_CHECKING:
     from headway.observe.query import Query
 
-__all__ = ["OPEN_SHARE", "Draws", "draws", "outcomes"]
+__all__ = ["OPEN_SHARE", "Draws", "draws", "outcome_pages"]
 
 OPEN_SHARE = 0.01  # of each action's decisions, the share that may still be open before the mark
 _PAGE = 2000
 _PENDING = STATUSES.index("pending")
-_NOBODY: SignalsByRater = {}
 _LIVE = "s.decision = d.seq AND NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 
 
@@ -71,7 +63,7 @@ class Draws:
 def draws(database: Database, query: Query, task: str) -> Draws:
     """Reads one short row per decision."""
     pages = database.pages(
-        "SELECT d.seq, d.at, d.candidate_set_id, d.action, s.status FROM decisions d "
+        f"SELECT d.seq, d.at, d.candidate_set_id, d.action, COALESCE(s.status, {_PENDING}) FROM decisions d "
         f"LEFT JOIN settled s ON {_LIVE} WHERE d.task_id = ? AND d.draw IS NULL AND d.seq > ? ORDER BY d.seq LIMIT ?",
         (query.name_id("task", task),),
         after=0,
@@ -82,45 +74,28 @@ def draws(database: Database, query: Query, task: str) -> Draws:
         for number, body in database.query("SELECT id, body FROM candidate_sets")
     }
     names: dict[str, int] = {}
-    columns: list[tuple[int, int, int, bool]] = []
+    numbers: dict[tuple[int, int], int] = {}  # of the action's name, by candidate set and place
+    columns: list[tuple[int, int, int, int]] = []
     for page in pages:
         for seq, at, candidates, action, status in page:
-            number = names.setdefault(sets[candidates][action], len(names))
-            columns.append((seq, at, number, status is not None and status != _PENDING))
+            number = numbers.get((candidates, action))
+            if number is None:
+                number = names.setdefault(sets[candidates][action], len(names))
+                numbers[candidates, action] = number
+            columns.append((seq, at, number, status))
     table = np.array(columns, dtype=np.int64).reshape(-1, 4)
     order = np.lexsort((table[:, 0], table[:, 1]))
-    seq, at, action, final = table[order].T
-    return Draws(seq, at, action, final.astype(np.bool_))
+    seq, at, action, status = table[order].T
+    return Draws(seq, at, action, status != _PENDING)
 
 
-def outcomes(
-    database: Database,
-    seqs: Sequence[int],
-    *,
-    query: Query,
-    signals: bool = False,
-    raters: Collection[str] | bool = False,
-) -> Iterator[list[Settled]]:
-    """Pages of these decisions, in this order, each with its outcome; `pending` if it is open.
-
-    `signals` and `raters` as in `Query.settled`.
-    """
+def outcome_pages(database: Database, decoded: DecodedDecisions, seqs: Sequence[int]) -> Iterator[list[Row]]:
+    """Pages of OUTCOME_COLUMNS and the decision, for these decisions in this order; `pending` if one is open."""
     sql = (
         "SELECT COALESCE(s.seq, 0), s.reward, COALESCE(s.status, 0), s.replaces, s.weight, "
-        f"{DECISION_COLUMNS}, COALESCE((SELECT MIN(f.seq) FROM settled f WHERE f.decision = d.seq), 0), "
-        f"COALESCE(s.clipped, 0) "
-        f"FROM {DECISION_TABLES} LEFT JOIN settled s ON {_LIVE} WHERE d.seq IN "
+        "COALESCE((SELECT MIN(f.seq) FROM settled f WHERE f.decision = d.seq), 0), COALESCE(s.clipped, 0), "
+        f"{decoded.columns} FROM {decoded.tables} LEFT JOIN settled s ON {_LIVE} WHERE d.seq IN "
     )
-    reader: RaterSignals | None = None
     for page in chunks(seqs, _PAGE):
-        rows = {row[5]: row for row in database.query(f"{sql}({placeholders(page)})", page)}
-        ordered = [rows[seq] for seq in page if seq in rows]
-        values = query.values([row[6] for row in ordered]) if signals else {}
-        by_rater: Sequence[SignalsByRater] = ()
-        if raters is not False:
-            reader = RaterSignals(database, None if raters is True else raters) if reader is None else reader
-            by_rater = reader.of([(row[6], row[7], row[8], STATUSES[row[2]]) for row in ordered])
-        yield [
-            settled_from_row(row, values.get(row[6], {}), by_rater[place] if by_rater else _NOBODY)
-            for place, row in enumerate(ordered)
-        ]
+        rows = {row[OUTCOME_WIDTH]: row for row in database.query(f"{sql}({placeholders(page)})", page)}
+        yield [rows[seq] for seq in page if seq in rows]

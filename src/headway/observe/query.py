@@ -10,11 +10,13 @@ from headway.nouns.errors import UnknownName
 from headway.nouns.ids import episode_id, id_bytes, id_text, is_episode
 from headway.nouns.records import SOURCES, Decision, Ending, Outcome, Settled, Signal, Source
 from headway.observe.database import Database, chunks, placeholders
+from headway.observe.decoded import DecodedDecisions
 from headway.observe.details import read as read_details
-from headway.observe.rater_signals import RaterSignals, SignalsByRater
+from headway.observe.outcomes import with_decisions
 from headway.observe.rows import (
     DECISION_COLUMNS,
     DECISION_TABLES,
+    OUTCOME_COLUMNS,
     SETTLED_COLUMNS,
     SETTLED_TABLES,
     STATUSES,
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Counts", "Query"]
 
-_NOTHING: SignalsByRater = {}
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 
 
@@ -52,6 +53,7 @@ class Query:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._ids: dict[tuple[str, str], int] = {}
+        self.decoded = DecodedDecisions(database)
 
     def name_id(self, kind: str, name: str) -> int:
         """The interned id, or 0 (which no row has) if the store does not know the name."""
@@ -204,19 +206,13 @@ class Query:
         live = "" if corrections else f" AND {_LIVE}"
         last = "" if upto is None else " AND s.seq <= ?"
         sql = (
-            f"SELECT {SETTLED_COLUMNS} FROM {SETTLED_TABLES} "
-            f"WHERE s.task_id = ?{live}{last} AND s.seq > ? ORDER BY s.seq LIMIT ?"
+            f"SELECT {OUTCOME_COLUMNS}, {self.decoded.columns} FROM settled s "
+            f"JOIN {self.decoded.tables_on('s.decision')} WHERE s.task_id = ?{live}{last} AND s.seq > ? "
+            "ORDER BY s.seq LIMIT ?"
         )
         bound = (self.name_id("task", task), *(() if upto is None else (upto,)))
-        reader: RaterSignals | None = None
-        for page in self._database.pages(sql, bound, after=after):
-            values = self.values([row[6] for row in page]) if signals else {}
-            by_rater: Sequence[SignalsByRater] = ()
-            if raters is not False:
-                reader = RaterSignals(self._database, None if raters is True else raters) if reader is None else reader
-                by_rater = reader.of([(row[6], row[7], row[8], STATUSES[row[2]]) for row in page])
-            for place, row in enumerate(page):
-                yield settled_from_row(row, values.get(row[6], {}), by_rater[place] if by_rater else _NOTHING)
+        pages = self._database.pages(sql, bound, after=after)
+        return with_decisions(self._database, self, pages, signals=signals, raters=raters)
 
     def draws(self, task: str) -> Draws:
         """Every draw of a task by the time of the decision, and whether its outcome is final."""
@@ -228,10 +224,10 @@ class Query:
         self, seqs: Sequence[int], *, signals: bool = False, raters: Collection[str] | bool = False
     ) -> Iterator[Settled]:
         """These decisions in this order, each with its present outcome: pending if it is open. See `draws`."""
-        from headway.observe.draws import outcomes
+        from headway.observe.draws import outcome_pages
 
-        for page in outcomes(self._database, seqs, query=self, signals=signals, raters=raters):
-            yield from page
+        pages = outcome_pages(self._database, self.decoded, seqs)
+        return with_decisions(self._database, self, pages, signals=signals, raters=raters)
 
     def settled_row(self, seq: int) -> Settled:
         """One row of the log, replaced or not."""
@@ -308,6 +304,14 @@ class Query:
             sql += " AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.seq = s.decision AND d.source = ?)"
             values += (mined,)
         return int(self._database.query(sql, values)[0][0])
+
+    def live_outcomes(self, task: str, *, upto: int) -> tuple[int, int]:
+        """Rows of the outcome log up to a mark that nothing has replaced, and how many of them have a reward."""
+        rows = self._database.query(
+            f"SELECT COUNT(*), COUNT(s.reward) FROM settled s WHERE s.task_id = ? AND s.seq <= ? AND {_LIVE}",
+            (self.name_id("task", task), upto),
+        )
+        return int(rows[0][0]), int(rows[0][1])
 
     def count_judged(self, task: str, *, known: bool, most: int) -> int:
         """Settled decisions whose propensity is known, or is not, without mined ones; counting stops at `most`."""

@@ -17,6 +17,8 @@ from headway.observe.damage import UNREADABLE, damaged
 __all__ = [
     "DECISION_COLUMNS",
     "DECISION_TABLES",
+    "OUTCOME_COLUMNS",
+    "OUTCOME_WIDTH",
     "SETTLED_COLUMNS",
     "SETTLED_TABLES",
     "STATUSES",
@@ -27,6 +29,7 @@ __all__ = [
     "loads",
     "microseconds",
     "settled_from_row",
+    "settled_of",
 ]
 
 STATUSES: tuple[Status, ...] = ("pending", "rewarded", "failed", "censored")
@@ -45,14 +48,16 @@ DECISION_TABLES = (
     "JOIN names x ON x.id = d.exploration_id JOIN names r ON r.id = d.role_id JOIN names k ON k.id = d.key_id "
     "LEFT JOIN episodes e ON e.id = d.episode LEFT JOIN names a ON a.id = d.assigned_id"
 )
-SETTLED_COLUMNS = (
-    f"s.seq, s.reward, s.status, s.replaces, s.weight, {DECISION_COLUMNS}, CASE WHEN s.replaces IS NULL THEN s.seq "
-    "ELSE (SELECT MIN(f.seq) FROM settled f WHERE f.decision = s.decision) END, s.clipped"
+_FIRST = (
+    "CASE WHEN s.replaces IS NULL THEN s.seq ELSE (SELECT MIN(f.seq) FROM settled f WHERE f.decision = s.decision) END"
 )
+OUTCOME_COLUMNS = f"s.seq, s.reward, s.status, s.replaces, s.weight, {_FIRST}, s.clipped"
+SETTLED_COLUMNS = f"{OUTCOME_COLUMNS}, {DECISION_COLUMNS}"
 SETTLED_TABLES = "settled s JOIN " + DECISION_TABLES.replace(
     "decisions d JOIN", "decisions d ON d.seq = s.decision JOIN", 1
 )
 _WIDTH = DECISION_COLUMNS.count(",") + 1
+OUTCOME_WIDTH = 7
 
 
 def microseconds(seconds: float) -> int:
@@ -179,28 +184,37 @@ def _decision(row: Sequence[Any]) -> Decision:
     )
 
 
-def settled_from_row(
+def settled_from_row(row: Sequence[Any]) -> Settled:
+    """The row of the outcome log that SETTLED_COLUMNS selects."""
+    return settled_of(row, decision_from_row(row[OUTCOME_WIDTH:]))
+
+
+def settled_of(
     row: Sequence[Any],
+    decision: Decision,
     signals: Mapping[str, float] = _NO_SIGNALS,
     said: Mapping[str, Sequence[tuple[str, float]]] = _NO_RATERS,
 ) -> Settled:
-    """The row of the outcome log that SETTLED_COLUMNS selects."""
-    reward, status, weight = row[1], row[2], row[4]
-    sound = status in _STATUS_NUMBERS and all(value is None or type(value) is float for value in (reward, weight))
-    if not sound:
-        raise damaged(f"The outcome in row {row[0]!r} of the store", "its reward, status or weight is none")
+    """A decision with the outcome in the first columns of `row`, as OUTCOME_COLUMNS selects them."""
+    seq, reward, status, replaces, weight, first, clipped = row[:OUTCOME_WIDTH]
+    if status not in _STATUS_NUMBERS or not _is_number(reward) or not _is_number(weight):
+        raise damaged(f"The outcome in row {seq!r} of the store", "its reward, status or weight is none")
     return Settled(
-        seq=row[0],
+        seq=seq,
         reward=reward,
         status=STATUSES[status],
-        replaces=row[3],
-        first=row[5 + _WIDTH],
-        clipped=bool(row[6 + _WIDTH]),
+        replaces=replaces,
+        first=first,
+        clipped=bool(clipped),
         weight=1.0 if weight is None else weight,
-        decision=decision_from_row(row[5:]),
+        decision=decision,
         signals=signals,
         said=said,
     )
+
+
+def _is_number(value: object) -> bool:
+    return value is None or type(value) is float
 
 
 def request_of(decision: Decision) -> tuple[object, ...]:

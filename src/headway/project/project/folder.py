@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from headway.nouns.factored import DrawnHead
     from headway.observe.served import ServedRows
     from headway.project.inspect.worth import KnownWorth
+    from headway.project.prove.screen import Look
 
 __all__ = ["Listener", "ProjectFolder"]
 
@@ -74,6 +75,7 @@ class ProjectFolder:
         self._rewards: dict[str, Rewards] = {}
         self.served: dict[str, ServedRows] = {}  # by task: the outcomes that alarms are raised on
         self.worths: dict[str, KnownWorth] = {}  # by task: what its policy saves
+        self.first_looks: dict[str, tuple[Hashable, Look | None]] = {}  # by task: the last one, and what it rests on
         self.memories = EpisodeMemories()  # of factored tasks
         self.recent_tasks: dict[str, str] = {}  # decision id → task, of the latest decisions
         self.seeds = None if seed is None else explore.Seeds(seed)

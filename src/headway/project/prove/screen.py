@@ -59,15 +59,30 @@ class Look:
 
 
 def first_look(project: Project, settings: TaskSettings, terms: Terms) -> Look | None:
-    """The look at the training rows; None for built-in policies and those without training rows in this store."""
+    """The look at the training rows; None for built-in policies and those without training rows in this store.
+
+    The loop asks at every check until the test starts. The answer is remembered until something that it rests on is
+    different: the policies, the settings, or the outcomes of the training rows.
+    """
     if PolicyRef.parse(terms.candidate).built_in:
         return None
-    rows = _training_rows(project, project.registry.header(terms.candidate_hash))
-    if not rows:
-        return None
-    target = project.servings.pipeline(settings.name, terms.config, terms.candidate, terms.candidate_hash)
-    current = project.servings.pipeline(settings.name, terms.config, terms.against, terms.against_hash)
-    return _compared(rows, target, current)
+    task, header = settings.name, project.registry.header(terms.candidate_hash)
+    about = (
+        *(terms.candidate_hash, terms.against_hash, terms.config_hash, terms.reward_version),
+        changed_from(project, task),
+        project.query.live_outcomes(task, upto=int(header.trained_on.get("upto", 0))),
+    )
+    known = project.first_looks.get(task)
+    if known is not None and known[0] == about:
+        return known[1]
+    rows = _training_rows(project, header)
+    look = None
+    if rows:
+        target = project.servings.pipeline(task, terms.config, terms.candidate, terms.candidate_hash)
+        current = project.servings.pipeline(task, terms.config, terms.against, terms.against_hash)
+        look = _compared(rows, target, current)
+    project.first_looks[task] = about, look
+    return look
 
 
 def screen(project: Project, settings: TaskSettings, terms: Terms) -> Diagnostic | None:

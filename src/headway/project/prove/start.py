@@ -49,10 +49,13 @@ def readiness(project: Project, standing: Standing, candidate: CandidatePolicy) 
         return Readiness(now=False, why=f"{candidate.ref} makes the same choices as {current.ref}")
     if look is not None and look.difference <= 0.0:
         return Readiness(now=False, why=f"{candidate.ref} looks no better on the rows that it was trained on")
+    waited = None if look is None or look.clear else _waited(project, settings.name)
+    unclear = Readiness(now=False, why=f"{candidate.ref} does not clearly look better yet")
+    if waited is not None and waited < settings.decide_within // _EXPERIMENT_WAITS:
+        return unclear
     needs = _needs_experiment(project, settings, candidate)
-    waits = settings.decide_within // (_EXPERIMENT_WAITS if needs else _LOG_WAITS)
-    if look is not None and not look.clear and _waited(project, settings.name) < waits:
-        return Readiness(now=False, why=f"{candidate.ref} does not clearly look better yet")
+    if waited is not None and not needs and waited < settings.decide_within // _LOG_WAITS:
+        return unclear
     return Readiness(now=True, experiment=needs)
 
 

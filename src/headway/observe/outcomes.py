@@ -1,0 +1,50 @@
+"""Outcomes joined with their decisions, and with the signals and raters behind them where a reader wants those."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from headway.nouns.ids import id_bytes
+from headway.nouns.records import Settled
+from headway.observe.database import Database, Row
+from headway.observe.rater_signals import RaterSignals, SignalsByRater
+from headway.observe.rows import OUTCOME_WIDTH, STATUSES, settled_of
+
+if TYPE_CHECKING:
+    from headway.observe.query import Query
+
+__all__ = ["with_decisions"]
+
+_NOBODY: SignalsByRater = {}
+
+
+def with_decisions(
+    database: Database,
+    query: Query,
+    pages: Iterable[Sequence[Row]],
+    *,
+    signals: bool = False,
+    raters: Collection[str] | bool = False,
+) -> Iterator[Settled]:
+    """Settled rows from pages of OUTCOME_COLUMNS and the decision, as `query.decoded.columns` selects it.
+
+    `signals` adds the live signal values of each row; `raters` adds who gave them: the names of the signals that count,
+    or True for all. A decision that was deleted since its page was read is left out.
+    """
+    reader: RaterSignals | None = None
+    for page in pages:
+        rows = query.decoded.beside(page, OUTCOME_WIDTH)
+        values = query.values([id_bytes(decision.id) for _, decision in rows]) if signals else {}
+        by_rater: Sequence[SignalsByRater] = ()
+        if raters is not False:
+            reader = RaterSignals(database, None if raters is True else raters) if reader is None else reader
+            by_rater = reader.of(
+                [
+                    (id_bytes(decision.id), decision.situation.task, decision.situation.episode, STATUSES[row[2]])
+                    for row, decision in rows
+                ]
+            )
+        for place, (row, decision) in enumerate(rows):
+            given = values.get(id_bytes(decision.id), {}) if signals else {}
+            yield settled_of(row, decision, given, by_rater[place] if by_rater else _NOBODY)
