@@ -92,8 +92,9 @@ def test_a_candidate_under_test_is_held_and_the_next_one_is_learned_as_a_shadow(
 
 @pytest.mark.parametrize("ended", [NO_DIFFERENCE, WORSE], ids=["no difference", "worse"])
 def test_the_end_of_a_test_frees_the_place(ended: dict[str, Admission]) -> None:
-    over = standing(**ended, since=60)
+    over = standing(**ended, since=140)
     assert (over.decided, over.under_test, over.learns) == (True, False, True)
+    assert not standing(**ended, since=130).learns, "the rows have not grown by a tenth: a new test would say the same"
     waiting = standing(**ended, shadow=SHADOW)
     assert (waiting.turn, waiting.learns) == (True, False), "the newest shadow is next: nothing is learned again"
     assert due(waiting, Marks()).turn

@@ -179,7 +179,8 @@ STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
         ("refused", standing(REFUSED), BUSY, "report", "headway report route"),
         ("refused, much new", standing(REFUSED, settled=90, since=60), BUSY, "learn", "headway learn route"),
         ("worse", standing(WORSE), BUSY, "report", "headway report route"),
-        ("worse, enough new", standing(WORSE, settled=900, since=50), BUSY, "learn", "headway learn route"),
+        ("worse, little new", standing(WORSE, settled=900, since=50), BUSY, "report", "headway report route"),
+        ("worse, enough new", standing(WORSE, settled=900, since=90), BUSY, "learn", "headway learn route"),
         (
             "worse, canary",
             standing(WORSE, canary=CANARY),

@@ -17,7 +17,7 @@ from headway.promote.ledger import Entry
 __all__ = ["CandidatePolicy", "CurrentPolicy", "Standing"]
 
 _GROWTH = 2  # while a candidate is under test, the next one is learned once the data has grown by 1/_GROWTH
-_EARLY_GROWTH = 10  # a candidate that is not tested yet is replaced after less
+_EARLY_GROWTH = 10  # a candidate that is not tested yet, or whose test is over, is replaced after less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,11 @@ class Standing:
 
     @property
     def learns(self) -> bool:
-        """Whether learning is due: a new candidate, or a shadow while the candidate is under test."""
+        """Whether learning is due: a new candidate, or a shadow while the candidate is under test.
+
+        The next candidate after a test is learned once there is more to learn from. It would be tested on the rows that
+        have just shown no difference, and each such test makes the gate stricter.
+        """
         if self.practises is not None:
             return False
         if self.outdated:
@@ -139,6 +143,6 @@ class Standing:
             return True
         if self.under_test:
             return self.since * _GROWTH >= self.settled - self.since
-        if self.verdict is None:
-            return self.unprovable is None and self.since * _EARLY_GROWTH >= self.settled - self.since
-        return self.decided or self.since * _EARLY_GROWTH >= self.settled - self.since
+        if self.verdict is None and self.unprovable is not None:
+            return False
+        return self.since * _EARLY_GROWTH >= self.settled - self.since
