@@ -43,10 +43,10 @@ Key = tuple[str, int]  # case, run
 
 
 def play(key: Key, seed: int, quick: bool) -> Numbers:
-    """One run. Seeds of different base seeds never meet."""
+    """One run. Seeds never meet: neither those of different base seeds nor those of different cases."""
     name, place = key
     case = CASES[name]
-    return ((quick and case.shorter) or case.play)(seed * 100_000 + place)
+    return ((quick and case.shorter) or case.play)(seed * 100_000 + list(CASES).index(name) * 1_000 + place)
 
 
 def measure(

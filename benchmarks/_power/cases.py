@@ -2,10 +2,12 @@
 
 promote_*   decisions until a better arm is promoted, and what was earned meanwhile, beside tests and routers
 null_*      equal arms: promotions are false, and a verdict should come all the same
+gate_*      the same for the loop's tests alone, without a store and a learner
 drift_*     the arm that the loop has promoted gets worse, or all arms do
 steady      nothing changes: alarms and rollbacks are false
 harm_*      the promoted policy becomes worse than the one that it replaced, at once or later
 equal       a policy was promoted without proof, and is as good as the one before: rollbacks are false
+guard_equal the same for the guard's test alone
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from functools import partial
 import numpy as np
 
 from _power.ab_tests import AbTest
+from _power.gate import gate_alone
+from _power.guarded import guard_alone
 from _power.loop import RULES, UNIFORM, LoopRun
 from _power.quiet import quiet
 from _power.routers import available, play
@@ -250,5 +254,14 @@ CASES: Mapping[str, PowerCase] = {
     "harm_later": PowerCase("harm of .26 after 3,000 good decisions", partial(harm, 3000)),
     "equal": PowerCase(
         "the promoted policy is as good as the one before", partial(equal, LONG), partial(equal, SHORTER)
+    ),
+    "gate_uniform": PowerCase(
+        "equal arms, the loop's tests alone, from uniform choice", partial(gate_alone, False, 20_000)
+    ),
+    "gate_rules": PowerCase("equal arms, the loop's tests alone, from rules", partial(gate_alone, True, 20_000)),
+    "guard_equal": PowerCase(
+        "the guard's test alone, the promoted policy is as good as the one before",
+        partial(guard_alone, LONG),
+        partial(guard_alone, SHORTER),
     ),
 }

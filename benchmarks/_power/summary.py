@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import comb
 from statistics import mean, median
 
 from _power.ab_tests import fixed_size, sequential_sizes
 from _power.cases import CASES, Promotion
 
-__all__ = ["figures", "ratios", "reached", "table"]
+__all__ = ["at_most", "figures", "ratios", "reached", "table"]
 
 Runs = Sequence[Mapping[str, float]]
 Results = Mapping[str, Runs]
@@ -41,9 +42,11 @@ def _figures(name: str, runs: Runs) -> dict[str, float | None]:
     shared: dict[str, float | None] = {"started": len(started) / len(runs)}
     if kind == "promote":
         return _promotion(CASES[name].play, runs)
-    if kind == "null":
+    if kind in ("null", "gate"):
         return {
             "false_promotions": _share(runs, "promotions"),
+            "false_promotions_at_most": at_most(_times(runs, "promotions"), len(runs)),
+            "tests": mean(run["tests"] for run in runs),
             "with_verdict": sum("verdict" in run for run in runs) / len(runs),
             "verdict_median": reached(runs, "verdict", 0.5),
         }
@@ -64,7 +67,11 @@ def _figures(name: str, runs: Runs) -> dict[str, float | None]:
             "early_rollbacks": _share(started, "early_rollbacks"),
         }
     counted = [what for what in ("alarms", "rollbacks") if any(what in run for run in started)]
-    return shared | {f"{what}_per_100k": _rate(started, what) for what in counted}
+    rates: dict[str, float | None] = {}
+    for what in counted:
+        rates[f"{what}_per_100k"] = _rate(started, what)
+        rates[f"{what}_at_most"] = at_most(_times(started, what), len(started))
+    return shared | rates
 
 
 def _promotion(case: object, runs: Runs) -> dict[str, float | None]:
@@ -89,8 +96,25 @@ def _earned(runs: Runs) -> dict[str, float | None]:
     return {name: mean(run[name] for run in runs if name in run) for name in names}
 
 
+def _times(runs: Runs, name: str) -> int:
+    """In how many runs there was at least one."""
+    return sum(run.get(name, 0.0) > 0 for run in runs)
+
+
 def _share(runs: Runs, name: str) -> float:
-    return sum(run.get(name, 0.0) > 0 for run in runs) / len(runs)
+    return _times(runs, name) / len(runs)
+
+
+def at_most(times: int, runs: int) -> float:
+    """The upper end of the exact two-sided 95% interval (Clopper and Pearson) for a share."""
+    if times >= runs:
+        return 1.0
+    low, high = times / runs, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        seen = sum(comb(runs, k) * middle**k * (1.0 - middle) ** (runs - k) for k in range(times + 1))
+        low, high = (middle, high) if seen > 0.025 else (low, middle)
+    return high
 
 
 def _rate(runs: Runs, name: str) -> float:
@@ -179,6 +203,7 @@ def _other_row(name: str, runs: Runs) -> list[str]:
 
 _SAID = {
     "false_promotions": "{:.3f} promoted something",
+    "false_promotions_at_most": "at most {:.3f} (exact 95% interval)",
     "with_verdict": "{:.2f} reached a verdict",
     "verdict_median": "the median one after {:,.0f} decisions",
     "alarm_median": "alarm after {:,.0f} decisions at the median",
@@ -193,7 +218,9 @@ _SAID = {
     "rollback_80": "in 80% of the runs within {:,.0f}",
     "early_rollbacks": "{:.2f} rolled back before the harm",
     "alarms_per_100k": "{:.3f} runs with an alarm per 100,000 decisions",
+    "alarms_at_most": "at most {:.3f} (exact 95% interval)",
     "rollbacks_per_100k": "{:.3f} with a rollback",
+    "rollbacks_at_most": "at most {:.3f} (exact 95% interval)",
 }
 
 

@@ -14,10 +14,12 @@ sys.path.insert(0, str(ROOT / "benchmarks"))  # benchmarks are scripts: they imp
 from _power import summary  # noqa: E402
 from _power.ab_tests import ALPHA, AbTest, fixed_size, sequential_sizes  # noqa: E402
 from _power.cases import CASES, Promotion  # noqa: E402
+from _power.gate import EXPLORED, GateRun, gate_alone  # noqa: E402
+from _power.guarded import guard_alone  # noqa: E402
 from _power.loop import RULES, UNIFORM, LoopRun  # noqa: E402
 from _power.quiet import quiet  # noqa: E402
 from _power.routers import VowpalRouter, play  # noqa: E402
-from _power.summary import figures, ratios, reached, table  # noqa: E402
+from _power.summary import at_most, figures, ratios, reached, table  # noqa: E402
 from _power.world import LARGE, SMALL, falling, steady  # noqa: E402
 
 from benchmarks.power import BEGIN, END, PAGE, chosen, parser, write  # noqa: E402
@@ -64,6 +66,32 @@ def test_the_same_seed_plays_the_same_run() -> None:
 
 def test_the_detector_is_quiet_while_nothing_changes() -> None:
     assert quiet(5000, 2) == {"decisions": 5000.0, "alarms": 0.0}
+
+
+@pytest.mark.parametrize("rules", [False, True], ids=["uniform", "rules"])
+def test_the_tests_alone_promote_what_is_better_and_not_what_is_equal(rules: bool) -> None:
+    run = GateRun(1, rules=rules, decisions=5000, chances=(0.6, 0.75))
+    run.play()
+    assert run.promoted is not None
+    assert run.verdicts[-1] == (run.promoted, "pass")
+    equal = gate_alone(rules, 5000, 2)
+    assert (equal["promotions"], equal["decisions"]) == (0.0, 5000.0)
+
+
+def test_the_tests_alone_explore_as_the_loop_does() -> None:
+    with LoopRun(RULES, steady(0.7, 0.7), seed=1) as run:
+        assert run.share(LARGE) == pytest.approx(EXPLORED)
+
+
+def test_the_guard_alone_takes_back_what_is_worse_and_not_what_is_equal() -> None:
+    assert guard_alone(3000, 1) == {"decisions": 3000.0, "rollbacks": 0.0}
+    assert guard_alone(3000, 1, chances=(0.75, 0.45))["rollbacks"] == 1.0
+
+
+def test_the_interval_of_a_share_is_exact() -> None:
+    assert at_most(0, 100) == pytest.approx(1.0 - 0.025**0.01)
+    assert at_most(5, 100) == pytest.approx(0.11283, abs=1e-5)
+    assert at_most(3, 3) == 1.0
 
 
 def test_vowpal_wabbit_learns_the_better_arm() -> None:
