@@ -308,7 +308,7 @@ def test_a_retry_after_may_be_a_date() -> None:
         (413, "too_large", InvalidInput),
         (429, "busy", Busy),
         (500, "internal", HeadwayError),
-        (500, "bundle_damaged", headway.Damaged),
+        (503, "bundle_damaged", headway.Damaged),
         (501, "missing_extra", MissingExtra),
         (503, "disk_full", Unavailable),
     ],

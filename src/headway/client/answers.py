@@ -82,7 +82,6 @@ class EventParser:
 _CLASSES: dict[int, type[HeadwayError]] = {
     404: UnknownName,
     409: Conflict,
-    500: Damaged,
     503: Unavailable,
 }
 
@@ -104,8 +103,8 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], *, now: datet
     elif status == 501:
         error = MissingExtra.__new__(MissingExtra)
         HeadwayError.__init__(error, message, code=code, hint=hint)
-    elif status == 500 and code in ("internal", "not_headway"):
-        error = HeadwayError(message, code=code, hint=hint)
+    elif status == 503 and "damaged" in code:
+        error = Damaged(message, code=code, hint=hint)
     elif status in _CLASSES:
         error = _CLASSES[status](message, code=code, hint=hint)
     elif status in (400, 405, 408, 413, 415, 422):

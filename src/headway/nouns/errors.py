@@ -86,6 +86,8 @@ class GateRefused(Conflict):
 class Damaged(HeadwayError):
     """A file does not match its hash, its header or its format."""
 
+    status = 503
+
 
 class Unavailable(HeadwayError):
     """The operation is not possible now; nothing was lost."""
