@@ -128,11 +128,3 @@ def check(folder: Path, acknowledged: list[str]) -> None:
 
 def test_a_few_random_kills_lose_nothing(tmp_path):
     storm(tmp_path, ["loop", "server", "up", "loop"], seed=5)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_twenty_random_kills_of_each_process_lose_nothing(tmp_path):
-    kills = ["loop", "server", "up"] * 20
-    Random(20).shuffle(kills)
-    storm(tmp_path, kills, seed=21)

@@ -132,12 +132,6 @@ def test_a_watch_that_is_killed_at_random_promotes_once(tmp_path):
     kill_at_random(tmp_path, 3, seed=2)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_watch_that_is_killed_twenty_times_promotes_once(tmp_path):
-    kill_at_random(tmp_path, 20, seed=3)
-
-
 # -- the service
 
 

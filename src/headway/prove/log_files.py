@@ -25,7 +25,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from headway.nouns.errors import InvalidInput, MissingExtra, UnknownName, did_you_mean
+from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
+from headway.observe.ingest import parquet
 from headway.prove.log import Floats
 
 __all__ = ["ForeignChunk", "digest_of", "header", "read_log"]
@@ -228,21 +229,22 @@ def _jsonl(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]
 
 
 def _parquet(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]]]:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError as error:
-        raise MissingExtra("Reading a Parquet log", "pyarrow", "parquet") from error
-    try:
-        file = parquet.ParquetFile(path)
-    except (OSError, ArrowException) as error:
-        raise InvalidInput(
+    def refused(error: Exception) -> InvalidInput:
+        return InvalidInput(
             f"{str(path)!r} cannot be read as Parquet: {error}", code="bad_log_file", hint="Check the file."
-        ) from error
-    columns = [str(name) for name in file.schema_arrow.names]
+        )
+
+    try:
+        columns = parquet.columns_of(path)
+    except (OSError, ValueError) as error:
+        raise refused(error) from error
 
     def batches(used: list[str]) -> Iterator[Batch]:
-        for batch in file.iter_batches(batch_size=ROWS, columns=used):
-            yield {name: batch.column(name).to_pylist() for name in used}
+        try:
+            for batch in parquet.batches(path, used, rows=ROWS):
+                yield {name: batch.column(name).to_pylist() for name in used}
+        except (ValueError, MemoryError) as error:
+            raise refused(error) from error
 
     return columns, batches
 

@@ -61,11 +61,13 @@ def test_a_missing_program_is_an_error_and_not_a_verdict(box: Sandbox) -> None:
     assert "no-such-program" in result.why
 
 
-def test_the_environment_has_only_five_harmless_variables(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_has_only_six_harmless_variables(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET_KEY", "sesame")
     result = box.run("import os, json; print(json.dumps(dict(os.environ)))", limits=QUICK)
     names = set(json.loads(result.stdout))
-    assert names <= {"PATH", "HOME", "TMPDIR", "LANG", "PYTHONDONTWRITEBYTECODE", "PWD", "LC_CTYPE"}, names
+    assert names <= {"PATH", "HOME", "TMPDIR", "LANG", "PYTHONDONTWRITEBYTECODE", "PWD", "LC_CTYPE", "HEADWAY_RUN"}, (
+        names
+    )
 
 
 def test_output_beyond_the_limit_is_dropped_and_reported(box: Sandbox) -> None:

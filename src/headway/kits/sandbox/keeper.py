@@ -52,16 +52,22 @@ def start(spec: Document, data: "list[int]", status: int, trouble: int) -> "tupl
     inside_in, ours_in = os.pipe()
     ours_out, inside_out = os.pipe()
     ours_err, inside_err = os.pipe()
+    keeper = os.getpid()
     pid = os.fork()
     if pid == 0:
-        become(spec, argv, (inside_in, inside_out, inside_err), [*data, status], trouble)
+        become(spec, argv, (inside_in, inside_out, inside_err), [*data, status], trouble, keeper)
     for end in (inside_in, inside_out, inside_err, *data):
         os.close(end)
     return pid, ours_in, ours_out, ours_err
 
 
 def become(
-    spec: Document, argv: "list[str]", ends: "tuple[int, int, int]", inherited: "list[int]", trouble: int
+    spec: Document,
+    argv: "list[str]",
+    ends: "tuple[int, int, int]",
+    inherited: "list[int]",
+    trouble: int,
+    keeper: int,
 ) -> None:
     """Turn this child process into the program; never returns. `trouble` closes when the program starts."""
     try:
@@ -82,6 +88,9 @@ def become(
         limit_ourselves(spec["limits"], spec["uid"], spec["own"])
         if LINUX:
             prctl(38, 1)  # PR_SET_NO_NEW_PRIVS: set-uid programs give no privileges
+            prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with its keeper; a change of user clears this
+            if os.getppid() != keeper:
+                os._exit(125)
         os.execvpe(argv[0], argv, spec["env"])
     except FileNotFoundError:
         os.write(trouble, f"there is no program {argv[0]!r}".encode())

@@ -9,6 +9,8 @@ import secrets
 import signal
 import stat
 import sys
+import time
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from shutil import which
@@ -41,6 +43,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 GRACE_S = 10.0  # a keeper that takes this much longer than the run counts as lost
 _REMOVE_S = 600.0
 _OWN_BYTES = 32 * MIB
+_MARK = "HEADWAY_RUN"  # in the environment of every process of a run
 _WHY = {
     "wall": "it ran for longer than {wall_s:g} s",
     "cpu": "it used more than {cpu_s:g} s of CPU time",
@@ -104,8 +107,10 @@ def spec(
 def ask(document: dict[str, Any], name: str) -> tuple[Result, str]:
     """Run a keeper on this machine; returns the result, and the text written to the status descriptor."""
     limits = Limits(**document["limits"])
+    mark = secrets.token_hex(8)
     with memory_group(group_bytes(limits)) as group:
         document = {**document, "parent": os.getpid(), "cgroup": "" if group is None else group.path}
+        document["env"] = {**document["env"], _MARK: mark}
         output = run(
             [sys.executable, "-I", "-S", "-c", keeper_source()],
             json.dumps(document).encode(),
@@ -114,10 +119,29 @@ def ask(document: dict[str, Any], name: str) -> tuple[Result, str]:
             most_bytes=report_bytes(limits),
             env={"PATH": PATH, "TMPDIR": "/tmp" if document["cwd"] == "/" else document["env"]["TMPDIR"]},
         )
+        if output.status:
+            end_strays(mark)
         read, reported = result(output, limits, name)
         if group is not None and group.ran_out and read.status != "error":
             read = replace(read, status="failed", exit_code=None, why=why_ended("memory", limits))
     return read, reported
+
+
+def end_strays(mark: str) -> None:
+    """End what a keeper left that was killed: a sandbox that was just starting may not have noticed (Linux)."""
+    wanted = f"{_MARK}={mark}".encode()
+    for _ in range(200):
+        strays = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has ended, or belongs to somebody else
+                if wanted in (process / "environ").read_bytes().split(b"\0"):
+                    strays.append(int(process.name))
+        if not strays:
+            return
+        for pid in strays:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
 
 
 def group_bytes(limits: Limits) -> int:

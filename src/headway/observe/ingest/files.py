@@ -24,8 +24,9 @@ from typing import IO, Any, Literal
 
 import msgspec
 
-from headway.nouns.errors import InvalidInput, MissingExtra
+from headway.nouns.errors import InvalidInput
 from headway.observe.ingest.fields import shown
+from headway.observe.ingest.parquet import batches
 from headway.observe.ingest.records import Problem, Row
 
 __all__ = ["Kind", "digest_of", "kind_of", "rows_of"]
@@ -33,8 +34,6 @@ __all__ = ["Kind", "digest_of", "kind_of", "rows_of"]
 Kind = Literal["jsonl", "csv", "parquet"]
 LONGEST = 32 << 20  # bytes of one line; characters of one row of a CSV file
 MOST_COLUMNS = 10_000  # of a CSV file
-_BATCH = 2000
-_BATCH_BYTES = 64 << 20
 _BOM = b"\xef\xbb\xbf"
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+\Z")
 _decode = msgspec.json.Decoder().decode
@@ -273,27 +272,15 @@ def _delimiter(path: Path) -> str:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row | Problem]:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError as error:
-        raise MissingExtra("Reading Parquet", "pyarrow", "parquet") from error
     with _translated(path), path.open("rb") as file:
         row = 0
         try:
-            table = parquet.ParquetFile(file)
-            for batch in table.iter_batches(batch_size=_batch_size(table.metadata)):
+            for batch in batches(file):
                 for record in batch.to_pylist():
                     row += 1
                     yield row, {name: _plain(value) for name, value in record.items()}
-        except (ArrowException, ValueError, OverflowError) as error:
+        except (ValueError, OverflowError, MemoryError) as error:
             yield Problem(row + 1, "", f"the file cannot be read as Parquet: {error}", "Check the file.")
-
-
-def _batch_size(metadata: Any) -> int:
-    """Rows per batch: fewer if they are large (exported details), so that a batch has about 64 MB."""
-    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-    largest = max((group.total_byte_size // max(1, group.num_rows) for group in groups), default=0)
-    return max(1, min(_BATCH, _BATCH_BYTES // max(1, largest)))
 
 
 def _plain(value: Any) -> Any:
