@@ -2,5 +2,5 @@
 
 Takes: arrays of logged decisions with their propensities, preferences, paired returns.   Gives: Evidence, pages, plans.
 Never: trains a policy, reads a store, promotes, imports the trainer.
-May import: nouns.
+May import: observe, nouns.
 """
