@@ -1,0 +1,141 @@
+"""The folder of an unfinished run: run.json, weights and optimiser, and metrics.jsonl. It may be deleted at any time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from headway.kits.reply.learn.controller import KlController
+
+if TYPE_CHECKING:
+    from headway.kits.reply.learn.trainer import Trainer
+
+__all__ = ["METRICS", "RunSnapshot"]
+
+METRICS, _TOLD = "metrics.jsonl", "run.json"
+
+
+class RunSnapshot:
+    """Saves and restores a trainer. A snapshot of another run (other ratings, knobs, seed or base) is not used."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._identity = ""
+
+    @property
+    def metrics(self) -> Path:
+        return self.folder / METRICS
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Add a line to metrics.jsonl."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def save(self, trainer: Trainer) -> None:
+        from safetensors.torch import save
+
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        tensors, told = trainer.objective.state()
+        arrays = {f"objective.{name}": value.contiguous() for name, value in tensors.items()}
+        for name, module in trainer.objective.modules().items():
+            arrays |= {f"module.{name}.{key}": value for key, value in module.state_dict().items()}
+        for place, matrix in enumerate(trainer.tuned.adapter.parameters()):
+            arrays[f"adapter.{place}"] = matrix.detach()
+        numbers: dict[str, float] = {}
+        for place, entry in trainer.optimizer.state_dict()["state"].items():
+            for key, value in entry.items():
+                arrays[f"optimizer.{place}.{key}"] = value.detach().clone()
+        name = f"weights-{trainer.counts.updates}.safetensors"
+        _write(self.folder / name, save({key: value.cpu().clone() for key, value in arrays.items()}))
+        body = {
+            "identity": self._identity_of(trainer), "weights": name, "counts": asdict(trainer.counts),
+            "controller": trainer.controller.state(), "objective": told, "numbers": numbers, "last": trainer.last,
+        }  # fmt: skip
+        _write(self.folder / _TOLD, json.dumps(body).encode())
+        for path in self.folder.glob("weights-*.safetensors"):
+            if path.name != name:
+                path.unlink(missing_ok=True)
+
+    def restore(self, trainer: Trainer) -> bool:
+        """Continue from the snapshot, if it is of this very run."""
+        from safetensors import SafetensorError
+        from safetensors.torch import load
+
+        try:
+            told = json.loads((self.folder / _TOLD).read_bytes())
+            if told["identity"] != self._identity_of(trainer):
+                raise ValueError("of another run")
+            arrays = load((self.folder / told["weights"]).read_bytes())
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+            self.metrics.unlink(missing_ok=True)
+            return False
+        _fill(trainer, arrays)
+        trainer.objective.load(_part(arrays, "objective."), told["objective"])
+        trainer.controller = KlController.from_state(told["controller"])
+        for key, value in told["counts"].items():
+            setattr(trainer.counts, key, [tuple(point) for point in value] if key == "curve" else value)
+        trainer.last = told["last"]
+        self._forget_after(trainer.counts.updates)
+        return True
+
+    def _identity_of(self, trainer: Trainer) -> str:
+        if not self._identity:
+            digest = hashlib.sha256()
+            told = [trainer.objective.name, trainer.seed, asdict(trainer.knobs), trainer.tuned.base_hash]
+            digest.update(json.dumps(told, sort_keys=True, default=str).encode())
+            for sample in trainer.samples:
+                digest.update(json.dumps(asdict(sample), sort_keys=True).encode())
+            for name, value in trainer.tuned.start.items():
+                digest.update(name.encode() + value.tobytes())
+            self._identity = digest.hexdigest()
+        return self._identity
+
+    def _forget_after(self, updates: int) -> None:
+        """Metrics of updates after the snapshot: they will be made again."""
+        if self.metrics.exists():
+            lines = self.metrics.read_text("utf-8").splitlines()
+            kept = [line for line in lines if _update_of(line) <= updates]
+            _write(self.metrics, "".join(f"{line}\n" for line in kept).encode())
+
+
+def _update_of(line: str) -> float:
+    try:
+        return float(json.loads(line)["update"])
+    except (ValueError, KeyError, TypeError):  # a line that was being written when the process was killed
+        return float("inf")
+
+
+def _fill(trainer: Trainer, arrays: Mapping[str, torch.Tensor]) -> None:
+    with torch.no_grad():
+        for place, matrix in enumerate(trainer.tuned.adapter.parameters()):
+            matrix.copy_(arrays[f"adapter.{place}"])
+    for name, module in trainer.objective.modules().items():
+        module.load_state_dict(_part(arrays, f"module.{name}."))
+    state: dict[int, dict[str, torch.Tensor]] = {}
+    for name, value in _part(arrays, "optimizer.").items():
+        place, _, key = name.partition(".")
+        state.setdefault(int(place), {})[key] = value
+    groups = trainer.optimizer.state_dict()["param_groups"]
+    trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _part(arrays: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def _write(path: Path, body: bytes) -> None:
+    """Write a file that a reader finds whole or not at all."""
+    scratch = path.with_name(f".{path.name}.new")
+    with scratch.open("wb") as file:
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)

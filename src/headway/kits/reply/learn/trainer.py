@@ -1,0 +1,222 @@
+"""Trains an adapter: updates under a KL budget, in an order that depends on seed and samples alone.
+
+    trainer = Trainer(tuned, samples, Kto(knobs), knobs, seed=0, work=folder)
+    trainer.run(progress)              # continues from the folder's snapshot if it is of the same run
+    trainer.tensors()                  # the adapter
+
+A run that was killed continues from its last snapshot and ends with the same bits. Metrics: a line per update in
+metrics.jsonl, in the form of the other kits: update, steps (replies read), seconds, and the learner's numbers.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headway.kits.reply.learn.controller import KlController
+from headway.kits.reply.learn.data import Sample
+from headway.kits.reply.learn.forgetting import ordered
+from headway.kits.reply.learn.knobs import LanguageKnobs
+from headway.kits.reply.learn.losses import anchor_kl
+from headway.kits.reply.learn.objective import Objective
+from headway.kits.reply.learn.scorer import ScoredRows, TokenRow
+from headway.kits.reply.learn.snapshot import RunSnapshot
+from headway.kits.reply.learn.tuned import TunedModel
+from headway.nouns.errors import Unavailable
+from headway.nouns.protocols import Progress
+
+__all__ = ["Trainer", "TrainerCounts"]
+
+_MOST_NORM = 1.0
+_SCORED_ROWS = 8
+
+
+@dataclass(slots=True)
+class TrainerCounts:
+    """Where a run is."""
+
+    updates: int = 0
+    rows: int = 0
+    tokens: int = 0
+    epoch: int = 0
+    place: int = 0  # update within the epoch
+    stopped: str = ""
+    curve: list[tuple[int, float, float]] = field(default_factory=list)  # update, loss, KL
+
+
+class Trainer:
+    """One training run of one learner."""
+
+    def __init__(
+        self,
+        tuned: TunedModel,
+        samples: Sequence[Sample],
+        objective: Objective,
+        knobs: LanguageKnobs,
+        *,
+        seed: int,
+        work: Path | None = None,
+        penalties: Sequence[Any] = (),
+    ) -> None:
+        self.tuned, self.knobs, self.seed, self.objective = tuned, knobs, seed, objective
+        self.samples = objective.samples(samples)
+        self.penalties = tuple(penalties)  # functions (adapter) → loss, such as EWC
+        self.rows = [TokenRow(sample.prompt, sample.reply) for sample in self.samples]
+        self.mean_length = float(np.mean([len(row.reply) for row in self.rows])) if self.rows else 1.0
+        self.controller = KlController(knobs.budget)
+        self.counts = TrainerCounts()
+        self.base: list[Tensor] = []  # log π_0 of every sample, token by token
+        self.last: dict[str, float] = {}
+        self._size = knobs.batch * knobs.accumulate
+        self._anchors = tuned.anchor_rows()
+        self._anchor_logprobs: dict[int, Tensor] = {}
+        self._snapshot = None if work is None else RunSnapshot(work)
+
+    # -- the run
+
+    def run(self, progress: Progress | None = None) -> None:
+        """Train until the budget, the epochs or the samples end."""
+        self._prepare()
+        if self._snapshot is not None:
+            self._snapshot.restore(self)
+        began, total = time.monotonic(), self.total
+        while self.counts.epoch < self.knobs.epochs and not self.counts.stopped:
+            plan = self.plan(self.counts.epoch)
+            if self.counts.place == 0:
+                self.objective.begin_epoch(self, self.counts.epoch)
+            while self.counts.place < len(plan) and not self.counts.stopped:
+                told = self._update(plan[self.counts.place])
+                self.counts.place += 1
+                if self.counts.place == len(plan):
+                    self.counts.epoch, self.counts.place = self.counts.epoch + 1, 0
+                self._write({**told, "seconds": round(time.monotonic() - began, 3)})
+                if progress is not None:
+                    progress(f"learn {self.objective.name}", self.counts.updates, total)
+                if self.counts.place == 0:
+                    break
+        if self._snapshot is not None:
+            self._snapshot.save(self)
+
+    @property
+    def total(self) -> int:
+        """Updates of a whole run."""
+        return self.knobs.epochs * -(-len(self.samples) // self._size)
+
+    def plan(self, epoch: int) -> list[list[int]]:
+        """The samples of each update of an epoch."""
+        places = list(range(len(self.samples)))
+        random.Random(f"{self.seed}/{epoch}").shuffle(places)
+        if epoch == 0 and self.knobs.curriculum:
+            places = ordered(self.samples, places)
+        return [places[start : start + self._size] for start in range(0, len(places), self._size)]
+
+    def passes(self, places: Sequence[int]) -> list[list[int]]:
+        """The samples of each forward pass of an update; those of about one length together."""
+        by_length = sorted(places, key=lambda place: len(self.rows[place]))
+        return [by_length[start : start + self.knobs.batch] for start in range(0, len(places), self.knobs.batch)]
+
+    def _prepare(self) -> None:
+        self.tuned.network.eval()  # no dropout: the same input gives the same numbers
+        with self.tuned.adapter.off():
+            self.base = self.scores(self.rows)
+        self.objective.prepare(self)
+        groups: list[dict[str, Any]] = [{"params": self.tuned.adapter.parameters(), "lr": self.knobs.rate}]
+        groups += self.objective.extra_parameters()
+        self.optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
+
+    def _update(self, places: Sequence[int]) -> dict[str, Any]:
+        self.optimizer.zero_grad(set_to_none=True)
+        sums: dict[str, float] = {}
+        for few in self.passes(places):
+            share = len(few) / len(places)
+            result = self.objective.loss(self, few, self.counts.epoch)
+            (result.loss * share).backward()  # type: ignore[no-untyped-call]
+            for name, value in {"loss": float(result.loss.detach()), **result.metrics}.items():
+                sums[name] = sums.get(name, 0.0) + share * value
+        sums["kl"] = self._anchor()
+        for penalty in self.penalties:
+            penalty(self.tuned.adapter).backward()
+        self._step(sums)
+        counts = self.counts
+        counts.updates += 1
+        counts.rows += len(places)
+        counts.tokens += sum(len(self.rows[place]) for place in places)
+        counts.curve.append((counts.updates, sums["loss"], sums["kl"]))
+        self.controller.after(sums["kl"], counts.updates / self.total)
+        if self.controller.spent:
+            counts.stopped = "the KL budget is used up"
+        self.last = sums
+        return {"update": counts.updates, "steps": counts.rows, "tokens": counts.tokens, "epoch": counts.epoch, **sums}
+
+    def _anchor(self) -> float:
+        """Adds the gradient of the KL to the base on some general texts; that KL."""
+        count = min(self.knobs.anchors, len(self._anchors))
+        first = self.counts.updates * count
+        places = [(first + step) % len(self._anchors) for step in range(count)]
+        for place in places:
+            if place not in self._anchor_logprobs:
+                with torch.no_grad(), self.tuned.adapter.off():
+                    logits = self.tuned.scorer.logits([self._anchors[place]])
+                    self._anchor_logprobs[place] = logits.log_softmax(-1).half()
+        logits = self.tuned.scorer.logits([self._anchors[place] for place in places])
+        kl = anchor_kl(logits, torch.cat([self._anchor_logprobs[place] for place in places]).float())
+        if self.knobs.anchor and kl.requires_grad:
+            (self.knobs.anchor * kl).backward()  # type: ignore[no-untyped-call]
+        return float(kl.detach())
+
+    def _step(self, sums: dict[str, float]) -> None:
+        parameters = self.tuned.adapter.parameters()
+        norm = float(torch.nn.utils.clip_grad_norm_(parameters, _MOST_NORM))
+        if not np.isfinite(norm) or not np.isfinite(sums["loss"]):
+            raise Unavailable(
+                f"Training diverged at update {self.counts.updates + 1}: the loss or its gradient is not finite.",
+                code="training_diverged",
+                hint="Lower the learning rate (--set rate=1e-5), or look at the ratings of the last replies.",
+            )
+        rate = self.knobs.rate * self.controller.factor
+        self.optimizer.param_groups[0]["lr"] = rate
+        self.optimizer.step()
+        sums |= {"gradient_norm": norm, "rate": rate}
+
+    # -- what objectives use
+
+    def score(self, places: Sequence[int], *, hidden: bool = False) -> ScoredRows:
+        """log π of samples, with gradients."""
+        return self.tuned.scorer.rows([self.rows[place] for place in places], hidden=hidden)
+
+    @torch.no_grad()
+    def scores(self, rows: Sequence[TokenRow]) -> list[Tensor]:
+        """Log-probabilities of rows without gradients, in the order given."""
+        scores: dict[int, Tensor] = {}
+        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        for start in range(0, len(order), _SCORED_ROWS):
+            few = order[start : start + _SCORED_ROWS]
+            scored = self.tuned.scorer.rows([rows[place] for place in few])
+            for line, place in enumerate(few):
+                scores[place] = scored.logprobs[line, : len(rows[place].reply)].clone()
+        return [scores[place] for place in range(len(rows))]
+
+    def padded(self, vectors: Sequence[Tensor], places: Sequence[int]) -> Tensor:
+        """[row, token] of one vector per sample, with zeros after its end."""
+        chosen = [vectors[place] for place in places]
+        return torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True)
+
+    def column(self, values: Sequence[Any], dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.tensor(values, dtype=dtype, device=self.tuned.scorer.device)
+
+    def tensors(self) -> Mapping[str, Any]:
+        return self.tuned.adapter.tensors()
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self._snapshot is not None:
+            self._snapshot.append(line)
+            if self.counts.updates % self.knobs.checkpoint == 0:
+                self._snapshot.save(self)

@@ -1,0 +1,87 @@
+"""A local language model with an adapter on it, ready to train: base, tokeniser, scorer and general texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from headway.kits.reply.language import LanguageModel
+from headway.kits.reply.learn.anchors import JUDGING, TRAINING
+from headway.kits.reply.learn.lora import Adapter
+from headway.kits.reply.learn.scorer import Scorer, TokenRow
+from headway.kits.reply.tokens import rendered
+from headway.nouns.protocols import Completion, Prompt, Turn
+
+__all__ = ["TunedModel"]
+
+
+class TunedModel:
+    """The base, which never changes, and the adapter that is trained.
+
+    tuned = TunedModel.load(folder, rank=16, alpha=32, seed=0)
+    tuned.scorer.rows(rows).logprobs         # with the adapter
+    tuned.generate(prompts)                  # with the adapter, merged for the time of the call
+    """
+
+    def __init__(self, model: LanguageModel, *, rank: int, alpha: float, seed: int) -> None:
+        self.model, self.network, self.tokenizer = model, model.network, model.tokenizer
+        self.base_hash, self.template_hash = model.weights_hash, model.template_hash
+        self.adapter = Adapter(self.network, rank=rank, alpha=alpha, seed=seed)
+        self.scorer = Scorer(self.network, pad=model.pad)
+        self.start: Mapping[str, Any] = {}  # the adapter that training continues from
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        *,
+        rank: int = 16,
+        alpha: float = 32.0,
+        seed: int = 0,
+        device: str = "auto",
+        dtype: str = "auto",
+    ) -> TunedModel:
+        return cls(LanguageModel.load(folder, device=device, dtype=dtype), rank=rank, alpha=alpha, seed=seed)
+
+    def continue_from(self, tensors: Mapping[str, Any]) -> None:
+        """Start from an adapter that was trained before."""
+        self.adapter.load(tensors)
+        self.start = dict(tensors)
+
+    def row(self, question: str, answer: str, *, system: str = "") -> TokenRow:
+        """A question and an answer with its end, as tokens in the model's template."""
+        turns = [Turn("system", system)] if system else []
+        turns.append(Turn("user", question))
+        return TokenRow(self.prompt_tokens(turns), (*self.reply_tokens(answer), self.end))
+
+    def prompt_tokens(self, turns: Sequence[Turn]) -> tuple[int, ...]:
+        if not self.tokenizer.chat_template:
+            text = "\n\n".join(turn.content for turn in turns) + "\n\n"
+            return tuple(self.tokenizer(text, add_special_tokens=True)["input_ids"])
+        return tuple(rendered(self.tokenizer, turns))
+
+    def reply_tokens(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    @property
+    def end(self) -> int:
+        """The token that ends a reply."""
+        end = self.tokenizer.eos_token_id
+        return int(end if end is not None else min(self.model.ends, default=self.model.pad))
+
+    def anchor_rows(self, *, judging: bool = False) -> list[TokenRow]:
+        return [self.row(question, answer) for question, answer in (JUDGING if judging else TRAINING)]
+
+    @torch.no_grad()
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        """Replies with the adapter on."""
+        with self.adapter.merged():
+            return self.model.generate(prompts)
+
+    def generate_base(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        """Replies of the base."""
+        with self.adapter.off():
+            return self.model.generate(prompts)
