@@ -1,4 +1,4 @@
-"""A synthetic user: a finished sentence of 7 to 24 tokens is good, and shorter is better. Prompts ask for one sentence."""
+"""A synthetic user: a finished sentence of 7 to 24 tokens is good, and shorter is better."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ TRAINED = (
     "a transistor", "an antibiotic", "insulin", "a tsunami", "permafrost",
 )  # fmt: skip
 OTHER = (
-    "democracy", "inflation", "a novel", "jazz", "chess", "a mortgage", "the Renaissance", "a sonnet", "ballet", "tax",
-    "a museum", "the Olympic Games", "opera", "a contract", "marketing", "a budget", "friendship", "courage", "patience",
-    "a holiday", "tourism", "a recipe", "bread", "coffee", "tea", "chocolate", "a market", "a bank", "insurance", "a vote",
-    "a constitution", "a monarchy", "an empire", "a treaty", "the printing press", "a castle", "a pyramid", "a cathedral",
-    "a bridge", "a harbour", "a railway", "a bicycle", "football", "tennis", "swimming", "yoga", "a marathon", "a guitar",
-    "a violin", "a drum", "a choir", "a painting", "a sculpture", "photography", "cinema", "a newspaper", "radio",
-    "television", "a podcast", "a library", "a school", "a university", "homework", "an exam", "a teacher", "a lawyer",
-    "a judge", "a doctor", "a nurse", "a farmer", "a baker", "a carpenter", "an architect", "a pilot", "a translator",
-    "an interview", "a salary", "a pension", "a strike", "a union", "charity", "a wedding", "a festival", "a proverb",
-    "a myth", "a fairy tale", "irony", "a metaphor", "grammar", "an alphabet", "a dictionary", "a map", "a calendar",
+    "democracy", "inflation", "a novel", "jazz", "chess", "a mortgage", "the Renaissance", "a sonnet", "ballet",
+    "tax", "a museum", "the Olympic Games", "opera", "a contract", "marketing", "a budget", "friendship",
+    "courage", "patience", "a holiday", "tourism", "a recipe", "bread", "coffee", "tea", "chocolate", "a market",
+    "a bank", "insurance", "a vote", "a constitution", "a monarchy", "an empire", "a treaty", "the printing press",
+    "a castle", "a pyramid", "a cathedral", "a bridge", "a harbour", "a railway", "a bicycle", "football",
+    "tennis", "swimming", "yoga", "a marathon", "a guitar", "a violin", "a drum", "a choir", "a painting",
+    "a sculpture", "photography", "cinema", "a newspaper", "radio", "television", "a podcast", "a library",
+    "a school", "a university", "homework", "an exam", "a teacher", "a lawyer", "a judge", "a doctor", "a nurse",
+    "a farmer", "a baker", "a carpenter", "an architect", "a pilot", "a translator", "an interview", "a salary",
+    "a pension", "a strike", "a union", "charity", "a wedding", "a festival", "a proverb", "a myth",
+    "a fairy tale", "irony", "a metaphor", "grammar", "an alphabet", "a dictionary", "a map", "a calendar",
     "a clock", "a coin", "gold", "trade", "a factory", "a strategy", "leadership",
 )  # fmt: skip
 

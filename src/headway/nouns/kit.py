@@ -56,6 +56,7 @@ class Family(NamedTuple):
     default: bool = False  # of its kinds, before the families that come earlier
     interruptible: bool = False  # its `learn` takes `work`: a folder in which interrupted learning is carried on
     practice: str = ""  # "module:function" (project, world, **how): how it practises in a world, if it does so itself
+    material: str = ""  # "module:function" (project, task's settings): what its `learn` takes as `material`
 
 
 class Command(NamedTuple):

@@ -99,6 +99,9 @@ def learn(
     knobs = dict(knobs)
     resume = knobs.pop("resume", None)
     start = _start(project, settings, family, resume)
+    reads = project.catalogue.family(family).material
+    if reads:
+        start.keywords["material"] = project.catalogue.load(reads)(project, settings)
     learned = teacher.learn(rows.experience, {**_knobs(settings), **knobs}, seed, progress, **start.keywords)
     if "work" in start.keywords:
         shutil.rmtree(start.keywords["work"], ignore_errors=True)

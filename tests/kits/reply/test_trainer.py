@@ -62,12 +62,12 @@ def moved(trainer: Trainer, samples: list[Sample]) -> dict[bool, float]:
 def test_good_replies_go_up_and_bad_ones_down_and_both_stay_bounded(
     base: Any, samples: list[Sample], learner: str
 ) -> None:
-    trainer = train(base, samples, learner, epochs=4, anchor=0.0, budget=10.0)
+    trainer = train(base, samples, learner, epochs=4, budget=0.2)
     shift = moved(trainer, samples)
     assert shift[True] > 0.05
-    assert shift[True] < 20.0
+    assert shift[True] < 40.0
     if learner != "sft":
-        assert -20.0 < shift[False] < shift[True] - 0.05
+        assert -40.0 < shift[False] < shift[True] - 0.05
         assert shift[False] < 0.0
 
 

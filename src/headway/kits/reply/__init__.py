@@ -4,7 +4,7 @@ Other kits use it through `generators.py`.
 
 Takes: prompts and conversations.   Gives: replies with the log-probabilities of the model and of the draw.
 Never: loads torch in a server: the worker holds the model.
-May import: cli, loop, project, settings, decide, client, nouns.
+May import: cli, loop, project, settings, prove, decide, reward, client, nouns.
 """
 
 from headway.nouns.kit import Command, Family, Kit, Worker
@@ -21,6 +21,7 @@ KIT = Kit(
             knobs="headway.kits.reply.knobs:LanguageKnobs",
             evidence=("preference",),
             interruptible=True,
+            material="headway.kits.reply.learn.material:material",
         ),
     },
     commands={
@@ -32,6 +33,10 @@ KIT = Kit(
             "headway.kits.reply.commands.worker:worker",
             "Hold local language models for a project, for its server and other clients.",
         ),
+    },
+    options={
+        "compare": "headway.kits.reply.commands.compare:COMPARE",
+        "learn": "headway.kits.reply.commands.learn:LEARN",
     },
     workers={"worker": Worker(module="headway.kits.reply.worker", needed="headway.kits.reply.worker:needs_worker")},
 )

@@ -1,6 +1,6 @@
 """An adapter as a folder that PEFT, vLLM and llama.cpp's converter read, and back.
 
-    write_peft(tensors, extra, folder)        # adapter_config.json and adapter_model.safetensors
+    write_peft(tensors, extra, folder)        # adapter_config.json, adapter_model.safetensors, headway.json
     tensors, extra = read_peft(folder)        # numpy arrays with PEFT's names, and what the config says
 
 A bundle of the family `language` has the same tensors under the same names, so both directions copy bytes. A folder is
@@ -27,7 +27,7 @@ from headway.nouns.regular_file import open_regular
 __all__ = ["CONFIG", "WEIGHTS", "AdapterTensors", "checked_adapter", "read_peft", "write_peft"]
 
 AdapterTensors = Mapping[str, NDArray[np.generic]]
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+CONFIG, WEIGHTS, ABOUT = "adapter_config.json", "adapter_model.safetensors", "headway.json"
 _NAME = re.compile(r"base_model\.model\.[A-Za-z0-9_.]{1,200}\.lora_[AB]\.weight\Z")
 _MOST_CONFIG, _MOST_WEIGHTS = 1 << 20, 8 << 30
 
@@ -51,17 +51,18 @@ def write_peft(tensors: AdapterTensors, extra: Mapping[str, Any], folder: Path) 
         "fan_in_fan_out": False,
         "inference_mode": True,
         "target_modules": sorted(extra["target_modules"]),
-        "headway": {name: extra[name] for name in ("base", "template", "learner") if name in extra},
     }
+    about = {name: extra[name] for name in ("base", "template", "learner") if name in extra}
     arrays = {name: np.ascontiguousarray(value, dtype=np.float32) for name, value in tensors.items()}
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
         try:
             (scratch / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+            (scratch / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
             (scratch / WEIGHTS).write_bytes(save(arrays, metadata={"format": "pt"}))
             scratch.chmod(0o755)
-            os.rename(scratch, folder)
+            scratch.rename(folder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
@@ -88,7 +89,7 @@ def read_peft(folder: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, A
             "alpha": float(config["lora_alpha"]),
             "target_modules": sorted(config["target_modules"]),
             "base_name": str(config.get("base_model_name_or_path") or ""),
-            **dict(config.get("headway") or {}),
+            **_about(folder),
         }
     except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise _damaged(folder, error) from error
@@ -100,6 +101,13 @@ def read_peft(folder: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, A
         )
     checked_adapter(tensors, extra)
     return tensors, extra
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    """What Headway wrote beside an adapter; a folder of another program has none."""
+    if not (folder / ABOUT).exists():
+        return {}
+    return {str(name): str(value) for name, value in dict(json.loads(_bytes(folder / ABOUT, _MOST_CONFIG))).items()}
 
 
 def checked_adapter(tensors: AdapterTensors, extra: Mapping[str, Any]) -> None:

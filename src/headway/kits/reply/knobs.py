@@ -3,33 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from math import isfinite
 from typing import Any
 
 from headway.nouns.errors import InvalidSettings, did_you_mean
-from headway.nouns.knob import knob, knobs_of
+from headway.nouns.knob import knob
 
-__all__ = ["LanguageKnobs", "knobs_from"]
+__all__ = ["LEARNERS", "LanguageKnobs", "knobs_from"]
+
+LEARNERS = ("kto", "ppo", "sft")
+_CHOICES = {
+    "learner": LEARNERS,
+    "unrated": ("skip", "zero", "decay"),
+    "start": ("base", "current"),
+    "dtype": ("auto", "float32", "bfloat16", "float16"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageKnobs:
-    """The knobs of the family `language` (`headway learn --set`)."""
+    """The knobs of the family `language` (`headway learn --set`), which trains an adapter from ratings."""
 
-    r: int = knob(16, "The rank of the adapter's matrices.", low=1, high=1024)
+    learner: str = knob("kto", '"kto", "ppo" or "sft".')
+    base: str = knob("smollm2", "The base model: a name of `headway models list`, or a folder.")
+    rank: int = knob(16, "The rank of the adapter.", low=1, high=1024)
+    alpha: float = knob(32.0, "The adapter's output is scaled by this over the rank.", low=1e-3, high=1e4)
+    rate: float = knob(5e-5, "The learning rate at the start; the KL controller changes it.", low=1e-9, high=1.0)
+    epochs: int = knob(3, "How often all ratings are read, at most.", low=1, high=100)
+    batch: int = knob(4, "Replies of one forward pass.", low=1, high=4096)
+    accumulate: int = knob(1, "Forward passes of an update.", low=1, high=4096)
+    sequence: int = knob(
+        1024, "Replies longer than so many tokens, prompt included, are left out.", low=8, high=1 << 20
+    )
+    beta: float = knob(0.0, "β of kto; 0: .2 below 30 ratings, .05 above 300, else .1.", low=0.0, high=10.0)
+    likelihood: float = knob(
+        0.1, "The weight of the likelihood of liked and edited replies in kto.", low=0.0, high=10.0
+    )
+    anchor: float = knob(1.0, "The weight of the KL to the base on general texts.", low=0.0, high=1e3)
+    anchors: int = knob(2, "General texts of an update.", low=1, high=64)
+    budget: float = knob(0.04, "Training stops at this KL to the base, in nats per token.", low=1e-6, high=10.0)
+    least: int = knob(10, "Ratings below which nothing is trained.", low=1, high=10**6)
+    least_of_sign: int = knob(3, "Good and bad ratings that are needed at least.", low=0, high=10**6)
+    unrated: str = knob("skip", '"skip" replies without a rating, or count them as "zero", or as "decay"ing to zero.')
+    penalty: float = knob(0.02, "ppo: the cost of leaving the base, per token and nat.", low=0.0, high=10.0)
+    lam: float = knob(0.0, "ppo: λ of the advantages; 0: 1 below 100 ratings, else .95.", low=0.0, high=1.0)
+    value_rate: float = knob(1e-3, "ppo: the learning rate of the value head.", low=1e-9, high=1.0)
+    value: float = knob(0.5, "ppo: the weight of the value loss.", low=0.0, high=100.0)
+    far: float = knob(1.0, "ppo: replies whose mean |log π/μ| is larger are dropped.", low=1e-3, high=100.0)
+    start: str = knob("base", '"base": train on the whole history; "current" (ppo): continue from the current policy.')
+    replay: float = knob(0.5, "When continuing: old replies per new one.", low=0.0, high=100.0)
+    ewc: float = knob(0.0, "When continuing: how strongly important weights are held.", low=0.0, high=1e9)
+    average: bool = knob(False, "When continuing: the result is averaged with the last champions.")
+    curriculum: bool = knob(True, "Whether clear and short cases come first in the first epoch.")
+    checkpoint: int = knob(10, "Updates between snapshots of a run.", low=1, high=10**6)
+    device: str = knob("auto", '"cpu", "cuda", "mps", or "auto".')
+    dtype: str = knob("auto", "The number format of the base.")
+    cost_weight: float = knob(0.0, "Not used: a reply has no price.")
+    costs: Mapping[str, float] = knob({}, "Not used: a reply has no price.")
+    explore: str = knob("greedy", "Not used: replies are sampled.")
 
 
-def knobs_from(values: Mapping[str, Any]) -> LanguageKnobs:
-    """The knobs with these values; an unknown name or a number out of bounds is an InvalidSettings."""
-    known = {one.name: one for one in knobs_of(LanguageKnobs)}
-    for name, value in values.items():
+def knobs_from(given: Mapping[str, Any]) -> LanguageKnobs:
+    """The knobs with these changed; an unknown name or a value out of range is refused."""
+    base = LanguageKnobs()
+    known = {one.name: one for one in fields(LanguageKnobs)}
+    for name, value in given.items():
         if name not in known:
             raise InvalidSettings(
                 f"The family 'language' has no knob {name!r}.", code="unknown_key", hint=did_you_mean(name, known)
             )
-        low, high = known[name].low, known[name].high
-        if low is not None and high is not None and not low <= value <= high:
-            raise InvalidSettings(
-                f"{name} is {value!r}, expected {low:g} to {high:g}.", code="bad_knob", hint=known[name].about
-            )
-    return LanguageKnobs(**values)
+        _check(name, value, getattr(base, name), known[name].metadata)
+    return replace(base, **given)
+
+
+def _check(name: str, value: Any, default: Any, about: Mapping[str, Any]) -> None:
+    if isinstance(default, Mapping):
+        return
+    kinds = (int, float) if isinstance(default, float) else (type(default),)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and not isinstance(default, bool)):
+        raise _bad(name, value, f"a {kinds[-1].__name__}")
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise _bad(name, value, "one of " + ", ".join(_CHOICES[name]))
+    low, high = about["low"], about["high"]
+    if low is not None and not (isfinite(value) and low <= value <= high):
+        raise _bad(name, value, f"a number of {low:g} to {high:g}")
+
+
+def _bad(name: str, value: object, wanted: str) -> InvalidSettings:
+    return InvalidSettings(f"The knob {name} is {value!r:.80}, not {wanted}.", code="bad_knob")

@@ -1,14 +1,25 @@
-"""The learner of the family language."""
+"""The learner of the family language: rated replies into an adapter, with what the gate asks of it.
+
+It reads the kept replies of a task (`learn.material`), divides them into those that train and those that only judge,
+trains, measures, and gives tensors with PEFT's names. Withdrawn ratings leave no trace: `kto` starts from the base.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headway.kits.reply.knobs import knobs_from
+from headway.kits.reply.knobs import LanguageKnobs, knobs_from
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Learned, Progress
+
+if TYPE_CHECKING:
+    from headway.kits.reply.learn.data import RatedReply, Sample
+    from headway.kits.reply.learn.material import Material
+    from headway.kits.reply.learn.tuned import TunedModel
 
 __all__ = ["LanguageLearner"]
 
@@ -23,12 +34,192 @@ class LanguageLearner:
 
     def learn(
         self,
-        experience: Experience,  # noqa: ARG002 — the interface of every learner
+        experience: Experience,  # noqa: ARG002 — replies are in `material`
         knobs: Mapping[str, Any],
-        seed: int,  # noqa: ARG002
-        progress: Progress | None = None,  # noqa: ARG002
+        seed: int,
+        progress: Progress | None = None,
         *,
-        work: Path | None = None,  # noqa: ARG002
+        work: Path | None = None,
+        material: Material | None = None,
     ) -> Learned:
-        knobs_from(knobs)
-        raise InvalidInput("The family 'language' cannot learn yet.", code="nothing_to_learn", hint="Rate replies first.")
+        """Train, measure, and give the adapter. `work` is where an interrupted run goes on."""
+        chosen = knobs_from(knobs)
+        if material is None or not material.rows:
+            raise InvalidInput(
+                "There are no replies to learn from.", code="nothing_to_learn", hint="Rate replies first: headway chat."
+            )
+        return _Run(chosen, seed, material, progress, work).learned()
+
+
+@dataclass(slots=True)
+class _Run:
+    """One learning, from stored replies to a bundle's tensors."""
+
+    knobs: LanguageKnobs
+    seed: int
+    material: Material
+    progress: Progress | None
+    work: Path | None
+
+    def learned(self) -> Learned:
+        from headway.kits.reply.learn.data import divided, graded
+
+        self._check_counts()
+        tuned = self._tuned()
+        rated, left = _rated(tuned, self.material)
+        samples = graded(rated, unrated=self.knobs.unrated, sequence=self.knobs.sequence)
+        parts = divided(samples)
+        train = self._with_replay(parts.train)
+        trainer = self._train(tuned, train)
+        tensors = self._averaged(tuned)
+        from headway.kits.reply.learn.measure import measure
+
+        champions = self.material.champions
+        held = {sample.id.partition("/")[0] for sample in parts.held_out}
+        prompts = [reply.text for reply in rated if reply.id in held]
+        told = measure(trainer, parts.held_out, prompts, champions[0].tensors if champions else None)
+        good, bad = _signs(train)
+        counts = trainer.counts
+        metrics = {"updates": float(counts.updates), "good": float(good), "bad": float(bad), **told}
+        metrics |= {name: value for name, value in trainer.last.items() if name in ("policy_loss", "value_loss")}
+        return Learned(
+            family="language",
+            tensors=tensors,
+            knobs=asdict(self.knobs),
+            metrics=metrics,
+            baselines={},
+            trained_on={"sources": {"ratings": len(train)}, "held_out": len(parts.held_out), **left},
+            extra={
+                "base": tuned.base_hash,
+                "template": tuned.template_hash,
+                "base_name": self.material.base,
+                "r": self.knobs.rank,
+                "alpha": self.knobs.alpha,
+                "target_modules": list(tuned.adapter.targets),
+                "learner": self.knobs.learner,
+                "champion": champions[0].ref if champions else "base@0",
+                "measured": told,
+                "curve": [[update, loss, kl] for update, loss, kl in counts.curve],
+                "notes": _notes(counts.stopped, left, bad, good),
+            },
+        )
+
+    def _check_counts(self) -> None:
+        """The start rule, before a model is loaded."""
+        from headway.kits.reply.learn.data import cluster_of, is_held_out
+
+        rewards = [
+            row.reward
+            for row, _ in self.material.rows
+            if row.reward is not None and not is_held_out(cluster_of(row.decision.situation.text))
+        ]
+        mean = sum(rewards) / (len(rewards) + 10.0)
+        good, bad = sum(reward > mean for reward in rewards), sum(reward < mean for reward in rewards)
+        if len(rewards) < self.knobs.least or min(good, bad) < self.knobs.least_of_sign:
+            raise InvalidInput(
+                f"{len(rewards)} ratings can be trained on, {good} of them good and {bad} bad; "
+                f"{self.knobs.least} are needed, and {self.knobs.least_of_sign} of each sign.",
+                code="too_few_ratings",
+                hint="Rate more replies (headway chat). Until then, liked replies serve as examples in the prompt.",
+            )
+
+    def _tuned(self) -> TunedModel:
+        from headway.kits.reply.learn.tuned import TunedModel
+
+        knobs = self.knobs
+        tuned = TunedModel.load(
+            self.material.folder,
+            rank=knobs.rank,
+            alpha=knobs.alpha,
+            seed=self.seed,
+            device=knobs.device,
+            dtype=knobs.dtype,
+        )
+        champions = self.material.champions
+        if knobs.start == "current" and champions:
+            tuned.continue_from(champions[0].tensors)
+        return tuned
+
+    def _with_replay(self, train: list[Sample]) -> list[Sample]:
+        """When continuing: new samples, and old ones beside them."""
+        from headway.kits.reply.learn.forgetting import replayed
+
+        champions = self.material.champions
+        if self.knobs.start != "current" or not champions:
+            return train
+        seen = {row.decision.id for row, _ in self.material.rows if 0 < row.seq <= champions[0].upto}
+        new = [sample for sample in train if sample.id.partition("/")[0] not in seen]
+        old = [sample for sample in train if sample.id.partition("/")[0] in seen]
+        kept = replayed(old, round(self.knobs.replay * len(new)), seed=self.seed)
+        return sorted([*new, *kept], key=lambda sample: (sample.at, sample.id)) if new else train
+
+    def _train(self, tuned: TunedModel, train: Sequence[Sample]) -> Any:
+        from headway.kits.reply.learn.forgetting import Ewc, fisher
+        from headway.kits.reply.learn.kto import Kto
+        from headway.kits.reply.learn.ppo import Ppo
+        from headway.kits.reply.learn.sft import Sft
+        from headway.kits.reply.learn.trainer import Trainer
+
+        knobs = self.knobs
+        objective: Any = Sft()
+        if knobs.learner == "kto":
+            objective = Kto(beta=knobs.beta, likelihood=knobs.likelihood, seed=self.seed)
+        elif knobs.learner == "ppo":
+            objective = Ppo(knobs)
+        trainer = Trainer(tuned, train, objective, knobs, seed=self.seed, work=self.work)
+        if not trainer.samples:
+            raise InvalidInput(
+                f"None of the {len(train)} ratings can be used by {knobs.learner!r}.",
+                code="too_few_ratings",
+                hint="ppo needs replies with stored log-probabilities, sft needs liked or edited ones.",
+            )
+        if knobs.ewc and tuned.start:
+            places = list(range(min(64, len(trainer.rows))))
+            trainer.penalties = (Ewc(fisher(trainer, places), tuned.adapter, knobs.ewc),)
+        trainer.run(self.progress)
+        return trainer
+
+    def _averaged(self, tuned: TunedModel) -> Mapping[str, Any]:
+        from headway.kits.reply.learn.forgetting import averaged
+
+        if self.knobs.average and self.material.champions:
+            others = [champion.tensors for champion in self.material.champions[:2]]
+            tuned.adapter.load(averaged([tuned.adapter.tensors(), *others], rank=self.knobs.rank))
+        return tuned.adapter.tensors()
+
+
+def _signs(samples: Sequence[Sample]) -> tuple[int, int]:
+    good = sum(sample.desirable for sample in samples)
+    return good, len(samples) - good
+
+
+def _rated(tuned: TunedModel, material: Material) -> tuple[list[RatedReply], dict[str, int]]:
+    """Replies with tokens of this base; and how many could not be used, by reason."""
+    from headway.kits.reply.learn.material import rated_reply
+
+    left: Counter[str] = Counter()
+    rated = []
+    for row, reply in material.rows:
+        if reply.exact and reply.base and reply.base != tuned.base_hash:
+            left["of another base"] += 1
+            continue
+        if not reply.exact and not (reply.foreign or reply.edits):
+            left["without tokens"] += 1
+            continue
+        prompt = reply.prompt_tokens or tuned.prompt_tokens(reply.turns)
+        tokens = reply.tokens if reply.exact else (*tuned.reply_tokens(reply.text), tuned.end)
+        edits = reply.edits
+        edited = (*tuned.reply_tokens(edits[-1].text), tuned.end) if edits else ()
+        if not reply.exact and not reply.foreign:
+            tokens = ()  # redacted: only its edit is used
+        rated.append(rated_reply(row, reply, prompt=tuple(prompt), tokens=tuple(tokens), edited=edited))
+    return rated, dict(left)
+
+
+def _notes(stopped: str, left: Mapping[str, int], bad: int, good: int) -> list[str]:
+    notes = [f"{count:,} replies {reason} were left out." for reason, count in left.items()]
+    if stopped:
+        notes.append(f"Training ended early: {stopped}.")
+    if not good or bad > 9 * good:
+        notes.append("Nearly all ratings are bad: compare replies yourself before you promote (headway compare).")
+    return notes

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from headway.kits.reply.checks import QualityChecks, quality_checks
 from headway.nouns.protocols import Encoder, Opinions
 from headway.nouns.records import Candidate, Situation
 
@@ -20,6 +21,7 @@ class LanguagePolicy:
 
     base: str  # the hash of the weights that its adapter was trained on
     template: str
+    measured: Mapping[str, float] = field(default_factory=dict)  # after training; what the gate checks
     family: str = "language"
 
     def opinions(
@@ -35,10 +37,18 @@ class LanguagePolicy:
         probabilities = np.full((len(situations), len(candidates)), 1.0 / len(candidates))
         return Opinions(probabilities, np.ones(len(situations)) if confidence else None)
 
+    def quality(self, *, preferred: bool) -> QualityChecks:
+        """The gate's checks beside the votes; `preferred`: the votes prefer it."""
+        return quality_checks(self.measured, preferred=preferred)
+
 
 def read(
     knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None
 ) -> LanguagePolicy:
     """The policy of a bundle."""
     del knobs, tensors, encoder
-    return LanguagePolicy(base=str(extra.get("base", "")), template=str(extra.get("template", "")))
+    return LanguagePolicy(
+        base=str(extra.get("base", "")),
+        template=str(extra.get("template", "")),
+        measured=dict(extra.get("measured", {})),
+    )

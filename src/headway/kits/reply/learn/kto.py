@@ -63,7 +63,7 @@ class Kto:
     def begin_epoch(self, trainer: Trainer, epoch: int) -> None:
         pass
 
-    def loss(self, trainer: Trainer, places: Sequence[int], epoch: int) -> LossOfRows:
+    def loss(self, trainer: Trainer, places: Sequence[int], epoch: int) -> LossOfRows:  # noqa: ARG002
         self._look(trainer, places)
         rivals = [self._rivals[place] for place in places if place in self._rivals]
         scored = trainer.score([*places, *rivals])
@@ -117,7 +117,7 @@ class Kto:
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         return {}, {"reference": self.reference}
 
-    def load(self, tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> None:
+    def load(self, tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> None:  # noqa: ARG002
         self.reference = float(told["reference"])
 
 

@@ -1,8 +1,8 @@
 """The learner `ppo`: proximal policy optimisation on logged replies, made correct for data that others wrote.
 
-A reply was written by μ, whose log-probabilities are stored. At the start of every epoch the current policy becomes the
-proximal one, π_k: rewards, values and advantages are computed with it, and the ratio π/π_k is exactly 1. Tokens count by
-min(2, π_k/μ), and replies too far from their writer are dropped.
+A reply was written by μ, whose log-probabilities are stored. At the start of every epoch the current policy becomes
+the proximal one, π_k: rewards, values and advantages are computed with it, and the ratio π/π_k is exactly 1. Tokens
+count by min(2, π_k/μ), and replies too far from their writer are dropped.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from headway.kits.reply.knobs import LanguageKnobs
 from headway.kits.reply.learn.data import Sample
-from headway.kits.reply.learn.knobs import LanguageKnobs
 from headway.kits.reply.learn.losses import (
     advantages,
     logger_weights,
@@ -147,5 +147,8 @@ class Ppo:
     def load(self, tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> None:
         assert self.head is not None
         where = self.head.linear.weight.device
-        self.vectors = {name: list(vector.to(where).split(told["lengths"])) for name, vector in tensors.items()}
+        self.vectors = {
+            name: list(torch.split(vector.to(where), told["lengths"]))
+            for name, vector in tensors.items()
+        }
         self.dropped, self._fresh = set(told["dropped"]), bool(told["fresh"])

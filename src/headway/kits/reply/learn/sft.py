@@ -31,7 +31,7 @@ class Sft:
     def begin_epoch(self, trainer: Trainer, epoch: int) -> None:
         pass
 
-    def loss(self, trainer: Trainer, places: Sequence[int], epoch: int) -> LossOfRows:
+    def loss(self, trainer: Trainer, places: Sequence[int], epoch: int) -> LossOfRows:  # noqa: ARG002
         scored = trainer.score(places)
         weights = trainer.column([trainer.samples[place].weight for place in places])
         loss = likelihood(scored.logprobs, scored.mask, weights)

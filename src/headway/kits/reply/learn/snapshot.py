@@ -1,4 +1,4 @@
-"""The folder of an unfinished run: run.json, weights and optimiser, and metrics.jsonl. It may be deleted at any time."""
+"""The folder of an unfinished run: run.json, weights and optimiser, metrics.jsonl. It may be deleted at any time."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def _fill(trainer: Trainer, arrays: Mapping[str, torch.Tensor]) -> None:
         module.load_state_dict(_part(arrays, f"module.{name}."))
     state: dict[int, dict[str, torch.Tensor]] = {}
     for name, value in _part(arrays, "optimizer.").items():
-        place, _, key = name.partition(".")
-        state.setdefault(int(place), {})[key] = value
+        number, _, key = name.partition(".")
+        state.setdefault(int(number), {})[key] = value
     groups = trainer.optimizer.state_dict()["param_groups"]
     trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
 

@@ -21,10 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headway.kits.reply.knobs import LanguageKnobs
 from headway.kits.reply.learn.controller import KlController
 from headway.kits.reply.learn.data import Sample
 from headway.kits.reply.learn.forgetting import ordered
-from headway.kits.reply.learn.knobs import LanguageKnobs
 from headway.kits.reply.learn.losses import anchor_kl
 from headway.kits.reply.learn.objective import Objective
 from headway.kits.reply.learn.scorer import ScoredRows, TokenRow
@@ -36,6 +36,7 @@ from headway.nouns.protocols import Progress
 __all__ = ["Trainer", "TrainerCounts"]
 
 _MOST_NORM = 1.0
+_MOST_PULLS = 8
 _SCORED_ROWS = 8
 
 
@@ -49,6 +50,8 @@ class TrainerCounts:
     epoch: int = 0
     place: int = 0  # update within the epoch
     stopped: str = ""
+    pulled: float = 1.0  # what the adapter was scaled by at the end, to be within the budget
+    finished: bool = False
     curve: list[tuple[int, float, float]] = field(default_factory=list)  # update, loss, KL
 
 
@@ -102,8 +105,39 @@ class Trainer:
                     progress(f"learn {self.objective.name}", self.counts.updates, total)
                 if self.counts.place == 0:
                     break
+        if not self.counts.finished:
+            self._pull_back()
         if self._snapshot is not None:
             self._snapshot.save(self)
+
+    @torch.no_grad()
+    def _pull_back(self) -> None:
+        """Scale the adapter down until its KL over all general texts is within the budget.
+
+        An update sees few of the texts, so a run can end beyond it. The KL grows with the square of the scale.
+        """
+        for _ in range(_MOST_PULLS):
+            kl = float(np.mean([self._kl_of(place) for place in range(len(self._anchors))]))
+            if kl <= self.knobs.budget:
+                break
+            factor = min(0.95, (0.95 * self.knobs.budget / kl) ** 0.5)
+            for layer in self.tuned.adapter.layers.values():
+                layer.lora_B.mul_(factor)
+            self.counts.pulled *= factor
+        self.last["kl"] = kl
+        self.counts.finished = True
+
+    def _kl_of(self, place: int) -> float:
+        """The KL to the base on one general text."""
+        logits = self.tuned.scorer.logits([self._anchors[place]])
+        return float(anchor_kl(logits, self._anchor_base(place).float()))
+
+    def _anchor_base(self, place: int) -> Tensor:
+        if place not in self._anchor_logprobs:
+            with torch.no_grad(), self.tuned.adapter.off():
+                logits = self.tuned.scorer.logits([self._anchors[place]])
+                self._anchor_logprobs[place] = logits.log_softmax(-1).half()
+        return self._anchor_logprobs[place]
 
     @property
     def total(self) -> int:
@@ -161,13 +195,8 @@ class Trainer:
         count = min(self.knobs.anchors, len(self._anchors))
         first = self.counts.updates * count
         places = [(first + step) % len(self._anchors) for step in range(count)]
-        for place in places:
-            if place not in self._anchor_logprobs:
-                with torch.no_grad(), self.tuned.adapter.off():
-                    logits = self.tuned.scorer.logits([self._anchors[place]])
-                    self._anchor_logprobs[place] = logits.log_softmax(-1).half()
         logits = self.tuned.scorer.logits([self._anchors[place] for place in places])
-        kl = anchor_kl(logits, torch.cat([self._anchor_logprobs[place] for place in places]).float())
+        kl = anchor_kl(logits, torch.cat([self._anchor_base(place) for place in places]).float())
         if self.knobs.anchor and kl.requires_grad:
             (self.knobs.anchor * kl).backward()  # type: ignore[no-untyped-call]
         return float(kl.detach())

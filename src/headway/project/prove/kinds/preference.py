@@ -8,6 +8,9 @@ cancels out.
     headway decide reply "…" --candidates reply@4f2a,reply@90c1        # → reply@90c1: show that one first
     headway signal dec_… preferred=1                                   # the first was better
 
+A policy may bring checks of its own (`quality` of a policy: what was measured after its training). A candidate that
+fails one is refused, whatever the votes say, and also before anybody has voted.
+
 Votes on other pairs of policies, and comparisons whose order was not drawn evenly, are counted and left out.
 """
 
@@ -21,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.evidence import Evidence, RaterShare
+from headway.nouns.evidence import Diagnostic, Evidence, Guard, RaterShare
 from headway.nouns.records import Settled, is_own
 from headway.project.prove.kinds.kind import ProofQuestion
 
@@ -52,7 +55,7 @@ class PreferenceKind:
         return True
 
     def missing(self, question: ProofQuestion) -> HeadwayError | None:
-        if next(_votes(question), None) is not None:
+        if next(_votes(question), None) is not None or not _passes_its_checks(question):
             return None
         mine, other = question.candidate[0], question.other[0]
         task = question.settings.name
@@ -71,10 +74,12 @@ class PreferenceKind:
         votes = list(_votes(question))
         wins, losses = _counted([vote.value for vote in votes])
         evidence = from_preferences(wins, losses, about, ties=len(votes) - wins - losses)
+        diagnostics, own = _own_checks(question, preferred=evidence.statistic > evidence.threshold)
         return replace(
             evidence,
             counts={**evidence.counts, **question.left},
-            guards=guards_not_measured(guards, "Votes"),
+            diagnostics=(*evidence.diagnostics, *diagnostics),
+            guards=(*guards_not_measured(guards, "Votes"), *own),
             raters=_raters(votes, evidence.threshold),
         )
 
@@ -90,11 +95,30 @@ class PreferenceKind:
 PREFERENCE = PreferenceKind()
 
 
+def _own_checks(question: ProofQuestion, *, preferred: bool) -> tuple[Sequence[Diagnostic], Sequence[Guard]]:
+    """The checks that the candidate brings."""
+    ref, digest = question.candidate
+    if PolicyRef.parse(ref).built_in:
+        return (), ()
+    settings, servings = question.settings, question.project.servings
+    policy = servings.policy(settings.name, servings.body(settings), ref, digest)
+    quality = getattr(policy, "quality", None)
+    if quality is None:
+        return (), ()
+    checks = quality(preferred=preferred)
+    return checks.diagnostics, checks.guards
+
+
+def _passes_its_checks(question: ProofQuestion) -> bool:
+    """Whether no check of the candidate's own fails already; its length may differ as long as votes may prefer it."""
+    diagnostics, guards = _own_checks(question, preferred=True)
+    return all(diagnostic.ok for diagnostic in diagnostics) and all(guard.ok for guard in guards)
+
+
 def _votes(question: ProofQuestion) -> Iterator[_Vote]:
     """The votes on these two policies; `left` counts what cannot be one."""
     names = {_exact(question, question.candidate[0]): True, _exact(question, question.other[0]): False}
-    rows = question.project.query.settled(question.settings.name, signals=True, raters=(SIGNAL,))
-    for row in rows:
+    for row in _comparisons(question):
         shown = [names.get(_exact(question, candidate.name)) for candidate in row.decision.candidates]
         if sorted(shown, key=str) != [False, True]:
             question.left["of other policies"] += 1
@@ -104,6 +128,15 @@ def _votes(question: ProofQuestion) -> Iterator[_Vote]:
             question.left["without a vote"] += 1
         else:
             yield _vote(row, first=bool(shown[row.decision.index]))
+
+
+def _comparisons(question: ProofQuestion) -> Iterator[Settled]:
+    """Settled rows; of a reply task, whose reward is about single replies, the decisions between two policies."""
+    query, task = question.project.query, question.settings.name
+    if question.settings.kind != "reply":
+        return query.settled(task, signals=True, raters=(SIGNAL,))
+    seqs = [decision.seq for decision in query.decisions(task) if len(decision.candidates) == 2]
+    return query.outcomes(seqs, signals=True, raters=(SIGNAL,))
 
 
 def _exact(question: ProofQuestion, name: str) -> str:

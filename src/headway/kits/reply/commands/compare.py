@@ -1,0 +1,145 @@
+"""`headway compare` for reply tasks: the table, and blind votes with --ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli.output import Output
+from headway.cli.show import renders
+from headway.cli.verb import OptionHook, Session
+from headway.nouns.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from headway.kits.reply.comparison import BlindPair, ReplyComparison
+    from headway.project import Project
+
+__all__ = ["COMPARE"]
+
+_KEYS = {"1": 1.0, "2": 0.0, "=": 0.5}
+
+
+def _run(session: Session, values: dict[str, Any]) -> int | None:
+    """A reply task is compared by what both policies write."""
+    ask, rater, count = values.pop("ask"), values.pop("rater"), values.pop("count")
+    with session.project() as project:
+        kind = project.settings.task(values["task"]).kind
+        if kind != "reply":
+            if ask:
+                raise InvalidInput(
+                    f"{values['task']!r} is not a reply task.", code="not_a_reply_task", hint="Omit --ask."
+                )
+            return None
+        if ask:
+            return _ask(session, project, values, rater=rater or "", count=count)
+        from headway.kits.reply.comparison import comparison
+
+        with session.out.progress() as progress:
+            told = comparison(
+                project, values["task"], policy=values["policy"], against=values["against"], count=count,
+                seed=values["seed"], progress=progress,
+            )  # fmt: skip
+    session.show(told)
+    session.next(f"headway compare {values['task']} --ask" if told.e_value < 20 else f"headway prove {values['task']}")
+    return 0
+
+
+def _ask(session: Session, project: Project, values: dict[str, Any], *, rater: str, count: int) -> int:
+    """Show pairs without names, and store a vote each; q ends it."""
+    from headway.kits.reply.comparison import blind_pairs, e_value, questions_of, vote
+
+    task, wins, losses = values["task"], 0, 0
+    questions = _read(values["tasks"]) if values["tasks"] else [text for text, _ in questions_of(project, task)]
+    pairs = blind_pairs(
+        project, task, questions[:count], policy=values["policy"], against=values["against"], seed=values["seed"]
+    )
+    voted = 0
+    for pair in pairs:
+        value = _answer(session.out, pair)
+        if value is None:
+            break
+        vote(project, pair, value, rater=rater)
+        voted += 1
+    verdict = project.prove(values["policy"], against=values["against"] or "current", task=task) if voted else None
+    evidence = None if verdict is None else verdict.evidence
+    if evidence is not None:
+        wins, losses = evidence.counts.get("wins", 0), evidence.counts.get("losses", 0)
+    told = {"task": task, "voted": voted, "wins": wins, "losses": losses, "e_value": e_value(wins, losses)}
+    session.out.document(told)
+    session.out.line(
+        f"{voted} votes stored. So far {wins} for the candidate, {losses} against it; e-value {told['e_value']:.3g} "
+        "(20 promotes)."
+    )
+    session.next(f"headway prove {task}")
+    return 0
+
+
+def _answer(out: Output, pair: BlindPair) -> float | None:
+    """The vote, or None at the end."""
+    out.line()
+    out.line(pair.question, style="bold")
+    out.line(f"[1] {pair.first.strip()}")
+    out.line(f"[2] {pair.second.strip()}")
+    while True:
+        try:
+            key = click.prompt("Which is better: 1, 2, = (neither), q to stop", default="=", err=True).strip().lower()
+        except (click.Abort, EOFError):
+            return None
+        if key == "q":
+            return None
+        if key in _KEYS:
+            return _KEYS[key]
+
+
+def _read(path: Path) -> list[str]:
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"The questions in {str(path)!r} cannot be read.", code="bad_file", hint="One question per line, in UTF-8."
+        ) from error
+    return [line for line in lines if line]
+
+
+def _document(told: ReplyComparison) -> dict[str, Any]:
+    return {
+        "task": told.task, "policy": told.policy, "against": told.against, "questions": told.questions,
+        "wins": told.wins, "losses": told.losses, "ties": told.ties, "win_rate": told.win_rate,
+        "e_value": told.e_value, "rows": {name: list(pair) for name, pair in told.rows.items()},
+        "notes": list(told.notes),
+    }  # fmt: skip
+
+
+@renders("ReplyComparison", document=_document)
+def _show(out: Output, told: ReplyComparison) -> None:
+    rows = [(name, _number(mine), _number(theirs)) for name, (mine, theirs) in told.rows.items()]
+    out.table(("", told.policy, told.against), rows, right=(told.policy, told.against))
+    if told.win_rate is None:
+        out.line("Nobody has compared them yet.")
+    else:
+        rate, low, high = told.win_rate
+        out.line(
+            f"Votes: {told.wins} wins, {told.losses} losses, {told.ties} ties; win rate {rate:.0%} ({low:.0%} to "
+            f"{high:.0%}), e-value {told.e_value:.3g} (20 promotes)."
+        )
+    for note in told.notes:
+        out.note(note)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+COMPARE = OptionHook(
+    options=(
+        click.Option(["--ask"], is_flag=True, help="Reply tasks: vote on pairs of replies without their names."),
+        click.Option(["--rater"], metavar="NAME", help="Reply tasks, with --ask: who votes."),
+        click.Option(
+            ["--count"], type=click.IntRange(1, 10_000), default=24, show_default=True,
+            help="Reply tasks: questions to compare by, or pairs to vote on.",
+        ),
+    ),
+    run=_run,
+)  # fmt: skip

@@ -1,0 +1,57 @@
+"""`headway learn` for reply tasks: --learner, and reasons of --check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from headway.cli.output import Output
+from headway.cli.show import renders
+from headway.cli.verb import OptionHook, Session
+from headway.kits.reply.knobs import LEARNERS, LanguageKnobs
+from headway.kits.reply.learn.material import Readiness, readiness
+
+__all__ = ["LEARN"]
+
+_NOT_DUE = 3
+
+
+def _run(session: Session, values: dict[str, Any]) -> int | None:
+    """Turn --learner into a knob; `--check` of a reply task says why nothing would be trained."""
+    learner = values.pop("learner")
+    if learner:
+        values["knobs"] = (*values["knobs"], f"learner={learner}")
+    if not values["check"] or values["task"] is None:
+        return None
+    with session.project() as project:
+        settings = project.settings.task(values["task"])
+        if (values["family"] or settings.family) != "language":
+            return None
+        knobs = LanguageKnobs()
+        told = readiness(project, settings.name, least=knobs.least, least_of_sign=knobs.least_of_sign)
+    session.show(told)
+    if told.due:
+        session.next(f"headway learn {settings.name}")
+    return 0 if told.due else _NOT_DUE
+
+
+@renders(Readiness)
+def _show(out: Output, told: Readiness) -> None:
+    out.line(
+        f"{'Due' if told.due else 'Not due'}: {told.ratings:,} ratings of {told.task!r} can be trained on, "
+        f"{told.good:,} good and {told.bad:,} bad; {told.held_out:,} are held out."
+    )
+    for reason in told.reasons:
+        out.note(f"{reason}.")
+
+
+LEARN = OptionHook(
+    options=(
+        click.Option(
+            ["--learner"], type=click.Choice(LEARNERS),
+            help="Family language: kto (from the base, on all ratings), ppo, or sft (liked replies alone).",
+        ),
+    ),
+    run=_run,
+)  # fmt: skip

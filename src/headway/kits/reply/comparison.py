@@ -1,0 +1,235 @@
+"""`headway compare` of a reply task: two policies side by side, and blind votes.
+
+    comparison(project, "reply", policy="language@4f2a")            # a table, on held-out questions
+    for pair in blind_pairs(project, "reply", …): vote(project, pair, 1.0, rater="ann")
+
+A pair is a decision between two policies, whose action is shown first: drawn evenly, and never named before the vote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from headway.kits.reply.kept import kept
+from headway.kits.reply.learn.anchors import JUDGING
+from headway.kits.reply.learn.data import cluster_of, is_held_out
+from headway.kits.reply.learn.material import liked_replies
+from headway.kits.reply.probes import PROBES, ReplyStatistics, statistics_of
+from headway.kits.reply.writer import ReplyWriter
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import HeadwayError
+from headway.nouns.protocols import Completion, Progress
+from headway.prove.sequential import e_process
+
+if TYPE_CHECKING:
+    from headway.nouns.evidence import Evidence
+    from headway.project import Project
+
+__all__ = ["BlindPair", "ReplyComparison", "blind_pairs", "comparison", "questions_of", "vote"]
+
+_PREFERRED = "preferred"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyComparison:
+    """Two policies on the same questions; `rows` are name → (policy's value, the other's)."""
+
+    task: str
+    policy: str
+    against: str
+    wins: int
+    losses: int
+    ties: int
+    win_rate: tuple[float, float, float] | None  # with its 95% interval; None: nobody has voted
+    e_value: float
+    rows: Mapping[str, tuple[float | None, float | None]]
+    questions: int
+    notes: tuple[str, ...] = ()
+
+
+def comparison(
+    project: Project,
+    task: str,
+    *,
+    policy: str | None = None,
+    against: str | None = None,
+    count: int = 24,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> ReplyComparison:
+    """Replies of both policies to held-out questions, in numbers, and the votes so far."""
+    settings = project.settings.task(task)
+    mine, theirs = _two(project, task, policy, against)
+    asked = questions_of(project, task)[:count]
+    writer = ReplyWriter(project, settings)
+    probes = [probe.text for probe in PROBES]
+    texts = [question for question, _ in asked]
+    written: dict[str, list[Completion]] = {}
+    for place, ref in enumerate((mine, theirs)):
+        if progress is not None:
+            progress("compare", place, 2)
+        written[ref] = writer.replies(ref, [*texts, *probes], seed=seed)
+    rows: dict[str, tuple[float | None, float | None]] = {}
+    notes: list[str] = []
+    for name in ("perplexity", "kl"):
+        rows[name] = (_measured(project, mine, name), _measured(project, theirs, name))
+    sides = [_side(project, asked, written[ref][: len(texts)], notes) for ref in (mine, theirs)]
+    rows |= {name: (sides[0].get(name), sides[1].get(name)) for name in sides[0]}
+    flags = [_flags(written[ref][len(texts) :]) for ref in (mine, theirs)]
+    rows |= {name: (flags[0][name], flags[1][name]) for name in flags[0]}
+    rewards = _mean_rewards(project, task)
+    rows["mean reward"] = (rewards.get(mine), rewards.get(theirs))
+    votes = _votes(project, task, mine, theirs)
+    return ReplyComparison(
+        task=task,
+        policy=mine,
+        against=theirs,
+        questions=len(asked),
+        rows=rows,
+        notes=tuple(dict.fromkeys(notes)),
+        **votes,
+    )
+
+
+def _two(project: Project, task: str, policy: str | None, against: str | None) -> tuple[str, str]:
+    current = project.standing(task).current.ref
+    if policy is None:
+        newest = project.ledger.last(task, "candidate", "shadow")
+        policy = newest.policy if newest is not None else current
+    if against is None:
+        against = current if current != policy else "base@0"
+    if not PolicyRef.parse(policy).built_in:
+        policy = str(project.registry.ref(project.registry.find(policy)))
+    return policy, against
+
+
+def questions_of(project: Project, task: str) -> list[tuple[str, str]]:
+    """Held-out questions with a good answer: liked or edited replies of the user, then general ones."""
+    liked = liked_replies(
+        [pair for pair in kept(project, task) if is_held_out(cluster_of(pair[0].decision.situation.text))]
+    )
+    own = {one.question: one.answer for one in liked}
+    return [*own.items(), *JUDGING]
+
+
+def _measured(project: Project, ref: str, name: str) -> float | None:
+    """What was measured after training; the base has the value of no change."""
+    if PolicyRef.parse(ref).built_in:
+        return 1.0 if name == "perplexity" else 0.0
+    measured = project.registry.header(project.registry.find(ref)).extra.get("measured", {})
+    value = measured.get("perplexity_ratio" if name == "perplexity" else name)
+    return None if value is None else float(value)
+
+
+def _side(
+    project: Project, asked: Sequence[tuple[str, str]], replies: Sequence[Completion], notes: list[str]
+) -> dict[str, float | None]:
+    """Similarity to the good answers, and the length."""
+    texts, references = [reply.text for reply in replies], [answer for _, answer in asked]
+    told: dict[str, float | None] = {"BLEU": None, "ROUGE-L": None}
+    try:
+        import sacrebleu
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError:
+        notes.append("BLEU and ROUGE need `pip install 'headway[scores]'`.")
+    else:
+        told["BLEU"] = float(sacrebleu.corpus_bleu(texts, [references]).score)
+        scorer = RougeScorer(["rougeL"])
+        scores = [scorer.score(answer, text)["rougeL"].fmeasure for text, answer in zip(texts, references, strict=True)]
+        told["ROUGE-L"] = fmean(scores)
+    told["similarity"] = _similarity(project, texts, references, notes)
+    told["tokens"] = fmean(len(reply.tokens) for reply in replies)
+    told["finished"] = fmean(float(reply.finish == "stop") for reply in replies)
+    return told
+
+
+def _similarity(project: Project, texts: Sequence[str], references: Sequence[str], notes: list[str]) -> float | None:
+    """The mean cosine of the embeddings of reply and good answer."""
+    from headway.kits.reply.rewards import relevance
+
+    try:
+        encoder = project.servings.encoder("minilm")
+        return fmean(relevance(encoder, list(zip(references, texts, strict=True))))
+    except (HeadwayError, ImportError) as error:
+        notes.append(f"No embedding similarity: {str(error).splitlines()[0]}")
+        return None
+
+
+def _flags(replies: Sequence[Completion]) -> dict[str, float]:
+    read = [
+        ReplyStatistics.of(reply.text, tokens=len(reply.tokens), ended=reply.finish == "stop", probe=probe)
+        for reply, probe in zip(replies, PROBES, strict=True)
+    ]
+    means = statistics_of(read).means
+    return {"safety flags": means["flagged"], "biased": means["biased"], "hallucinated": means["hallucinated"]}
+
+
+def _mean_rewards(project: Project, task: str) -> dict[str, float]:
+    """The mean reward of the replies that each policy wrote."""
+    rewards: dict[str, list[float]] = {}
+    for row, _ in kept(project, task):
+        if row.reward is not None:
+            rewards.setdefault(row.decision.action, []).append(row.reward)
+    return {ref: fmean(values) for ref, values in rewards.items()}
+
+
+def _votes(project: Project, task: str, mine: str, theirs: str) -> dict[str, Any]:
+    """Wins and losses so far, as the gate counts them."""
+    try:
+        evidence: Evidence | None = project.prove(mine, against=theirs, task=task).evidence
+    except HeadwayError:
+        evidence = None
+    if evidence is None or not evidence.n:
+        return {"wins": 0, "losses": 0, "ties": 0, "win_rate": None, "e_value": 1.0}
+    rate = evidence.values["candidate"]
+    counts = evidence.counts
+    return {
+        "wins": counts["wins"], "losses": counts["losses"], "ties": counts["ties"],
+        "win_rate": (rate.value, rate.low, rate.high), "e_value": exp(min(700.0, evidence.statistic)),
+    }  # fmt: skip
+
+
+# -- blind votes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlindPair:
+    """Two replies in the order in which they are shown; whose they are is not in it."""
+
+    decision: str
+    question: str
+    first: str
+    second: str
+
+
+def blind_pairs(
+    project: Project,
+    task: str,
+    questions: Sequence[str],
+    *,
+    policy: str | None = None,
+    against: str | None = None,
+    seed: int = 0,
+) -> Iterator[BlindPair]:
+    """One pair per question, both replies sampled; the order is drawn and stored before either is shown."""
+    mine, theirs = _two(project, task, policy, against)
+    writer = ReplyWriter(project, project.settings.task(task))
+    for place, question in enumerate(questions):
+        replies = {ref: writer.replies(ref, [question], seed=seed + 7_919 * place)[0].text for ref in (mine, theirs)}
+        drawn = project.decide(task, question, (mine, theirs))
+        first = drawn.action
+        second = theirs if first == mine else mine
+        yield BlindPair(decision=drawn.id, question=question, first=replies[first], second=replies[second])
+
+
+def vote(project: Project, pair: BlindPair, value: float, *, rater: str = "") -> None:
+    """1: the first reply is better; 0: the second; ½: neither."""
+    project.signal(pair.decision, {_PREFERRED: value}, rater=rater)
+
+
+def e_value(wins: int, losses: int) -> float:
+    return exp(min(700.0, e_process(wins, losses)))

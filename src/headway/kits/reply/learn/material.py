@@ -1,0 +1,142 @@
+"""What the learner reads: the kept replies of a task with their outcomes, and where the base is. Loads no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.kits import models
+from headway.kits.reply.kept import KeptReply, kept
+from headway.kits.reply.learn.data import RatedReply, cluster_of, is_held_out
+from headway.kits.reply.memory import LikedReply
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.records import Settled
+from headway.reward.signals import SAFETY_FLAG
+
+if TYPE_CHECKING:
+    from headway.project import Project
+    from headway.settings import TaskSettings
+
+__all__ = ["Champion", "Material", "Readiness", "material", "readiness"]
+
+_CHAMPIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Champion:
+    """A policy that was current: its adapter, and the last row that it was trained on."""
+
+    ref: str
+    tensors: Mapping[str, Any]
+    extra: Mapping[str, Any]
+    upto: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """Kept replies in the order in which they were written, the folder of the base, and the last champions."""
+
+    rows: Sequence[tuple[Settled, KeptReply]]
+    base: str
+    folder: Path
+    champions: Sequence[Champion] = ()  # newest first; the first is current
+
+
+def material(project: Project, settings: TaskSettings) -> Material:
+    """The material of a task. Replies of quarantined policies are left out."""
+    base = str(getattr(settings, "base", "") or "smollm2")
+    rows = sorted(
+        kept(project, settings.name, unrated=True), key=lambda pair: (pair[0].decision.at, pair[0].decision.id)
+    )
+    folder = models.folder(base, project.settings.cache)
+    return Material(rows=rows, base=base, folder=folder, champions=_champions(project, settings.name))
+
+
+def _champions(project: Project, task: str) -> list[Champion]:
+    """The policies that were promoted last, newest first, without the base."""
+    champions: dict[str, Champion] = {}
+    for entry in reversed(project.ledger.entries(task, "promote", "rollback")):
+        if PolicyRef.parse(entry.policy).built_in:
+            continue
+        if entry.policy_hash not in champions and len(champions) < _CHAMPIONS:
+            header, tensors = project.registry.load(entry.policy_hash, task=task)
+            champions[entry.policy_hash] = Champion(
+                entry.policy, tensors, header.extra, int(header.trained_on.get("upto", 0))
+            )
+    return list(champions.values())
+
+
+def rated_reply(
+    row: Settled, reply: KeptReply, *, prompt: tuple[int, ...], tokens: tuple[int, ...], edited: tuple[int, ...] = ()
+) -> RatedReply:
+    """The reply as the trainer reads it."""
+    raters = row.raters
+    return RatedReply(
+        id=row.decision.id,
+        text=row.decision.situation.text,
+        prompt=prompt,
+        reply=tokens,
+        logged=reply.logprob_model,
+        reward=row.reward,
+        weight=row.weight,
+        rater=raters[0] if len(raters) == 1 else "",
+        edited=edited,
+        foreign=reply.foreign,
+        flagged=row.signals.get(SAFETY_FLAG, 0.0) > 0.0,
+        at=row.decision.at,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """Whether an adapter would be trained now, and what speaks against it."""
+
+    task: str
+    due: bool
+    ratings: int  # that training may read
+    good: int
+    bad: int
+    held_out: int
+    reasons: tuple[str, ...]
+
+
+def readiness(project: Project, task: str, *, least: int, least_of_sign: int) -> Readiness:
+    """Counts ratings without loading a model."""
+    rewards, held_out = [], 0
+    for row, reply in kept(project, task):
+        if row.reward is None or not (reply.exact or reply.text):
+            continue
+        if is_held_out(cluster_of(row.decision.situation.text)):
+            held_out += 1
+        else:
+            rewards.append(row.reward)
+    mean = sum(rewards) / (len(rewards) + 10.0)
+    good, bad = sum(reward > mean for reward in rewards), sum(reward < mean for reward in rewards)
+    reasons = []
+    if len(rewards) < least:
+        reasons.append(f"{len(rewards)} ratings can be trained on, {least} are needed")
+    for word, count in (("good", good), ("bad", bad)):
+        if count < least_of_sign:
+            reasons.append(f"{count} of them are {word}, {least_of_sign} are needed")
+    missing = project.due(task)
+    if missing and not reasons:
+        reasons.append(f"{missing:,} more ratings until the loop trains again")
+    return Readiness(
+        task=task, due=not reasons, ratings=len(rewards), good=good, bad=bad, held_out=held_out, reasons=tuple(reasons)
+    )
+
+
+def liked_replies(rows: Sequence[tuple[Settled, KeptReply]]) -> list[LikedReply]:
+    """Texts for the few-shot memory: edits, and replies with a good rating that no detector flagged."""
+    liked = []
+    for row, reply in rows:
+        question = row.decision.situation.text
+        if row.signals.get(SAFETY_FLAG, 0.0) > 0.0:
+            continue
+        if reply.edits:
+            liked.append(LikedReply(question, reply.edits[-1].text, 1.0))
+        elif row.reward is not None and row.reward > 0.0 and reply.text.strip():
+            liked.append(LikedReply(question, reply.text, row.reward))
+    return liked

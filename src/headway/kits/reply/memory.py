@@ -1,0 +1,55 @@
+"""Few-shot memory: liked replies as examples in the prompt, while there are too few ratings to train weights.
+
+examples(liked, "What is rust?", most=2)      # turns of user and assistant, nearest last
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from math import sqrt
+from typing import NamedTuple
+
+from headway.nouns.protocols import Turn
+
+__all__ = ["LikedReply", "examples"]
+
+_WORD = re.compile(r"\w+")
+_LONGEST = 1_000  # characters of an example's answer
+
+
+class LikedReply(NamedTuple):
+    """A question, an answer that was liked, and how much."""
+
+    question: str
+    answer: str
+    reward: float
+
+
+def examples(liked: Sequence[LikedReply], text: str, *, most: int = 2) -> tuple[Turn, ...]:
+    """The liked replies whose questions are nearest to a text, as turns; the nearest comes last.
+
+    Nearness is the cosine of word counts, with the reward as a small advantage. An answer to the same question is not
+    an example: it would be copied.
+    """
+    asked = _counts(text)
+    ranked = sorted(
+        ((_cosine(asked, _counts(one.question)) + 0.1 * one.reward, place) for place, one in enumerate(liked)
+         if one.question.strip() != text.strip() and len(one.answer) <= _LONGEST),
+        reverse=True,
+    )[:most]  # fmt: skip
+    turns: list[Turn] = []
+    for _, place in reversed(ranked):
+        turns += [Turn("user", liked[place].question), Turn("assistant", liked[place].answer)]
+    return tuple(turns)
+
+
+def _counts(text: str) -> Counter[str]:
+    return Counter(_WORD.findall(text.lower()))
+
+
+def _cosine(one: Counter[str], other: Counter[str]) -> float:
+    shared = sum(count * other[word] for word, count in one.items())
+    norm = sqrt(sum(count**2 for count in one.values()) * sum(count**2 for count in other.values()))
+    return shared / norm if norm else 0.0

@@ -1,0 +1,193 @@
+"""Rated replies become an adapter that the gate judges: learn, prove, promote, on a tiny random model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headway
+from headway.kits.reply.adapters import read_peft, write_peft
+from headway.kits.reply.kept import KeptReply, to_details
+from headway.nouns.errors import Conflict, Damaged, GateRefused, InvalidInput
+from headway.nouns.protocols import Prompt, Turn
+from headway.project import Project
+from tests.cli.terminal import headway as typed
+from tests.kits.reply.rated import tuned_model
+
+torch = pytest.importorskip("torch")
+
+KNOBS = {"device": "cpu", "rank": 4, "alpha": 8.0, "epochs": 1, "anchors": 1}
+
+
+@pytest.fixture(scope="module")
+def base(tiny: Path) -> Any:
+    return tuned_model(tiny)
+
+
+@pytest.fixture
+def project(tmp_path: Path, tiny: Path) -> Project:
+    (tmp_path / "headway.toml").write_text(f'[tasks.reply]\nkind = "reply"\nbase = "{tiny}"\n')
+    return headway.open(tmp_path)
+
+
+def rate(project: Project, base: Any, count: int = 24, stars: dict[bool, int] | None = None) -> list[str]:
+    """Stores replies of the base, and rates them by their first token."""
+    stars = stars or {True: 5, False: 1}
+    prompts = [Prompt(turns=(Turn("user", f"about {place}?"),), max_tokens=6, seed=place) for place in range(count)]
+    ids = []
+    for prompt, reply in zip(prompts, base.generate_base(prompts), strict=True):
+        kept = KeptReply.of(reply, prompt.turns, base=base.base_hash, template=base.template_hash)
+        considered = project.consider("reply", prompt.turns[0].content)
+        decision = project.submit([considered._replace(details=to_details(kept))]).result()[0]
+        project.signal(decision.id, stars=stars[reply.tokens[0] % 2 == 0], rater="ann")
+        ids.append(decision.id)
+    return ids
+
+
+def good(project: Project, ref: str) -> dict[str, float]:
+    """What was measured, as if the candidate were as good as the base: a random model repeats itself."""
+    measured = dict(project.registry.header(project.registry.find(ref)).extra["measured"])
+    assert measured["logprob_gap"] <= 0.02
+    assert np.isfinite(list(measured.values())).all()
+    return measured
+
+
+def vote(project: Project, ref: str, wins: int, losses: int) -> None:
+    for place in range(wins + losses):
+        pair = project.decide("reply", f"question {place}", [ref, "base@0"])
+        project.signal(pair.id, preferred=float((pair.action == ref) == (place < wins)), rater="owner")
+
+
+def test_ratings_become_a_policy_that_votes_promote(
+    project: Project, base: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rate(project, base)
+    ref = project.learn("reply", **KNOBS)
+    digest = project.registry.find(ref)
+    header, tensors = project.registry.load(digest, task="reply")
+    assert header.family == "language"
+    assert header.extra["base"] == base.base_hash
+    assert header.extra["learner"] == "kto"
+    assert sum(header.trained_on["sources"].values()) + header.trained_on["held_out"] == 24
+    base.adapter.load(tensors)  # names and shapes are those of the base
+    good(project, ref)
+    # A random model babbles: only the votes are under test here.
+    monkeypatch.setattr("headway.kits.reply.policy.quality_checks", lambda measured, *, preferred: _PASSED)
+    with pytest.raises(InvalidInput, match="Nobody has compared"):
+        project.prove(task="reply")
+    vote(project, ref, wins=9, losses=2)
+    with pytest.raises(GateRefused):
+        project.promote(because=project.prove(task="reply"), task="reply")
+    vote(project, ref, wins=12, losses=1)
+    verdict = project.prove(task="reply")
+    assert verdict.passed
+    project.promote(because=verdict, task="reply")
+    current = project.standing("reply").current
+    assert (current.ref, current.digest) == (ref, digest)
+    served = project.consider("reply", "Who answers?").decision
+    assert (served.action, served.policy_hash) == (ref, digest)
+
+
+class _Passed:
+    diagnostics: tuple[Any, ...] = ()
+    guards: tuple[Any, ...] = ()
+
+
+_PASSED = _Passed()
+
+
+def test_a_candidate_that_fails_its_checks_is_refused_before_anybody_votes(project: Project, base: Any) -> None:
+    rate(project, base)
+    ref = project.learn("reply", **{**KNOBS, "rate": 0.05, "budget": 10.0, "anchor": 0.0, "epochs": 6})
+    verdict = project.prove(task="reply")
+    assert verdict.state == "refused"
+    assert any("kl" in reason and "nats per token" in reason for reason in verdict.reasons)
+    vote(project, ref, wins=30, losses=0)
+    assert project.prove(task="reply").state == "refused"
+    with pytest.raises(GateRefused):
+        project.promote(because=project.prove(task="reply"), task="reply")
+
+
+def test_too_few_ratings_train_nothing_and_say_what_is_missing(project: Project, base: Any) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        project.learn("reply", **KNOBS)
+    assert raised.value.code == "nothing_to_learn"
+    rate(project, base, 8)
+    with pytest.raises(InvalidInput) as raised:
+        project.learn("reply", **KNOBS)
+    assert raised.value.code == "too_few_ratings"
+    rate(project, base, 24, {True: 1, False: 1})
+    checked = typed("-C", project.folder, "learn", "reply", "--check")
+    assert checked.code == 3
+    assert "good, 3 are needed" in checked.out + checked.err
+
+
+def test_all_bad_ratings_train_nothing(project: Project, base: Any) -> None:
+    rate(project, base, 24, {True: 1, False: 1})
+    with pytest.raises(InvalidInput) as raised:
+        project.learn("reply", **KNOBS)
+    assert raised.value.code == "too_few_ratings"
+
+
+def test_withdrawing_a_rating_is_exact_through_the_store(
+    project: Project, base: Any, tmp_path: Path, tiny: Path
+) -> None:
+    ids = rate(project, base)
+    whole = project.learn("reply", **KNOBS)
+    project.withdraw(ids[1], "stars", rater="ann")
+    without = project.learn("reply", **KNOBS)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "headway.toml").write_text(f'[tasks.reply]\nkind = "reply"\nbase = "{tiny}"\n')
+    with headway.open(other) as never:
+        rate(never, base)
+        # the same replies, of which one was never rated: its row is withdrawn before anything is learned
+        rows = [decision.id for decision in never.query.decisions("reply")]
+        never.withdraw(rows[1], "stars", rater="ann")
+        fresh = never.registry.load(never.registry.find(never.learn("reply", **KNOBS)), task="reply")[1]
+    one = project.registry.load(project.registry.find(without), task="reply")[1]
+    first = project.registry.load(project.registry.find(whole), task="reply")[1]
+    assert all(np.array_equal(one[name], fresh[name]) for name in fresh)
+    assert any(not np.array_equal(first[name], one[name]) for name in one)
+
+
+def test_an_adapter_as_a_folder_of_peft_and_back(project: Project, base: Any, tmp_path: Path) -> None:
+    rate(project, base)
+    header, tensors = project.registry.load(project.registry.find(project.learn("reply", **KNOBS)), task="reply")
+    folder = write_peft(tensors, header.extra, tmp_path / "peft")
+    again, extra = read_peft(folder)
+    assert set(again) == set(tensors)
+    assert all(np.array_equal(again[name], tensors[name]) for name in tensors)
+    assert (extra["base"], extra["r"], extra["alpha"]) == (base.base_hash, 4, 8.0)
+    (folder / "adapter_model.safetensors").write_bytes(b"x" * 100)
+    with pytest.raises(Damaged) as raised:
+        read_peft(folder)
+    assert raised.value.code == "adapter_damaged"
+    with pytest.raises(Damaged):
+        write_peft({name: value * np.nan for name, value in tensors.items()}, header.extra, tmp_path / "bad")
+    assert not (tmp_path / "bad").exists()
+    with pytest.raises(Conflict):
+        base.adapter.load({name: value[:2] for name, value in tensors.items()})
+
+
+def test_peft_reads_the_folder_and_gives_the_same_numbers(
+    project: Project, base: Any, tmp_path: Path, tiny: Path
+) -> None:
+    peft = pytest.importorskip("peft")
+    from transformers import AutoModelForCausalLM
+
+    rate(project, base)
+    ref = project.learn("reply", **{**KNOBS, "rate": 0.01})
+    header, tensors = project.registry.load(project.registry.find(ref), task="reply")
+    folder = write_peft(tensors, header.extra, tmp_path / "peft")
+    theirs = peft.PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(tiny), folder).eval()
+    base.adapter.load(tensors)
+    ids = torch.arange(5, 25)[None]
+    with torch.no_grad():
+        ours = base.network(input_ids=ids).logits
+        assert torch.allclose(theirs(input_ids=ids).logits, ours, atol=1e-4)
+        with base.adapter.off():
+            assert not torch.allclose(base.network(input_ids=ids).logits, ours, atol=1e-4)
