@@ -18,7 +18,7 @@ from headway.nouns.protocols import Encoder, Experience, Learned, Progress
 
 if TYPE_CHECKING:
     from headway.kits.reply.learn.data import RatedReply, Sample
-    from headway.kits.reply.learn.material import Material
+    from headway.kits.reply.learn.material import RatedMaterial
     from headway.kits.reply.learn.tuned import TunedModel
 
 __all__ = ["LanguageLearner"]
@@ -40,7 +40,7 @@ class LanguageLearner:
         progress: Progress | None = None,
         *,
         work: Path | None = None,
-        material: Material | None = None,
+        material: RatedMaterial | None = None,
     ) -> Learned:
         """Train, measure, and give the adapter. `work` is where an interrupted run goes on."""
         chosen = knobs_from(knobs)
@@ -48,16 +48,16 @@ class LanguageLearner:
             raise InvalidInput(
                 "There are no replies to learn from.", code="nothing_to_learn", hint="Rate replies first: headway chat."
             )
-        return _Run(chosen, seed, material, progress, work).learned()
+        return _LanguageRun(chosen, seed, material, progress, work).learned()
 
 
 @dataclass(slots=True)
-class _Run:
+class _LanguageRun:
     """One learning, from stored replies to a bundle's tensors."""
 
     knobs: LanguageKnobs
     seed: int
-    material: Material
+    material: RatedMaterial
     progress: Progress | None
     work: Path | None
 
@@ -193,7 +193,7 @@ def _signs(samples: Sequence[Sample]) -> tuple[int, int]:
     return good, len(samples) - good
 
 
-def _rated(tuned: TunedModel, material: Material) -> tuple[list[RatedReply], dict[str, int]]:
+def _rated(tuned: TunedModel, material: RatedMaterial) -> tuple[list[RatedReply], dict[str, int]]:
     """Replies with tokens of this base; and how many could not be used, by reason."""
     from headway.kits.reply.learn.material import rated_reply
 

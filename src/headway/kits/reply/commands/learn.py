@@ -10,7 +10,7 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import OptionHook, Session
 from headway.kits.reply.knobs import LEARNERS, LanguageKnobs
-from headway.kits.reply.learn.material import Readiness, readiness
+from headway.kits.reply.learn.material import TrainingReadiness, readiness
 
 __all__ = ["LEARN"]
 
@@ -36,8 +36,8 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     return 0 if told.due else _NOT_DUE
 
 
-@renders(Readiness)
-def _show(out: Output, told: Readiness) -> None:
+@renders(TrainingReadiness)
+def _show(out: Output, told: TrainingReadiness) -> None:
     out.line(
         f"{'Due' if told.due else 'Not due'}: {told.ratings:,} ratings of {told.task!r} can be trained on, "
         f"{told.good:,} good and {told.bad:,} bad; {told.held_out:,} are held out."

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.settings import TaskSettings
 
-__all__ = ["Champion", "Material", "Readiness", "material", "readiness"]
+__all__ = ["Champion", "RatedMaterial", "TrainingReadiness", "material", "readiness"]
 
 _CHAMPIONS = 3
 
@@ -35,7 +35,7 @@ class Champion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Material:
+class RatedMaterial:
     """Kept replies in the order in which they were written, the folder of the base, and the last champions."""
 
     rows: Sequence[tuple[Settled, KeptReply]]
@@ -44,14 +44,14 @@ class Material:
     champions: Sequence[Champion] = ()  # newest first; the first is current
 
 
-def material(project: Project, settings: TaskSettings) -> Material:
+def material(project: Project, settings: TaskSettings) -> RatedMaterial:
     """The material of a task. Replies of quarantined policies are left out."""
     base = str(getattr(settings, "base", "") or "smollm2")
     rows = sorted(
         kept(project, settings.name, unrated=True), key=lambda pair: (pair[0].decision.at, pair[0].decision.id)
     )
     folder = models.folder(base, project.settings.cache)
-    return Material(rows=rows, base=base, folder=folder, champions=_champions(project, settings.name))
+    return RatedMaterial(rows=rows, base=base, folder=folder, champions=_champions(project, settings.name))
 
 
 def _champions(project: Project, task: str) -> list[Champion]:
@@ -90,7 +90,7 @@ def rated_reply(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Readiness:
+class TrainingReadiness:
     """Whether an adapter would be trained now, and what speaks against it."""
 
     task: str
@@ -102,7 +102,7 @@ class Readiness:
     reasons: tuple[str, ...]
 
 
-def readiness(project: Project, task: str, *, least: int, least_of_sign: int) -> Readiness:
+def readiness(project: Project, task: str, *, least: int, least_of_sign: int) -> TrainingReadiness:
     """Counts ratings without loading a model."""
     rewards, held_out = [], 0
     for row, reply in kept(project, task):
@@ -123,7 +123,7 @@ def readiness(project: Project, task: str, *, least: int, least_of_sign: int) ->
     missing = project.due(task)
     if missing and not reasons:
         reasons.append(f"{missing:,} more ratings until the loop trains again")
-    return Readiness(
+    return TrainingReadiness(
         task=task, due=not reasons, ratings=len(rewards), good=good, bad=bad, held_out=held_out, reasons=tuple(reasons)
     )
 

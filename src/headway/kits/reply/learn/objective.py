@@ -12,7 +12,7 @@ from headway.kits.reply.learn.data import Sample
 if TYPE_CHECKING:
     from headway.kits.reply.learn.trainer import Trainer
 
-__all__ = ["LossOfRows", "Objective"]
+__all__ = ["LossOfRows", "TrainingObjective"]
 
 
 class LossOfRows(NamedTuple):
@@ -22,7 +22,7 @@ class LossOfRows(NamedTuple):
     metrics: Mapping[str, float]
 
 
-class Objective(Protocol):
+class TrainingObjective(Protocol):
     """One of the learners `sft`, `kto` and `ppo`."""
 
     @property

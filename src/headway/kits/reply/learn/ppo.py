@@ -147,8 +147,5 @@ class Ppo:
     def load(self, tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> None:
         assert self.head is not None
         where = self.head.linear.weight.device
-        self.vectors = {
-            name: list(torch.split(vector.to(where), told["lengths"]))
-            for name, vector in tensors.items()
-        }
+        self.vectors = {name: list(torch.split(vector.to(where), told["lengths"])) for name, vector in tensors.items()}
         self.dropped, self._fresh = set(told["dropped"]), bool(told["fresh"])

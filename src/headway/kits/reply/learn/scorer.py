@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["ScoredRows", "Scorer", "TokenRow"]
+__all__ = ["ReplyScorer", "ScoredRows", "TokenRow"]
 
 _CHUNK_BYTES = 64 << 20
 _NEAR = 1e-3
@@ -66,7 +66,7 @@ class _Chosen(torch.autograd.Function):
         return above[0][:, None].to(gradient.dtype) * gradient, None, None
 
 
-class Scorer:
+class ReplyScorer:
     """Scores rows with a network, adapter and all."""
 
     def __init__(self, network: Any, *, pad: int) -> None:

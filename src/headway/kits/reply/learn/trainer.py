@@ -26,7 +26,7 @@ from headway.kits.reply.learn.controller import KlController
 from headway.kits.reply.learn.data import Sample
 from headway.kits.reply.learn.forgetting import ordered
 from headway.kits.reply.learn.losses import anchor_kl
-from headway.kits.reply.learn.objective import Objective
+from headway.kits.reply.learn.objective import TrainingObjective
 from headway.kits.reply.learn.scorer import ScoredRows, TokenRow
 from headway.kits.reply.learn.snapshot import RunSnapshot
 from headway.kits.reply.learn.tuned import TunedModel
@@ -62,7 +62,7 @@ class Trainer:
         self,
         tuned: TunedModel,
         samples: Sequence[Sample],
-        objective: Objective,
+        objective: TrainingObjective,
         knobs: LanguageKnobs,
         *,
         seed: int,

@@ -11,7 +11,7 @@ import torch
 from headway.kits.reply.language import LanguageModel
 from headway.kits.reply.learn.anchors import JUDGING, TRAINING
 from headway.kits.reply.learn.lora import Adapter
-from headway.kits.reply.learn.scorer import Scorer, TokenRow
+from headway.kits.reply.learn.scorer import ReplyScorer, TokenRow
 from headway.kits.reply.tokens import rendered
 from headway.nouns.protocols import Completion, Prompt, Turn
 
@@ -30,7 +30,7 @@ class TunedModel:
         self.model, self.network, self.tokenizer = model, model.network, model.tokenizer
         self.base_hash, self.template_hash = model.weights_hash, model.template_hash
         self.adapter = Adapter(self.network, rank=rank, alpha=alpha, seed=seed)
-        self.scorer = Scorer(self.network, pad=model.pad)
+        self.scorer = ReplyScorer(self.network, pad=model.pad)
         self.start: Mapping[str, Any] = {}  # the adapter that training continues from
 
     @classmethod
