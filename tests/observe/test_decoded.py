@@ -51,6 +51,8 @@ def test_a_deleted_decision_does_not_come_back_from_memory(project: Project) -> 
     settled, outcomes = read(project)
     assert gone.id not in {row.decision.id for row in (*settled, *outcomes)}
     assert len(outcomes) == 11
+    assert gone.seq not in project.query.decoded._kept, "nor does it stay there"
+    assert len(project.query.decoded._kept) == 11
 
 
 def test_a_full_memory_keeps_the_newest(project: Project) -> None:

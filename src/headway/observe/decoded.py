@@ -6,7 +6,8 @@
     decoded.beside(database.query(sql), 1)                      # every row with its decision
 
 A stored decision never changes, and its number is never given to another one. So a decoded decision holds for as long
-as its row exists, and only the rows that a query has just read are asked for.
+as its row exists, and only the rows that a query has just read are asked for. After a deletion nothing is kept, so that
+what was deleted is not in memory either.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class DecodedDecisions:
         self._kept: dict[int, Decision] = {}
         self._oldest: list[int] = []  # the numbers of those that are kept, as a heap
         self._bytes = self._most = 0
+        self._deletion = 0  # the last one in the ledger
 
     def keep(self, most_bytes: int = _MOST_BYTES) -> None:
         """From now on, keep what is read, up to about so many bytes."""
@@ -60,6 +62,7 @@ class DecodedDecisions:
         return [(row, decisions[row[place]]) for row in rows if row[place] in decisions]
 
     def _of(self, seqs: Sequence[int]) -> dict[int, Decision]:
+        self._forget_deleted()
         decisions = {seq: self._kept[seq] for seq in seqs if seq in self._kept}
         missing = [seq for seq in seqs if seq not in decisions]
         for chunk in chunks(missing, _PAGE):
@@ -68,6 +71,11 @@ class DecodedDecisions:
                 decisions[row[0]] = decision_from_row(row)
         self._remember([decisions[seq] for seq in missing if seq in decisions])
         return decisions
+
+    def _forget_deleted(self) -> None:
+        last = self._database.query("SELECT COALESCE(MAX(seq), 0) FROM ledger WHERE kind = 'deletion'")[0][0]
+        if last != self._deletion:
+            self._kept, self._oldest, self._bytes, self._deletion = {}, [], 0, last
 
     def _remember(self, decisions: Sequence[Decision]) -> None:
         """Keep the newest: once the memory is full, one that is older than all that are kept finds no place."""
