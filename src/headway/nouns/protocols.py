@@ -260,6 +260,8 @@ class Completion:
     top_p: float = 1.0
     seed: int = 0
     model: str = ""
+    base: str = ""  # the hash of the weights, where a worker has computed it
+    template: str = ""  # the hash of the chat template
 
     @property
     def used(self) -> int:

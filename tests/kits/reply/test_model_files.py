@@ -77,7 +77,7 @@ def test_a_cpu_computes_in_float32_for_any_stored_format(tiny: Path, tmp_path: P
     folder = spoiled(tiny, tmp_path / "model")
     AutoModelForCausalLM.from_pretrained(tiny, dtype=torch.bfloat16).save_pretrained(folder)
     model = LanguageModel.load(folder, device="cpu")
-    assert {parameter.dtype for parameter in model.network.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in model.reference.network.parameters()} == {torch.float32}
 
 
 def test_bfloat16_on_a_cpu_is_refused_before_it_crashes() -> None:

@@ -183,16 +183,13 @@ def test_greedy_text_equals_that_of_transformers(model: LanguageModel) -> None:
         assert mine.logprob_acting == (0.0,) * len(mine.tokens)
 
 
-def test_the_lean_forward_pass_equals_that_of_transformers(
-    llama: LanguageModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_openvino_gives_the_text_of_transformers(llama: LanguageModel, tiny: Path) -> None:
     prompts = [Prompt(text=text, max_tokens=20, seed=at, temperature=0.9) for at, text in enumerate(TEXTS)]
-    assert llama._lean is not None, "a Llama has one"
-    lean = llama.generate(prompts)
-    monkeypatch.setattr(llama, "_lean", None)
-    for mine, plain in zip(lean, llama.generate(prompts), strict=True):
-        same(mine, plain)
-        assert mine.logprob_model == pytest.approx(plain.logprob_model, abs=2e-5)
+    plain = LanguageModel.load(tiny, device="cpu", engine="transformers")
+    assert (type(llama.engine).__name__, type(plain.engine).__name__) == ("OpenVinoEngine", "TransformersEngine")
+    for mine, other in zip(llama.generate(prompts), plain.generate(prompts), strict=True):
+        same(mine, other)
+        assert mine.logprob_model == pytest.approx(other.logprob_model, abs=2e-5)
 
 
 def test_the_same_seed_gives_the_same_text_and_another_seed_another(llama: LanguageModel) -> None:
@@ -204,14 +201,13 @@ def test_the_same_seed_gives_the_same_text_and_another_seed_another(llama: Langu
 
 def test_equal_prompts_are_read_once(llama: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    whole = llama._lean
+    whole = llama.engine.forward
 
     def counting(ids: torch.Tensor, *more: Any) -> torch.Tensor:
         seen.append(ids.numel())
-        assert whole is not None
         return whole(ids, *more)
 
-    monkeypatch.setattr(llama, "_lean", counting)
+    monkeypatch.setattr(llama.engine, "forward", counting)
     made = llama.generate([Prompt(text="Once upon a time", max_tokens=3, seed=at) for at in range(6)])
     assert seen[0] == len(made[0].prompt_tokens)
     assert len({reply.tokens for reply in made}) == 6

@@ -18,16 +18,26 @@ from typing import Any, Protocol
 
 import torch
 
-from headway.kits.reply.cache import RowCache
 from headway.kits.reply.device import Where
 from headway.kits.reply.sampling import PickedToken, TokenDraw, pick
 from headway.kits.reply.tokens import Detokenizer
 from headway.nouns.protocols import Completion, Delta, Prompt
 
-__all__ = ["LanguageNetwork", "Request", "RunningBatch"]
+__all__ = ["BatchCache", "LanguageNetwork", "Request", "RunningBatch"]
 
 _MOST_ROWS = {"cpu": 32, "mps": 32, "cuda": 128}
 _PIECE = {"cpu": 512, "mps": 1024, "cuda": 8192}  # prompt tokens per step
+
+
+class BatchCache(Protocol):
+    """Keys and values of the rows of a batch."""
+
+    @property
+    def length(self) -> int: ...
+
+    def keep(self, rows: torch.Tensor, start: int = 0) -> None: ...
+
+    def join(self, other: Any) -> None: ...
 
 
 class LanguageNetwork(Protocol):
@@ -40,8 +50,10 @@ class LanguageNetwork(Protocol):
     pad: int
     bytes_per_token: int
 
+    def new_cache(self, adapter: str) -> Any: ...
+
     def forward(
-        self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor | None, cache: RowCache
+        self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor | None, cache: Any
     ) -> torch.Tensor: ...  # logits after the last position of every row, [row, vocabulary]
 
 
@@ -105,10 +117,10 @@ class Request:
 class _Reading:
     """Prompts that are being read, piece by piece, into a separate cache."""
 
-    def __init__(self, requests: list[Request], network: LanguageNetwork) -> None:
+    def __init__(self, requests: list[Request], network: LanguageNetwork, adapter: str) -> None:
         self.requests = requests
         self.distinct = list(dict.fromkeys(request.tokens for request in requests))
-        self.cache = RowCache()
+        self.cache: BatchCache = network.new_cache(adapter)
         device = network.where.device
         longest = max(map(len, self.distinct))
         padded = [[network.pad] * (longest - len(tokens)) + list(tokens) for tokens in self.distinct]
@@ -135,17 +147,25 @@ class _Reading:
 
 
 class RunningBatch:
-    """The running batch of one model. Not thread-safe: one thread owns it."""
+    """The running batch of one model and one adapter. Not thread-safe: one thread owns it."""
 
-    def __init__(self, network: LanguageNetwork, *, most_rows: int | None = None, piece: int | None = None) -> None:
+    def __init__(
+        self,
+        network: LanguageNetwork,
+        *,
+        adapter: str = "",
+        most_rows: int | None = None,
+        piece: int | None = None,
+    ) -> None:
         kind = network.where.device.type
         self._network = network
+        self._adapter = adapter
         self._most_rows = most_rows or _MOST_ROWS[kind]
         self._piece = piece or _PIECE[kind]
         self._waiting: deque[Request] = deque()
         self._reading: _Reading | None = None
         self._rows: list[Request] = []
-        self._cache: RowCache | None = None
+        self._cache: BatchCache | None = None
 
     @property
     def busy(self) -> bool:
@@ -204,7 +224,7 @@ class RunningBatch:
                 else:
                     passed.append(request)
             self._waiting.extend(passed)
-        self._reading = _Reading(taken, self._network)
+        self._reading = _Reading(taken, self._network, self._adapter)
 
     def _fits(self, more: list[Request]) -> bool:
         """Whether there is room for all; every row takes as much as the longest."""

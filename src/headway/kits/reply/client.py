@@ -56,20 +56,22 @@ _MISSING = (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)
 class _Questions:
     """The settings that both clients share: worker, model, deadline."""
 
-    def __init__(self, folder: Path, model: str | Path, *, deadline_s: float | None = None) -> None:
+    def __init__(self, folder: Path, model: str | Path, *, deadline_s: float | None = None, adapter: str = "") -> None:
         self._path = socket_of(folder)
         self._model = named(model)
         self._deadline_s = deadline_s
+        self._adapter = adapter  # the content hash of a bundle; "": the base alone
 
     @property
     def model(self) -> str:
         return self._model
 
     def _generate(self, prompts: Sequence[Prompt], *, stream: bool) -> Generate:
-        return Generate(self._model, tuple(prompts), stream, self._deadline_s)
+        return Generate(self._model, tuple(prompts), stream, self._deadline_s, self._adapter)
 
     def _score(self, prompt: Prompt, reply: str | Sequence[int], ended: bool) -> Score:
-        return Score(self._model, prompt, reply if isinstance(reply, str) else tuple(reply), ended, self._deadline_s)
+        exact = reply if isinstance(reply, str) else tuple(reply)
+        return Score(self._model, prompt, exact, ended, self._deadline_s, self._adapter)
 
 
 class LanguageWorker(_Questions):

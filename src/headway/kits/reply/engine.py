@@ -12,12 +12,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from headway.kits.reply.wire import Answer, Generate, GenerateDone, LoadedModel, Score, ScoreDone, TextDelta, failure
-from headway.nouns.errors import Busy, HeadwayError, Unavailable
+from headway.nouns.errors import Busy, HeadwayError, Unavailable, UnknownName
 from headway.nouns.protocols import Completion
 
 if TYPE_CHECKING:
@@ -28,6 +30,12 @@ __all__ = ["LanguageEngine", "ModelJob"]
 logger = logging.getLogger("headway.loop")
 _MOST_JOBS = 256
 _MOST_MODELS = 2
+_MOST_ADAPTERS = 6  # of one model, in memory
+_RANK = 16  # of adapters that are taken without compiling the model again
+
+
+def _no_adapters(adapter: str) -> Path:
+    raise UnknownName(f"There is no adapter {adapter[:12]!r}.", code="adapter_missing")
 
 
 @dataclass(eq=False, slots=True)
@@ -56,10 +64,14 @@ class ModelJob:
 @dataclass(eq=False, slots=True)
 class _Loaded:
     model: LanguageModel
-    batch: RunningBatch
     about: LoadedModel
     used: float
+    batches: dict[str, RunningBatch] = field(default_factory=dict)  # by adapter, the least recently used first
     jobs: list[ModelJob] = field(default_factory=list)
+
+    @property
+    def busy(self) -> bool:
+        return any(batch.busy for batch in self.batches.values())
 
 
 class LanguageEngine:
@@ -73,6 +85,7 @@ class LanguageEngine:
         self,
         find: Callable[[str], Path],
         *,
+        find_adapter: Callable[[str], Path] = _no_adapters,
         say: Callable[[str], None] = lambda _line: None,
         device: str = "auto",
         dtype: str = "auto",
@@ -81,6 +94,7 @@ class LanguageEngine:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._find = find
+        self._find_adapter = find_adapter  # content hash → a PEFT folder
         self._say = say
         self._device, self._dtype, self._threads = device, dtype, threads
         self._idle_s = idle_s
@@ -114,11 +128,12 @@ class LanguageEngine:
 
     @property
     def running(self) -> int:
-        return sum(loaded.batch.running for loaded in list(self._loaded.values()))
+        return sum(batch.running for loaded in list(self._loaded.values()) for batch in list(loaded.batches.values()))
 
     @property
     def waiting(self) -> int:
-        return self._new.qsize() + sum(loaded.batch.waiting for loaded in list(self._loaded.values()))
+        batches = [batch for loaded in list(self._loaded.values()) for batch in list(loaded.batches.values())]
+        return self._new.qsize() + sum(batch.waiting for batch in batches)
 
     # -- the thread
 
@@ -126,7 +141,7 @@ class LanguageEngine:
         while True:
             for job in self._new_jobs():
                 self._begin(job)
-            busy = [loaded for loaded in self._loaded.values() if loaded.batch.busy]
+            busy = [loaded for loaded in self._loaded.values() if loaded.busy]
             for loaded in busy:
                 self._step(loaded)
             if self._stop_by is not None and (not busy or self.clock() >= self._stop_by):
@@ -141,7 +156,7 @@ class LanguageEngine:
     def _new_jobs(self) -> list[ModelJob]:
         """New jobs; waits for one if there is nothing else to do."""
         jobs = self._queued()
-        if jobs or self._stop_by is not None or any(loaded.batch.busy for loaded in self._loaded.values()):
+        if jobs or self._stop_by is not None or any(loaded.busy for loaded in self._loaded.values()):
             return jobs
         try:
             first = self._new.get(timeout=self._idle_s if self._loaded else None)
@@ -169,9 +184,10 @@ class LanguageEngine:
             return
         try:
             loaded = self._model(job.question.model)
+            batch = self._batch(loaded, job.question.adapter)
             if isinstance(job.question, Score):
-                question = job.question
-                scored = loaded.model.score(question.prompt, question.reply, ended=question.ended)
+                asked = job.question
+                scored = loaded.model.score(asked.prompt, asked.reply, ended=asked.ended, adapter=asked.adapter)
                 job.end(ScoreDone(scored))
                 return
             job.requests = [loaded.model.request(prompt) for prompt in job.question.prompts]
@@ -187,7 +203,7 @@ class LanguageEngine:
             return
         loaded.jobs.append(job)
         for request in job.requests:
-            loaded.batch.add(request)
+            batch.add(request)
 
     def _step(self, loaded: _Loaded) -> None:
         for job in loaded.jobs:
@@ -197,7 +213,7 @@ class LanguageEngine:
                 self._late(job)
         owner = {id(request): (job, at) for job in loaded.jobs for at, request in enumerate(job.requests)}
         try:
-            deltas = loaded.batch.step()
+            deltas = [delta for batch in list(loaded.batches.values()) if batch.busy for delta in batch.step()]
         except Exception as error:
             logger.exception("model=%s", loaded.about.name)
             for job in loaded.jobs:
@@ -216,7 +232,7 @@ class LanguageEngine:
                 self.tokens += len(delta.completion.tokens)
                 job.completions[at] = delta.completion
                 if len(job.completions) == len(job.requests):
-                    job.end(GenerateDone(tuple(job.completions[place] for place in range(len(job.requests)))))
+                    job.end(_done(loaded.model, job))
         for job in loaded.jobs:
             if job.cancelled:
                 job.cancel_requests()  # its rows are removed in the next step
@@ -243,19 +259,42 @@ class LanguageEngine:
     def _load(self, name: str) -> _Loaded:
         started = self.clock()
         folder = self._find(name)
-        from headway.kits.reply.language import LanguageModel, RunningBatch, use_threads
+        from headway.kits.reply.language import LanguageModel, use_threads
 
         use_threads(self._threads)
-        idle = sorted(
-            (name for name, one in self._loaded.items() if not one.batch.busy), key=lambda n: self._loaded[n].used
-        )
+        idle = sorted((name for name, one in self._loaded.items() if not one.busy), key=lambda n: self._loaded[n].used)
         self._unload(idle[: max(0, len(self._loaded) + 1 - _MOST_MODELS)])
-        model = LanguageModel.load(folder, name=Path(name).name, device=self._device, dtype=self._dtype)
+        model = LanguageModel.load(
+            folder,
+            name=Path(name).name,
+            device=self._device,
+            dtype=self._dtype,
+            rank=_RANK,
+            threads=self._threads,
+        )
         load_s = self.clock() - started
         about = LoadedModel(name, str(folder), model.where.name, model.window, load_s)
-        self._loaded[name] = _Loaded(model, RunningBatch(model), about, self.clock())
+        self._loaded[name] = _Loaded(model, about, self.clock())
         self._say(f"{model.name} is loaded ({model.where.name}, {load_s:.1f} s).")
         return self._loaded[name]
+
+    def _batch(self, loaded: _Loaded, adapter: str) -> RunningBatch:
+        """The batch of an adapter, which is loaded beside the others if it is new; those that idle longest go."""
+        from headway.kits.reply.language import RunningBatch
+
+        batch = loaded.batches.pop(adapter, None)
+        if batch is None:
+            if adapter:
+                loaded.model.add_adapter(adapter, self._find_adapter(adapter))
+                self._say(f"{loaded.model.name} has the adapter {adapter[:12]}.")
+            batch = RunningBatch(loaded.model, adapter=adapter)
+        loaded.batches[adapter] = batch
+        idle = [name for name, other in loaded.batches.items() if name != adapter and not other.busy]
+        for name in idle[: max(0, len(loaded.batches) - _MOST_ADAPTERS)]:
+            del loaded.batches[name]
+            loaded.model.drop_adapter(name)
+        loaded.about = msgspec.structs.replace(loaded.about, adapters=loaded.model.adapters)
+        return batch
 
     def _unload(self, names: list[str]) -> None:
         for name in names:
@@ -267,6 +306,13 @@ class LanguageEngine:
             from headway.kits.reply.language import give_back
 
             give_back()
+
+
+def _done(model: LanguageModel, job: ModelJob) -> GenerateDone:
+    """The completions in the order of the prompts, with the hashes of the model that made them."""
+    completions = [job.completions[place] for place in range(len(job.requests))]
+    base, template = model.weights_hash, model.template_hash
+    return GenerateDone(tuple(replace(completion, base=base, template=template) for completion in completions))
 
 
 def _stopping() -> Unavailable:

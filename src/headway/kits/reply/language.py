@@ -9,8 +9,7 @@
 
 model      the folder, its tokeniser and template, generate, stream, score
 batch      many requests at once: they join and leave a running batch between two tokens
-fast       a lean forward pass for Llama architectures
-cache      keys and values of the running rows
+engines    openvino and transformers: the next token of every row, with an adapter
 sampling   temperature, top-p, the draw, both log-probabilities
 tokens     prompts into tokens, tokens into text
 device     device and number format

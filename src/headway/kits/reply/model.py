@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils import logging as messages
 
+from headway.kits.reply.adapters import read_peft
 from headway.kits.reply.batch import Request, RunningBatch
-from headway.kits.reply.cache import RowCache
 from headway.kits.reply.device import Where, where
-from headway.kits.reply.fast import lean
+from headway.kits.reply.engines.transformers import TransformersEngine
 from headway.kits.reply.tokens import checked, fitted
-from headway.nouns.errors import Damaged, HeadwayError, InvalidInput, Unavailable
+from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidInput, Unavailable, UnknownName
 from headway.nouns.protocols import Completion, Delta, Prompt, Scored
 
 __all__ = ["LanguageModel"]
 
 _ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
+_SAFELY: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+_COMPRESSED = ("float16", "int8")  # formats of weights that openvino has on a CPU
 _SCORED_BYTES = 256 << 20  # logits that `score` holds at once
 
 
@@ -38,44 +41,128 @@ class LanguageModel:
     system's or the last one; the completion counts them); a text that is too long is refused.
     """
 
-    def __init__(self, network: Any, tokenizer: Any, *, name: str, at: Where, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        config: Any,
+        tokenizer: Any,
+        *,
+        name: str,
+        at: Where,
+        folder: Path,
+        engine: Any = None,
+        network: Any = None,
+    ) -> None:
         self.name = name
         self.where = at
         self.tokenizer = tokenizer
         self.folder = folder
-        self.network = network.eval()
-        config = network.config.get_text_config()
-        self.window = int(getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 0) or 2048)
-        self.ends = _ends(network, tokenizer)
+        text = config.get_text_config()
+        self.window = int(getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", 0) or 2048)
+        self.vocabulary = int(text.vocab_size)
+        self.ends = _ends(folder, config, tokenizer)
         self.pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.ends, default=0)
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self.bytes_per_token = 2 * config.num_hidden_layers * heads * width * at.dtype.itemsize
-        self._takes = frozenset(inspect.signature(network.forward).parameters)
-        self._lean = lean(network)
+        heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+        width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+        self.bytes_per_token = 2 * text.num_hidden_layers * heads * width * at.dtype.itemsize
+        self._adapters: dict[str, Path] = {}
+        if network is not None:
+            self.reference = TransformersEngine(network)
+        self.engine = self.reference if engine is None else engine
 
     @classmethod
-    def load(cls, folder: Path, *, name: str = "", device: str = "auto", dtype: str = "auto") -> LanguageModel:
-        """Load a folder with config.json, tokenizer.json and *.safetensors. Runs no code from it."""
-        at = where(device, dtype)
+    def load(
+        cls,
+        folder: Path,
+        *,
+        name: str = "",
+        device: str = "auto",
+        dtype: str = "auto",
+        engine: str = "auto",
+        rank: int = 0,
+        threads: int = 0,
+    ) -> LanguageModel:
+        """Load a folder with config.json, tokenizer.json and *.safetensors. Runs no code from it.
+
+        `engine`: "openvino", "transformers", or "auto": the first where it covers the model, else the second. `rank`:
+        of adapters to come, so that the first one is taken without delay.
+        """
+        weights = dtype if dtype in _COMPRESSED else "float32"
+        at = where(device, "auto" if dtype in _COMPRESSED else dtype)
         _check_files(folder)
-        options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-        log_settings: Any = messages
-        bars = log_settings.is_progress_bar_enabled()
-        log_settings.disable_progress_bar()  # a library must not write to the terminal
-        try:
-            config = AutoConfig.from_pretrained(folder, **options)
+        with _quiet(folder):
+            config = AutoConfig.from_pretrained(folder, **_SAFELY)
             _supported(config, folder)
-            network: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=at.dtype, use_safetensors=True, **options)
-            tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-        except HeadwayError:
+            tokenizer: Any = AutoTokenizer.from_pretrained(folder, **_SAFELY)
+            shape = _shape(folder, engine) if at.device.type == "cpu" else None
+            if shape is None:
+                _check_engine(folder, engine, weights)
+                network = _network(folder, at)
+                return cls(config, tokenizer, name=name or folder.name, at=at, folder=folder, network=network)
+            from headway.kits.reply.engines.openvino import OpenVinoEngine
+
+            fast = OpenVinoEngine(folder, shape, threads=threads, rank=rank, weights=weights)
+        return cls(config, tokenizer, name=name or folder.name, at=at, folder=folder, engine=fast)
+
+    @cached_property
+    def reference(self) -> TransformersEngine:
+        """The same weights in transformers: for scores, and as the engine where there is no other."""
+        with _quiet(self.folder):
+            reference = TransformersEngine(_network(self.folder, self.where))
+        for adapter, folder in self._adapters.items():
+            reference.add_adapter(adapter, folder)
+        return reference
+
+    @property
+    def network(self) -> Any:
+        """The network of transformers, for training."""
+        return self.reference.network
+
+    # -- adapters
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        return tuple(self._adapters)
+
+    def add_adapter(self, name: str, folder: Path) -> None:
+        """Take the adapter in a PEFT folder beside the others, and probe it. Running batches keep theirs."""
+        tensors, extra = read_peft(folder)
+        if extra.get("base") and extra["base"] != self.weights_hash:
+            raise Conflict(
+                f"The adapter was trained on other weights than those of {self.name!r}.",
+                code="adapter_of_another_base",
+                hint="Use the base that it was trained on, or learn again on this one.",
+            )
+        self._adapters[name] = folder
+        fast: Any = self.engine
+        if fast is not self.__dict__.get("reference"):
+            fast.add_adapter(name, tensors, extra["alpha"] / extra["r"], extra["r"])
+        if "reference" in self.__dict__:
+            self.reference.add_adapter(name, folder)
+        try:
+            self._probe(name)
+        except BaseException:
+            self.drop_adapter(name)
             raise
-        except Exception as error:  # transformers may raise anything for a broken folder
-            raise _unusable(folder, error) from error
-        finally:
-            if bars:
-                log_settings.enable_progress_bar()
-        return cls(network.to(at.device), tokenizer, name=name or folder.name, at=at, folder=folder)
+
+    def _probe(self, adapter: str) -> None:
+        """One step with the adapter: its numbers are finite."""
+        ids = torch.full((1, 4), self.pad, device=self.where.device)
+        places = torch.arange(4, device=self.where.device)[None]
+        with torch.inference_mode():
+            logits = self.forward(ids, places, None, self.new_cache(adapter))
+        if not bool(torch.isfinite(logits).all()):
+            raise Damaged(
+                "The adapter's first token has no finite probability.",
+                code="adapter_damaged",
+                hint="Learn it again, or roll back.",
+            )
+
+    def drop_adapter(self, name: str) -> None:
+        if self._adapters.pop(name, None) is None:
+            return
+        self.engine.drop_adapter(name)
+        if "reference" in self.__dict__ and self.reference is not self.engine:
+            self.reference.drop_adapter(name)
 
     @property
     def model(self) -> str:
@@ -85,7 +172,7 @@ class LanguageModel:
     def weights_hash(self) -> str:
         """sha256 of the folder's weights, to identify the model of a reply. Reads them again (about a second)."""
         digest = hashlib.sha256()
-        for path in sorted(self.folder.glob("*.safetensors")) if self.folder else ():
+        for path in sorted(self.folder.glob("*.safetensors")):
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()
@@ -99,7 +186,7 @@ class LanguageModel:
     def request(self, prompt: Prompt) -> Request:
         """The prompt as tokens that fit, ready for a batch."""
         tokens, dropped = fitted(self.tokenizer, checked(prompt), self.window)
-        size = self.network.get_input_embeddings().weight.shape[0]
+        size = self.vocabulary
         if not all(0 <= token < size for token in tokens):
             raise InvalidInput(
                 f"A token is outside the model's vocabulary of {size}.",
@@ -108,41 +195,42 @@ class LanguageModel:
             )
         return Request(prompt, tokens, dropped)
 
-    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+    def generate(self, prompts: Sequence[Prompt], *, adapter: str = "") -> list[Completion]:
         """One reply per prompt, generated in one batch."""
         requests = [self.request(prompt) for prompt in prompts]
-        batch, done = RunningBatch(self), {}
+        batch, done = RunningBatch(self, adapter=adapter), {}
         for request in requests:
             batch.add(request)
         while batch.busy:
             done.update({id(owner): delta.completion for owner, delta in batch.step() if delta.completion})
         return [done[id(request)] for request in requests]
 
-    def stream(self, prompt: Prompt) -> Iterator[Delta]:
+    def stream(self, prompt: Prompt, *, adapter: str = "") -> Iterator[Delta]:
         """A reply, delta by delta; closing the iterator stops the generation."""
-        batch = RunningBatch(self)
+        batch = RunningBatch(self, adapter=adapter)
         batch.add(self.request(prompt))
         while batch.busy:
             yield from (delta for _, delta in batch.step())
 
-    def score(self, prompt: Prompt, reply: str | Sequence[int], *, ended: bool = False) -> Scored:
+    def score(self, prompt: Prompt, reply: str | Sequence[int], *, ended: bool = False, adapter: str = "") -> Scored:
         """The log-probability of every token of a reply at temperature 1; `ended` includes the end-of-text token."""
-        return self.scores([(prompt, reply)], ended=ended)[0]
+        return self.scores([(prompt, reply)], ended=ended, adapter=adapter)[0]
 
-    def scores(self, pairs: Sequence[tuple[Prompt, str | Sequence[int]]], *, ended: bool = False) -> list[Scored]:
+    def scores(
+        self, pairs: Sequence[tuple[Prompt, str | Sequence[int]]], *, ended: bool = False, adapter: str = ""
+    ) -> list[Scored]:
         """`score` for many replies, in batches."""
         rows = [self._tokenised(prompt, reply, ended) for prompt, reply in pairs]
         scores: dict[int, Scored] = {}
         order = sorted(range(len(rows)), key=lambda at: len(rows[at][0]) + len(rows[at][1]))
-        vocabulary = self.network.get_input_embeddings().weight.shape[0]
         while order:
             taken, longest = [order.pop()], 0
             while order:
                 longest = max(len(rows[at][1]) for at in (*taken, order[-1])) + 1
-                if (len(taken) + 1) * longest * vocabulary * 4 > _SCORED_BYTES:
+                if (len(taken) + 1) * longest * self.vocabulary * 4 > _SCORED_BYTES:
                     break
                 taken.append(order.pop())
-            scores.update(zip(taken, self._scored([rows[at] for at in taken]), strict=True))
+            scores.update(zip(taken, self._scored([rows[at] for at in taken], adapter), strict=True))
         return [scores[at] for at in range(len(rows))]
 
     def _tokenised(self, prompt: Prompt, reply: str | Sequence[int], ended: bool) -> tuple[list[int], list[int]]:
@@ -158,7 +246,7 @@ class LanguageModel:
         return before, tokens
 
     @torch.inference_mode()
-    def _scored(self, rows: list[tuple[list[int], list[int]]]) -> list[Scored]:
+    def _scored(self, rows: list[tuple[list[int], list[int]]], adapter: str) -> list[Scored]:
         device = self.where.device
         longest = max(len(before) + len(reply) for before, reply in rows)
         pads = torch.tensor([longest - len(before) - len(reply) for before, reply in rows], device=device)
@@ -169,7 +257,8 @@ class LanguageModel:
         places = torch.arange(longest, device=device)[None]
         mask = places >= pads[:, None]
         keep = min(longest, max(len(reply) for _, reply in rows) + 1)
-        logits = self._plain(ids, (places - pads[:, None]).clamp(min=0), mask if bool(pads.any()) else None, None, keep)
+        positions = (places - pads[:, None]).clamp(min=0)
+        logits = self.reference.plain(ids, positions, mask if bool(pads.any()) else None, None, keep, adapter)
         scores = []
         for row, (_, reply) in enumerate(rows):
             part = logits[row, -len(reply) - 1 : -1].float()  # [token, vocabulary]: the position before each token
@@ -179,43 +268,69 @@ class LanguageModel:
 
     # -- the network
 
+    def new_cache(self, adapter: str) -> Any:
+        """The empty cache of a batch that is generated with an adapter."""
+        if adapter and adapter not in self._adapters:
+            raise UnknownName(f"The adapter {adapter[:12]!r} is not loaded.", code="adapter_missing")
+        return self.engine.cache(adapter)
+
     def forward(
-        self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor | None, cache: RowCache
+        self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor | None, cache: Any
     ) -> torch.Tensor:
         """Logits after the last position of every row, [row, vocabulary]."""
-        if self._lean is not None:
-            return self._lean(ids, positions, mask, cache)
-        return self._plain(ids, positions, mask, cache, 1)[:, -1]
-
-    def _plain(
-        self,
-        ids: torch.Tensor,
-        positions: torch.Tensor,
-        mask: torch.Tensor | None,
-        cache: RowCache | None,
-        keep: int,
-    ) -> torch.Tensor:
-        """transformers' own forward pass; logits of at least the last `keep` positions."""
-        more: dict[str, Any] = {}
-        if "position_ids" in self._takes:
-            more["position_ids"] = positions
-        if "logits_to_keep" in self._takes:
-            more["logits_to_keep"] = keep
-        if mask is not None:
-            more["attention_mask"] = mask.long()
-        output = self.network(input_ids=ids, past_key_values=cache, use_cache=cache is not None, **more)
-        logits: torch.Tensor = output.logits
+        logits: torch.Tensor = self.engine.forward(ids, positions, mask, cache)
         return logits
 
 
-def _ends(network: Any, tokenizer: Any) -> frozenset[int]:
+@contextmanager
+def _quiet(folder: Path) -> Iterator[None]:
+    """A library must not write to the terminal; anything that transformers raises is a damaged folder."""
+    log_settings: Any = messages
+    bars = log_settings.is_progress_bar_enabled()
+    log_settings.disable_progress_bar()
+    try:
+        yield
+    except HeadwayError:
+        raise
+    except Exception as error:  # transformers may raise anything for a broken folder
+        raise _unusable(folder, error) from error
+    finally:
+        if bars:
+            log_settings.enable_progress_bar()
+
+
+def _network(folder: Path, at: Where) -> Any:
+    network: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=at.dtype, use_safetensors=True, **_SAFELY)
+    return network.to(at.device)
+
+
+def _shape(folder: Path, engine: str) -> Any:
+    """The sizes for the engine openvino; None if it is not wanted, not installed, or does not cover the model."""
+    if engine == "transformers" or (engine == "auto" and find_spec("openvino") is None):
+        return None
+    from headway.kits.reply.engines.graph import shape_of
+
+    return shape_of(folder)
+
+
+def _check_engine(folder: Path, engine: str, weights: str) -> None:
+    if engine == "openvino" or weights != "float32":
+        wanted = f"The format {weights!r}" if weights != "float32" else "The engine 'openvino'"
+        raise InvalidInput(
+            f"{wanted} does not cover the model in {str(folder)!r} here.",
+            code="bad_engine",
+            hint="It needs a CPU and a Llama- or Qwen-like model; use transformers in float32 for others.",
+        )
+
+
+def _ends(folder: Path, config: Any, tokenizer: Any) -> frozenset[int]:
     """The tokens that end a reply, from all places where a folder can name them."""
     ends: set[int] = set()
-    for tokens in (
-        getattr(network.generation_config, "eos_token_id", None),
-        network.config.eos_token_id,
-        tokenizer.eos_token_id,
-    ):
+    generation: Any = None
+    if (folder / "generation_config.json").exists():
+        with suppress(OSError, ValueError):
+            generation = GenerationConfig.from_pretrained(folder, local_files_only=True)
+    for tokens in (getattr(generation, "eos_token_id", None), config.eos_token_id, tokenizer.eos_token_id):
         ends.update(tokens if isinstance(tokens, (list, tuple)) else () if tokens is None else (tokens,))
     return frozenset(ends)
 

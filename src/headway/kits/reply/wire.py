@@ -69,6 +69,7 @@ class Generate(msgspec.Struct, tag="generate", frozen=True, forbid_unknown_field
     prompts: tuple[Prompt, ...]
     stream: bool = False
     deadline_s: float | None = None
+    adapter: str = ""  # the content hash of a bundle; "": the base alone
 
 
 class Score(msgspec.Struct, tag="score", frozen=True, forbid_unknown_fields=True):
@@ -77,6 +78,7 @@ class Score(msgspec.Struct, tag="score", frozen=True, forbid_unknown_fields=True
     reply: str | tuple[int, ...]
     ended: bool = False
     deadline_s: float | None = None
+    adapter: str = ""
 
 
 class HealthQuestion(msgspec.Struct, tag="health", frozen=True, forbid_unknown_fields=True):
@@ -108,6 +110,7 @@ class LoadedModel(msgspec.Struct, frozen=True):
     where: str  # "cpu float32"
     window: int
     load_s: float
+    adapters: tuple[str, ...] = ()
 
 
 class WorkerStatus(msgspec.Struct, tag="healthy", frozen=True):

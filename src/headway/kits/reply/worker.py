@@ -46,9 +46,10 @@ from headway.kits.reply.wire import (
 )
 from headway.loop.lock import held
 from headway.nouns.errors import HeadwayError, InvalidInput
+from headway.promote.registry import Registry
 from headway.settings import Settings, load
 
-__all__ = ["WorkerServer", "main", "needs_worker"]
+__all__ = ["WorkerServer", "adapter_folder", "main", "needs_worker"]
 
 logger = logging.getLogger("headway.loop")
 _GRACE_S = 4.0  # `up` waits for five seconds
@@ -73,9 +74,11 @@ class WorkerServer:
     ) -> None:
         self.folder = folder
         cache = load(folder, environ).cache
+        adapters = folder / ".headway" / "run" / "adapters"
         self._announce = announce  # called with the socket once it listens
         self._engine = LanguageEngine(
             lambda name: models.folder(name, cache),
+            find_adapter=lambda digest: adapter_folder(folder, digest, adapters),
             say=say,
             device=device,
             dtype=dtype,
@@ -236,6 +239,15 @@ def _same_user(connection: socket.socket) -> bool:
         return True
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return bool(struct.unpack("3i", credentials)[1] in (os.getuid(), 0))
+
+
+def adapter_folder(project: Path, digest: str, into: Path) -> Path:
+    """The adapter of a bundle as a PEFT folder, written on first use; a damaged bundle is refused."""
+    from headway.kits.reply.adapters import write_peft
+
+    registry = Registry(project / ".headway" / "policies")
+    header, tensors = registry.load(digest, task=registry.header(digest).task)
+    return write_peft(tensors, header.extra, into / digest)
 
 
 def needs_worker(settings: Settings) -> bool:

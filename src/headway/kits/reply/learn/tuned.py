@@ -44,7 +44,8 @@ class TunedModel:
         device: str = "auto",
         dtype: str = "auto",
     ) -> TunedModel:
-        return cls(LanguageModel.load(folder, device=device, dtype=dtype), rank=rank, alpha=alpha, seed=seed)
+        model = LanguageModel.load(folder, device=device, dtype=dtype, engine="transformers")  # the weights are trained
+        return cls(model, rank=rank, alpha=alpha, seed=seed)
 
     def continue_from(self, tensors: Mapping[str, Any]) -> None:
         """Start from an adapter that was trained before."""

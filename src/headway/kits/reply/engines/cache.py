@@ -81,8 +81,9 @@ class _CacheLayer(DynamicLayer):
 class RowCache(Cache):
     """The cache of a batch, in the form that transformers' models take."""
 
-    def __init__(self) -> None:
+    def __init__(self, adapter: str = "") -> None:
         super().__init__(layer_class_to_replicate=_CacheLayer)
+        self.adapter = adapter  # that its batch is generated with
 
     @property
     def length(self) -> int:

@@ -1,0 +1,271 @@
+"""A Llama- or Qwen-like model as an OpenVINO graph, built from its safetensors.
+
+Inputs: input_ids, position_ids [row, token], attention_mask [row, past + token] and beam_idx [row]: the row of the last
+step that each row continues. Output: logits after the last token of every row. Keys and values are state of the infer
+request. With a rank, each linear layer has two more inputs, the matrices of an adapter: y = x·Wᵀ + (x·a)·b.
+
+Layers that read the same input are one product: q, k and v; gate and up. Their adapters stand side by side in `a` and
+block by block in `b`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headway.kits.reply.engines.runtime import op, ov
+
+__all__ = ["GROUPS", "ModelShape", "adapter_inputs", "build", "shape_of"]
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "o": ("self_attn.o_proj",),
+    "gate_up": ("mlp.gate_proj", "mlp.up_proj"),
+    "down": ("mlp.down_proj",),
+}
+_FAMILIES = ("llama", "qwen2", "qwen3", "mistral", "smollm3")
+_FAR = np.float32(-3.0e38)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelShape:
+    """The sizes of a model, from its config.json."""
+
+    layers: int
+    hidden: int
+    inner: int
+    heads: int
+    key_heads: int
+    width: int  # of one head
+    epsilon: float
+    theta: float
+    tied: bool
+
+    @property
+    def outputs(self) -> Mapping[str, tuple[int, ...]]:
+        """The width of each layer of a group."""
+        query, key = self.heads * self.width, self.key_heads * self.width
+        return {
+            "qkv": (query, key, key),
+            "o": (self.hidden,),
+            "gate_up": (self.inner, self.inner),
+            "down": (self.hidden,),
+        }
+
+    def inputs(self, group: str) -> int:
+        return {"o": self.heads * self.width, "down": self.inner}.get(group, self.hidden)
+
+
+def shape_of(folder: Path) -> ModelShape | None:
+    """The sizes of the folder's model; None if this graph does not cover it."""
+    try:
+        config: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
+        rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+        window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
+        covered = (
+            config.get("model_type") in _FAMILIES
+            and config.get("hidden_act") == "silu"
+            and rope.get("rope_type", rope.get("type", "default")) == "default"
+            and "no_rope_layers" not in config
+            and not config.get("quantization_config")
+            and (window is None or window >= config["max_position_embeddings"])
+        )
+        if not covered:
+            return None
+        heads = int(config["num_attention_heads"])
+        return ModelShape(
+            layers=int(config["num_hidden_layers"]),
+            hidden=int(config["hidden_size"]),
+            inner=int(config["intermediate_size"]),
+            heads=heads,
+            key_heads=int(config.get("num_key_value_heads") or heads),
+            width=int(config.get("head_dim") or config["hidden_size"] // heads),
+            epsilon=float(config["rms_norm_eps"]),
+            theta=float(rope.get("rope_theta") or config.get("rope_theta") or 10_000.0),
+            tied=bool(config.get("tie_word_embeddings", False)),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, OSError):
+        return None
+
+
+def build(folder: Path, shape: ModelShape, *, rank: int = 0, weights: str = "float32") -> ov.Model:
+    """The graph of a folder. `rank`: of the adapters that it takes; 0: none. `weights`: float32, float16 or int8."""
+    from safetensors.torch import load_file  # numpy has no bfloat16
+
+    tensors: dict[str, Any] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        tensors.update(load_file(path))
+    return _Builder(tensors, shape, rank, weights).model()
+
+
+def _whole(*values: int) -> Any:
+    return op.constant(np.array(values, np.int64))
+
+
+def _number(value: float) -> Any:
+    return op.constant(np.float32(value))
+
+
+class _Builder:
+    """Adds node by node; tensors are taken by their names in the folder."""
+
+    def __init__(self, tensors: Mapping[str, Any], shape: ModelShape, rank: int, weights: str) -> None:
+        self.tensors, self.shape, self.rank, self.weights = tensors, shape, rank, weights
+        self.ids = op.parameter([-1, -1], ov.Type.i64, name="input_ids")
+        self.mask = op.parameter([-1, -1], ov.Type.i64, name="attention_mask")
+        self.places = op.parameter([-1, -1], ov.Type.i64, name="position_ids")
+        self.beam = op.parameter([-1], ov.Type.i32, name="beam_idx")
+        self.inputs = [self.ids, self.mask, self.places, self.beam]
+        self.sinks: list[Any] = []
+
+    def model(self) -> ov.Model:
+        shape, zero = self.shape, op.constant(np.int64(0))
+        embeddings = self._tensor("model.embed_tokens.weight")
+        self.rows = op.gather(op.shape_of(self.ids), _whole(0), zero)
+        self.cos, self.sin = self._rotation()
+        self.bias = self._bias()
+        hidden = op.gather(op.constant(embeddings, shared_memory=True), self.ids, zero)
+        for layer in range(shape.layers):
+            name = f"model.layers.{layer}."
+            hidden = op.add(hidden, self._attention(layer, self._norm(hidden, f"{name}input_layernorm.weight")))
+            inner = self._norm(hidden, f"{name}post_attention_layernorm.weight")
+            parts = op.variadic_split(
+                self._linear(inner, layer, "gate_up"), op.constant(np.int64(-1)), _whole(shape.inner, shape.inner)
+            )
+            gated = op.multiply(op.swish(parts.output(0)), parts.output(1))
+            hidden = op.add(hidden, self._linear(gated, layer, "down"))
+        last = self._norm(op.gather(hidden, _whole(-1), op.constant(np.int64(1))), "model.norm.weight")
+        head = embeddings if shape.tied else self._tensor("lm_head.weight")
+        logits = op.squeeze(self._product(last, head), _whole(1))
+        return ov.Model([op.result(logits)], self.sinks, self.inputs, "language")
+
+    def _tensor(self, name: str) -> Any:
+        return self.tensors[name].float().numpy()
+
+    def _product(self, hidden: Any, matrix: Any) -> Any:
+        """hidden·matrixᵀ, with the matrix stored in the chosen format."""
+        if self.weights == "float16":
+            stored = op.convert(op.constant(matrix.astype(np.float16)), ov.Type.f32)
+        elif self.weights == "int8":
+            scale = np.maximum(np.abs(matrix).max(1, keepdims=True), 1e-12) / 127.0
+            whole = op.constant(np.rint(matrix / scale).astype(np.int8))
+            stored = op.multiply(op.convert(whole, ov.Type.f32), op.constant(scale.astype(np.float32)))
+        else:
+            stored = op.constant(matrix, shared_memory=True)
+        return op.matmul(hidden, stored, False, True)
+
+    def _linear(self, hidden: Any, layer: int, group: str) -> Any:
+        """The layers of a group as one product, with their biases and their adapter."""
+        names = [f"model.layers.{layer}.{name}" for name in GROUPS[group]]
+        matrix = np.concatenate([self._tensor(f"{name}.weight") for name in names])
+        product = self._product(hidden, matrix)
+        if f"{names[0]}.bias" in self.tensors:
+            product = op.add(product, op.constant(np.concatenate([self._tensor(f"{name}.bias") for name in names])))
+        if not self.rank:
+            return product
+        rank = self.rank * len(names)
+        a = op.parameter([matrix.shape[1], rank], ov.Type.f32, name=f"a.{layer}.{group}")
+        b = op.parameter([rank, matrix.shape[0]], ov.Type.f32, name=f"b.{layer}.{group}")
+        self.inputs += [a, b]
+        return op.add(product, op.matmul(op.matmul(hidden, a, False, False), b, False, False))
+
+    def _norm(self, hidden: Any, name: str) -> Any:
+        """RMS normalisation over the last axis."""
+        mean = op.reduce_mean(op.power(hidden, _number(2.0)), _whole(-1), True)
+        scale = op.divide(_number(1.0), op.sqrt(op.add(mean, _number(self.shape.epsilon))))
+        return op.multiply(op.multiply(hidden, scale), op.constant(self._tensor(name)))
+
+    def _attention(self, layer: int, hidden: Any) -> Any:
+        shape = self.shape
+        parts = op.variadic_split(
+            self._linear(hidden, layer, "qkv"), op.constant(np.int64(-1)), _whole(*shape.outputs["qkv"])
+        )
+        name = f"model.layers.{layer}.self_attn."
+        query = self._heads(parts.output(0), shape.heads, f"{name}q_norm.weight")
+        key = self._heads(parts.output(1), shape.key_heads, f"{name}k_norm.weight")
+        value = self._heads(parts.output(2), shape.key_heads, "")
+        keys = self._remembered(self._rotated(key), f"key.{layer:04}")
+        values = self._remembered(value, f"value.{layer:04}")
+        attended = op.scaled_dot_product_attention(self._rotated(query), keys, values, self.bias)
+        joined = op.reshape(
+            op.transpose(attended, _whole(0, 2, 1, 3)), _whole(0, 0, shape.heads * shape.width), special_zero=True
+        )
+        return self._linear(joined, layer, "o")
+
+    def _heads(self, flat: Any, count: int, norm: str) -> Any:
+        """[row, token, count·width] → [row, head, token, width]"""
+        split = op.reshape(flat, _whole(0, 0, count, self.shape.width), special_zero=True)
+        if norm in self.tensors:
+            split = self._norm(split, norm)
+        return op.transpose(split, _whole(0, 2, 1, 3))
+
+    def _remembered(self, new: Any, name: str) -> Any:
+        """New keys or values behind the earlier ones. OpenVINO recognises this form and appends in place."""
+        shape = self.shape
+        sizes = op.concat([self.rows, _whole(shape.key_heads), _whole(0), _whole(shape.width)], 0)
+        past = op.read_value(
+            op.broadcast(_number(0.0), sizes),
+            name,
+            ov.Type.f32,
+            ov.PartialShape([-1, shape.key_heads, -1, shape.width]),
+        )
+        whole = op.concat([op.gather(past, self.beam, op.constant(np.int64(0))), new], 2)
+        self.sinks.append(op.assign(whole, name))
+        shared = shape.heads // shape.key_heads
+        if shared == 1:
+            return whole
+        wide = op.broadcast(op.unsqueeze(whole, _whole(2)), _whole(1, 1, shared, 1, 1), broadcast_spec="BIDIRECTIONAL")
+        return op.reshape(wide, _whole(0, shape.heads, -1, shape.width), special_zero=True)
+
+    def _rotation(self) -> tuple[Any, Any]:
+        """cos and sin of the rotary positions, [row, 1, token, width]."""
+        width = self.shape.width
+        frequency = (self.shape.theta ** (-np.arange(0, width, 2) / width)).astype(np.float32)
+        place = op.unsqueeze(op.convert(self.places, ov.Type.f32), _whole(1, 3))
+        angle = op.multiply(place, op.constant(frequency[None, None, None]))
+        both = op.concat([angle, angle], -1)
+        return op.cos(both), op.sin(both)
+
+    def _rotated(self, vectors: Any) -> Any:
+        half = self.shape.width // 2
+        parts = op.variadic_split(vectors, op.constant(np.int64(-1)), _whole(half, half))
+        swapped = op.concat([op.multiply(parts.output(1), _number(-1.0)), parts.output(0)], -1)
+        return op.add(op.multiply(vectors, self.cos), op.multiply(swapped, self.sin))
+
+    def _bias(self) -> Any:
+        """0 where a token may look, very low elsewhere: [row, 1, token, place]. Padding sees itself."""
+        zero, one = op.constant(np.int64(0)), op.constant(np.int64(1))
+        length = op.gather(op.shape_of(self.mask), one, zero)
+        new = op.gather(op.shape_of(self.ids), one, zero)
+        place = op.unsqueeze(op.range(zero, length, one, ov.Type.i64), zero)
+        token = op.unsqueeze(op.range(op.subtract(length, new), length, one, ov.Type.i64), one)
+        before = op.unsqueeze(op.less_equal(place, token), _whole(0, 1))
+        own = op.unsqueeze(op.equal(place, token), _whole(0, 1))
+        seen = op.unsqueeze(op.convert(self.mask, ov.Type.boolean), _whole(1, 2))
+        allowed = op.logical_or(op.logical_and(before, seen), own)
+        return op.select(allowed, _number(0.0), op.constant(_FAR))
+
+
+def adapter_inputs(shape: ModelShape, rank: int, tensors: Mapping[str, Any], scale: float) -> dict[str, Any]:
+    """PEFT's tensors as the inputs of the graph; layers without an adapter get zeros."""
+    inputs: dict[str, Any] = {}
+    for layer in range(shape.layers):
+        for group, names in GROUPS.items():
+            widths: Sequence[int] = shape.outputs[group]
+            a = np.zeros((shape.inputs(group), rank * len(names)), np.float32)
+            b = np.zeros((rank * len(names), sum(widths)), np.float32)
+            for place, name in enumerate(names):
+                full = f"base_model.model.model.layers.{layer}.{name}"
+                if f"{full}.lora_A.weight" not in tensors:
+                    continue
+                first, second = tensors[f"{full}.lora_A.weight"], tensors[f"{full}.lora_B.weight"]
+                rows, start = slice(place * rank, place * rank + first.shape[0]), sum(widths[:place])
+                a[:, rows] = first.T
+                b[rows, start : start + widths[place]] = second.T * scale
+            inputs[f"a.{layer}.{group}"], inputs[f"b.{layer}.{group}"] = a, b
+    return inputs

@@ -1,0 +1,19 @@
+"""OpenVINO without its telemetry: importing it would otherwise report the import to its makers."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+from headway.nouns.errors import MissingExtra
+
+__all__ = ["op", "ov"]
+
+# None makes `import openvino_telemetry` fail; OpenVINO then uses a stub of its own that sends nothing.
+cast(dict[str, Any], sys.modules).setdefault("openvino_telemetry", None)
+
+try:
+    import openvino as ov
+    from openvino import opset13 as op
+except ImportError as error:
+    raise MissingExtra("The engine 'openvino'", "openvino", "language") from error
