@@ -215,13 +215,79 @@ def test_missing_pages_are_reported_with_a_hint(served: Served, tab: Open, where
     assert page.get_by_role("button", name="Try again").first.is_visible()
 
 
+def test_the_story_is_told_in_sentences_and_the_card_shows_the_evidence_that_promoted(
+    served: Served, tab: Open
+) -> None:
+    events = httpx.get(f"{served.url}/v1/tasks/route/story").json()["events"]
+    page = tab(served, "#/tasks/route")
+    told = page.locator("section", has=page.get_by_role("heading", name="Story")).locator("li")
+    told.first.wait_for()
+    assert told.count() == len(events)
+    for row, event in zip(told.all_inner_texts(), reversed(events), strict=True):
+        assert event["text"] in row
+    promoted = next(event for event in events if event["kind"] == "promoted")
+    page.goto(f"{served.url}/#/")
+    card = page.locator("article", has=page.get_by_role("heading", name="route"))
+    link = card.get_by_role("link", name="at least +")
+    link.wait_for()
+    assert promoted["evidence"] in (link.get_attribute("href") or "")
+    worth = httpx.get(f"{served.url}/v1/tasks/route").json()["worth"]["text"]
+    card.get_by_text(worth).wait_for()
+
+
+@pytest.mark.slow
+def test_the_curve_of_quality_and_price_writes_the_weight_into_the_file(own: Served, tab: Open) -> None:
+    page = tab(own, "#/tasks/route", cookie=True)
+    page.get_by_role("button", name="Draw the curve").click()
+    page.get_by_role("slider").wait_for(timeout=120_000)
+    page.get_by_role("slider").fill("3")
+    before = (own.folder / "headway.toml").read_text("utf-8")
+    page.get_by_role("button", name="Use this weight").click()
+    page.get_by_role("button", name="Cancel").click()
+    assert (own.folder / "headway.toml").read_text("utf-8") == before
+    page.get_by_role("button", name="Use this weight").click()
+    page.get_by_role("button", name="Write it").click()
+    page.get_by_text("Written to line 3 of headway.toml").wait_for()
+    after = (own.folder / "headway.toml").read_text("utf-8")
+    changed = [pair for pair in zip(before.splitlines(), after.splitlines(), strict=True) if pair[0] != pair[1]]
+    assert len(changed) == 1
+    assert "solved = 1.0, cost_usd = -" in changed[0][1]
+
+
+@pytest.mark.slow
+def test_a_candidate_that_is_proven_worse_is_not_offered(own: Served, tab: Open) -> None:
+    settings = own.folder / "headway.toml"
+    good = settings.read_text("utf-8")
+    settings.write_text(good.replace("solved = 1.0, cost_usd = -20.0", "solved = -1.0, cost_usd = 20.0"), "utf-8")
+    with Project(own.folder, environ={}) as project:  # learns the opposite of what is wanted
+        project.rescore("route")
+        worse = project.learn("route", seed=9)
+    settings.write_text(good, "utf-8")
+    with Project(own.folder, environ={}) as project:
+        project.rescore("route")
+        assert project.prove(worse).word == "worse"
+    page = tab(own, "#/ledger?task=route", cookie=True)
+    page.get_by_role("cell", name=worse).first.wait_for()
+    page.get_by_role("link", name="worse", exact=True).wait_for()
+    assert page.get_by_role("button", name=f"Promote {worse}").count() == 0
+    assert page.get_by_role("button", name=f"Canary {worse}").count() == 0
+
+
 def test_a_narrow_screen_needs_no_sideways_scrolling(served: Served, tab: Open) -> None:
     page = tab(served)
     page.set_viewport_size({"width": 390, "height": 800})
-    for name in PAGES:
-        page.goto(f"{served.url}/{place(name, served)}")
+    header = "document.querySelector('header').getBoundingClientRect().height"
+    places = {name: place(name, served) for name in PAGES}
+    for name, where in {**places, "runs": "#/runs", "glossary": "#/glossary", "project": "#/project"}.items():
+        page.goto(f"{served.url}/{where}")
         ready(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+        assert page.evaluate(header) < 60, "one row"
+    page.goto(f"{served.url}/#/ledger")
+    ready(page)
+    cells = page.locator("table.cards tbody td[data-label]")
+    assert cells.count() > 5
+    assert all(box["width"] <= 390 for box in (cells.nth(at).bounding_box() for at in range(5)) if box)
 
 
 def test_an_open_alarm_is_a_banner_until_it_ends(own: Served, tab: Open) -> None:

@@ -56,6 +56,21 @@ export interface CandidateBody {
   features?: Record<string, boolean | number | string | number[]>;
 }
 
+export interface CheckupAnswer {
+  ok: boolean;
+  checks: FindingAnswer[];
+}
+
+/** The numbers of a run over `x`; nested names are joined by dots, and null means that no line had the number. */
+export interface CurvesAnswer {
+  run: RunAnswer;
+  x_name: string;
+  x: number[];
+  series: Record<string, (number | null)[]>;
+  lines: number;
+  lines_per_point: number;
+}
+
 export interface Day {
   day: string;
   decisions: number;
@@ -335,6 +350,14 @@ export interface ExplanationAnswer {
   reply?: ReplyText;
 }
 
+/** One check; `ok` is null where it only informs. */
+export interface FindingAnswer {
+  name: string;
+  found: string;
+  ok: boolean | null;
+  cure: string;
+}
+
 /** A metric that must not get worse by more than its tolerance (cost, latency, failures, a segment). */
 export interface Guard {
   name: string;
@@ -398,6 +421,20 @@ export interface JobsAnswer {
   jobs: JobAnswer[];
 }
 
+/** A key without its secret. */
+export interface KeyAnswer {
+  name: string;
+  scopes: string[];
+  created: string;
+  expires: string | null;
+  revoked: string | null;
+  valid: boolean;
+}
+
+export interface KeysAnswer {
+  keys: KeyAnswer[];
+}
+
 /** One kit, and the names that it adds. `problem`: why it, or a route of it, cannot be used. */
 export interface KitAnswer {
   name: string;
@@ -414,6 +451,13 @@ export interface KitAnswer {
 
 export interface KitsAnswer {
   kits: KitAnswer[];
+}
+
+/** A model that can be fetched by its name. */
+export interface KnownModel {
+  name: string;
+  about: string;
+  licence: string;
 }
 
 export interface LearnRequest {
@@ -440,6 +484,22 @@ export interface LinkAnswer {
 
 export interface LoadRequest {
   path: string;
+}
+
+/** A model in the cache; `problem` is empty if it is intact. */
+export interface LocalModel {
+  name: string;
+  kind: string;
+  bytes: number;
+  source: Record<string, string>;
+  added: string;
+  problem: string;
+}
+
+export interface LocalModelsAnswer {
+  cache: string;
+  models: LocalModel[];
+  not_here: KnownModel[];
 }
 
 /** A mean over n values with its 95% interval; null without values. */
@@ -709,6 +769,24 @@ export interface RoundsAnswer {
   rounds: RoundAnswer[];
 }
 
+/** One training run: running, stopped, done or interrupted. */
+export interface RunAnswer {
+  run: string;
+  state: string;
+  task: string;
+  family: string;
+  world: string;
+  seed: number | null;
+  policy: string;
+  command: string;
+  started: string;
+  updated: string;
+}
+
+export interface RunsAnswer {
+  runs: RunAnswer[];
+}
+
 export interface SelectAnswer {
   action: number;
   mutation_type: string;
@@ -748,6 +826,18 @@ export interface SettingsAnswer {
   gate: string;
   margin: number;
   guards: Record<string, GuardAnswer>;
+}
+
+export interface SettingsFileAnswer {
+  file: string | null;
+  lines: SettingsLine[];
+}
+
+/** A line of headway.toml; `table` is the one that it belongs to. Secrets are redacted. */
+export interface SettingsLine {
+  line: number;
+  table: string;
+  text: string;
 }
 
 export interface SignalAnswer {
@@ -811,6 +901,13 @@ export interface SolveRate {
   rate: number;
   problems: number;
   held_out: boolean;
+}
+
+/** A mean with its 95% interval. */
+export interface SpanAnswer {
+  value: number;
+  low: number;
+  high: number;
 }
 
 /** `avg_reward` and `max_reward` are of the stored steps; losses, entropy and KL are means over the updates. */
@@ -901,6 +998,23 @@ export interface TermAnswer {
   high: number | null;
 }
 
+export interface TradeoffAnswer {
+  task: string;
+  quality: string;
+  cost: string;
+  decisions: number;
+  points: TradeoffPointAnswer[];
+  constants: Record<string, TradeoffPointAnswer>;
+}
+
+/** One policy; `weight` is what a unit of cost is worth in units of quality; null: the cheapest. */
+export interface TradeoffPointAnswer {
+  weight: number | null;
+  quality: SpanAnswer;
+  cost: SpanAnswer;
+  shares: Record<string, number>;
+}
+
 /** A verdict as text, with its evidence. `fresh`: it compares with the present current policy. */
 export interface VerdictAnswer {
   id: string;
@@ -936,6 +1050,21 @@ export interface VerdictAnswer {
   current: boolean;
   fresh: boolean;
   next: NextStepAnswer;
+}
+
+/** What was written where; it counts once the programs that decide are started again. */
+export interface WeightAnswer {
+  file: string;
+  line: number;
+  signal: string;
+  before: number | null;
+  after: number;
+  next: string;
+}
+
+export interface WeightRequest {
+  signal: string;
+  weight: number;
 }
 
 /** What the current policy saves per 1,000 requests, and the quality that it keeps, against one action. */
@@ -1002,6 +1131,8 @@ export interface Routes {
   "GET /v1/decisions/{decision}": { path: { decision: string }; query: Empty; body: undefined; answer: ExplanationAnswer };
   /** Named numbers about a decision; null withdraws one. With an `Idempotency-Key` a repeated request counts once. */
   "POST /v1/decisions/{decision}/signals": { path: { decision: string }; query: { early?: boolean }; body: Record<string, boolean | number | null>; answer: void };
+  /** What `headway doctor` finds: it runs in a process of its own. */
+  "GET /v1/doctor": { path: Empty; query: Empty; body: undefined; answer: CheckupAnswer };
   /** Server-sent events: hello, decisions, signals, ledger, progress, missed, stopping. */
   "GET /v1/events": { path: Empty; query: Empty; body: undefined; answer: string };
   /** All evidence, newest first. */
@@ -1020,12 +1151,16 @@ export interface Routes {
   "GET /v1/jobs": { path: Empty; query: Empty; body: undefined; answer: JobsAnswer };
   /** One job. */
   "GET /v1/jobs/{job}": { path: { job: string }; query: Empty; body: undefined; answer: JobAnswer };
+  /** The keys of this project, without their secrets. */
+  "GET /v1/keys": { path: Empty; query: Empty; body: undefined; answer: KeysAnswer };
   /** The kits in use, and those that cannot be used with the reason. */
   "GET /v1/kits": { path: Empty; query: Empty; body: undefined; answer: KitsAnswer };
   /** Every change of the live policy, oldest first. */
   "GET /v1/ledger": { path: Empty; query: { task?: string }; body: undefined; answer: LedgerAnswer };
   /** A path that opens the page once, within ten minutes. */
   "POST /v1/links": { path: Empty; query: Empty; body?: Record<string, null>; answer: LinkAnswer };
+  /** The models on this machine, and known ones that are not here. */
+  "GET /v1/local_models": { path: Empty; query: Empty; body: undefined; answer: LocalModelsAnswer };
   /** Anthropic's messages; `model: "headway/TASK"` decides among upstreams, and `id` is the decision's id. */
   "POST /v1/messages": { path: Empty; query: { beta?: boolean }; body: unknown; answer: Record<string, unknown> };
   /** Every task that decides among upstreams, as `headway/TASK`, and every upstream. */
@@ -1046,8 +1181,16 @@ export interface Routes {
   "GET /v1/reports": { path: Empty; query: { task?: string; days?: number }; body: undefined; answer: ReportsAnswer };
   /** OpenAI's responses, routed the same way; `previous_response_id` takes a decision's id. */
   "POST /v1/responses": { path: Empty; query: Empty; body: unknown; answer: Record<string, unknown> };
+  /** Training runs of this project, newest first. */
+  "GET /v1/runs": { path: Empty; query: Empty; body: undefined; answer: RunsAnswer };
+  /** The curves of a run: every number that it wrote, averaged into at most `points` points. */
+  "GET /v1/runs/{run}/metrics": { path: { run: string }; query: { points?: number }; body: undefined; answer: CurvesAnswer };
+  /** Ask a running run to stop after its next update; it writes a snapshot, and `command` continues it. */
+  "POST /v1/runs/{run}/stop": { path: { run: string }; query: Empty; body?: Record<string, null>; answer: RunAnswer };
   /** The caller and its scopes. */
   "GET /v1/session": { path: Empty; query: Empty; body: undefined; answer: SessionAnswer };
+  /** The lines of headway.toml. */
+  "GET /v1/settings": { path: Empty; query: Empty; body: undefined; answer: SettingsFileAnswer };
   /** Signals about up to 1,000 decisions or episodes: all are stored, or none. `new` counts changes. */
   "POST /v1/signals": { path: Empty; query: Empty; body: SignalBatch; answer: SignalsAnswer };
   /** Every task of the project. */
@@ -1080,4 +1223,8 @@ export interface Routes {
   "GET /v1/tasks/{task}/sim/episode": { path: { task: string }; query: { number?: number; policy?: string }; body: undefined; answer: SimEpisodeAnswer };
   /** What happened to a task, oldest first: learned, proven, promoted, tried, taken back, changed, deleted. */
   "GET /v1/tasks/{task}/story": { path: { task: string }; query: Empty; body: undefined; answer: StoryAnswer };
+  /** The curve from the best answer to the cheapest, on the newest decisions; computed in a process of its own. */
+  "GET /v1/tasks/{task}/tradeoff": { path: { task: string }; query: Empty; body: undefined; answer: TradeoffAnswer };
+  /** Write the weight of a signal into the task's reward in headway.toml; nothing else in the file changes. */
+  "POST /v1/tasks/{task}/weight": { path: { task: string }; query: Empty; body: WeightRequest; answer: WeightAnswer };
 }

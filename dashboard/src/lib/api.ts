@@ -2,18 +2,7 @@
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
-export type Task = Schemas["TaskAnswer"] & { worth?: Worth | null };
-
-/** What the current policy saves and keeps. */
-export interface Worth {
-  state: string;
-  text: string;
-  unit: string;
-  since: string | null;
-  requests: number;
-  saved_since: number | null;
-  weight: string;
-}
+export type Task = Schemas["TaskAnswer"];
 export type Alarm = Schemas["AlarmAnswer"];
 export type Experiment = Schemas["ExperimentAnswer"];
 export type Report = Schemas["ReportAnswer"];
@@ -29,6 +18,15 @@ export type Part = Schemas["PartAnswer"];
 export type Mean = Schemas["MeanAnswer"];
 export type TaskSettings = Schemas["SettingsAnswer"];
 export type Session = Schemas["SessionAnswer"];
+export type Run = Schemas["RunAnswer"];
+export type Curves = Schemas["CurvesAnswer"];
+export type SettingsFile = Schemas["SettingsFileAnswer"];
+export type Key = Schemas["KeyAnswer"];
+export type LocalModels = Schemas["LocalModelsAnswer"];
+export type Checkup = Schemas["CheckupAnswer"];
+export type TradeoffCurve = Schemas["TradeoffAnswer"];
+export type TradeoffPoint = Schemas["TradeoffPointAnswer"];
+export type WrittenWeight = Schemas["WeightAnswer"];
 export type StoryEvent = Schemas["StoryEventAnswer"];
 export type DecisionRow = Schemas["DecisionRow"];
 export type Job = Schemas["JobAnswer"];

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         record_change,
         versions,
     )
+    from headway.project.weight import WrittenWeight, write_weight
 
 __all__ = [
     "Ask",
@@ -59,6 +60,7 @@ __all__ = [
     "Serving",
     "TransformReport",
     "Unread",
+    "WrittenWeight",
     "add_bundle",
     "add_candidate",
     "baseline_ref",
@@ -76,6 +78,7 @@ __all__ = [
     "task_story",
     "task_worth",
     "versions",
+    "write_weight",
 ]
 
 # Loaded on first use: a deciding server needs no code that learns, proves, imports or deletes.
@@ -99,6 +102,7 @@ _WHERE = {
     "inspect.worth": ("task_worth",),
     "decide.elsewhere": ("recorded",),
     "decide.serving": ("Serving", "baseline_ref"),
+    "weight": ("WrittenWeight", "write_weight"),
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Learned, Progress
 from headway.nouns.records import Settled
 from headway.observe.experience import Recorded, part_of, split_by, without
+from headway.observe.runs import RunLog, drop_old_runs
 from headway.project.publish import add_bundle, publish_policy, record_change, split_of
 from headway.promote.prune import prune
 
@@ -37,6 +40,7 @@ __all__ = [
 LEARNED_PARTS = ("train", "tune")
 FOLDED_PARTS = ("train", "tune", "prove")  # an online policy reads every row
 _FEW_LABELS = 50
+_KEPT_RUNS = 20  # of a task and family, whose metrics stay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +106,10 @@ def learn(
     reads = project.catalogue.family(family).material
     if reads:
         start.keywords["material"] = project.catalogue.load(reads)(project, settings)
-    learned = teacher.learn(rows.experience, {**_knobs(settings), **knobs}, seed, progress, **start.keywords)
+    with _LearningLog(project, settings.name, family, seed) as log:
+        told = log.told(progress)
+        learned = teacher.learn(rows.experience, {**_knobs(settings), **knobs}, seed, told, **start.keywords)
+        log.result(learned)
     if "work" in start.keywords:
         shutil.rmtree(start.keywords["work"], ignore_errors=True)
     learned = _with_choices(learned, rows, mined)
@@ -120,7 +127,44 @@ def learn(
         why=f"learned from {sum(learned.trained_on.get('sources', {}).values()):,} decisions",
         shadow=shadow,
     )
+    log.end(published.ref)
     return published.ref
+
+
+class _LearningLog:
+    """The run of one learning: how far it is, and at the end what the learner measured."""
+
+    def __init__(self, project: Project, task: str, family: str, seed: int) -> None:
+        moment = datetime.fromtimestamp(project.clock(), UTC)
+        self._log = RunLog(project.home / "work" / f"{task}-{family}-{moment:%Y%m%d-%H%M%S}")
+        self._log.begin({"task": task, "family": family, "seed": seed})
+        drop_old_runs(project.home, f"{task}-{family}-2", keep=_KEPT_RUNS)
+        self._began = self._last = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            self._log.interrupt()
+
+    def told(self, progress: Progress | None) -> Progress:
+        """The caller's progress, and a line per second."""
+
+        def tell(stage: str, done: int, total: int | None) -> None:
+            if progress is not None:
+                progress(stage, done, total)
+            if time.monotonic() - self._last >= 1.0:
+                self._last = time.monotonic()
+                self._log.add({"done": done, "seconds": round(self._last - self._began, 3)})
+
+        return tell
+
+    def result(self, learned: Learned) -> None:
+        self._log.add({"seconds": round(time.monotonic() - self._began, 3), **learned.metrics})
+
+    def end(self, policy: str) -> None:
+        self._log.end(policy)
 
 
 def next_candidate(project: Project, task: str, *, who: str) -> str | None:

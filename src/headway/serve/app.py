@@ -18,10 +18,12 @@ from headway.serve.routes import (
     decisions,
     evidence,
     experiments,
+    installation,
     kits,
     looking,
     policies,
     recent,
+    runs,
     signals,
     story,
     tasks,
@@ -33,7 +35,7 @@ from headway.settings import ServerSettings
 
 __all__ = ["MODULES", "VERSION", "application", "endpoints"]
 
-MODULES = (decisions, signals, tasks, policies, experiments, evidence, recent, story, looking, kits)
+MODULES = (decisions, signals, tasks, policies, experiments, evidence, recent, story, runs, looking, installation, kits)
 VERSION = "1"  # of the HTTP interface: the v1 in its paths
 
 

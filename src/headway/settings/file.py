@@ -9,10 +9,11 @@ from typing import Any
 
 from headway.nouns.errors import InvalidSettings
 
-__all__ = ["FILE", "text_of", "toml"]
+__all__ = ["FILE", "settings_lines", "text_of", "toml"]
 
 FILE = "headway.toml"
 _PLACE = re.compile(r" ?\(at (?:line (\d+), column (\d+)|end of document)\)\Z")
+_TABLE = re.compile(r"\s*\[+([^\[\]]+)\]+\s*(?:#.*)?\Z")
 _DIGITS = re.compile(r"[0-9_]{1000}")
 _MOST_BITS = 10_000  # of a whole number: Python prints at most 4,300 digits
 _TOO_LARGE = "A whole number has more than 3,000 digits"
@@ -40,6 +41,17 @@ def text_of(folder: Path) -> tuple[str, Path | None]:
             code="settings_bad_toml",
             hint="Save it as UTF-8.",
         ) from None
+
+
+def settings_lines(folder: Path) -> tuple[Path | None, list[tuple[int, str, str]]]:
+    """(path, lines) of a project's file; a line is its number, its table and its text."""
+    text, file = text_of(folder)
+    lines, table = [], ""
+    for number, line in enumerate(text.splitlines(), 1):
+        heading = _TABLE.match(line)
+        table = heading[1] if heading else table
+        lines.append((number, table, line))
+    return file, lines
 
 
 def toml(text: str, name: str) -> dict[str, Any]:

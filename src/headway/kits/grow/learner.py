@@ -22,9 +22,10 @@ import numpy as np
 from headway.kits.grow.knobs import RecurrentKnobs, knobs_from
 from headway.kits.grow.presets import preset_knobs
 from headway.kits.practice.environments import ENVIRONMENTS, copies, identify
-from headway.kits.practice.run import Practised, TrainedPolicy, fresh_settings, slug, write_whole
+from headway.kits.practice.run import Practised, TrainedPolicy, fresh_settings, run_about, slug, write_whole
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.protocols import Crew, Encoder, Experience, Learned, Progress
+from headway.observe.runs import RunLog
 
 if TYPE_CHECKING:
     from headway.kits.grow.training import Training
@@ -97,10 +98,13 @@ def practise(
         training = Training(make, knobs, seed=seed, device=device)
         try:
             began = folder.load(training) if resume else folder.clear()
+            folder.log.begin(run_about(world, task=task, family="recurrent", seed=seed), resumed=resume)
             folder.run(training, progress)
+            folder.log.end()
             mean = training.evaluate(knobs.confirm, seed + 7_919)
             result = learned(training, mean)
         finally:
+            folder.log.interrupt()  # unless it ended
             training.close()
     counts = training.counts
     return TrainedPolicy(
@@ -113,6 +117,7 @@ def practise(
             reached=counts.reached, target=knobs.target, mean_return=mean, episodes=knobs.confirm,
             curve=tuple((point.steps, point.mean) for point in counts.curve), resumed_from=began,
         ),
+        run=folder.folder.name,
     )  # fmt: skip
 
 
@@ -170,6 +175,7 @@ class RunFolder:
 
     def __init__(self, folder: Path, world: str) -> None:
         self.folder, self.world = folder, world
+        self.log = RunLog(folder)
         self._saved, self._began = 0.0, time.monotonic()
 
     @property
@@ -201,10 +207,9 @@ class RunFolder:
         }  # fmt: skip
         if counts.curve and counts.curve[-1].steps == counts.steps:
             line["evaluation"] = counts.curve[-1].mean
-        with self.metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
         if time.monotonic() - self._saved >= _EVERY_S:
             self.save(training)
+        self.log.add(line)
 
     def save(self, training: Training) -> None:
         """Write the snapshot of the last finished update."""

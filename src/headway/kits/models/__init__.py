@@ -11,7 +11,7 @@
 
 Takes: a model's name, texts.   Gives: folders with checked files; the encoders minilm, wordllama and endpoint.
 Never: fetches anything unasked, except for a known model that is found damaged.
-May import: cli, project, settings, encode, client, nouns.
+May import: cli, serve, project, settings, encode, client, nouns.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ KIT = Kit(
             "headway.kits.models.commands:models", "Fetch, list and remove models; once here, they work offline."
         ),
     },
+    routes=("headway.kits.models.routes",),
     checks=("headway.kits.models.doctor:check",),
 )
 

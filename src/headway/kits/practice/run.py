@@ -1,7 +1,7 @@
 """Practice: learns a candidate in a world instead of from a log, with snapshots.
 
-A snapshot is `.headway/work/<world>-<seed>/`: run.json and weights.safetensors, written atomically. It is not a
-policy: it cannot be served, and it may be deleted at any time.
+A snapshot is `.headway/work/<world>-<seed>/`: run.json and weights.safetensors, written atomically, and metrics.jsonl
+with a line per update. It is not a policy: it cannot be served, and it may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.kit import Catalogue, load
 from headway.nouns.protocols import Crew, Learned, Progress
+from headway.observe.runs import RunLog, name_policy
 from headway.project import publish_policy
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class TrainedPolicy:
     encoder: str
     fresh: Mapping[str, Any]
     about: Practised  # without the policy's name
+    run: str = ""  # the folder of its metrics
 
 
 def train(
@@ -135,6 +137,7 @@ def _train(
 
     how = _how(known, steps, target, knobs)
     keeper = SnapshotFolder(project.home / "work" / f"{slug(world)}-{seed}", known, seed, how, device)
+    keeper.about = run_about(world, task=task, family="actor_critic", seed=seed)
     with nullcontext() if crew is None else crew.held() as held:
         source = WorldSource(project.folder.resolve(), world, settings or {})
         groups = None if held is None else CrewGroups(held, source, count=how.envs, seed=seed)
@@ -154,7 +157,15 @@ def _train(
         about=keeper.practised(
             fitted, policy="", task=task or slug(world), mean_return=final.mean, episodes=final.episodes
         ),
+        run=keeper.folder.name,
     )
+
+
+def run_about(world: str, *, task: str | None, family: str, seed: int) -> dict[str, Any]:
+    """What a run is about, and the command that continues it."""
+    name = task or slug(world)
+    command = f"headway learn {name} --world {world} --family {family} --seed {seed} --resume"
+    return {"task": name, "world": world, "family": family, "seed": seed, "command": command}
 
 
 def publish_trained(project: Project, trained: TrainedPolicy) -> Practised:
@@ -164,6 +175,8 @@ def publish_trained(project: Project, trained: TrainedPolicy) -> Practised:
         project, trained.learned, task=about.task, kind=trained.kind, encoder=trained.encoder, world=about.world,
         fresh=trained.fresh, seed=about.seed,
     )  # fmt: skip
+    if trained.run:
+        name_policy(project.home, trained.run, published.ref)
     return replace(about, policy=published.ref, task=published.header.task)
 
 
@@ -224,7 +237,9 @@ class SnapshotFolder:
     def __init__(self, folder: Path, world: str, seed: int, how: Practice, device: str) -> None:
         self.folder, self.world, self.seed, self.how, self.device = folder, world, seed, how, device
         self.began = 0
-        self._last = time.monotonic()
+        self.about: dict[str, Any] = {"world": world, "seed": seed}
+        self._log = RunLog(folder)
+        self._last = self._started = time.monotonic()
         self._fitted: Fitted | None = None
 
     def practise(
@@ -240,9 +255,11 @@ class SnapshotFolder:
         from headway.kits.practice import fit
         from headway.kits.practice.threads import one_thread
 
+        self._started = time.monotonic()
+        self._log.begin(self.about, resumed=resume)
         try:
             with one_thread():  # for small networks, more threads only wait for one another
-                return fit.practise(
+                fitted = fit.practise(
                     make,
                     self.how,
                     self.seed,
@@ -252,7 +269,10 @@ class SnapshotFolder:
                     resume=self.load if resume else None,
                     groups=groups,
                 )
+            self._log.end()
+            return fitted
         finally:
+            self._log.interrupt()  # unless it ended
             self.save()
 
     def practised(self, fitted: Fitted, *, policy: str, task: str, mean_return: float, episodes: int) -> Practised:
@@ -274,8 +294,17 @@ class SnapshotFolder:
 
     def watch(self, fitted: Fitted) -> None:
         self._fitted = fitted
+        line: dict[str, Any] = {"steps": fitted.steps, "seconds": round(time.monotonic() - self._started, 3)}
+        if fitted.last is not None:
+            line |= {**fitted.last.stats._asdict(), "passes": fitted.last.passes}
+        if fitted.returns:
+            latest = fitted.returns[-100:]
+            line["mean_return"] = sum(latest) / len(latest)
+        if fitted.curve and fitted.curve[-1].steps == fitted.steps:
+            line["evaluation"] = fitted.curve[-1].mean
         if time.monotonic() - self._last >= _EVERY_S:
             self.save()
+        self._log.add(line)
 
     def save(self) -> None:
         if self._fitted is None:

@@ -1,0 +1,56 @@
+"""Write the weight of a signal into headway.toml, as `headway tradeoff` recommends it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headway.nouns.errors import InvalidInput, InvalidSettings
+from headway.settings import parse, settings_text, with_weight
+
+if TYPE_CHECKING:
+    from headway.project import Project
+
+__all__ = ["WrittenWeight", "write_weight"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenWeight:
+    """What was written where. It counts once the programs that decide are started again."""
+
+    file: str
+    line: int
+    signal: str
+    before: float | None
+    after: float
+    next: str
+
+
+def write_weight(project: Project, task: str, signal: str, weight: float) -> WrittenWeight:
+    """Change the weight of a signal in the task's reward; the rest of the file stays as it is."""
+    settings = project.settings.task(task)
+    if isinstance(settings.reward, str):
+        raise InvalidInput(
+            f"The reward of {task!r} is the function {settings.reward!r}, which has no weights in headway.toml.",
+            code="reward_mismatch",
+            hint="Change the function.",
+        )
+    with project.lock():
+        text, file = settings_text(project.folder)
+        if file is None:
+            raise InvalidSettings(
+                f"There is no headway.toml in {project.folder}.",
+                code="settings_not_editable",
+                hint="Create one: headway init",
+            )
+        changed, line = with_weight(text, task, signal, weight)
+        parse(changed, directory=project.folder, environ={}, file=file, catalogue=project.catalogue)  # or an error
+        real = file.resolve()
+        whole = real.with_name(f".{real.name}.new")
+        whole.write_text(changed, "utf-8")
+        whole.chmod(real.stat().st_mode & 0o777)
+        whole.replace(real)
+    before = project.rewards(task).weights.get(signal)
+    return WrittenWeight(
+        file=str(file), line=line, signal=signal, before=before, after=weight, next=f"headway rewards rescore {task}"
+    )

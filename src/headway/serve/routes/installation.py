@@ -1,0 +1,133 @@
+"""/v1/settings, /v1/keys and /v1/doctor: how this project is set up; the weight of a signal can be changed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from headway.nouns.errors import Unavailable
+from headway.nouns.times import rfc3339
+from headway.observe.keys import Keys
+from headway.project import write_weight
+from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.wire import SignalName
+from headway.settings import settings_lines
+
+_PATIENCE_S = 60.0
+_checking = threading.Lock()  # one checkup at a time: each is a process
+
+
+class SettingsLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of headway.toml; `table` is the one that it belongs to. Secrets are redacted."""
+
+    line: int
+    table: str
+    text: str
+
+
+class SettingsFileAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    file: str | None  # null: there is none, and every setting has its default
+    lines: list[SettingsLine]
+
+
+@endpoint("GET", "/v1/settings", gives=SettingsFileAnswer, scope="admin")
+def settings_file(call: Call) -> SettingsFileAnswer:
+    """The lines of headway.toml."""
+    project = call.server.project
+    file, lines = settings_lines(project.folder)
+    return SettingsFileAnswer(
+        file=None if file is None else str(file),
+        lines=[SettingsLine(line=number, table=table, text=project.redact(text)) for number, table, text in lines],
+    )
+
+
+class WeightRequest(strict):
+    signal: SignalName
+    weight: Annotated[float, Meta(ge=-1e9, le=1e9)]
+
+
+class WeightAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was written where; it counts once the programs that decide are started again."""
+
+    file: str
+    line: int
+    signal: str
+    before: float | None
+    after: float
+    next: str  # the command that computes the rewards again
+
+
+@endpoint("POST", "/v1/tasks/{task}/weight", takes=WeightRequest, gives=WeightAnswer, errors=(404, 409), scope="admin")
+def change_weight(call: Call, body: WeightRequest) -> WeightAnswer:
+    """Write the weight of a signal into the task's reward in headway.toml; nothing else in the file changes."""
+    return WeightAnswer(**asdict(write_weight(call.server.project, call.params["task"], body.signal, body.weight)))
+
+
+class KeyAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A key without its secret."""
+
+    name: str
+    scopes: list[str]
+    created: str
+    expires: str | None
+    revoked: str | None
+    valid: bool
+
+
+class KeysAnswer(msgspec.Struct, frozen=True):
+    keys: list[KeyAnswer]
+
+
+@endpoint("GET", "/v1/keys", gives=KeysAnswer, scope="admin")
+def keys(call: Call) -> KeysAnswer:
+    """The keys of this project, without their secrets."""
+    project = call.server.project
+    now = project.clock()
+    return KeysAnswer(
+        [
+            KeyAnswer(
+                name=key.name,
+                scopes=list(key.scopes),
+                created=rfc3339(key.created),
+                expires=None if key.expires is None else rfc3339(key.expires),
+                revoked=None if key.revoked is None else rfc3339(key.revoked),
+                valid=key.valid(now),
+            )
+            for key in Keys(project.database).list()
+        ]
+    )
+
+
+class FindingAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One check; `ok` is null where it only informs."""
+
+    name: str
+    found: str
+    ok: bool | None
+    cure: str
+
+
+class CheckupAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    ok: bool
+    checks: list[FindingAnswer]
+
+
+@endpoint("GET", "/v1/doctor", gives=CheckupAnswer, scope="admin")
+def checkup(call: Call) -> CheckupAnswer:
+    """What `headway doctor` finds: it runs in a process of its own."""
+    command = [sys.executable, "-m", "headway", "--project", str(call.server.project.folder), "doctor", "--json"]
+    with _checking:
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
+            document: dict[str, Any] = msgspec.json.decode(done.stdout)
+            return msgspec.convert(document, CheckupAnswer)
+        except (subprocess.TimeoutExpired, msgspec.MsgspecError) as error:
+            raise Unavailable(
+                "The checks did not finish.", code="doctor_failed", hint="Run them in the terminal: headway doctor"
+            ) from error
