@@ -43,6 +43,7 @@ __all__ = [
 
 _LARGEST = 8 << 20  # bytes of metrics.jsonl
 _MOST_SERIES = 200
+_SILENT_S = 60.0
 _X = ("steps", "update", "done")  # what a curve is drawn over: the first that a run has
 _ABOUT, _METRICS, _STOP = "about.json", "metrics.jsonl", "stop"
 
@@ -82,6 +83,11 @@ class RunLog:
                 self._write()
         if (self.folder / _STOP).exists():
             self.stop()
+
+    def adopt(self, path: Path) -> None:
+        """Take over the metrics that a learner wrote in a folder of its own, if there are any."""
+        with suppress(FileNotFoundError):
+            shutil.copyfile(path, self.folder / _METRICS)
 
     def stop(self) -> None:
         """End as stopped: raises Conflict, after which the caller saves its snapshot."""
@@ -206,7 +212,7 @@ def _run(folder: Path, updated: float) -> TrainingRun:
     seed = about.get("seed")
     return TrainingRun(
         run=folder.name,
-        state=_state(about),
+        state=_state(about, updated),
         task=str(about.get("task") or ""),
         family=str(about.get("family") or ""),
         world=str(about.get("world") or ""),
@@ -218,7 +224,9 @@ def _run(folder: Path, updated: float) -> TrainingRun:
     )
 
 
-def _state(about: Mapping[str, Any]) -> str:
+def _state(about: Mapping[str, Any], updated: float) -> str:
+    if not about:  # another program's folder: all that is known is when it wrote last
+        return "running" if time.time() - updated < _SILENT_S else "interrupted"
     if about.get("stopped"):
         return "stopped"
     if about.get("interrupted"):

@@ -109,7 +109,7 @@ def learn(
     with _LearningLog(project, settings.name, family, seed) as log:
         told = log.told(progress)
         learned = teacher.learn(rows.experience, {**_knobs(settings), **knobs}, seed, told, **start.keywords)
-        log.result(learned)
+        log.result(learned, start.keywords.get("work"))
     if "work" in start.keywords:
         shutil.rmtree(start.keywords["work"], ignore_errors=True)
     learned = _with_choices(learned, rows, mined)
@@ -160,7 +160,10 @@ class _LearningLog:
 
         return tell
 
-    def result(self, learned: Learned) -> None:
+    def result(self, learned: Learned, work: Path | None) -> None:
+        """What the learner measured; metrics that it wrote in its own folder take the place of how far it was."""
+        if work is not None:
+            self._log.adopt(work / "metrics.jsonl")
         self._log.add({"seconds": round(time.monotonic() - self._began, 3), **learned.metrics})
 
     def end(self, policy: str) -> None:
