@@ -15,7 +15,7 @@ DOORS = ("cli", "serve", "loop", "kits")
 FACADE = "headway.project"
 VERBS = {
     "project", "decide", "signal", "learn", "prove", "rank", "promote", "publish", "inspect", "data", "alarm",
-    "experiment", "guard",
+    "experiment", "guard", "weight",
 }  # fmt: skip
 
 
