@@ -9,6 +9,7 @@ ordered           a curriculum: clear and short cases first
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,8 +35,9 @@ def ordered(samples: Sequence[Sample], places: Sequence[int]) -> list[int]:
     """Places with clear and short cases first, in four levels; within a level the given order stays."""
 
     def ranks(values: Sequence[float]) -> dict[int, float]:
-        order = sorted(range(len(places)), key=lambda at: (values[at], at))
-        return {places[at]: rank / max(1, len(places) - 1) for rank, at in enumerate(order)}
+        order = sorted(values)
+        below = [bisect_left(order, value) / max(1, len(places) - 1) for value in values]  # equal values share a rank
+        return dict(zip(places, below, strict=True))
 
     doubt = ranks([-abs(samples[place].reward) for place in places])
     length = ranks([float(len(samples[place])) for place in places])

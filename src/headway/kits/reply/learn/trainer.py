@@ -105,7 +105,7 @@ class Trainer:
                     progress(f"learn {self.objective.name}", self.counts.updates, total)
                 if self.counts.place == 0:
                     break
-        if not self.counts.finished:
+        if not self.counts.finished and self.knobs.anchors:
             self._pull_back()
         if self._snapshot is not None:
             self._snapshot.save(self)
@@ -193,6 +193,8 @@ class Trainer:
     def _anchor(self) -> float:
         """Adds the gradient of the KL to the base on some general texts; that KL."""
         count = min(self.knobs.anchors, len(self._anchors))
+        if not count:
+            return 0.0
         first = self.counts.updates * count
         places = [(first + step) % len(self._anchors) for step in range(count)]
         logits = self.tuned.scorer.logits([self._anchors[place] for place in places])

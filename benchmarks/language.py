@@ -1,0 +1,89 @@
+"""A local language model: how fast it is trained from ratings, against TRL's KTOTrainer.
+
+    python benchmarks/language.py --json [--quick] [--device cuda] [--model FOLDER]
+
+Each side runs in a process of its own, in turn, with the same settings (benchmarks/_language/training.py). On a CPU the
+model is the embedded one (smollm2), on CUDA a random Llama of one billion weights in bfloat16. Ratios are ours over
+TRL's; `memory_vs_trl` is TRL's peak memory over ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from _contract import arguments, finish, say
+
+SIDES = ("headway", "trl")
+SCRIPT = Path(__file__).parent / "_language" / "training.py"
+
+
+def smollm2() -> Path:
+    from headway import settings
+    from headway.kits import models
+
+    return models.add("smollm2", settings.load(Path()).cache).folder
+
+
+def random_billion(folder: Path, tokenizer_from: Path | None) -> Path:
+    """A random Llama of one billion weights, with a small vocabulary's tokeniser."""
+    import torch
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=49_152, hidden_size=2048, intermediate_size=5632, num_hidden_layers=20, num_attention_heads=16,
+        num_key_value_heads=8, max_position_embeddings=4096, tie_word_embeddings=True,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        model = LlamaForCausalLM(config).to(torch.bfloat16)
+    model.save_pretrained(folder)
+    if tokenizer_from is not None:
+        AutoTokenizer.from_pretrained(tokenizer_from).save_pretrained(folder)
+    return folder
+
+
+def trained(side: str, model: Path, *, steps: int, batch: int, device: str) -> dict[str, float]:
+    """One run of one side, in its own process."""
+    line = [sys.executable, str(SCRIPT), side, "--model", str(model), "--steps", str(steps), "--batch", str(batch)]
+    environ = {**os.environ, "OMP_NUM_THREADS": "1"} if device == "cpu" else dict(os.environ)
+    done = subprocess.run([*line, "--device", device], capture_output=True, text=True, env=environ, check=False)
+    if done.returncode:
+        raise SystemExit(f"{side} failed:\n{done.stderr[-3000:]}")
+    told: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return told
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "", seeds=3)
+    parser.add_argument("--model", type=Path, help="a Hugging Face folder")
+    parser.add_argument("--tokenizer", type=Path, help="on cuda: the folder whose tokeniser the random model gets")
+    options = parser.parse_args()
+    repeats, steps = (1, 4) if options.quick else (options.seeds, 8)
+    with tempfile.TemporaryDirectory() as folder:
+        model = options.model
+        if model is None:
+            model = smollm2() if options.device == "cpu" else random_billion(Path(folder), options.tokenizer)
+        runs: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
+        for _ in range(repeats):
+            for side in SIDES:
+                runs[side].append(trained(side, model, steps=steps, batch=4, device=options.device))
+                say(f"{side}: {runs[side][-1]}")
+    speed = {side: median(run["tokens_per_s"] for run in runs[side]) for side in SIDES}
+    memory = {side: max(run["peak_mb"] for run in runs[side]) for side in SIDES}
+    figures = {
+        **{f"train_tokens_per_s_{side}": speed[side] for side in SIDES},
+        **{f"train_peak_mb_{side}": memory[side] for side in SIDES},
+    }
+    ratios = {"tokens_vs_trl": speed["headway"] / speed["trl"], "memory_vs_trl": memory["trl"] / memory["headway"]}
+    packages = ("torch", "transformers", "peft", "trl")
+    finish("language", figures, ratios, packages=packages, device=options.device, as_json=options.json)
+
+
+if __name__ == "__main__":
+    main()
