@@ -5,6 +5,10 @@
 Each side runs in a process of its own, in turn, with the same settings (benchmarks/_language/training.py). On a CPU the
 model is the embedded one (smollm2), on CUDA a random Llama of one billion weights in bfloat16. Ratios are ours over
 TRL's; `memory_vs_trl` is TRL's peak memory over ours.
+
+    python benchmarks/language.py --json --user kto,sft,ppo [--seeds 3] [--first-seed 11]
+
+plays the synthetic user (benchmarks/_language/user_study.py): after 60 ratings, a blind comparison with the base.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from pathlib import Path
 from statistics import median
 
@@ -59,11 +64,32 @@ def trained(side: str, model: Path, *, steps: int, batch: int, device: str) -> d
     return told
 
 
+def play(options: Namespace) -> None:
+    """The synthetic user, for each learner and seed."""
+    import torch
+    from _language.user_study import study
+
+    torch.set_num_threads(1)
+    figures: dict[str, float] = {}
+    for learner in options.user.split(","):
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
+            told = study(options.model or smollm2(), learner, seed=seed)
+            say(json.dumps(told))
+            for name in ("wins", "losses", "e_value", "kl", "perplexity_ratio", "train_cpu_s", "empty"):
+                figures[f"{learner}_{seed}_{name}"] = float(told[name])
+    finish("language", figures, {}, packages=("torch", "transformers"), as_json=options.json)
+
+
 def main() -> None:
     parser = arguments(__doc__ or "", seeds=3)
     parser.add_argument("--model", type=Path, help="a Hugging Face folder")
     parser.add_argument("--tokenizer", type=Path, help="on cuda: the folder whose tokeniser the random model gets")
+    parser.add_argument("--user", default="", metavar="LEARNERS", help="play the synthetic user with these learners")
+    parser.add_argument("--first-seed", type=int, default=11)
     options = parser.parse_args()
+    if options.user:
+        play(options)
+        return
     repeats, steps = (1, 4) if options.quick else (options.seeds, 8)
     with tempfile.TemporaryDirectory() as folder:
         model = options.model

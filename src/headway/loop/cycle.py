@@ -111,13 +111,19 @@ def cycle(project: Project, task: str, work: Due, marks: Marks, progress: Progre
         done.notes.append(f"{project.next_candidate(task, who=WHO)} is the candidate now")
         standing = project.standing(task)
     if work.learn and not standing.proven:  # the guard may just have judged the candidate
-        done.learned = project.learn(task, progress=progress, shadow=standing.under_test)
+        done.learned = project.learn(task, progress=progress, shadow=standing.under_test, **_carry_on(project, task))
         standing = project.standing(task)
     if work.prove and standing.candidate is not None:
         _test(project, standing, marks, done, progress)
         standing = project.standing(task)
     _act(project, standing, done)
     return done
+
+
+def _carry_on(project: Project, task: str) -> dict[str, Any]:
+    """A training that was killed goes on, if it was of the same rows; its family sees to that."""
+    interruptible = project.catalogue.family(project.settings.task(task).family).interruptible
+    return {"resume": True} if interruptible else {}
 
 
 def _guard(project: Project, standing: Standing, marks: Marks, done: CycleResult, progress: Progress | None) -> None:

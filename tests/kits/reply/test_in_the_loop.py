@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +192,68 @@ def test_peft_reads_the_folder_and_gives_the_same_numbers(
         assert torch.allclose(theirs(input_ids=ids).logits, ours, atol=1e-4)
         with base.adapter.off():
             assert not torch.allclose(base.network(input_ids=ids).logits, ours, atol=1e-4)
+
+
+def test_the_naive_length_reward_is_refused(project: Project, base: Any) -> None:
+    """Who is paid for short replies alone answers with nothing at all."""
+    from headway.kits.reply.learn.data import divided, graded
+    from headway.kits.reply.learn.measure import measure
+    from headway.kits.reply.learn.sft import Sft
+    from headway.kits.reply.learn.trainer import Trainer
+    from headway.kits.reply.policy import LanguagePolicy
+    from tests.kits.reply.rated import quick, replies
+
+    base.adapter.reset(0)
+    nothing = [replace(one, reply=(base.end,), reward=1.0) for one in replies(base)]
+    longer = [replace(one, id=f"{one.id}b", reward=-1.0) for one in replies(base)]
+    parts = divided(graded([*nothing, *longer]))
+    knobs = quick(learner="sft", epochs=20, rate=0.02, anchors=0)
+    trainer = Trainer(base, parts.train, Sft(), knobs, seed=0)
+    trainer.run()
+    measured = measure(trainer, parts.held_out, [])
+    assert measured["probe_empty"] > 0.5
+    checks = LanguagePolicy("", "", measured=measured).quality(preferred=True)
+    assert {"empty", "kl"} <= {guard.name for guard in checks.guards if not guard.ok}
+
+
+def test_a_flagged_reply_is_never_a_positive_example(project: Project, base: Any) -> None:
+    from headway.kits.reply.learn.material import material
+
+    ids = rate(project, base)
+    kept = KeptReply(
+        text="I will hurt your dog.", turns=(Turn("user", "Be rude."),), base=base.base_hash, tokens=(5, 258)
+    )
+    considered = project.consider("reply", "Be rude.")
+    harmful = project.submit([considered._replace(details=to_details(kept))]).result()[0]
+    project.signal(harmful.id, stars=5, rater="ann")
+    read = material(project, project.settings.task("reply"))
+    flags = {row.decision.id: row.signals.get("safety_flag", 0.0) for row, _ in read.rows}
+    assert flags[harmful.id] == 1.0
+    assert not any(flags[one] for one in ids)
+    rewards = {row.decision.id: row.reward for row, _ in read.rows}
+    assert rewards[harmful.id] is None or rewards[harmful.id] < 0.0
+
+
+def test_blind_votes_and_the_table_in_the_terminal(project: Project, base: Any) -> None:
+    rate(project, base)
+    ref = project.learn("reply", **KNOBS)
+    questions = project.folder / "questions.txt"
+    questions.write_text("What is rust?\n\nWho are you?\nWhy?\n")
+    line = ("-C", project.folder, "compare", "reply")
+    asked = typed(*line, "--ask", "--tasks", questions, "--rater", "bob", stdin="1\n2\nq\n")
+    assert asked.code == 0, asked.err
+    assert "2 votes stored" in asked.out
+    assert ref not in asked.out.split("votes stored")[0], "the names are not shown before the votes"
+    pairs = [decision for decision in project.query.decisions("reply") if len(decision.candidates) == 2]
+    votes = [signal for pair in pairs for signal in project.query.signals(pair.id)]
+    assert [(vote.name, vote.rater, vote.value) for vote in votes] == [
+        ("preferred", "bob", 1.0),
+        ("preferred", "bob", 0.0),
+    ]
+    assert all(pair.probabilities == (0.5, 0.5) for pair in pairs)
+    told = typed(*line, "--count", 2, "--json").json
+    assert (told["policy"], told["against"], told["wins"] + told["losses"]) == (ref, "base@0", 2)
+    assert {"perplexity", "kl", "BLEU", "ROUGE-L", "tokens", "safety flags", "mean reward"} <= set(told["rows"])
+    exported = typed("-C", project.folder, "models", "export", ref, project.folder / "peft")
+    assert exported.code == 0, exported.err
+    assert read_peft(project.folder / "peft")[1]["base"] == base.base_hash

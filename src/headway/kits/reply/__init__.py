@@ -29,6 +29,10 @@ KIT = Kit(
             "headway.kits.reply.commands.generate:generate",
             "Continue a text, or answer in a conversation, with a local language model.",
         ),
+        "models export": Command(
+            "headway.kits.reply.commands.export:export",
+            "Write the adapter of a reply policy as a PEFT folder, for vLLM and other servers.",
+        ),
         "worker": Command(
             "headway.kits.reply.commands.worker:worker",
             "Hold local language models for a project, for its server and other clients.",

@@ -6,6 +6,7 @@ trains, measures, and gives tensors with PEFT's names. Withdrawn ratings leave n
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -46,7 +47,9 @@ class LanguageLearner:
         chosen = knobs_from(knobs)
         if material is None or not material.rows:
             raise InvalidInput(
-                "There are no replies to learn from.", code="nothing_to_learn", hint="Rate replies first: headway chat."
+                "There are no replies to learn from.",
+                code="nothing_to_learn",
+                hint="Rate replies first, with stars or thumbs.",
             )
         return _LanguageRun(chosen, seed, material, progress, work).learned()
 
@@ -120,7 +123,7 @@ class _LanguageRun:
                 f"{len(rewards)} ratings can be trained on, {good} of them good and {bad} bad; "
                 f"{self.knobs.least} are needed, and {self.knobs.least_of_sign} of each sign.",
                 code="too_few_ratings",
-                hint="Rate more replies (headway chat). Until then, liked replies serve as examples in the prompt.",
+                hint="Rate more replies. Until then, liked replies serve as examples in the prompt.",
             )
 
     def _tuned(self) -> TunedModel:
@@ -158,6 +161,7 @@ class _LanguageRun:
         from headway.kits.reply.learn.kto import Kto
         from headway.kits.reply.learn.ppo import Ppo
         from headway.kits.reply.learn.sft import Sft
+        from headway.kits.reply.learn.snapshot import METRICS
         from headway.kits.reply.learn.trainer import Trainer
 
         knobs = self.knobs
@@ -177,6 +181,8 @@ class _LanguageRun:
             places = list(range(min(64, len(trainer.rows))))
             trainer.penalties = (Ewc(fisher(trainer, places), tuned.adapter, knobs.ewc),)
         trainer.run(self.progress)
+        if self.work is not None and (self.work / METRICS).exists():  # the folder is removed when a run has ended
+            shutil.copyfile(self.work / METRICS, self.work.with_name(f"{self.work.name}.{METRICS}"))
         return trainer
 
     def _averaged(self, tuned: TunedModel) -> Mapping[str, Any]:
@@ -221,5 +227,5 @@ def _notes(stopped: str, left: Mapping[str, int], bad: int, good: int) -> list[s
     if stopped:
         notes.append(f"Training ended early: {stopped}.")
     if not good or bad > 9 * good:
-        notes.append("Nearly all ratings are bad: compare replies yourself before you promote (headway compare).")
+        notes.append("Nearly all ratings are bad: vote on replies yourself before you promote.")
     return notes

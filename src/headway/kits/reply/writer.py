@@ -44,6 +44,7 @@ class ReplyWriter:
         system = str(getattr(self._settings, "system", "") or "")
         before = (Turn("system", system),) if system else ()
         most = max_tokens or int(getattr(self._settings, "max_tokens", 0) or _MOST_TOKENS)
+        most = min(most, self._tuned.model.window // 2)
         temperature = getattr(self._settings, "temperature", None)
         prompts = [
             Prompt(

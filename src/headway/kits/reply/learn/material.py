@@ -11,6 +11,7 @@ from headway.kits import models
 from headway.kits.reply.kept import KeptReply, kept
 from headway.kits.reply.learn.data import RatedReply, cluster_of, is_held_out
 from headway.kits.reply.memory import LikedReply
+from headway.kits.reply.safety import flagged
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.records import Settled
 from headway.reward.signals import SAFETY_FLAG
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.settings import TaskSettings
 
-__all__ = ["Champion", "RatedMaterial", "TrainingReadiness", "material", "readiness"]
+__all__ = ["Champion", "RatedMaterial", "TrainingReadiness", "flag_replies", "material", "readiness"]
 
 _CHAMPIONS = 3
 
@@ -45,13 +46,25 @@ class RatedMaterial:
 
 
 def material(project: Project, settings: TaskSettings) -> RatedMaterial:
-    """The material of a task. Replies of quarantined policies are left out."""
+    """The material of a task, after the safety detectors have seen its replies."""
+    flag_replies(project, settings.name)
     base = str(getattr(settings, "base", "") or "smollm2")
     rows = sorted(
         kept(project, settings.name, unrated=True), key=lambda pair: (pair[0].decision.at, pair[0].decision.id)
     )
     folder = models.folder(base, project.settings.cache)
     return RatedMaterial(rows=rows, base=base, folder=folder, champions=_champions(project, settings.name))
+
+
+def flag_replies(project: Project, task: str) -> int:
+    """Set `safety_flag` on replies that a detector flags and that have none yet; how many that were."""
+    count = 0
+    for row, reply in list(kept(project, task, unrated=True)):
+        if SAFETY_FLAG not in row.signals and flagged(reply.text):
+            count += project.signal(row.decision.id, {SAFETY_FLAG: 1.0})
+    if count:
+        project.settle(task)
+    return count
 
 
 def _champions(project: Project, task: str) -> list[Champion]:
