@@ -100,6 +100,7 @@ class _Passed:
 _PASSED = _Passed()
 
 
+@pytest.mark.slow
 def test_a_candidate_that_fails_its_checks_is_refused_before_anybody_votes(project: Project, base: Any) -> None:
     rate(project, base)
     ref = project.learn("reply", **{**KNOBS, "rate": 0.05, "budget": 10.0, "anchor": 0.0, "epochs": 6})
@@ -126,6 +127,7 @@ def test_too_few_ratings_train_nothing_and_say_what_is_missing(project: Project,
     assert "good, 3 are needed" in checked.out + checked.err
 
 
+@pytest.mark.slow
 def test_all_bad_ratings_train_nothing(project: Project, base: Any) -> None:
     rate(project, base, 24, {True: 1, False: 1})
     with pytest.raises(InvalidInput) as raised:
@@ -133,6 +135,7 @@ def test_all_bad_ratings_train_nothing(project: Project, base: Any) -> None:
     assert raised.value.code == "too_few_ratings"
 
 
+@pytest.mark.slow
 def test_withdrawing_a_rating_is_exact_through_the_store(
     project: Project, base: Any, tmp_path: Path, tiny: Path
 ) -> None:
@@ -174,6 +177,7 @@ def test_an_adapter_as_a_folder_of_peft_and_back(project: Project, base: Any, tm
         base.adapter.load({name: value[:2] for name, value in tensors.items()})
 
 
+@pytest.mark.slow
 def test_peft_reads_the_folder_and_gives_the_same_numbers(
     project: Project, base: Any, tmp_path: Path, tiny: Path
 ) -> None:
@@ -194,6 +198,7 @@ def test_peft_reads_the_folder_and_gives_the_same_numbers(
             assert not torch.allclose(base.network(input_ids=ids).logits, ours, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_naive_length_reward_is_refused(project: Project, base: Any) -> None:
     """Who is paid for short replies alone answers with nothing at all."""
     from headway.kits.reply.learn.data import divided, graded
@@ -234,6 +239,7 @@ def test_a_flagged_reply_is_never_a_positive_example(project: Project, base: Any
     assert rewards[harmful.id] is None or rewards[harmful.id] < 0.0
 
 
+@pytest.mark.slow
 def test_blind_votes_and_the_table_in_the_terminal(project: Project, base: Any) -> None:
     rate(project, base)
     ref = project.learn("reply", **KNOBS)

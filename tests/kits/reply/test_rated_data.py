@@ -146,6 +146,7 @@ def test_averaging_gives_the_mean_change_of_every_layer() -> None:
     assert np.allclose(same[partner] @ same[name], adapters[0][partner] @ adapters[0][name], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_ewc_holds_what_the_old_replies_depend_on(tiny: Path) -> None:
     base = tuned_model(tiny)
     samples = train_samples(replies(base))

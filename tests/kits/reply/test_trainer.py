@@ -21,7 +21,7 @@ from headway.kits.reply.learn.trainer import Trainer  # noqa: E402
 from headway.nouns.errors import Unavailable  # noqa: E402
 from tests.kits.reply.rated import quick, replies, train_samples, tuned_model  # noqa: E402
 
-LEARNERS = ("sft", "kto", "ppo")
+LEARNERS = [pytest.param("sft", marks=pytest.mark.slow), "kto", pytest.param("ppo", marks=pytest.mark.slow)]
 
 
 def objective(name: str, knobs: Any) -> Any:
@@ -77,12 +77,14 @@ def test_the_ratio_is_exactly_one_on_the_first_pass(base: Any, samples: list[Sam
     assert trainer.counts.updates == 1
 
 
+@pytest.mark.slow
 def test_logged_log_probabilities_are_those_of_the_scorer(base: Any, samples: list[Sample]) -> None:
     trainer = train(base, samples, "ppo", epochs=1)
     for sample, scored in zip(trainer.samples, trainer.base, strict=True):
         assert scored.tolist() == pytest.approx(sample.logged, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_replies_too_far_from_their_writer_are_dropped(base: Any, samples: list[Sample]) -> None:
     strange = [replace(samples[0], logged=tuple(-9.0 for _ in samples[0].reply)), *samples[1:]]
     trainer = train(base, strange, "ppo", epochs=1)
@@ -128,6 +130,7 @@ def test_a_run_that_was_killed_continues_bit_for_bit(
     assert ("value_loss" in lines[0][0]) == (learner == "ppo")
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_other_ratings_is_not_used(base: Any, samples: list[Sample], tmp_path: Path) -> None:
     train(base, samples, "kto", tmp_path)
     other = train(base, samples[:-1], "kto", tmp_path)
@@ -160,6 +163,7 @@ def test_numbers_that_are_not_finite_end_a_run(base: Any, samples: list[Sample])
     assert raised.value.code == "training_diverged"
 
 
+@pytest.mark.slow
 def test_a_prompt_with_a_good_and_a_bad_reply_becomes_a_pair(base: Any, samples: list[Sample]) -> None:
     bad = next(sample for sample in samples if not sample.desirable)
     twin = replace(bad, id="twin", reply=tuple(reversed(bad.reply)), desirable=True, reward=1.0)
@@ -182,6 +186,7 @@ def test_the_base_itself_never_changes(base: Any, samples: list[Sample]) -> None
     assert all(torch.equal(value, after[name]) for name, value in before.items())
 
 
+@pytest.mark.slow
 def test_merged_weights_answer_as_the_adapter_does(base: Any, samples: list[Sample]) -> None:
     trainer = train(base, samples, "kto", rate=1e-2)
     beside = trainer.scores(trainer.rows)

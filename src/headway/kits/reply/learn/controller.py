@@ -9,7 +9,7 @@ __all__ = ["KlController"]
 
 _SMOOTH = 0.5
 _FASTER, _SLOWER = 1.15, 0.5
-_MOST, _LEAST = 4.0, 1.0 / 64.0  # of the first learning rate
+_MOST, _LEAST = 2.0, 1.0 / 64.0  # of the first learning rate
 _WARM = 0.1  # of the path at its begin
 
 
