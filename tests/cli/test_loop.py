@@ -33,7 +33,7 @@ def test_a_project_starts_decides_and_is_rewarded(empty: Path) -> None:
     ).json
     assert made["action"] in ("small", "large")
     assert made["probabilities"] == {"small": 0.5, "large": 0.5}
-    assert made["next"] == f"headway -C {empty} signal {made['id']} solved=…"
+    assert made["next"] == f"headway -C {empty} signal {made['id']} solved=1"
     done = headway("-C", empty, "signal", made["id"], "solved=yes", "cost_usd=0.01", "--json")
     assert done.json["outcome"] == {"status": "rewarded", "reward": 1.0}
     explained = headway("-C", empty, "explain", made["id"]).out

@@ -33,6 +33,10 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         {"timestamp": "2026-05-22T10:32:01Z", "prompt": "Why?", "response": "Because.", "reward": 0.5},
     ],
     "openai-chat": [CHAT],
+    "wide": [
+        {"prompt": "Why?", "small_correct": 1, "small_cost": 0.001, "large_correct": True, "large_cost": 0.01},
+        {"prompt": "How?", "small_correct": 0, "small_cost": 0.001, "large_correct": "true", "large_cost": None},
+    ],
     "columns": [{"action": "a", "reward": 0.5, "propensity": 1.0}],
     "mutations": [
         {"state": [0.0, 1.0], "action": 3, "next_state": [1.0, 0.0], **STEP},

@@ -104,6 +104,7 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
     "openai-chat": [{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}],
     "mutations": [{"state": [1.0], "action": 1, "reward": 0, "next_state": [1.0], "done": True, "log_prob": -1,
                    "value": 0}],
+    "wide": [{"prompt": "a", "x_correct": 1, "x_cost": 0.5, "y_correct": False, "y_cost": 1}],
     "columns": [{"text": "a", "action": "b", "reward": 1, "propensity": 1.0, "at": 5, "step": 1, "episode": "e"}],
     "headway": [{"id": "dec_" + "0" * 12 + "7" + "0" * 19, "task": "t", "at": 1, "candidates": ["a"], "action": "a",
                  "probabilities": [1.0], "signals": [{"name": "reward", "value": 1}]}],

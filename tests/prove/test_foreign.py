@@ -228,3 +228,42 @@ def test_a_row_counts_once_however_long_its_chunk_is() -> None:
     )
     about = About(task="log", candidate="logged", against="baseline", reward_range=(0.0, 1.0))
     assert from_chunks([chunk], about).n == 60_000
+
+
+@pytest.mark.parametrize(
+    ("encoding", "delimiter", "comma", "told"),
+    [
+        ("utf-8-sig", ",", ".", ""),
+        ("latin-1", ";", ",", "the file was read as Latin-1 (it is not UTF-8), with ';' between fields"),
+        ("utf-16", "\t", ".", "the file was read as UTF-16, with '\\t' between fields"),
+    ],
+)
+def test_tables_of_other_programs_give_the_same_numbers(
+    tmp_path: Path, encoding: str, delimiter: str, comma: str, told: str
+) -> None:
+    table = columns(400)
+    plain = from_file(write(tmp_path / "plain.csv", table))
+    names = {"reward": "click", "propensity": "propensity_score", "target_probability": "größe"}
+    with (tmp_path / "odd.csv").open("w", newline="", encoding=encoding) as file:
+        rows = csv.writer(file, delimiter=delimiter)
+        rows.writerow([names.get(name, name) for name in table])
+        rows.writerows([str(cell).replace(".", comma) for cell in row] for row in zip(*table.values(), strict=True))
+    odd = from_file(tmp_path / "odd.csv", reward="click", propensity="propensity_score", target="größe")
+    assert odd.difference == plain.difference
+    assert odd.bounds == plain.bounds
+    assert [note for note in odd.notes if "read" in note] == ([told] if told else [])
+    assert odd.command.endswith("odd.csv --reward click --propensity propensity_score --target 'größe'")
+
+
+def test_empty_and_nan_rewards_are_counted_by_name(tmp_path: Path) -> None:
+    table: dict[str, list[object]] = dict(columns(300))
+    table["reward"] = ["", "NaN", "NA", "null", *table["reward"][4:]]
+    evidence = from_file(write(tmp_path / "gaps.csv", table))  # type: ignore[arg-type]
+    assert "reward: 3 empty and 1 NaN; each counts at its worst value" in evidence.notes
+    assert evidence.counts["without reward"] == 4
+
+
+def test_a_tiny_log_is_refused_without_an_interval(tmp_path: Path) -> None:
+    judged = verdict(from_file(write(tmp_path / "tiny.csv", columns(20))))
+    assert judged.disowned
+    assert judged.word == "too early"

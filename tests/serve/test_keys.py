@@ -222,7 +222,12 @@ def test_a_link_sets_the_cookie_once(server: Running) -> None:
     server.client.cookies.clear()
     again = server.client.get(path)
     assert (again.status_code, again.json()["error"]["code"]) == (401, "link_used")
+    assert "headway open" in again.json()["error"]["hint"]
+    seen = server.client.get(path, headers={"accept": "text/html,*/*"})  # a browser shows a page, not JSON
+    assert (seen.status_code, seen.headers["content-type"].partition(";")[0]) == (401, "text/html")
+    assert "<code>headway open</code>" in seen.text
     page = {"cookie": cookie.partition(";")[0]}
+    assert server.client.get(path, headers=page).headers["location"] == "/"  # the browser that used it is signed in
     assert server.client.post("/v1/links", json={}, headers=page).status_code == 201
     assert server.client.post("/v1/links", json={}, headers={"cookie": "headway_page=guess"}).status_code == 401
     foreign = server.client.post("/v1/links", json={}, headers=page | {"origin": "http://evil.example"})

@@ -79,6 +79,8 @@ def decide(
 
     TEXT describes the situation; "-" reads it from standard input.
     """
+    from headway.reward.cost_terms import is_cost
+
     with session.project(create=True) as project:
         decision = project.decide(
             task,
@@ -95,7 +97,7 @@ def decide(
         heads = project.heads(decision.id)
         signals = project.rewards(task).required or sorted(project.rewards(task).signals) or ("reward",)
     session.show(DecidedHeads(decision, heads) if heads else decision)
-    values = " ".join(f"{quoted(name)}=…" if name != "reward" else "reward=1.0" for name in signals)
+    values = " ".join(f"{quoted(name)}={0.001 if is_cost(name) else 1}" for name in signals)
     session.next(f"headway signal {decision.id} {values}")
 
 

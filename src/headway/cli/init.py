@@ -56,7 +56,8 @@ def init(session: Session, task: str | None, kind: str | None, actions: str | No
     if kind == "ranking":
         session.next(f"headway data import BUFFER --task {task}")
     else:
-        session.next(f'headway decide {tasks[0] if tasks else "route"} "Summarise this page"')
+        named = "" if actions or task is None else " --candidates small,large"
+        session.next(f'headway decide {tasks[0] if tasks else "route"} "Summarise this page"{named}')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

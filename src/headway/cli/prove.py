@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headway.cli.verb import Session, task_argument, verb
-from headway.nouns.errors import MissingExtra
+from headway.cli.verb import Session, pairs, task_argument, verb
+from headway.nouns.errors import InvalidInput, MissingExtra, did_you_mean
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Verdict
@@ -25,8 +25,14 @@ NOT_PASSED = 3
 @click.option(
     "--log", "log_file", type=click.Path(path_type=Path), metavar="FILE", help="Use this log instead of the project's."
 )
+@click.option("--reward", metavar="COLUMN", help="With --log: the outcome; empty if there is none.")
+@click.option("--propensity", metavar="COLUMN", help="With --log: the probability with which the action was chosen.")
 @click.option("--target", metavar="COLUMN", help="With --log: the candidate's probability of the logged action.")
 @click.option("--baseline", metavar="COLUMN", help="With --log: the probability under the policy to compare with.")
+@click.option(
+    "--map", "mapping", multiple=True, metavar="OURS=THEIRS",
+    help="With --log: the same as --reward, --propensity, --target and --baseline; repeatable.",
+)  # fmt: skip
 @click.option(
     "--range", "reward_range", nargs=2, type=float, metavar="LOW HIGH", help="With --log: what a reward can be."
 )
@@ -50,8 +56,11 @@ def prove(
     policy: str | None,
     against: str,
     log_file: Path | None,
+    reward: str | None,
+    propensity: str | None,
     target: str | None,
     baseline: str | None,
+    mapping: tuple[str, ...],
     reward_range: tuple[float, float] | None,
     missing: str | None,
     trust: tuple[str, ...],
@@ -62,16 +71,22 @@ def prove(
 
     Estimates use logged decisions that learning never read; proving often does not distort them. A --log FILE is a
     .parquet, .jsonl or .csv file with the columns reward, propensity and target_probability, and optionally
-    baseline_probability.
+    baseline_probability; --reward, --propensity, --target and --baseline name others.
     """
+    named = {"reward": reward, "propensity": propensity, "target": target, "baseline": baseline}
     if log_file is not None:
         if task is not None or policy is not None or against != "current" or trust:
             raise click.UsageError("--log brings its own policies: omit TASK, --policy, --against and --trust-key.")
-        verdict = _from_file(log_file, target, baseline, reward_range, missing == "at random")
+        columns = _columns({name: column for name, column in named.items() if column is not None}, mapping)
+        verdict = _from_file(log_file, columns, reward_range, missing == "at random")
         session.show(verdict)
+        assert verdict.evidence is not None
+        session.out.next(f"{verdict.evidence.command} --check")  # with every option that was given
     else:
-        if any(option is not None for option in (target, baseline, reward_range, missing)):
-            raise click.UsageError("--target, --baseline, --range and --missing describe a --log FILE.")
+        if mapping or any(option is not None for option in (*named.values(), reward_range, missing)):
+            raise click.UsageError(
+                "--reward, --propensity, --target, --baseline, --map, --range and --missing describe a --log FILE."
+            )
         if task is None and policy is None:
             raise click.UsageError("Name the TASK, a --policy, or a --log FILE.")
         with session.project() as project:
@@ -89,12 +104,23 @@ def prove(
     return NOT_PASSED if check and not verdict.passed else 0
 
 
+def _columns(named: dict[str, str], mapping: tuple[str, ...]) -> dict[str, str]:
+    """Our names of the columns of a log → theirs; `--map target=p_new` is `--target p_new`."""
+    for ours, theirs in pairs(mapping, "column").items():
+        name = ours.removesuffix("_probability")
+        if name not in ("reward", "propensity", "target", "baseline"):
+            known = ("reward", "propensity", "target", "baseline")
+            raise InvalidInput(
+                f"--map {ours}=… is not a known name.", code="bad_mapping", hint=did_you_mean(name, known)
+            )
+        if name in named:
+            raise click.UsageError(f"--map {ours} and --{name} name the same column.")
+        named[name] = theirs
+    return named
+
+
 def _from_file(
-    path: Path,
-    target: str | None,
-    baseline: str | None,
-    reward_range: tuple[float, float] | None,
-    at_random: bool,
+    path: Path, columns: dict[str, str], reward_range: tuple[float, float] | None, at_random: bool
 ) -> Verdict:
     from headway.promote import gate
     from headway.prove.foreign import from_file
@@ -102,8 +128,10 @@ def _from_file(
     try:
         evidence = from_file(
             path,
-            target=target or "target_probability",
-            baseline=baseline,
+            reward=columns.get("reward", "reward"),
+            propensity=columns.get("propensity", "propensity"),
+            target=columns.get("target", "target_probability"),
+            baseline=columns.get("baseline"),
             reward_range=reward_range,
             at_random=at_random,
         )

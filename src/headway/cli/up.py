@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from headway.cli.output import Output
+from headway.cli.program import path_line, program
 from headway.cli.show import renders
-from headway.cli.verb import Session, verb
+from headway.cli.verb import Session, quoted, verb
 from headway.nouns.kit import Catalogue, catalogue, load
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ def start(
             say(f"The page (this link works once): {link}")
         for line in (*notes, "Try, in another terminal:"):
             say(line)
+        if line := path_line():
+            say(f"  {line}")
         for command in commands(url) if commands is not None else _commands(session, url):
             say(f"  {command}")
         say("Ctrl-C stops everything.")
@@ -135,9 +138,26 @@ def _announce(session: Session, running: RunningProject) -> None:
 
 
 def _commands(session: Session, url: str) -> list[str]:
-    body = '{"task": "route", "text": "Summarise this page", "candidates": ["small", "large"]}'
-    return [
-        f"curl -s {url}/v1/decisions -H 'content-type: application/json' -d '{body}'",
-        session.command("headway signal DECISION_ID reward=1"),
+    """The first decision and signal of this project's own task."""
+    import json
+
+    from headway.reward.cost_terms import is_cost
+    from headway.settings import load as load_settings
+
+    settings = load_settings(session.folder)
+    choices = [task for task in settings.tasks.values() if task.kind == "choice"]
+    task = choices[0] if choices else None
+    ask: dict[str, object] = {"task": "route" if task is None else task.name, "text": "Summarise this page"}
+    if task is None or not task.actions:
+        ask["candidates"] = ["small", "large"]
+    signals = ("reward",) if task is None else task.required or tuple(task.guards)[:1] or ("reward",)
+    values = " ".join(f"{name}={0.001 if is_cost(name) else 1}" for name in signals)
+    lines = [
+        f"curl -s {url}/v1/decisions -H 'content-type: application/json' -d {quoted(json.dumps(ask))}",
+        session.command(f"headway signal DECISION_ID {values}"),
         session.command("headway status"),
     ]
+    if task is not None and set(task.actions) & set(settings.upstreams):
+        lines.append(session.command(f"headway connect openai --task {task.name}"))
+    name = program()
+    return [line.replace("headway ", f"{name} ", 1) if line.startswith("headway ") else line for line in lines]

@@ -67,7 +67,7 @@ class Session:
                 code="no_folder",
                 hint="Create it first, or name another with -C.",
             )
-        if not create and not (self.folder / ".headway").is_dir():
+        if not create and not any((self.folder / name).exists() for name in (".headway", "headway.toml")):
             raise UnknownName(
                 f"There is no project in {str(self.folder.resolve())!r}.",
                 code="no_project",

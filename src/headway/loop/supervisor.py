@@ -8,7 +8,6 @@ dies is started again. Stopping: SIGTERM to all, five seconds, SIGKILL.
 from __future__ import annotations
 
 import http.client
-import json
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 from headway.client.children import ChildEvent, Children
 from headway.client.process import Child, exit_words
 from headway.loop.lock import held
+from headway.loop.page_link import page_link
 
 __all__ = ["LOCK", "Supervisor"]
 
@@ -127,22 +127,7 @@ class Supervisor:
     def _page_link(self) -> str:
         """The page needs a cookie; the server hands out a path that sets it, once."""
         try:
-            return self.url + _link(self.url, (self.home / "token").read_text("ascii").strip())
+            return page_link(self.home, self.url)
         except (OSError, ValueError, KeyError, http.client.HTTPException) as error:
             self._say(f"The server gave no link for the page: {error}.")
             return ""
-
-
-def _link(url: str, token: str) -> str:
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
-    try:
-        headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
-        connection.request("POST", "/v1/links", body="{}", headers=headers)
-        answer = connection.getresponse()
-        body = answer.read(100_000)
-        if answer.status != 201:
-            raise ValueError(f"status {answer.status}")
-        return str(json.loads(body)["path"])
-    finally:
-        connection.close()

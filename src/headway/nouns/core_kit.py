@@ -45,6 +45,9 @@ CORE = Kit(
         "init": _command("init", "Create a project: headway.toml and .headway/ in a folder.", "Start"),
         "status": _command("status", "Show every task: who decides, what was recorded, what to do next.", "Start"),
         "log": _command("log", "Tell what happened to a task: learned, proven, promoted, rolled back, changed."),
+        "open": _command(
+            "open_page:open_page", "Print a fresh link to the page of the running server.", "Start"
+        ),
         "doctor": _command("doctor", "Check the installation, the settings and the project.", "Start"),
         "decide": _command("decide", "Choose one of the candidates and log the choice with its probability.", "Loop"),
         "score": _command("rank:score", "Predict the reward of one candidate; nothing is logged.", "Loop"),
@@ -65,6 +68,8 @@ CORE = Kit(
         "serve": _command("serve", "Serve decisions and signals over HTTP; every one is durably logged."),
         "watch": _command("watch", "Learn, prove, and promote or wait, whenever there are enough new outcomes."),
         "kits": _command("kits", "List kits, what each of them adds, and what is wrong with a broken one."),
+        "backup": _command("backup", "Copy the project into one file, with checksums."),
+        "restore": _command("backup:restore", "Make a folder the project of a backup, after every byte is checked."),
         "completion": _command("completion", "Print the script that makes your shell complete headway commands."),
     },
 )

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from math import inf, log
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence
+from headway.nouns.text_files import text_form
 from headway.prove import estimators
 from headway.prove.about import RANGE_FROM_ROWS, About, compose
 from headway.prove.betting import Bets
 from headway.prove.diagnostics import Checks, Floors, missing_depends_on_action, missing_width, overlap
 from headway.prove.log import Floats
-from headway.prove.log_files import ForeignChunk, digest_of, header, read_log
+from headway.prove.log_files import ForeignChunk, LogColumns, digest_of, header, read_log
 from headway.prove.tally import MetricTally, ScoreTally
 
 __all__ = ["from_chunks", "from_file"]
@@ -35,6 +38,8 @@ def from_file(
     *,
     target: str = "target_probability",
     baseline: str | None = None,
+    reward: str = "reward",
+    propensity: str = "propensity",
     reward_range: tuple[float, float] | None = None,
     at_random: bool = False,
     about: About | None = None,
@@ -50,8 +55,13 @@ def from_file(
     """
     against = baseline or ("baseline_probability" if "baseline_probability" in header(path) else "behaviour")
     if about is None:
-        flags = "" if target == "target_probability" else f" --target {target}"
-        flags += f" --baseline {baseline}" if baseline is not None else ""
+        usual = LogColumns()
+        named = {"reward": reward, "propensity": propensity, "target": target, "baseline": baseline}
+        flags = "".join(
+            f" --{role} {quote(name)}"
+            for role, name in named.items()
+            if name is not None and name != getattr(usual, role)
+        )
         flags += f" --range {reward_range[0]:g} {reward_range[1]:g}" if reward_range is not None else ""
         flags += ' --missing "at random"' if at_random else ""
         about = About(
@@ -60,11 +70,27 @@ def from_file(
             against=against,
             reward_range=reward_range,
             declared={"missing": "at random"} if at_random else {},
-            command=f"headway prove --log {path}{flags}",
+            command=f"headway prove --log {quote(str(path))}{flags}",
         )
     if not about.data_hash:
         about = replace(about, data_hash=digest_of(path))
-    return from_chunks(read_log(path, target=target, baseline=baseline), about, floors)
+    gaps: Counter[str] = Counter()
+    names = LogColumns(reward=reward, propensity=propensity, target=target, baseline=baseline)
+    evidence = from_chunks(read_log(path, names, gaps=gaps), about, floors)
+    return replace(evidence, notes=(*evidence.notes, *_notes(path, gaps, reward, at_random)))
+
+
+def _notes(path: Path, gaps: Counter[str], reward: str, at_random: bool) -> list[str]:
+    """How the file was read, and how many rewards are missing, by what stands in their place."""
+    notes = []
+    if ".parquet" not in path.name and (told := text_form(path, table=".csv" in path.name).told):
+        notes.append(told)
+    missing = {name: count for name, count in gaps.items() if count}
+    if missing:
+        counted = " and ".join(f"{count:,} {name}" for name, count in missing.items())
+        how = "they are left out, as declared" if at_random else "each counts at its worst value"
+        notes.append(f"{reward}: {counted}; {how}")
+    return notes
 
 
 def from_chunks(chunks: Iterable[ForeignChunk], about: About, floors: Floors | None = None) -> Evidence:
@@ -193,7 +219,7 @@ class _ForeignProof:
         about, tally = self.about, self.tally
         if tally.n == 0:
             raise InvalidInput(
-                f"{about.task!r} has no row with a reward.", code="no_evidence", hint="Fill the column 'reward'."
+                f"{about.task!r} has no row with a reward.", code="no_evidence", hint="Name its column with --reward."
             )
         n = self.better.n
         statistic, width = self.better.log_wealth(about.margin), self._range[1] - self._range[0]

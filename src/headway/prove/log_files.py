@@ -15,21 +15,22 @@ Not covered: whole probability vectors, features, guards; import the log (`headw
 from __future__ import annotations
 
 import csv
-import gzip
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
+from headway.nouns.text_files import EMPTY_WORDS, open_text, text_form
 from headway.observe.ingest import parquet
 from headway.prove.log import Floats
 
-__all__ = ["ForeignChunk", "digest_of", "header", "read_log"]
+__all__ = ["ForeignChunk", "LogColumns", "digest_of", "header", "read_log"]
 
 Batch = Mapping[str, list[Any]]
 MODEL = ("model_estimate_logged", "model_estimate_target", "model_estimate_baseline")
@@ -47,8 +48,23 @@ class ForeignChunk:
     model: tuple[Floats, Floats, Floats] | None = None
 
 
-def read_log(path: Path, *, target: str = "target_probability", baseline: str | None = None) -> Iterator[ForeignChunk]:
-    """Read the file in chunks; the first impossible value raises InvalidInput with its line and column."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogColumns:
+    """The names of the columns of a foreign log."""
+
+    reward: str = "reward"
+    propensity: str = "propensity"
+    target: str = "target_probability"
+    baseline: str | None = None
+
+
+def read_log(
+    path: Path, names: LogColumns | None = None, *, gaps: Counter[str] | None = None
+) -> Iterator[ForeignChunk]:
+    """Read the file in chunks; the first impossible value raises InvalidInput with its line and column.
+
+    `gaps` counts the rows without a reward: empty ones, and those that say NaN.
+    """
     name = path.name.removesuffix(".gz")
     if name.endswith(".parquet"):
         columns, batches = _parquet(path)
@@ -65,7 +81,7 @@ def read_log(path: Path, *, target: str = "target_probability", baseline: str | 
             code="bad_log_file",
             hint="Give a .parquet, .jsonl or .csv file (the last two also as .gz).",
         )
-    used = _columns(path, columns, target, baseline)
+    used = _columns(path, columns, names or LogColumns())
     for batch in batches(list(used.values())):
         arrays = {role: _numbers(path, batch, column, first, word) for role, column in used.items()}
         chunk = ForeignChunk(
@@ -76,15 +92,19 @@ def read_log(path: Path, *, target: str = "target_probability", baseline: str | 
             model=(arrays[MODEL[0]], arrays[MODEL[1]], arrays[MODEL[2]]) if MODEL[0] in arrays else None,
         )
         _check(path, chunk, used, first, word)
+        if gaps is not None:
+            blank = sum(1 for entry in batch[used["reward"]] if _blank(entry))
+            gaps["empty"] += blank
+            gaps["NaN"] += int(np.isnan(chunk.reward).sum()) - blank
         first += chunk.reward.size
         yield chunk
 
 
-def _columns(path: Path, columns: list[str], target: str, baseline: str | None) -> dict[str, str]:
+def _columns(path: Path, columns: list[str], names: LogColumns) -> dict[str, str]:
     """Role → column name, for every column to read."""
-    used = {"reward": "reward", "propensity": "propensity", "target": target}
-    if baseline is not None:
-        used["baseline"] = baseline
+    used = {"reward": names.reward, "propensity": names.propensity, "target": names.target}
+    if names.baseline is not None:
+        used["baseline"] = names.baseline
     elif "baseline_probability" in columns:
         used["baseline"] = "baseline_probability"
     model = [column for column in columns if column.startswith("model_estimate")]
@@ -104,10 +124,13 @@ def _columns(path: Path, columns: list[str], target: str, baseline: str | None) 
                 code="bad_log_column",
                 hint=f"Add {MODEL[2]!r} (of the logged policy: Σ_a μ(a) q(a)), or omit all model_estimate_* columns.",
             )
-    for column in used.values():
+    for role, column in used.items():
         if column not in columns:
+            option = f"--{role} COLUMN" if role in ("reward", "propensity", "target", "baseline") else "the column"
             raise UnknownName(
-                f"{path.name} has no column {column!r}.", code="bad_log_column", hint=did_you_mean(column, columns)
+                f"{path.name} has no column {column!r}.",
+                code="bad_log_column",
+                hint=f"Name it with {option}. {did_you_mean(column, columns)}",
             )
     return used
 
@@ -138,28 +161,32 @@ def _numbers(path: Path, batch: Mapping[str, list[Any]], column: str, first: int
     values = batch[column]
     try:
         return np.array([np.nan if value is None or value == "" else value for value in values], dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # words for "no value", decimal commas
+        numbers = np.empty(len(values))
         for row, entry in enumerate(values):
             try:
-                float(np.nan if entry is None or entry == "" else entry)
+                numbers[row] = np.nan if _blank(entry) else _number(entry)
             except (TypeError, ValueError):
                 raise InvalidInput(
                     f"{path.name} {word} {first + row}: {column} is {entry!r}, which is not a number.",
                     code="bad_log_value",
                     hint="Nothing was estimated. Correct the row, or omit it.",
                 ) from None
-        raise
+        return numbers
 
 
-def _open(path: Path) -> IO[str]:
-    try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8", newline="")
-        return path.open("r", encoding="utf-8", newline="")
-    except OSError as error:
-        raise InvalidInput(
-            f"{str(path)!r} cannot be read: {error.strerror}.", code="bad_log_file", hint="Check the path."
-        ) from error
+def _blank(entry: Any) -> bool:
+    return entry is None or (isinstance(entry, str) and entry.strip().lower() in EMPTY_WORDS)
+
+
+def _number(entry: Any) -> float:
+    """A number as people write it: 0.5, 0,5, true."""
+    if isinstance(entry, str):
+        text = entry.strip()
+        if text.lower() in ("true", "false"):
+            return float(text.lower() == "true")
+        return float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
+    return float(entry)
 
 
 def header(path: Path) -> list[str]:
@@ -171,12 +198,13 @@ def header(path: Path) -> list[str]:
 
 
 def _csv(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]]]:
-    with _open(path) as file:
-        columns = next(csv.reader(file), [])
+    form = text_form(path)
+    with open_text(path, form.encoding) as file:
+        columns = next(csv.reader(file, delimiter=form.delimiter), [])
 
     def batches(used: list[str]) -> Iterator[Batch]:
-        with _open(path) as file:
-            reader = csv.reader(file)
+        with open_text(path, form.encoding) as file:
+            reader = csv.reader(file, delimiter=form.delimiter)
             next(reader, None)
             where = {name: columns.index(name) for name in used}
             batch: list[list[str]] = []
@@ -198,8 +226,10 @@ def _csv(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]]]
 
 
 def _jsonl(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]]]:
+    form = text_form(path, table=False)
+
     def rows() -> Iterator[dict[str, Any]]:
-        with _open(path) as file:
+        with open_text(path, form.encoding) as file:
             for line, text in enumerate(file, start=1):
                 try:
                     row = json.loads(text)

@@ -60,7 +60,7 @@ def compare_worth(rows: WorthRows) -> ComparedWorth:
     """The policy of these rows against the best fixed action."""
     n = rows.action.size
     if n < LEAST:
-        return ComparedWorth(short=f"{n:,} of {LEAST} decisions with an outcome that it was not trained on")
+        return ComparedWorth(short=f"{n:,} of {LEAST} decisions with an outcome")
     priced = np.isfinite(rows.cost)
     unpriced = _unpriced(rows, priced)
     fixed = [arm for arm in range(len(rows.arms)) if (rows.logged[:, arm] > 0.0).all()]

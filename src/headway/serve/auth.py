@@ -29,13 +29,14 @@ from headway.observe.keys import PREFIX, SCOPES, Key, Keys, digest_of, new_secre
 from headway.observe.links import Links
 from headway.serve.errors import Refused
 
-__all__ = ["COOKIE", "NOBODY", "Caller", "Credentials", "project_token"]
+__all__ = ["COOKIE", "FRESH_LINK", "NOBODY", "Caller", "Credentials", "project_token"]
 
 COOKIE = "headway_page"
 _ANYBODY_HERE = frozenset({"decide", "signal", "train"})
 _EVERYTHING = frozenset(SCOPES)
 _LINK_S, _SESSION_S = 600.0, 12 * 3600.0
 Sealed = Literal["link", "session"]
+FRESH_LINK = "A link works once, within ten minutes. Print a fresh one in the project's folder: headway open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +139,13 @@ class Credentials:
         until = self._until("link", code)
         now = self._clock()
         if now >= until or not self._links.use(digest_of(code), until=until, now=now):
-            raise Refused(401, "link_used", "This link was used already, or is too old.", "Ask for another one.")
+            raise Refused(401, "link_used", "This link was used already, or is too old.", FRESH_LINK)
         session = self._sealed("session", _SESSION_S)
         return f"{COOKIE}={session}; Path=/; HttpOnly; SameSite=Strict; Max-Age={int(_SESSION_S)}"
+
+    def signed_in(self, cookie: str) -> bool:
+        """Whether a browser has opened the page already."""
+        return bool(cookie) and self._session(cookie)
 
     def _session(self, header: str) -> bool:
         for part in header.split(";"):

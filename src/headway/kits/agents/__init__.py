@@ -2,7 +2,7 @@
 
 Takes: MCP calls, hook events.   Gives: decisions, signals.
 Never: keeps the text of a hook event: only numbers, tool names and ids are read.
-May import: cli, project, settings, observe, nouns.
+May import: cli, loop, project, settings, reward, observe, nouns.
 """
 
 from headway.nouns.kit import Command, Kit
@@ -12,6 +12,10 @@ KIT = Kit(
     summary="Coding agents: MCP tools, and hooks as signals.",
     commands={
         "mcp": Command("headway.kits.agents.commands.mcp:mcp", "Offer the project to a coding agent as tools."),
+        "connect": Command(
+            "headway.kits.agents.commands.connect:connect",
+            "Connect a coding agent or a program: MCP tools, hooks or a base URL, from start to first signal.",
+        ),
         "hook": Command(
             "headway.kits.agents.commands.hook:hook",
             "Turn a coding agent's hook into signals: tests passed, change kept or reverted.",

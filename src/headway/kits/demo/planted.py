@@ -20,7 +20,7 @@ from headway.settings import load
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["MARK", "SETTINGS", "own_store", "plant", "prepare"]
+__all__ = ["MARK", "SETTINGS", "holds_project", "own_store", "plant", "prepare"]
 
 MARK = "# Made by `headway up --demo`."
 SETTINGS = f"""\
@@ -62,6 +62,14 @@ def prepare(folder: Path) -> None:
         raise _not_here(f"{str(folder.resolve())!r} already contains a project")
     own_store(folder)
     settings.write_text(SETTINGS, "utf-8")
+
+
+def holds_project(folder: Path) -> bool:
+    """Whether a folder holds a project that is not the demo's."""
+    settings = folder / "headway.toml"
+    if settings.exists():
+        return not settings.read_text("utf-8", "replace").startswith(MARK)
+    return (folder / ".headway" / "headway.db").exists()
 
 
 def own_store(folder: Path) -> None:

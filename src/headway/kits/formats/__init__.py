@@ -18,6 +18,7 @@ KIT = Kit(
         "sage-journal": "headway.kits.formats.sage:JOURNAL",
         "interactions": "headway.kits.formats.chat:INTERACTIONS",
         "openai-chat": "headway.kits.formats.chat:CHAT",
+        "wide": "headway.kits.formats.wide:WIDE",
         "columns": "headway.kits.formats.columns:COLUMNS",
     },
     exports={"sage-routing": "headway.kits.formats.export_sage:writer"},

@@ -25,6 +25,7 @@ from typing import IO, Any, Literal
 import msgspec
 
 from headway.nouns.errors import InvalidInput
+from headway.nouns.text_files import encoding_of
 from headway.observe.ingest.fields import shown
 from headway.observe.ingest.parquet import batches
 from headway.observe.ingest.records import Problem, Row
@@ -162,7 +163,7 @@ def _cure(raw: bytes) -> str:
 
 def _csv_lines(path: Path) -> Iterator[Row | Problem]:
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
-    with _open(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
+    with _open(path) as raw, io.TextIOWrapper(raw, encoding=_encoding(path), newline="") as file:
         delimiter = _delimiter(path)
         lines = _BoundedLines(file)
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -254,6 +255,15 @@ def _header_problem(line: int, header: list[str]) -> Problem | None:
     if twice:
         return Problem(line, "", f"the column {min(twice)!r} appears twice.", "Name each column once.")
     return None
+
+
+def _encoding(path: Path) -> str:
+    """UTF-8, or Windows' Latin-1 for a table that is not; damaged files are reported when they are read."""
+    try:
+        with _open(path) as file:
+            return "cp1252" if encoding_of(file) == "cp1252" else "utf-8-sig"
+    except (EOFError, OSError, zlib.error):
+        return "utf-8-sig"
 
 
 def _delimiter(path: Path) -> str:

@@ -7,7 +7,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from headway.serve.auth import FRESH_LINK
 from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
+from headway.serve.errors import Refused
+from headway.serve.page import HTML
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -53,6 +56,16 @@ async def link(call: Call, body: dict[str, None]) -> LinkAnswer:
     return LinkAnswer(f"/open?code={call.server.credentials.link()}")
 
 
+USED = f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Headway: this link was used</title>
+<h1>This link was used already, or is too old</h1>
+<p>{FRESH_LINK.replace("headway open", "<code>headway open</code>")}</p>
+</html>
+""".encode()
+
+
 class OpenQuery(strict):
     code: Annotated[str, Meta(min_length=1, max_length=200)]
 
@@ -61,6 +74,12 @@ class OpenQuery(strict):
 def open_page(call: Call) -> Reply:
     """Trades a one-time code for the page's cookie."""
     query: OpenQuery = call.query
-    return Reply(
-        body=b"", status=303, headers={"location": "/", "set-cookie": call.server.credentials.open(query.code)}
-    )
+    try:
+        cookie = call.server.credentials.open(query.code)
+    except Refused as refused:
+        if call.server.credentials.signed_in(call.header("cookie")):  # this browser used the link before
+            return Reply(body=b"", status=303, headers={"location": "/"})
+        if "text/html" not in call.header("accept"):
+            raise
+        return Reply(body=USED, status=refused.status, media=HTML, headers={"cache-control": "no-store"})
+    return Reply(body=b"", status=303, headers={"location": "/", "set-cookie": cookie})

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import socket
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.verb import OptionHook, Session
-from headway.kits.demo.planted import prepare
+from headway.kits.demo.planted import holds_project, prepare
+
+if TYPE_CHECKING:
+    from headway.settings import Settings
 
 __all__ = ["UP"]
 
@@ -16,25 +20,48 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     if not values.pop("demo"):
         return None
     from headway.cli.up import start
+    from headway.settings import load as load_settings
 
-    session.folder.mkdir(parents=True, exist_ok=True)
+    notes = ["DEMO: all traffic is synthetic, from a sample world; no real user is involved."]
+    if holds_project(session.folder):
+        session.folder = session.folder / "demo"
+        notes.append(f"It has a folder of its own, {session.folder.resolve()}; your project is not touched.")
     prepare(session.folder)
+    port = values["port"]
+    if port is None and _taken(load_settings(session.folder)):
+        port = 0
+        notes.append("The usual port is in use, so the demo has another one.")
     return start(
         session,
         host=values["host"],
-        port=values["port"],
+        port=port,
         server_workers=values["workers"],
         watch=not values["no_watch"],
         workers={"demo": "headway.kits.demo.traffic"},
         nice=0,  # the user is waiting for the loop
         demo=True,
-        notes=["DEMO: all traffic is synthetic, from a sample world; no real user is involved."],
+        notes=notes,
         commands=lambda url: [
             session.command("headway status"),
             session.command("headway report route"),
             f"curl -s {url}/v1/ledger",
         ],
     )
+
+
+def _taken(settings: Settings) -> bool:
+    """Whether another server listens on the port of the settings."""
+    server = settings.server
+    if not server.port:
+        return False
+    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((server.host, server.port))
+        except OSError:
+            return True
+    return False
 
 
 UP = OptionHook(

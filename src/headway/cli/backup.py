@@ -1,0 +1,87 @@
+"""`headway backup` and `headway restore`: a project in one file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from headway.cli.format import megabytes
+from headway.cli.output import Output
+from headway.cli.show import renders
+from headway.cli.verb import Session, quoted, verb
+
+__all__ = ["backup", "restore"]
+
+
+@verb("backup", "headway backup monday.backup", "headway -C demo backup /mnt/backups/demo.backup")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def backup(session: Session, file: Path) -> None:
+    """Copy the project into one file, with checksums.
+
+    The file holds the store, the policies and headway.toml, not the project token. Works while servers decide; the copy
+    is consistent. An existing file is not overwritten. What is deleted later stays in earlier backups.
+    """
+    from headway.observe.backup import write_backup
+
+    with session.project() as project, project.lock():  # no loop learns or prunes at the same time
+        content = write_backup(project.database, session.folder, file)
+    session.show(
+        ProjectBackup(
+            done="written",
+            file=str(file),
+            folder=str(session.folder.resolve()),
+            files=content.files,
+            bytes=content.bytes,
+            decisions=content.decisions,
+            policies=content.policies,
+        )
+    )
+    session.out.next(f"headway -C restored restore {quoted(str(file))}")
+
+
+@verb("restore", "headway -C restored restore monday.backup", "headway restore monday.backup")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def restore(session: Session, file: Path) -> None:
+    """Make a folder the project of a backup, after every byte is checked.
+
+    The folder must not hold a project. It is complete or not there at all.
+    """
+    from headway.observe.backup import read_backup
+
+    content = read_backup(file, session.folder)
+    session.show(
+        ProjectBackup(
+            done="restored",
+            file=str(file),
+            folder=str(session.folder.resolve()),
+            files=content.files,
+            bytes=content.bytes,
+            decisions=content.decisions,
+            policies=content.policies,
+        )
+    )
+    session.next("headway status")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectBackup:
+    """A backup that was written or restored."""
+
+    done: str
+    file: str
+    folder: str
+    files: int
+    bytes: int
+    decisions: int
+    policies: int
+
+
+@renders(ProjectBackup)
+def _backup(out: Output, record: ProjectBackup) -> None:
+    what = f"{record.decisions:,} decisions and {record.policies:,} policies, {megabytes(record.bytes)}"
+    if record.done == "written":
+        out.line(f"{record.file} written: {what} from {record.folder}.")
+    else:
+        out.line(f"{record.folder} restored from {record.file}: {what}, every checksum matches.")

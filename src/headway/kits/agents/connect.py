@@ -1,0 +1,125 @@
+"""The configuration that connects an agent to a project: MCP servers, hooks, a base URL.
+
+Files are changed only below our own names (`headway` among the MCP servers, our command among the hooks); everything
+else in them is kept. A file that cannot be read as what it should be is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.nouns.errors import InvalidInput
+
+__all__ = ["ConfigFile", "claude", "codex", "cursor", "write"]
+
+_EVENTS = ("PostToolUse", "PostToolUseFailure")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigFile:
+    """A configuration file, as it should read, and what is ours in it."""
+
+    path: Path
+    text: str  # the whole file
+    ours: str  # only our part, to print
+
+
+def claude(folder: Path, server: list[str], hook: str) -> list[ConfigFile]:
+    """`.mcp.json` and the hooks of `.claude/settings.json`."""
+    return [_servers(folder / ".mcp.json", server), _hooks(folder / ".claude" / "settings.json", hook)]
+
+
+def cursor(folder: Path, server: list[str]) -> list[ConfigFile]:
+    """`.cursor/mcp.json`."""
+    return [_servers(folder / ".cursor" / "mcp.json", server)]
+
+
+def codex(home: Path, server: list[str]) -> list[ConfigFile]:
+    """`config.toml` of Codex; our table is appended, or replaced if it is there."""
+    path = home / "config.toml"
+    command, *arguments = server
+    ours = f"[mcp_servers.headway]\ncommand = {json.dumps(command)}\nargs = {json.dumps(arguments)}\n"
+    before = path.read_text("utf-8") if path.exists() else ""
+    rest = re.sub(r"(?ms)^\[mcp_servers\.headway\]\n.*?(?=^\[|\Z)", "", before).rstrip()
+    return [ConfigFile(path=path, text=f"{rest}\n\n{ours}" if rest else ours, ours=ours)]
+
+
+def _servers(path: Path, server: list[str]) -> ConfigFile:
+    command, *arguments = server
+    ours = {"headway": {"command": command, "args": arguments}}
+    document = _read(path)
+    servers = document.setdefault("mcpServers", {})
+    if not isinstance(servers, dict):
+        raise _odd(path, "mcpServers is not an object")
+    servers.update(ours)
+    return ConfigFile(path=path, text=_text(document), ours=_text({"mcpServers": ours}))
+
+
+def _hooks(path: Path, hook: str) -> ConfigFile:
+    entry = {"matcher": "Bash", "hooks": [{"type": "command", "command": hook}]}
+    document = _read(path)
+    hooks = document.setdefault("hooks", {})
+    if not isinstance(hooks, dict):
+        raise _odd(path, "hooks is not an object")
+    for event in _EVENTS:
+        rows = hooks.setdefault(event, [])
+        if not isinstance(rows, list):
+            raise _odd(path, f"hooks.{event} is not a list")
+        rows[:] = [row for row in rows if not _ours(row)] + [entry]
+    return ConfigFile(path=path, text=_text(document), ours=_text({"hooks": {event: [entry] for event in _EVENTS}}))
+
+
+def _ours(row: Any) -> bool:
+    """Whether a row was written here before, for whichever task."""
+    hooks = row.get("hooks") if isinstance(row, dict) else None
+    commands = (
+        [str(one.get("command", "")) for one in hooks if isinstance(one, dict)] if isinstance(hooks, list) else []
+    )
+    return len(commands) == 1 and " hook --task " in commands[0] and "headway" in commands[0]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise _odd(path, f"it is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise _odd(path, "it is not a JSON object")
+    return document
+
+
+def _odd(path: Path, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"{str(path)!r} is left alone: {why}.",
+        code="bad_configuration",
+        hint="Repair the file, or run without --write and copy what is printed.",
+    )
+
+
+def _text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def write(file: ConfigFile) -> bool:
+    """Write the file whole; whether it changed."""
+    if file.path.exists() and file.path.read_text("utf-8") == file.text:
+        return False
+    file.path.parent.mkdir(parents=True, exist_ok=True)
+    handle, scratch = tempfile.mkstemp(prefix=f".{file.path.name}-", dir=file.path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(file.text)
+        Path(scratch).chmod(file.path.stat().st_mode & 0o777 if file.path.exists() else 0o644)
+        Path(scratch).replace(file.path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+    return True

@@ -1,0 +1,273 @@
+"""One file that holds a project: the store, the policies and headway.toml, each with its SHA-256.
+
+    write_backup(database, folder, Path("monday.backup"))     # while servers decide: SQLite's own online copy
+    read_backup(Path("monday.backup"), Path("restored"))      # into a folder without a project
+
+A gzipped tar; its last member is `manifest.json`. Both sides work beside their target and put it in place with one
+rename, so that a killed run leaves nothing half done. An existing file or project is never overwritten.
+Not covered: the project token and what only this machine needs (locks, logs, addresses); PostgreSQL, which has pg_dump.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from headway.nouns.errors import Conflict, Damaged, InvalidInput
+from headway.observe.database import Database
+
+__all__ = ["BackupContent", "read_backup", "write_backup"]
+
+HOME, STORE, SETTINGS, MANIFEST = ".headway", ".headway/headway.db", "headway.toml", "manifest.json"
+_FORM = 1
+_LEFT_OUT = ("token", "run", "work", "headway.db", "headway.db-wal", "headway.db-shm")
+_SCRATCH = ".headway.restore-"
+_MOST_MANIFEST = 64 * 1024 * 1024
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupContent:
+    """What a backup holds."""
+
+    files: int
+    bytes: int
+    decisions: int
+    policies: int
+
+
+def write_backup(database: Database, folder: Path, target: Path) -> BackupContent:
+    """Copy the project in a folder into one file."""
+    if database.engine != "sqlite":
+        raise InvalidInput(
+            "The store is PostgreSQL, which has its own tools for backups.",
+            code="backup_postgres",
+            hint=f"Use pg_dump for the database and copy {folder / HOME / 'policies'}, or copy the rows into an SQLite "
+            "file: headway data copy store FILE",
+        )
+    if target.exists():
+        raise _exists(target)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+    scratch = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            content = _pack(file, Path(database.name), folder)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(scratch, target)  # unlike a rename, it never replaces
+        except FileExistsError:
+            raise _exists(target) from None
+        return content
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _exists(target: Path) -> Conflict:
+    return Conflict(
+        f"{str(target)!r} exists already, and a backup overwrites nothing.",
+        code="file_exists",
+        hint="Name another file, or move this one away.",
+    )
+
+
+def _pack(file: IO[bytes], store: Path, folder: Path) -> BackupContent:
+    hashes: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory(prefix="headway-backup-", dir=store.parent) as scratch:
+        copied = Path(scratch) / "headway.db"
+        decisions = _copy_store(store, copied)
+        with tarfile.open(fileobj=file, mode="w:gz", compresslevel=3) as archive:
+            for name, path in [(STORE, copied), *_files(folder)]:
+                hashes[name] = _add(archive, name, path)
+            manifest = json.dumps({"form": _FORM, "files": hashes}, indent=1).encode()
+            entry = tarfile.TarInfo(MANIFEST)
+            entry.size = len(manifest)
+            archive.addfile(entry, BytesIO(manifest))
+    policies = {PurePosixPath(name).parts[2] for name in hashes if name.startswith(f"{HOME}/policies/")}
+    return BackupContent(
+        files=len(hashes),
+        bytes=sum(one["bytes"] for one in hashes.values()),
+        decisions=decisions,
+        policies=len(policies),
+    )
+
+
+def _copy_store(store: Path, target: Path) -> int:
+    """A consistent copy while others write, checked; returns its number of decisions."""
+    source = sqlite3.connect(f"file:{store.resolve().as_posix()}?mode=ro", uri=True, timeout=30)
+    copy = sqlite3.connect(target)
+    try:
+        source.backup(copy)
+        copy.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
+        problems = [row[0] for row in copy.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
+        if problems:
+            raise Damaged(
+                f"The store {str(store)!r} is damaged: {'; '.join(problems)}.",
+                code="store_damaged",
+                hint="No backup was written. `headway doctor` says more.",
+            )
+        return int(copy.execute("SELECT COUNT(*) FROM decisions").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        raise Damaged(
+            f"The store {str(store)!r} cannot be read: {error}.",
+            code="store_damaged",
+            hint="No backup was written. `headway doctor` says more.",
+        ) from error
+    finally:
+        copy.close()
+        source.close()
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The other files of the project; links are left out."""
+    if (folder / SETTINGS).is_file():
+        yield SETTINGS, folder / SETTINGS
+    home = folder / HOME
+    for path in sorted(home.rglob("*")):
+        inside = path.relative_to(home)
+        top = inside.parts[0]
+        if top in _LEFT_OUT or top.startswith("headway-backup-") or path.suffix == ".lock":
+            continue
+        if path.is_file() and not path.is_symlink():
+            yield f"{HOME}/{inside.as_posix()}", path
+
+
+def _add(archive: tarfile.TarFile, name: str, path: Path) -> dict[str, Any]:
+    """Add one file as it is now; one that grows meanwhile is cut at the size that it had."""
+    with path.open("rb") as file:
+        entry = tarfile.TarInfo(name)
+        entry.size = os.fstat(file.fileno()).st_size
+        entry.mode = 0o600
+        entry.mtime = int(os.fstat(file.fileno()).st_mtime)
+        reader = _HashingReader(file)
+        archive.addfile(entry, reader)
+    return {"bytes": entry.size, "sha256": reader.digest()}
+
+
+class _HashingReader:
+    """A file that hashes what is read from it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._hash = file, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self._hash.update(data)
+        return data
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+# -- restoring
+
+
+def read_backup(source: Path, folder: Path) -> BackupContent:
+    """Make a folder the project of a backup, after every byte was compared with its hash."""
+    if (folder / HOME).exists():
+        raise Conflict(
+            f"There is a project in {str(folder.resolve())!r} already, and a restore overwrites nothing.",
+            code="project_exists",
+            hint="Restore into another folder: headway -C restored restore FILE",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(f"{_SCRATCH}*"):  # of a killed run
+        shutil.rmtree(left, ignore_errors=True)
+    scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=folder))
+    try:
+        hashes = _unpack(source, scratch)
+        settings = scratch / SETTINGS
+        if settings.exists():
+            _put_settings(settings, folder / SETTINGS)
+        decisions = _count(scratch / STORE)
+        (scratch / HOME).chmod(0o700)
+        (scratch / HOME).rename(folder / HOME)  # the one step that makes it a project
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    policies = {PurePosixPath(name).parts[2] for name in hashes if name.startswith(f"{HOME}/policies/")}
+    size = sum(one["bytes"] for one in hashes.values())
+    return BackupContent(files=len(hashes), bytes=size, decisions=decisions, policies=len(policies))
+
+
+def _unpack(source: Path, target: Path) -> dict[str, dict[str, Any]]:
+    """Extract every member, and compare it with the manifest at the end."""
+    seen: dict[str, str] = {}
+    manifest: dict[str, Any] | None = None
+    try:
+        with tarfile.open(source, "r:gz") as archive:
+            for entry in archive:
+                body = archive.extractfile(entry)
+                if body is None or not entry.isreg():
+                    raise _broken(source, f"{entry.name!r} is not a file")
+                if entry.name == MANIFEST:
+                    manifest = json.loads(body.read(_MOST_MANIFEST))
+                else:
+                    seen[entry.name] = _extract(source, body, target, entry.name)
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise _broken(source, str(error)) from error
+    if manifest is None:
+        raise _broken(source, "it ends too early")
+    if manifest.get("form") != _FORM:
+        raise _broken(source, f"its form is {manifest.get('form')!r}, and this version reads {_FORM}")
+    files: dict[str, dict[str, Any]] = manifest["files"]
+    wrong = sorted(name for name in {*files, *seen} if files.get(name, {}).get("sha256") != seen.get(name))
+    if wrong or STORE not in files:
+        raise _broken(source, f"{(wrong or [STORE])[0]!r} does not have the bytes that were backed up")
+    return files
+
+
+def _extract(source: Path, body: IO[bytes], target: Path, name: str) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not (name == SETTINGS or name.startswith(f"{HOME}/")):
+        raise _broken(source, f"{name!r} lies outside of a project")
+    place = target.joinpath(*path.parts)
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+    with place.open("xb") as file:
+        while chunk := body.read(_CHUNK):
+            digest.update(chunk)
+            file.write(chunk)
+        os.fchmod(file.fileno(), 0o600)
+        os.fsync(file.fileno())
+    return digest.hexdigest()
+
+
+def _put_settings(settings: Path, target: Path) -> None:
+    text = settings.read_bytes()
+    if not target.exists():
+        settings.replace(target)
+        target.chmod(0o644)
+    elif target.read_bytes() != text:
+        raise Conflict(
+            f"{str(target)!r} exists and differs from the one in the backup.",
+            code="file_exists",
+            hint="Move it away first, or restore into an empty folder.",
+        )
+
+
+def _count(store: Path) -> int:
+    connection = sqlite3.connect(f"file:{store.resolve().as_posix()}?mode=ro", uri=True)
+    try:
+        return int(connection.execute("SELECT COUNT(*) FROM decisions").fetchone()[0])
+    finally:
+        connection.close()
+
+
+def _broken(source: Path, why: str) -> Damaged:
+    return Damaged(
+        f"{str(source)!r} is not a whole backup: {why}.",
+        code="backup_damaged",
+        hint="Nothing was restored. Use another backup.",
+    )

@@ -1,0 +1,108 @@
+"""The first minutes: a folder with a headway.toml, connections for agents, the link to the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headway.kits.demo.planted import SETTINGS, holds_project
+from tests.cli.terminal import headway
+
+TOML = """
+[tasks.route]
+actions = ["small", "large"]
+reward = { solved = 1.0, cost_usd = -20.0 }
+[upstreams.small]
+url = "http://127.0.0.1:9/v1"
+model = "a"
+[upstreams.large]
+url = "http://127.0.0.1:9/v1"
+model = "b"
+"""
+
+
+@pytest.fixture
+def declared(tmp_path: Path) -> Path:
+    folder = tmp_path / "declared"
+    folder.mkdir()
+    (folder / "headway.toml").write_text(TOML, "utf-8")
+    return folder
+
+
+def test_a_folder_with_only_a_headway_toml_is_a_project(declared: Path, empty: Path) -> None:
+    done = headway("-C", declared, "status")
+    assert done.code == 0, done.err
+    assert "route" in done.out
+    assert headway("-C", empty, "status", "--json").error["code"] == "no_project"
+
+
+def test_init_says_what_the_weights_mean_and_its_next_command_runs(empty: Path) -> None:
+    done = headway("-C", empty, "init")
+    assert "solved = 1 is worth $0.05" in done.out
+    assert "one solved answer is worth $0.05" in (empty / "headway.toml").read_text("utf-8")
+
+
+@pytest.mark.parametrize("agent", ["claude", "cursor", "codex"])
+def test_connect_writes_its_own_entries_and_keeps_the_others(declared: Path, tmp_path: Path, agent: str) -> None:
+    place = tmp_path / "agent"
+    (place / ".cursor").mkdir(parents=True)
+    others = {"mcpServers": {"other": {"command": "x"}}, "more": 1}
+    for name in (".mcp.json", ".cursor/mcp.json"):
+        (place / name).write_text(json.dumps(others), "utf-8")
+    (place / "config.toml").write_text(
+        'model = "o"\n\n[mcp_servers.headway]\ncommand = "old"\n\n[other]\nx = 1\n', "utf-8"
+    )
+    printed = headway("-C", declared, "connect", agent, "--in", place)
+    assert printed.code == 0, printed.err
+    assert str(declared) in printed.out
+    for _ in range(2):  # the second time nothing changes
+        done = headway("-C", declared, "connect", agent, "--in", place, "--write")
+        assert done.code == 0, done.err
+    assert "is as it should be" in done.out
+    if agent == "codex":
+        import tomllib
+
+        written = tomllib.loads((place / "config.toml").read_text("utf-8"))
+        assert written["mcp_servers"]["headway"]["args"] == ["-C", str(declared), "mcp"]
+        assert (written["model"], written["other"]) == ("o", {"x": 1})
+        return
+    file = place / (".mcp.json" if agent == "claude" else ".cursor/mcp.json")
+    document = json.loads(file.read_text("utf-8"))
+    assert document["mcpServers"]["other"] == {"command": "x"}
+    assert document["more"] == 1
+    assert document["mcpServers"]["headway"]["args"] == ["-C", str(declared), "mcp"]
+    if agent == "claude":
+        hooks = json.loads((place / ".claude" / "settings.json").read_text("utf-8"))["hooks"]
+        assert [len(rows) for rows in hooks.values()] == [1, 1]
+        assert "hook --task route --latest" in hooks["PostToolUse"][0]["hooks"][0]["command"]
+
+
+def test_connect_leaves_a_broken_file_alone(declared: Path, tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text("{ not json", "utf-8")
+    assert (
+        headway("-C", declared, "connect", "claude", "--in", tmp_path, "--write", "--json").error["code"]
+        == "bad_configuration"
+    )
+    assert (tmp_path / ".mcp.json").read_text("utf-8") == "{ not json"
+
+
+def test_connect_openai_names_model_address_and_signal_of_this_project(declared: Path, empty: Path) -> None:
+    done = headway("-C", declared, "connect", "openai", "--json")
+    assert done.json["url"] == "http://127.0.0.1:8765/v1"
+    assert any("headway/route" in step for step in done.json["steps"])
+    assert any('{"solved": 1}' in step for step in done.json["steps"])
+    (empty / "headway.toml").write_text("[tasks.route]\n", "utf-8")
+    assert headway("-C", empty, "connect", "openai", "--json").error["code"] == "no_upstream"
+
+
+def test_open_says_that_no_server_runs(declared: Path) -> None:
+    assert headway("-C", declared, "open", "--json").error["code"] == "no_server"
+
+
+def test_the_demo_takes_a_folder_of_its_own_beside_a_project(declared: Path, empty: Path) -> None:
+    assert holds_project(declared)
+    assert not holds_project(empty)
+    (empty / "headway.toml").write_text(SETTINGS, "utf-8")
+    assert not holds_project(empty)  # an earlier demo's
