@@ -52,7 +52,7 @@ def _models(columns: Iterable[str]) -> dict[str, dict[str, str]]:
 
 
 def read_wide(rows: Iterable[Row | Problem], options: Options) -> Iterator[Item]:
-    """Decisions of each row. Rows are shuffled by their content: a set sorted by subject must not look like a change."""
+    """Decisions of each row. Rows are shuffled by their content: a sorted set must not look like a change."""
     plan: _WidePlan | None = None
     stream = iter(rows)
     while block := list(islice(stream, _BLOCK)):
