@@ -93,12 +93,8 @@ class _LanguageRun:
             baselines={},
             trained_on={"sources": {"ratings": len(train)}, "held_out": len(parts.held_out), **left},
             extra={
-                "base": tuned.base_hash,
-                "template": tuned.template_hash,
+                **tuned.about,
                 "base_name": self.material.base,
-                "r": self.knobs.rank,
-                "alpha": self.knobs.alpha,
-                "target_modules": list(tuned.adapter.targets),
                 "learner": self.knobs.learner,
                 "champion": champions[0].ref if champions else "base@0",
                 "measured": told,

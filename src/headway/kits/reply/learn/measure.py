@@ -90,17 +90,11 @@ def measure(
     tuned = trainer.tuned
     told = {**distance(tuned), **ranking(trainer, held_out)}
     asked = [*(probe.text for probe in PROBES), *list(dict.fromkeys(prompts))[:16]]
-    mine = _replies(tuned, asked)
+    mine = tuned.served_replies(_asked(asked), tuned.adapter.tensors())
     told["logprob_gap"] = _gap(tuned, mine)
     for name, value in statistics_of(_read(mine, asked)).numbers().items():
         told[f"probe_{name}"] = value
-    trained = tuned.adapter.tensors()
-    if champion is None:
-        theirs = tuned.generate_base(_asked(asked))
-    else:
-        tuned.adapter.load(champion)
-        theirs = _replies(tuned, asked)
-        tuned.adapter.load(trained)
+    theirs = tuned.served_replies(_asked(asked), champion)
     for name, value in statistics_of(_read(theirs, asked)).numbers().items():
         told[f"champion_{name}"] = value
     return told
@@ -114,10 +108,6 @@ def _asked(texts: Sequence[str]) -> list[Prompt]:
     ]
 
 
-def _replies(tuned: TunedModel, texts: Sequence[str]) -> list[Completion]:
-    return tuned.generate(_asked(texts))
-
-
 def _read(replies: Sequence[Completion], asked: Sequence[str]) -> list[ReplyStatistics]:
     probes = [*PROBES, *([None] * (len(asked) - len(PROBES)))]
     return [
@@ -128,7 +118,7 @@ def _read(replies: Sequence[Completion], asked: Sequence[str]) -> list[ReplyStat
 
 @torch.no_grad()
 def _gap(tuned: TunedModel, replies: Sequence[Completion]) -> float:
-    """The largest difference between the log-probabilities of generation and those of training, on a few replies."""
+    """The largest difference between the log-probabilities of the serving engine and those of training."""
     worst = 0.0
     for reply in replies[:4]:
         scored = tuned.scorer.rows([TokenRow(reply.prompt_tokens, reply.tokens)]).logprobs[0]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
+from headway.kits.reply.adapters import write_peft
 from headway.kits.reply.language import LanguageModel
 from headway.kits.reply.learn.anchors import JUDGING, TRAINING
 from headway.kits.reply.learn.lora import Adapter
@@ -75,6 +78,33 @@ class TunedModel:
 
     def anchor_rows(self, *, judging: bool = False) -> list[TokenRow]:
         return [self.row(question, answer) for question, answer in (JUDGING if judging else TRAINING)]
+
+    @cached_property
+    def served(self) -> LanguageModel:
+        """The same folder in the engine that serves it."""
+        at = self.model.where
+        dtype = str(at.dtype).removeprefix("torch.")
+        return LanguageModel.load(self.model.folder, device=str(at.device), dtype=dtype, rank=self.adapter.rank)
+
+    def served_replies(self, prompts: Sequence[Prompt], tensors: Mapping[str, Any] | None) -> list[Completion]:
+        """Replies as a server would write them with this adapter; None: with the base alone."""
+        if tensors is None:
+            return self.served.generate(prompts)
+        with TemporaryDirectory() as scratch:
+            folder = write_peft(tensors, self.about, Path(scratch) / "adapter")
+            self.served.add_adapter("measured", folder)
+            try:
+                return self.served.generate(prompts, adapter="measured")
+            finally:
+                self.served.drop_adapter("measured")
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What an adapter of this model says about itself."""
+        return {
+            "base": self.base_hash, "template": self.template_hash, "r": self.adapter.rank,
+            "alpha": self.adapter.alpha, "target_modules": list(self.adapter.targets),
+        }  # fmt: skip
 
     @torch.no_grad()
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
