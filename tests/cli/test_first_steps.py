@@ -106,3 +106,15 @@ def test_the_demo_takes_a_folder_of_its_own_beside_a_project(declared: Path, emp
     assert not holds_project(empty)
     (empty / "headway.toml").write_text(SETTINGS, "utf-8")
     assert not holds_project(empty)  # an earlier demo's
+
+
+def test_doctor_names_a_file_that_others_can_read(declared: Path) -> None:
+    assert headway("-C", declared, "decide", "route", "x").code == 0
+    store = declared / ".headway" / "headway.db"
+    store.chmod(0o644)
+    checks = {check["name"]: check for check in headway("-C", declared, "doctor", "--json").json["checks"]}
+    assert not checks["permissions"]["ok"]
+    assert checks["permissions"]["cure"].endswith(f"chmod 600 {store}")
+    store.chmod(0o600)
+    checks = {check["name"]: check for check in headway("-C", declared, "doctor", "--json").json["checks"]}
+    assert checks["permissions"]["ok"]

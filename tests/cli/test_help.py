@@ -52,17 +52,31 @@ def parse(command: click.Command, words: list[str]) -> None:
         parse(result, rest)
 
 
-def test_the_commands_are_listed_in_three_groups_with_their_own_first_lines() -> None:
+def test_the_first_screen_explains_start_loop_and_look_and_names_the_rest() -> None:
     text = headway("--help").out
     assert [line[:-1] for line in text.splitlines() if re.fullmatch(r"[A-Z]\w+:", line)] == [
         "Examples",
         "Options",
         "Start",
         "Loop",
+        "Look",
         "More",
+        "Kits",
     ]
+    shown = [name for group in ("Start", "Loop", "Look") for name, _ in main.in_group(group)]
+    assert len(shown) <= 18
+    rest = " ".join(text.partition("\nMore:")[2].replace(",", " ").split()).split()
+    assert {*shown, *rest} >= set(main.commands())  # every command is named
+    listed = headway("help", "--json").json["commands"]
+    assert [line["name"] for line in listed] == headway_names()
+    assert headway("help", "prove").out == headway("prove", "--help").out
+    assert "probability" in headway("help", "propensity").out
     for name, entry in main.commands().items():
         assert (PAGES[f"headway {name}"][0].help or "").splitlines()[0] == entry.summary
+
+
+def headway_names() -> list[str]:
+    return [name for group in main.GROUPS for name, _ in main.in_group(group)]
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if not isinstance(PAGES[path][0], click.Group)])

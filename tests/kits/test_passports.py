@@ -52,7 +52,7 @@ def is_command(path: str, command: Command) -> None:
     assert isinstance(target, click.Command)
     assert target.name == path.rpartition(" ")[2]
     assert (target.help or "").splitlines()[0] == command.summary
-    assert command.group in ("Start", "Loop", "More")
+    assert command.group in ("Start", "Loop", "Look", "More")
 
 
 def is_format(name: str, path: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -43,6 +44,21 @@ def test_port_0_takes_a_free_port_and_reports_it(served: Callable[..., Running],
     assert running.stop() == ""
     assert running.process.returncode == 0
     assert not (tmp_path / ".headway" / "run" / "server.json").exists()
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits another process")
+def test_health_is_not_ok_while_the_store_cannot_be_written(served: Callable[..., Running]) -> None:
+    running = served()
+    assert running.decide().status_code == 201
+    before = resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (4096, before[1]))  # like a full disk
+    assert running.decide().status_code == 503
+    answer = httpx.get(running.url + "/health")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "store_unavailable")
+    assert "space" in answer.json()["error"]["hint"]
+    resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, before)
+    assert httpx.get(running.url + "/health").json() == {"status": "ok"}  # it looks again by itself
+    assert running.decide().status_code == 201
 
 
 def test_a_port_in_use_is_an_error_and_not_a_second_server(served: Callable[..., Running], tmp_path: Path) -> None:

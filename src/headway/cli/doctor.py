@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import stat
@@ -149,14 +150,27 @@ def _disk(folder: Path) -> Iterator[Finding]:
     )
 
 
+_PRIVATE = ("token", "headway.db", "headway.db-wal", "headway.db-shm", "policies")  # below .headway
+
+
 def _permissions(home: Path) -> Finding:
+    """Whether others can read what users wrote, or change what decides; the folder first, then what is in it."""
     mode = stat.S_IMODE(home.stat().st_mode)
-    return Finding(
-        name="permissions",
-        ok=not mode & 0o077,
-        found=f".headway is {mode:04o}",
-        cure=f"Others can read what users wrote. Run: chmod 700 {home}",
-    )
+    if mode & 0o077:
+        cure = f"Others can read what users wrote. Run: chmod 700 {home}"
+        return Finding(name="permissions", ok=False, found=f".headway is {mode:04o}", cure=cure)
+    places = [path for path in (home / name for name in _PRIVATE) if path.exists()]
+    places += [path for path in (home / "policies").rglob("*") if stat.S_IMODE(path.lstat().st_mode) & 0o022]
+    for path in places:
+        inner = stat.S_IMODE(path.lstat().st_mode)
+        if inner & (0o077 if path.name in _PRIVATE and path.parent == home else 0o022) and not path.is_symlink():
+            right = "700" if path.is_dir() else "600"
+            cure = f"Others could read or change it if the folder were opened. Run: chmod {right} {path}"
+            return Finding(name="permissions", ok=False, found=f"{path.name} is {inner:04o}", cure=cure)
+    if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
+        cure = f"This user cannot write there. Run as its owner: ls -ld {home}"
+        return Finding(name="permissions", ok=False, found=f".headway is {mode:04o}, of another user", cure=cure)
+    return Finding(name="permissions", ok=True, found=f".headway is {mode:04o}")
 
 
 def _project(folder: Path) -> Iterator[Finding]:

@@ -25,7 +25,8 @@ from headway.nouns.kit import Command
 __all__ = ["commands", "headway", "main", "run"]
 
 
-GROUPS = ("Start", "Loop", "More")
+GROUPS = ("Start", "Loop", "Look", "More")
+_FIRST = GROUPS[:3]  # what the first screen explains; the rest is listed by name
 
 
 def commands() -> dict[str, Command]:
@@ -34,7 +35,7 @@ def commands() -> dict[str, Command]:
 
 
 def in_group(group: str) -> list[tuple[str, Command]]:
-    """The commands of one group: Start and Loop in the order of use, More by name."""
+    """The commands of one group, in the order of use; More by name."""
     entries = [(name, entry) for name, entry in commands().items() if entry.group == group]
     return sorted(entries, key=lambda item: item[0]) if group == "More" else entries
 
@@ -59,9 +60,17 @@ class Headway(click.Group):
         super().format_help(ctx, formatter)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for group in GROUPS:
+        for group in _FIRST:
             with formatter.section(group):
                 formatter.write_dl([(name, entry.summary) for name, entry in in_group(group)])
+        kits = known()
+        names = [name for name, _ in in_group("More")]
+        own = [name for name in names if kits.owner("commands", name).name == "core"]
+        for heading, rest in (("More", own), ("Kits", [name for name in names if name not in own])):
+            with formatter.section(heading):
+                formatter.write_text(", ".join(rest))
+        formatter.write_paragraph()
+        formatter.write_text("`headway help` has a line on each; `headway help WORD` explains a command or a term.")
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

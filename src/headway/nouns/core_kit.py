@@ -43,24 +43,26 @@ CORE = Kit(
         "up": _command("up", "Start everything: the server, the loop that learns, and the page.", "Start"),
         "demo": _command("demo", "Play the whole loop on synthetic traffic, from an empty folder.", "Start"),
         "init": _command("init", "Create a project: headway.toml and .headway/ in a folder.", "Start"),
-        "status": _command("status", "Show every task: who decides, what was recorded, what to do next.", "Start"),
-        "log": _command("log", "Tell what happened to a task: learned, proven, promoted, rolled back, changed."),
-        "open": _command(
-            "open_page:open_page", "Print a fresh link to the page of the running server.", "Start"
+        "status": _command("status", "Show every task: who decides, what was recorded, what to do next.", "Look"),
+        "log": _command(
+            "log", "Tell what happened to a task: learned, proven, promoted, rolled back, changed.", "Look"
         ),
-        "doctor": _command("doctor", "Check the installation, the settings and the project.", "Start"),
+        "open": _command("open_page:open_page", "Print a fresh link to the page of the running server.", "Start"),
+        "doctor": _command("doctor", "Check the installation, the settings and the project.", "Look"),
         "decide": _command("decide", "Choose one of the candidates and log the choice with its probability.", "Loop"),
-        "score": _command("rank:score", "Predict the reward of one candidate; nothing is logged.", "Loop"),
-        "rank": _command("rank", "Rank candidates by predicted reward; nothing is logged.", "Loop"),
+        "score": _command("rank:score", "Predict the reward of one candidate; nothing is logged."),
+        "rank": _command("rank", "Rank candidates by predicted reward; nothing is logged."),
         "signal": _command("signal", "Record how a decision or an episode went.", "Loop"),
         "learn": _command("learn", "Learn a candidate policy from settled decisions.", "Loop"),
         "prove": _command("prove", "Is the candidate better than the current policy?", "Loop"),
         "promote": _command("promote", "Make a proven candidate the current policy.", "Loop"),
         "rollback": _command("promote:rollback", "Make the previous policy current again.", "Loop"),
-        "explain": _command("explain", "Show who made a decision, why, with which probabilities, and how it went."),
+        "explain": _command(
+            "explain", "Show who made a decision, why, with which probabilities, and how it went.", "Look"
+        ),
         "plan": _command("plan", "Compute how many decisions a proof needs, before they are collected."),
         "experiment": _command("experiment", "Give a candidate a share of the traffic until its test has a verdict."),
-        "report": _command("report", "Show the latest verdict on a task, on one page."),
+        "report": _command("report", "Show the latest verdict on a task, on one page.", "Look"),
         "runs": _command("runs", "List training runs, or show the curves of one."),
         "data": _command("data", "Count, list, export and import what was recorded."),
         "rewards": _command("rewards", "Analyse rewards, and compute them again after a change."),
@@ -70,6 +72,7 @@ CORE = Kit(
         "kits": _command("kits", "List kits, what each of them adds, and what is wrong with a broken one."),
         "backup": _command("backup", "Copy the project into one file, with checksums."),
         "restore": _command("backup:restore", "Make a folder the project of a backup, after every byte is checked."),
+        "help": _command("help:help_", "Explain every command in a line, one command, or a term."),
         "completion": _command("completion", "Print the script that makes your shell complete headway commands."),
     },
 )

@@ -14,12 +14,13 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from headway.nouns.errors import Busy, Unavailable
+from headway.nouns.errors import Busy, Damaged, Unavailable
 from headway.observe.database import Connection, Database
 
 __all__ = ["Writer"]
 
 T = TypeVar("T")
+_STORE_FAILURES = ("disk_full", "store_damaged", "store_locked", "store_unavailable")
 
 
 class _QueuedWrite(Generic[T]):
@@ -54,6 +55,7 @@ class Writer:
         self._database = database
         self._limit = limit
         self.opening: Callable[[Connection], None] | None = None  # runs first in every transaction
+        self.failure: Unavailable | Damaged | None = None  # of the store in the last commit: a full disk, say
         self._start()
 
     def _start(self) -> None:
@@ -82,6 +84,10 @@ class Writer:
                 self._thread.start()
             self._wake.notify()
         return future
+
+    def probe(self) -> None:
+        """Write something that changes nothing, to see whether the store can be written again. Raises if it cannot."""
+        self.write(lambda connection: connection.execute("UPDATE names SET name = name WHERE id = 1"))
 
     def close(self) -> None:
         """Commit what is queued, then stop."""
@@ -142,8 +148,16 @@ class Writer:
             job.finish()
 
     def _commit(self, jobs: list[_QueuedWrite[Any]]) -> None:
-        with self._database.transaction() as connection:
-            if self.opening is not None:
-                self.opening(connection)
-            for job in jobs:
-                job.result = job.work(connection)
+        worked = False
+        try:
+            with self._database.transaction() as connection:
+                if self.opening is not None:
+                    self.opening(connection)
+                for job in jobs:
+                    job.result = job.work(connection)
+                worked = True
+        except (Unavailable, Damaged) as error:
+            if worked or error.code in _STORE_FAILURES:  # the store's own, not a caller's
+                self.failure = error
+            raise
+        self.failure = None

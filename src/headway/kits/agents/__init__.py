@@ -15,6 +15,7 @@ KIT = Kit(
         "connect": Command(
             "headway.kits.agents.commands.connect:connect",
             "Connect a coding agent or a program: MCP tools, hooks or a base URL, from start to first signal.",
+            "Start",
         ),
         "hook": Command(
             "headway.kits.agents.commands.hook:hook",

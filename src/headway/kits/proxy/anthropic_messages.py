@@ -70,7 +70,8 @@ class Messages:
     def problem(self, status: int, detail: ErrorDetail) -> bytes:
         """Anthropic's SDK reads `type` at both levels; our three fields are next to the inner one."""
         kind = _KINDS.get(status) or error_kind(status)
-        error = {"type": kind, "message": detail.message, "code": detail.code, "hint": detail.hint}
+        message = f"{detail.message} {detail.hint}".strip()  # SDKs show the message alone
+        error = {"type": kind, "message": message, "code": detail.code, "hint": detail.hint}
         return msgspec.json.encode({"type": "error", "error": error})
 
     def event_problem(self, detail: ErrorDetail) -> bytes:

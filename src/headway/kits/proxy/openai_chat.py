@@ -82,7 +82,7 @@ def error_kind(status: int) -> str:
 def error_body(status: int, detail: ErrorDetail) -> dict[str, Any]:
     """Our three fields, plus `type` and `param`, which OpenAI's SDKs show."""
     return {
-        "message": detail.message,
+        "message": f"{detail.message} {detail.hint}".strip(),  # SDKs show the message alone
         "type": error_kind(status),
         "param": None,
         "code": detail.code,

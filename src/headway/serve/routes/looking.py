@@ -17,9 +17,12 @@ class Health(msgspec.Struct, frozen=True):
     status: Literal["ok"]
 
 
-@endpoint("GET", "/health", gives=Health)
+@endpoint("GET", "/health", gives=Health, errors=(503,))
 async def health(call: Call) -> Health:
-    """Whether the server answers."""
+    """Whether the server answers, and can write: 503 with the reason while the store refuses writes."""
+    writer = call.server.project.writer
+    if writer.failure is not None:
+        await call.server.in_thread(writer.probe)
     return Health("ok")
 
 
