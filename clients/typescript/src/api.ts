@@ -1099,7 +1099,7 @@ export interface Routes {
   "POST /e/{episode}/v1/responses": { path: { episode: string }; query: Empty; body: unknown; answer: Record<string, unknown> };
   /** The probability of each mutation. */
   "POST /get_distribution": { path: Empty; query: Empty; body: DistributionRequest; answer: DistributionAnswer };
-  /** Whether the server answers. */
+  /** Whether the server answers, and can write: 503 with the reason while the store refuses writes. */
   "GET /health": { path: Empty; query: Empty; body: undefined; answer: Health };
   /** Make a kept policy current. */
   "POST /load": { path: Empty; query: Empty; body: LoadRequest; answer: Record<string, unknown> };
