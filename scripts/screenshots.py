@@ -5,23 +5,27 @@ python scripts/screenshots.py [folder]        # needs chromium on PATH and the p
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 import time
 from io import BytesIO
 from pathlib import Path
+from random import Random
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from PIL import Image  # noqa: E402
-from playwright.sync_api import Page, sync_playwright  # noqa: E402
+from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 
-from tests.page.browser import chromium, launch, serving  # noqa: E402
+from headway.observe.runs import RunLog  # noqa: E402
+from tests.page.browser import Served, chromium, launch, serving  # noqa: E402
 from tests.page.history import write_history  # noqa: E402
 from tests.page.ranking import ACTIONS, TASK, write_ranking  # noqa: E402
 
 SIZE = {"width": 1240, "height": 760}
+PHONE = {"width": 390, "height": 844}
 
 
 def main(target: Path) -> None:
@@ -32,6 +36,7 @@ def main(target: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "support-desk"
         write_history(folder, now=time.time())
+        write_runs(folder)
         with serving(folder) as served, sync_playwright() as playwright:
             browser = launch(playwright, program)
             for scheme, only in (("light", ()), ("dark", ("overview", "decisions"))):
@@ -45,10 +50,42 @@ def main(target: Path) -> None:
                     settle(page)
                     save(page.screenshot(full_page=True), target / f"page-{name}-{scheme}.png")
                 context.close()
+            phone(browser, served, target)
             browser.close()
     ranking(target / "page-ranking-light.png", program)
     for path in sorted(target.glob("page-*.png")):
         print(f"{path.name}  {path.stat().st_size / 1000:.0f} kB")
+
+
+def phone(browser: Browser, served: Served, target: Path) -> None:
+    """The first screens on a phone."""
+    context = browser.new_context(viewport=PHONE, reduced_motion="reduce")
+    page = context.new_page()
+    page.goto(served.link())
+    for name, place in (("overview", "#/"), ("task", "#/tasks/route"), ("decisions", "#/decisions?task=route")):
+        page.goto(f"{served.url}/{place}")
+        settle(page)
+        save(page.screenshot(), target / f"page-{name}-phone.png")
+    context.close()
+
+
+def write_runs(folder: Path) -> None:
+    """Two finished runs of different seeds, as a learner writes them; the numbers are made up."""
+    for seed in (1, 2):
+        random, log = Random(seed), RunLog(folder / ".headway" / "work" / f"cartpole-v1-{seed}")
+        log.begin({"task": "cartpole", "family": "actor_critic", "world": "CartPole-v1", "seed": seed})
+        for update in range(120):
+            part = update / 120
+            log.add(
+                {
+                    "steps": update * 512,
+                    "mean_return": 500 / (1 + math.exp(-9 * (part - 0.35 - 0.1 * seed))) + random.gauss(0, 12),
+                    "entropy": 0.69 - 0.3 * part + random.gauss(0, 0.01),
+                    "policy_loss": random.gauss(-0.01, 0.004),
+                    "value_loss": 30 * math.exp(-4 * part) + random.random(),
+                }
+            )
+        log.end(f"actor_critic@{seed}a0f")
 
 
 def save(taken: bytes, path: Path) -> None:
@@ -101,6 +138,7 @@ def places(page: Page) -> list[tuple[str, str]]:
         ("evidence-waits", f"#/evidence/{waits}"),
         ("ledger", "#/ledger"),
         ("decisions", f"#/decisions/{decision['id']}?task=route"),
+        ("runs", "#/runs/cartpole-v1-1/cartpole-v1-2"),
     ]
 
 

@@ -17,6 +17,10 @@ from tests.page.conftest import Open
 from tests.page.test_views import ready
 
 
+def expect(locator: Any) -> Any:
+    return pytest.importorskip("playwright.sync_api").expect(locator)
+
+
 def rows(page: Any) -> Any:
     return page.get_by_role("region", name="Decisions").locator("tbody tr")
 
@@ -29,19 +33,19 @@ def test_a_search_and_filters_are_kept_in_the_address(served: Served, tab: Open)
     page.wait_for_url("**text=windows*")
     ready(page)
     expected = httpx.get(f"{served.url}/v1/decisions?text=windows").json()["decisions"]
-    page.wait_for_function(f"document.querySelectorAll('tbody tr').length === {len(expected)}")
+    expect(rows(page)).to_have_count(len(expected))
     assert all("Windows" in text for text in rows(page).all_inner_texts())
     page.get_by_role("button", name="Filters").click()
     page.get_by_label("outcome").select_option("pending")
     page.wait_for_url("**status=pending*")
     pending = httpx.get(f"{served.url}/v1/decisions?text=windows&status=pending").json()["decisions"]
     assert 0 < len(pending) < len(expected)
-    page.wait_for_function(f"document.querySelectorAll('tbody tr').length === {len(pending)}")
+    expect(rows(page)).to_have_count(len(pending))
     again = tab(served, page.url.partition("/#")[2] and "#" + page.url.partition("#")[2])
     ready(again)
-    again.wait_for_function(f"document.querySelectorAll('tbody tr').length === {len(pending)}")
+    expect(rows(again)).to_have_count(len(pending))
     again.get_by_role("button", name="Clear").click()
-    again.wait_for_function("document.querySelectorAll('tbody tr').length === 50")
+    expect(rows(again)).to_have_count(50)
 
 
 def test_pages_rows_and_keys(served: Served, tab: Open) -> None:
@@ -50,7 +54,7 @@ def test_pages_rows_and_keys(served: Served, tab: Open) -> None:
     first = rows(page).first.get_attribute("id")
     page.get_by_role("link", name="Older").click()
     page.wait_for_url("**before=*")
-    page.wait_for_function(f"!document.getElementById('{first}')")
+    page.locator(f"#{first}").wait_for(state="detached")
     second = httpx.get(f"{served.url}/v1/decisions?task=route&limit=50").json()["next"]
     assert f"before={second}" in page.url
     page.get_by_role("link", name="Newest").click()
