@@ -61,6 +61,7 @@ def test_quality_is_the_reward_without_its_cost(tmp_path: Path) -> None:
     [
         ("{ solved = 1.0 }", lambda a, r: {"solved": solved(a, r)["solved"]}, "no signal counts money"),
         ("{ cost_usd = -20.0 }", lambda a, r: {"cost_usd": PRICES[a]}, "no term but cost"),
+        ("{ solved = 1.0 }", lambda a, r: solved(a, r) | {"cost_usd": 0.0}, "cost_usd is 0 on every decision"),
         (
             "{ solved = 1.0 }",
             lambda a, r: solved(a, r) if a == "large" else {"solved": 1.0},

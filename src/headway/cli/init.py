@@ -21,7 +21,20 @@ __all__ = ["init"]
 @click.option("--kind", type=click.Choice(["choice", "ranking"]), help="Of the task; ranking orders described actions.")
 @click.option("--actions", metavar="A,B,…", help="Its actions; without them every decision names its own candidates.")
 @click.option("--reward", multiple=True, metavar="SIGNAL=WEIGHT", help="A signal and its weight; repeatable.")
-def init(session: Session, task: str | None, kind: str | None, actions: str | None, reward: tuple[str, ...]) -> None:
+@click.option(
+    "--upstream", "upstreams", nargs=3, multiple=True, metavar="NAME URL MODEL",
+    help="A model server to choose from; repeatable. Without --actions, the upstreams are the actions.",
+)  # fmt: skip
+@click.option("--key-env", multiple=True, metavar="NAME=VARIABLE", help="The variable with an upstream's key.")
+def init(
+    session: Session,
+    task: str | None,
+    kind: str | None,
+    actions: str | None,
+    reward: tuple[str, ...],
+    upstreams: tuple[tuple[str, str, str], ...],
+    key_env: tuple[str, ...],
+) -> None:
     """Create a project: headway.toml and .headway/ in a folder.
 
     Existing files are not changed.
@@ -31,9 +44,11 @@ def init(session: Session, task: str | None, kind: str | None, actions: str | No
 
     if kind == "ranking":
         task, reward = task or "next-action", reward or ("composite_delta=1.0",)
-    if task is None and (actions or reward or kind):
-        raise click.UsageError("--kind, --actions and --reward need --task.")
+    if task is None and (actions or reward or kind or upstreams):
+        raise click.UsageError("--kind, --actions, --reward and --upstream need --task.")
+    actions = actions or ",".join(name for name, _, _ in upstreams) or None
     text = example() if task is None else declared(task, actions, reward, kind or "choice")
+    text += _upstreams(upstreams, pairs(key_env, "variable"))
     folder = session.folder
     parse(text, directory=folder, environ={})  # write nothing that cannot be read back
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +68,9 @@ def init(session: Session, task: str | None, kind: str | None, actions: str | No
     if words:
         session.out.line(f"By the weights of its reward, {words}.")
     session.out.line(f"{folder / '.headway'} holds what is recorded; git ignores it.")
-    if kind == "ranking":
+    if upstreams:
+        session.next("headway up")
+    elif kind == "ranking":
         session.next(f"headway data import BUFFER --task {task}")
     else:
         named = "" if actions or task is None else " --candidates small,large"
@@ -92,6 +109,20 @@ def declared(task: str, actions: str | None, reward: tuple[str, ...], kind: str)
         words = weight_text(Rewards.from_settings(reward=weights))
         lines.append(f"reward = {{ {inside} }}" + (f"  # {words}" if words else ""))
     return "\n".join(lines) + "\n"
+
+
+def _upstreams(upstreams: tuple[tuple[str, str, str], ...], keys: dict[str, str]) -> str:
+    """A table per model server; a key is named by its variable, never written down."""
+    known = {name for name, _, _ in upstreams}
+    if unknown := [name for name in keys if name not in known]:
+        raise click.UsageError(f"--key-env {unknown[0]}: there is no --upstream of that name.")
+    tables = []
+    for name, url, model in upstreams:
+        lines = [f"\n[upstreams.{json.dumps(name)}]", f"url = {json.dumps(url)}", f"model = {json.dumps(model)}"]
+        lines += [f"key_env = {json.dumps(keys[name])}"] if name in keys else []
+        lines += ["# price_in = 3.0  # US dollars per million tokens; with price_out, cost_usd is measured"]
+        tables.append("\n".join(lines) + "\n")
+    return "".join(tables)
 
 
 def keep_out_of_git(home: Path) -> None:

@@ -295,6 +295,7 @@ _EXAMPLE: Mapping[str, str] = {
     "knob": "ridge=3.0",
     "weight": "solved=1.0",
     "column": "action=model",
+    "variable": "large=LARGE_API_KEY",
 }
 
 

@@ -52,6 +52,7 @@ class ComparedWorth:
     same: bool = False
     cost_known: float = 0.0
     unpriced: str = ""
+    free: bool = False  # every cost is 0: prices were not set
     short: str = ""  # too few rows: how many of what
     moving: bool = False  # no action was possible in every decision: there is nothing to compare with
 
@@ -67,7 +68,8 @@ def compare_worth(rows: WorthRows) -> ComparedWorth:
     if not fixed:
         return ComparedWorth(moving=True)
     quality = None if rows.quality is None else _scores(rows, rows.quality)
-    costs = None if unpriced or not priced.any() else _scores(_some(rows, priced), rows.cost[priced])
+    free = bool(priced.any() and (rows.cost[priced] == 0.0).all())
+    costs = None if unpriced or free or not priced.any() else _scores(_some(rows, priced), rows.cost[priced])
     against = _reference(fixed, quality, costs)
     draws = int((rows.action == against).sum())
     if draws < LEAST_DRAWS:
@@ -80,6 +82,7 @@ def compare_worth(rows: WorthRows) -> ComparedWorth:
         gap=gap,
         same=bool((rows.target[:, against] >= 1.0 - 1e-9).all()),
         cost_known=float(priced.mean()),
+        free=free,
         unpriced="" if not unpriced else rows.arms[unpriced[0]],
     )
 

@@ -112,6 +112,8 @@ def _sentence(worth: TaskWorth, task: str, compared: ComparedWorth, measured: _Q
 def _unknown(worth: TaskWorth, compared: ComparedWorth) -> str:
     if compared.unpriced:
         return f"{worth.cost} is missing on most decisions that took {compared.unpriced}"
+    if compared.free:
+        return f"{worth.cost} is 0 on every decision; set price_in and price_out of the upstreams"
     return "no signal counts money; send cost_usd with each outcome"
 
 

@@ -1,0 +1,107 @@
+"""README: from a clone to the first learned policy over two upstreams, in seven commands that work as printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import parse
+from tests.conftest import ROOT
+
+
+def commands() -> list[str]:
+    """The commands of the section, without their prompts."""
+    section = (ROOT / "README.md").read_text("utf-8").partition("## Your own two models")[2].partition("\n## ")[0]
+    block = re.search(r"```console\n(.*?)```", section, re.DOTALL)
+    assert block is not None
+    return [line.removeprefix("$ ") for line in block[1].splitlines()]
+
+
+def test_there_are_at_most_seven_commands_and_ours_parse() -> None:
+    lines = commands()
+    assert len(lines) <= 7
+    for line in lines:
+        if line.startswith("headway "):
+            parse(line.removesuffix(" &"))
+    assert "setup:" in (ROOT / "Makefile").read_text("utf-8")
+    assert (ROOT / "examples" / "first_hour" / "traffic.py").is_file()
+
+
+class Adder(BaseHTTPRequestHandler):
+    """A model server that can add: `big-model` always, the other one only small numbers."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        a, b = map(int, re.findall(r"\d+", body["messages"][-1]["content"])[:2])
+        total = a + b if body["model"] == "big-model" or max(a, b) < 50 else 0
+        answer = {
+            "id": "x", "object": "chat.completion", "created": 0, "model": body["model"],
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": str(total)}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 12, "completion_tokens": 2, "total_tokens": 14},
+        }  # fmt: skip
+        raw = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, *_: object) -> None:
+        """Silent."""
+
+
+@pytest.fixture
+def model_server() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Adder)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.slow
+def test_the_commands_lead_to_a_learned_policy(tmp_path: Path, model_server: str) -> None:
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    for name in ("headway", "python"):
+        (tmp_path / ".venv" / "bin" / name).symlink_to(Path(sys.executable).with_name(name))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    lines = ["set -e"]
+    for line in commands():
+        if line == "make setup":  # this environment is set up
+            continue
+        line = re.sub(r"http://[\w.:]+/v1", model_server, line)
+        if line == "headway up &":
+            line = "headway up --port 0 >up.txt 2>&1 & echo $! >up.pid"
+        lines += [f"echo '$' {shlex.quote(line)}", line]
+    script = tmp_path / "first_hour.sh"
+    script.write_text("\n".join(lines) + "\n", "utf-8")
+    try:
+        done = subprocess.run(
+            ["bash", str(script)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=300,
+            check=False,
+        )
+    finally:
+        os.kill(int((tmp_path / "up.pid").read_text("utf-8")), signal.SIGTERM)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\d+ of 300 sums were right", done.stdout)
+    assert re.search(r"bandit@\w+  learned from", done.stdout)
+    status = done.stdout.partition("$ headway status")[2]
+    assert "of the quality of large" in status
+    assert "Next: headway" in status
