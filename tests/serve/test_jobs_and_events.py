@@ -43,8 +43,8 @@ def test_a_flood_of_learning_requests_is_one_job(server: Running) -> None:
         assert (another.status_code, another.json()["error"]["code"]) == (409, "job_queued")
 
 
-def test_generate_is_not_offered(server: Running) -> None:
-    assert server.client.post("/generate", json={"prompt": "Hi"}).json()["error"]["code"] == "not_found"
+def test_generate_needs_a_reply_task(server: Running) -> None:
+    assert server.client.post("/generate", json={"prompt": "Hi"}).json()["error"]["code"] == "unknown_task"
 
 
 def test_metrics_count_stored_decisions_and_signals(served: Callable[..., Running]) -> None:

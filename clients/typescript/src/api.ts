@@ -358,6 +358,44 @@ export interface FindingAnswer {
   cure: string;
 }
 
+/** A reply. Rate it by its id: POST /v1/decisions/{id}/signals {"stars": 5}. */
+export interface GenerateAnswer {
+  id: string;
+  task: string;
+  text: string;
+  policy: string;
+  propensity: number;
+  finish: string;
+  prompt_tokens: number;
+  completion_tokens: number;
+  dropped_turns: number;
+  latency_s: number;
+  seed: number;
+}
+
+/** What to answer: a prompt, or a conversation. What is omitted comes from the task's settings. */
+export interface GenerateRequest {
+  /** The situation to decide in, as text. */
+  prompt?: string;
+  messages?: GenerateTurn[];
+  task?: string;
+  episode?: string | null;
+  role?: string;
+  max_tokens?: number | null;
+  temperature?: number | null;
+  top_p?: number | null;
+  stop?: string[];
+  seed?: number | null;
+  stream?: boolean;
+}
+
+/** One message of the conversation. */
+export interface GenerateTurn {
+  role: "assistant" | "system" | "user";
+  /** The situation to decide in, as text. */
+  content: string;
+}
+
 /** A metric that must not get worse by more than its tolerance (cost, latency, failures, a segment). */
 export interface Guard {
   name: string;
@@ -1097,6 +1135,8 @@ export interface Routes {
   "GET /e/{episode}/v1/models": { path: { episode: string }; query: { limit?: number; after_id?: string; before_id?: string }; body: undefined; answer: Models };
   /** The same, as a step of an episode. */
   "POST /e/{episode}/v1/responses": { path: { episode: string }; query: Empty; body: unknown; answer: Record<string, unknown> };
+  /** A reply of a task's local model; with `stream`, server-sent events with `text`, and the whole at the end. */
+  "POST /generate": { path: Empty; query: Empty; body: GenerateRequest; answer: GenerateAnswer };
   /** The probability of each mutation. */
   "POST /get_distribution": { path: Empty; query: Empty; body: DistributionRequest; answer: DistributionAnswer };
   /** Whether the server answers, and can write: 503 with the reason while the store refuses writes. */

@@ -192,7 +192,7 @@ def test_the_name_of_an_upstream_skips_the_decision(served: Proxy, upstream: Ups
         ({"model": "larg"}, 404, "model_not_found"),
         ({"model": "headway/rout"}, 404, "unknown_task"),
         ({"model": "headway/../x"}, 422, "bad_task_name"),
-        ({"model": "headway/reply"}, 503, "worker_missing"),
+        ({"model": "headway/reply"}, 404, "unknown_task"),
         ({"model": None}, 422, "bad_model"),
         ({"headway": {"propensity": 1}}, 422, "bad_body"),
         ({"headway": {"episode": ""}}, 422, "bad_body"),

@@ -10,11 +10,20 @@ import time
 
 import msgspec
 
-from headway.kits.proxy.conversations import Body, Conversation, RequestOptions, body_of, options_of, plain
+from headway.kits.proxy.conversations import (
+    Body,
+    Conversation,
+    RequestOptions,
+    body_of,
+    conversation_name,
+    options_of,
+    plain,
+)
 from headway.kits.proxy.relay import RATER, Relay
 from headway.kits.proxy.routing import NoUpstreamAnswered, Routing, open_upstream, pass_on, request_id
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamFailed, Upstreams, upstreams_of
 from headway.kits.proxy.wire import ApiFormat
+from headway.kits.reply.chat_completions import completion
 from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
 from headway.nouns.ids import parse_decision_id
 from headway.serve.endpoint import Call, Reply, Stream
@@ -48,6 +57,15 @@ async def _answer(call: Call, raw: bytes, wire: ApiFormat, query: str) -> Reply 
             "The request does not name a model.", code="bad_model", hint=f"Use {PREFIX}TASK or the name of an upstream."
         )
     options, conversation = options_of(call, body), wire.read(body)
+    if model.startswith(PREFIX) and (local := _reply_task(call, model.removeprefix(PREFIX))) is not None:
+        if wire.name != "chat":
+            raise InvalidInput(
+                f"{model!r} answers chat completions only.",
+                code="bad_kind",
+                hint="Use POST /v1/chat/completions, or a task that decides among upstreams.",
+            )
+        episode = options.episode or conversation_name(local, call.key, conversation)
+        return await completion(call, body, local, episode=episode, role=options.role)
     upstreams = upstreams_of(call.server)
     routing = None
     if model.startswith(PREFIX):
@@ -67,6 +85,12 @@ async def _answer(call: Call, raw: bytes, wire: ApiFormat, query: str) -> Reply 
             slot.free()
 
 
+def _reply_task(call: Call, name: str) -> str | None:
+    """The name, if the task's replies are written by a local model."""
+    task = call.server.project.settings.tasks.get(name)
+    return name if task is not None and task.kind == "reply" else None
+
+
 def _routing(
     call: Call,
     wire: ApiFormat,
@@ -77,12 +101,7 @@ def _routing(
     name: str,
     query: str,
 ) -> Routing:
-    settings = call.server.project.settings
-    if name == "reply" and name not in settings.tasks:
-        raise _no_worker()
-    task = settings.task(name)
-    if task.kind == "reply":
-        raise _no_worker()
+    task = call.server.project.settings.task(name)
     if task.kind != "choice":
         raise InvalidInput(
             f"The task {name!r} has the kind {task.kind!r}, expected 'choice'.",
@@ -165,14 +184,6 @@ async def _call_upstream(
     return Reply(body=content, headers=request_id(answer))
 
 
-def _no_worker() -> Unavailable:
-    return Unavailable(
-        "The local model needs a language worker, but none is running.",
-        code="worker_missing",
-        hint='Use a task of kind "choice" to route among upstreams.',
-    )
-
-
 def _unknown(upstreams: Upstreams, model: str) -> HeadwayError:
     settings = upstreams.settings
     if model in settings.upstreams:
@@ -190,12 +201,13 @@ def _unknown(upstreams: Upstreams, model: str) -> HeadwayError:
 
 
 def routed_tasks(upstreams: Upstreams) -> list[TaskSettings]:
-    """The declared tasks that choose among upstreams; `route` if no task is declared."""
+    """The declared tasks that choose among upstreams or write replies; `route` if no task is declared."""
     settings = upstreams.settings
     if not settings.declared:
         return [settings.task("route")] if settings.upstreams else []
     return [
         task
         for task in settings.tasks.values()
-        if task.kind == "choice" and any(name in settings.upstreams for name in task.actions or settings.upstreams)
+        if task.kind == "reply"
+        or (task.kind == "choice" and any(name in settings.upstreams for name in task.actions or settings.upstreams))
     ]

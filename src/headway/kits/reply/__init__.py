@@ -24,7 +24,14 @@ KIT = Kit(
             material="headway.kits.reply.learn.material:material",
         ),
     },
+    routes=("headway.kits.reply.replies",),
+    exports={"interactions": "headway.kits.reply.interactions:writer"},
     commands={
+        "chat": Command(
+            "headway.kits.reply.commands.chat:chat",
+            "Talk to a local model, and rate what it says.",
+            "Start",
+        ),
         "generate": Command(
             "headway.kits.reply.commands.generate:generate",
             "Continue a text, or answer in a conversation, with a local language model.",

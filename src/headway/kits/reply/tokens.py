@@ -74,10 +74,18 @@ def rendered(tokenizer: Any, turns: Sequence[Turn]) -> list[int]:
 
 
 def _harmless(tokenizer: Any, content: str) -> str:
-    for special in tokenizer.all_special_tokens:
-        if special and special in content:
+    for special in _control_tokens(tokenizer):
+        if special in content:
             content = content.replace(special, f"{special[:1]} {special[1:]}")
     return content
+
+
+def _control_tokens(tokenizer: Any) -> list[str]:
+    """Texts that the tokeniser reads as one token of the model's format, longest first."""
+    template = str(tokenizer.chat_template)
+    added = tokenizer.added_tokens_decoder.values()
+    names = {token.content for token in added if token.special or token.content in template}
+    return sorted({*names, *tokenizer.all_special_tokens} - {""}, key=len, reverse=True)
 
 
 def fitted(tokenizer: Any, prompt: Prompt, window: int) -> tuple[list[int], int]:

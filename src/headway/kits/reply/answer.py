@@ -1,0 +1,194 @@
+"""Answer in a conversation: the task's policy writes the reply, and both are stored as one decision.
+
+    reply = answer(project, "reply", [Turn("user", "What is 2+2?")], episode="chat-1")
+    reply.id, reply.kept.text                    # rate it: project.signal(reply.id, stars=5)
+
+    pending = prepare(project, "reply", turns)   # in steps, for streams: who answers, under which id
+    keep(project, pending, completion)           # stored only when it is complete
+
+A conversation (`episode`) keeps the policy that answered first, while it can answer. A reply that fails on the way is
+not stored.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from headway.kits.reply.client import LanguageWorker
+from headway.kits.reply.kept import KIT_NAME, KeptReply, from_details, redacted, to_details
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import Conflict, InvalidInput
+from headway.nouns.protocols import Completion, Delta, Generator, Prompt, Turn
+
+if TYPE_CHECKING:
+    from headway.nouns.records import Decision
+    from headway.project import Considered, Details, Project
+
+__all__ = ["AnsweredTurn", "PendingReply", "answer", "generator_of", "keep", "prepare"]
+
+_START = 10  # ratings from which an adapter is trained
+_LONGEST_TEXT = 100_000  # characters of the last turn that are stored as the decision's text
+
+
+class PendingReply(NamedTuple):
+    """A reply that is being written: who writes it, under which id, from which prompt."""
+
+    considered: Considered
+    prompt: Prompt
+    turns: tuple[Turn, ...]
+    base: str  # the model's name, or an upstream's
+    adapter: str  # the content hash of the adapter; "": the base alone
+    foreign: bool
+    started: float
+
+    @property
+    def id(self) -> str:
+        return self.considered.decision.id
+
+
+class AnsweredTurn(NamedTuple):
+    """A stored reply."""
+
+    decision: Decision
+    kept: KeptReply
+
+    @property
+    def id(self) -> str:
+        return self.decision.id
+
+
+def prepare(
+    project: Project,
+    task: str,
+    turns: Sequence[Turn],
+    *,
+    episode: str | None = None,
+    max_tokens: int | None = None,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    stop: Sequence[str] = (),
+    seed: int | None = None,
+    key: str = "",
+    role: str = "",
+) -> PendingReply:
+    """Choose who answers; nothing is stored yet. What is None comes from the task's settings."""
+    settings = project.settings.task(task)
+    if settings.kind != "reply":
+        raise InvalidInput(
+            f"The task {task!r} has the kind {settings.kind!r}, expected 'reply'.",
+            code="bad_kind",
+            hint='Declare a task with kind = "reply" in headway.toml.',
+        )
+    if not turns or turns[-1].role != "user" or not turns[-1].content.strip():
+        raise InvalidInput("There is nothing to answer.", code="bad_prompt", hint="End with a turn of the user.")
+    if settings.system and turns[0].role != "system":
+        turns = (Turn("system", settings.system), *turns)
+    details: Details = {"episode": episode, "key": key, "role": role}
+    considered = project.consider(task, turns[-1].content[:_LONGEST_TEXT], None, **details)
+    action = considered.decision.action
+    adapter = "" if PolicyRef.parse(action).built_in else project.registry.find(action)
+    foreign = settings.base in project.settings.upstreams
+    shown = turns if adapter or foreign else _with_examples(project, task, turns)
+    prompt = Prompt(
+        turns=tuple(shown),
+        max_tokens=settings.max_tokens if max_tokens is None else max_tokens,
+        temperature=settings.temperature if temperature is None else temperature,
+        top_p=settings.top_p if top_p is None else top_p,
+        stop=tuple(stop),
+        seed=secrets.randbits(31) if seed is None else seed,
+    )
+    return PendingReply(considered, prompt, tuple(turns), settings.base, adapter, foreign, time.perf_counter())
+
+
+def _with_examples(project: Project, task: str, turns: Sequence[Turn]) -> Sequence[Turn]:
+    """Liked replies as examples before the conversation, while there are too few ratings to train an adapter."""
+    from headway.kits.reply.memory import LikedReply, examples
+
+    rows = list(islice(project.query.settled(task, signals=True), _START))
+    if not rows or len(rows) == _START:
+        return turns
+    liked = []
+    for row in rows:
+        reply = from_details(project.query.details(row.decision.id, KIT_NAME), row.decision.id)
+        if reply is not None and row.reward is not None and row.reward > 0.0 and reply.text.strip():
+            liked.append(LikedReply(row.decision.situation.text, reply.text, row.reward))
+    system = 1 if turns[0].role == "system" else 0
+    return [*turns[:system], *examples(liked, turns[-1].content), *turns[system:]]
+
+
+def keep(project: Project, pending: PendingReply, completion: Completion) -> AnsweredTurn:
+    """Store the finished reply and its decision, together."""
+    from headway.kits.reply.safety import flagged
+
+    kept = KeptReply.of(
+        completion,
+        pending.turns,
+        max_tokens=pending.prompt.max_tokens,
+        stop=pending.prompt.stop,
+        base=completion.base,
+        template=completion.template,
+        adapter=pending.adapter,
+        latency_s=round(time.perf_counter() - pending.started, 3),
+        foreign=pending.foreign,
+        role=pending.considered.decision.situation.role,
+    )
+    kept = redacted(kept, project.redact)
+    considered = pending.considered._replace(details=to_details(kept))
+    try:
+        (stored,) = project.submit([considered]).result()
+    except Conflict as error:
+        if error.code != "draw_exists":
+            raise
+        # another message opened the same conversation at the same time: this one is a draw of its own
+        (stored,) = project.submit([considered._replace(opening=False)]).result()
+    if flagged(completion.text):
+        project.signal(stored.id, safety_flag=1.0, rater="headway")
+    return AnsweredTurn(stored, kept)
+
+
+@contextmanager
+def generator_of(project: Project, pending: PendingReply) -> Iterator[Generator]:
+    """What writes the reply: the worker, with the adapter, or the upstream."""
+    if not pending.foreign:
+        yield LanguageWorker(project.folder, pending.base, adapter=pending.adapter)
+        return
+    from headway.kits.reply.generators import open_generator
+
+    with open_generator(project, pending.base) as (generator, _):
+        yield generator
+
+
+def answer(
+    project: Project,
+    task: str,
+    turns: Sequence[Turn],
+    *,
+    say: Callable[[str], None] | None = None,
+    episode: str | None = None,
+    seed: int | None = None,
+) -> AnsweredTurn:
+    """The stored reply to a conversation; `say` gets its text piece by piece."""
+    pending = prepare(project, task, turns, episode=episode, seed=seed)
+    with generator_of(project, pending) as generator:
+        if say is None or pending.foreign:
+            (completion,) = generator.generate([pending.prompt])
+            if say is not None:
+                say(completion.text)
+        else:
+            completion = _said(generator.stream(pending.prompt), say)
+    return keep(project, pending, completion)
+
+
+def _said(deltas: Iterator[Delta], say: Callable[[str], None]) -> Completion:
+    completion: Completion | None = None
+    for delta in deltas:
+        if delta.text:
+            say(delta.text)
+        completion = delta.completion or completion
+    assert completion is not None, "a stream ends with its completion, or raises"
+    return completion

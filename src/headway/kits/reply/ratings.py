@@ -1,0 +1,135 @@
+"""Ratings of replies: stars and thumbs as signals, edits and critiques as comments beside the reply.
+
+rate(project, "dec_…", "4", rater="ann")          # stars; "+" and "-" are thumbs
+comment(project, "dec_…", "edit", "It is 4.")     # what it should have said
+withdraw(project, "dec_…", rater="ann")           # all of it, from one rater
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from headway.kits import models
+from headway.kits.reply.kept import KIT_NAME, Comment, KeptReply, comments_detail, from_details, kept_reply
+from headway.nouns.errors import HeadwayError, InvalidInput
+from headway.nouns.records import Decision
+
+if TYPE_CHECKING:
+    from headway.project import Project
+
+__all__ = ["comment", "history", "rate", "rating_of", "withdraw"]
+
+_STARS, _THUMB = "stars", "thumb"
+_SIGNALS = {"edit": "edited", "critique": "critiqued"}
+
+
+def rate(project: Project, decision: str, mark: str, *, rater: str = "") -> tuple[str, float]:
+    """Store a mark: 1 to 5 are stars, + and - are thumbs; an earlier mark of this rater is replaced."""
+    kept_reply(project, decision)
+    mark = mark.strip()
+    if mark in ("+", "-"):
+        name, other, value = _THUMB, _STARS, 1.0 if mark == "+" else -1.0
+    elif mark in ("1", "2", "3", "4", "5"):
+        name, other, value = _STARS, _THUMB, float(mark)
+    else:
+        raise InvalidInput(
+            f"The rating is {mark[:40]!r}, expected 1 to 5, + or -.",
+            code="bad_rating",
+            hint="5 is best; + is good and - is bad.",
+        )
+    if other in _live(project, decision, rater):
+        project.withdraw(decision, other, rater=rater)
+    project.signal(decision, {name: value}, rater=rater)
+    return name, value
+
+
+def comment(project: Project, decision: str, kind: Literal["edit", "critique"], text: str, *, rater: str = "") -> None:
+    """Store what the reply should have said, or what is wrong with it. The last one of a rater counts."""
+    reply = kept_reply(project, decision)
+    text = text.strip()
+    if not text or len(text) > 100_000:
+        raise InvalidInput(
+            f"The {kind} has {len(text):,} characters, expected 1 to 100,000.",
+            code="bad_rating",
+            hint="Write the text, or withdraw the rating.",
+        )
+    if kind == "edit" and not reply.foreign:
+        _check_window(project, project.query.decision(decision), text)
+    _add(project, decision, reply, Comment(kind, project.redact(text), rater, project.clock()))
+    project.signal(decision, {_SIGNALS[kind]: 1.0}, rater=rater)
+
+
+def withdraw(project: Project, decision: str, *, rater: str = "") -> list[str]:
+    """Withdraw everything that a rater said about a reply; the names of what was withdrawn."""
+    reply = kept_reply(project, decision)
+    names = [name for name in _live(project, decision, rater) if name in (_STARS, _THUMB, *_SIGNALS.values())]
+    for name in names:
+        project.withdraw(decision, name, rater=rater)
+    for kind, signal in _SIGNALS.items():
+        if signal in names:
+            reply = _add(project, decision, reply, Comment(kind, "", rater, project.clock()))
+    return names
+
+
+def _add(project: Project, decision: str, reply: KeptReply, added: Comment) -> KeptReply:
+    comments = (*reply.comments, added)
+    detail = comments_detail(comments)
+    project.store.keep_details(decision, detail.kit, detail.name, detail.data)
+    return kept_reply(project, decision)
+
+
+def _live(project: Project, decision: str, rater: str) -> dict[str, float]:
+    """The values of a rater that count now, by name."""
+    live = project.query.signals(decision, live=True)
+    return {signal.name: signal.value or 0.0 for signal in live if signal.rater == rater}
+
+
+def rating_of(project: Project, decision: str) -> str:
+    """The marks of a reply in words: "4 stars", "+", "edited"; empty if there are none."""
+    values = project.query.values([_raw(decision)]).get(_raw(decision), {})
+    words = []
+    if _STARS in values:
+        words.append(f"{values[_STARS]:g} stars")
+    if _THUMB in values:
+        words.append("+" if values[_THUMB] > 0 else "-")
+    return ", ".join([*words, *(name for name in _SIGNALS.values() if name in values)])
+
+
+def _raw(decision: str) -> bytes:
+    from headway.nouns.ids import id_bytes
+
+    return id_bytes(decision)
+
+
+def history(project: Project, task: str, *, most: int = 20) -> Iterator[tuple[Decision, KeptReply, str]]:
+    """The latest replies of a task, oldest first, with their marks."""
+    latest = project.query.latest(task, most * 5)
+    rows = []
+    for decision in latest:
+        reply = from_details(project.query.details(decision.id, KIT_NAME), decision.id)
+        if reply is not None:
+            rows.append((decision, reply, rating_of(project, decision.id)))
+        if len(rows) == most:
+            break
+    yield from reversed(rows)
+
+
+def _check_window(project: Project, decision: Decision, text: str) -> None:
+    """An edit fits the model's window, or learning could not read it. Not checked where the model is not here."""
+    try:
+        from tokenizers import Tokenizer
+
+        folder: Path = models.folder(project.settings.task(decision.task).base, project.settings.cache)
+        window = int(json.loads((folder / "config.json").read_text("utf-8"))["max_position_embeddings"])
+        count = len(Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text, add_special_tokens=False).ids)
+    except (HeadwayError, ImportError, KeyError, TypeError, ValueError, OSError):
+        return
+    if count > window:
+        raise InvalidInput(
+            f"The edit has {count:,} tokens, more than the model's window of {window:,}.",
+            code="edit_too_long",
+            hint="Shorten it.",
+        )
