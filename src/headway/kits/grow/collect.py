@@ -10,7 +10,7 @@ restored stage draws what the interrupted one would have drawn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,8 +121,10 @@ class FactoredStage:
         return features, indices, {name: torch.as_tensor(mask, device=self.device) for name, mask in masks.items()}
 
     @torch.no_grad()
-    def collect(self, horizon: int, *, chunk: int = 0, watch: bool = False) -> Sequences:
-        """`horizon` steps of every copy. With `watch` also the magnitudes of the memory."""
+    def collect(
+        self, horizon: int, *, chunk: int = 0, watch: bool = False, teacher: Callable[[], Any] | None = None
+    ) -> Sequences:
+        """`horizon` steps of every copy, by a teacher if there is one; with `watch` also magnitudes of the memory."""
         world, network, space = self.world, self.network, self.world.space
         count, total = world.count, sum(space.sizes)
         features = torch.empty(horizon, count, world.features, device=self.device)
@@ -145,7 +147,10 @@ class FactoredStage:
             if t == 0 or (chunk and t % chunk == 0):
                 memories[t], begins[t] = self.memory, True
             output, memory = network.step(features[t], indices[t], self.memory)
-            actions[t] = draw(space, self.table, network.scores(output), self.now[2], noise[t])
+            if teacher is None:
+                actions[t] = draw(space, self.table, network.scores(output), self.now[2], noise[t])
+            else:
+                actions[t] = torch.as_tensor(teacher(), device=self.device)
             if magnitudes is not None:
                 states = memory[:, : 2 * network.shape.layers * network.shape.width]
                 magnitudes[t] = states.reshape(count, -1, 2, network.shape.width).abs().mean(dim=(1, 3))

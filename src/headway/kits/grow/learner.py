@@ -149,6 +149,8 @@ def learned(training: Training, mean_return: float | None = None) -> Learned:
     metrics = {"steps": float(counts.steps), "parameters": float(training.shape.parameters)}
     if mean_return is not None:
         metrics["mean_return"] = mean_return
+    if training.agreement is not None:
+        metrics["imitation_agreement"] = training.agreement
     if counts.returns:
         metrics["mean_training_return"] = float(np.mean(counts.returns[-100:]))
     if last is not None:

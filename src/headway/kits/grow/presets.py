@@ -20,10 +20,10 @@ PRESET_KNOBS: Mapping[str, RecurrentKnobs] = MappingProxyType(
             target_kl=0.0, target=0.95, evaluate_every=37_760,
         ),
         "morph": RecurrentKnobs(
-            steps=400_000, envs=64, horizon=16, epochs=4, minibatches=4, rate=7e-4, schedule="linear", lam=0.95,
-            entropy=0.005, entropy_heads={
-                "blueprint": 1.5, "style": 1.2, "tempo": 1.5, "alpha_target": 1.2, "alpha_speed": 1.3,
-                "alpha_curve": 1.3,
+            steps=400_000, envs=64, horizon=16, epochs=4, minibatches=4, rate=1e-3, schedule="linear", gamma=1.0,
+            lam=0.97, entropy=0.005, entropy_heads={
+                "blueprint": 6.0, "style": 2.0, "tempo": 2.0, "alpha_target": 2.0, "alpha_speed": 2.0,
+                "alpha_curve": 2.0,
             },
         ),
     }

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from headway.kits.grow.collect import FactoredStage, Sequences, play
+from headway.kits.grow.imitation import imitate
 from headway.kits.grow.knobs import RecurrentKnobs, network_knobs
 from headway.kits.grow.network import RecurrentNetwork
 from headway.kits.grow.shapes import RecurrentShape
@@ -75,6 +76,7 @@ class Training:
         self.rng = np.random.default_rng([seed, 0x6409])
         self.counts = _Counts()
         self.last: tuple[Sequences, RecurrentUpdate] | None = None
+        self.agreement: float | None = None  # with the teacher that it imitated
         self._trial: FactoredWorld | None = None
 
     @property
@@ -88,6 +90,8 @@ class Training:
         """Practise until `steps` are done or the target is reached; `watch` may end it by returning True."""
         knobs, counts = self.knobs, self.counts
         every = knobs.evaluate_every or max(knobs.steps // 40, 1)
+        if knobs.imitate and not counts.updates:
+            self.agreement = imitate(self, knobs.imitate)
         while counts.steps < knobs.steps and not counts.reached:
             before = counts.steps
             self.once(detailed=detailed)

@@ -33,7 +33,10 @@ from headway.kits.practice import ppo
 from headway.kits.practice.fit import standardised
 from headway.kits.practice.returns import gae
 
-__all__ = ["Judged", "RecurrentUpdate", "judge", "loss", "rescale", "update"]
+__all__ = [
+    "Judged", "RecurrentUpdate", "forward", "judge", "loss", "masks_of", "minibatches", "precision", "rescale",
+    "take_step", "update",
+]  # fmt: skip
 
 _FOLLOW = 0.1  # of μ and σ: how much one update moves them
 
@@ -67,7 +70,7 @@ class Judged:
         return 1.0 - float(np.var(self.returns - self.values)) / spread if spread > 0.0 else 0.0
 
 
-def _forward(network: RecurrentNetwork, sequences: Sequences, packed: Packed) -> Tensor:
+def forward(network: RecurrentNetwork, sequences: Sequences, packed: Packed) -> Tensor:
     """[row, width] in packed order."""
     order = packed.order
     features = sequences.features.reshape(-1, sequences.features.shape[-1])[order]
@@ -75,11 +78,11 @@ def _forward(network: RecurrentNetwork, sequences: Sequences, packed: Packed) ->
     return network.sequence(features, indices, packed, sequences.memory(packed.first))
 
 
-def _masks(sequences: Sequences, order: Tensor) -> dict[str, Tensor]:
+def masks_of(sequences: Sequences, order: Tensor) -> dict[str, Tensor]:
     return {name: mask.reshape(-1, *mask.shape[2:])[order] for name, mask in sequences.masks.items()}
 
 
-def _precision(network: RecurrentNetwork, knobs: RecurrentKnobs) -> Any:
+def precision(network: RecurrentNetwork, knobs: RecurrentKnobs) -> Any:
     """bfloat16 on CUDA; scores and values leave the network as float32."""
     kind = network.means.device.type
     return torch.autocast(kind, dtype=torch.bfloat16, enabled=knobs.bf16 and kind == "cuda")
@@ -116,9 +119,9 @@ def judge(
     old = torch.empty_like(values)
     heads = {name: torch.empty_like(values) for name in space.names}
     actions = sequences.actions.reshape(-1, len(space.heads))
-    with _precision(network, knobs):
+    with precision(network, knobs):
         for packed in groups:
-            output, masks = _forward(network, sequences, packed), _masks(sequences, packed.order)
+            output, masks = forward(network, sequences, packed), masks_of(sequences, packed.order)
             choices = chosen(space, network.scores(output), masks, actions[packed.order])
             old[packed.order] = choices.joint
             for name, log in choices.logs.items():
@@ -178,12 +181,12 @@ def loss(
     """The parts of the loss: "policy", "value", "entropy" and their weighted sum "total"; all inputs [row], packed."""
     space, order = network.shape.space, packed.order
     actions = sequences.actions.reshape(-1, len(space.heads))[order]
-    with _precision(network, knobs):
-        output = _forward(network, sequences, packed)
+    with precision(network, knobs):
+        output = forward(network, sequences, packed)
         scores = network.scores(output)
         lead = None if network.shape.critic == "state" else actions[:, 0]
         value = network.value(output if knobs.shared else output.detach(), lead)
-    choices = chosen(space, scores, _masks(sequences, order), actions)
+    choices = chosen(space, scores, masks_of(sequences, order), actions)
     policy = ppo.surrogate(choices.joint, old, advantage, clip=knobs.clip)
     critic = ppo.value_loss(value, returns, values, clip=knobs.value_clip or None)
     entropy = entropy_bonus(choices, knobs.entropy_heads, by=knobs.entropy_by)
@@ -191,7 +194,7 @@ def loss(
     return {"total": total, "policy": policy, "value": critic, "entropy": entropy}, choices
 
 
-def _groups(sequences: Sequences, knobs: RecurrentKnobs, rng: np.random.Generator, device: str) -> list[Packed]:
+def minibatches(sequences: Sequences, knobs: RecurrentKnobs, rng: np.random.Generator, device: str) -> list[Packed]:
     """Copies in a random order, divided into minibatches."""
     count = sequences.begins.shape[1]
     parts = np.array_split(rng.permutation(count), min(knobs.minibatches, count))
@@ -216,7 +219,7 @@ def update(
     would blow up to size one: they count as 0, so that exploration goes on until there is something to learn.
     """
     device = network.means.device
-    groups = _groups(sequences, knobs, rng, str(device))
+    groups = minibatches(sequences, knobs, rng, str(device))
     judged = judge(network, sequences, groups, knobs, draws, masks_after)
     if knobs.returns == "popart":
         rescale(network, judged.returns)
@@ -230,7 +233,7 @@ def update(
     done = RecurrentUpdate(judged=judged)
     for turn in range(knobs.epochs):
         if turn and knobs.minibatches > 1:
-            groups = _groups(sequences, knobs, rng, str(device))
+            groups = minibatches(sequences, knobs, rng, str(device))
         stats: list[Tensor] = []
         for number, packed in enumerate(groups):
             rows = {name: tensor[packed.order] for name, tensor in flat.items()}
@@ -238,7 +241,7 @@ def update(
             if turn == 0 and number == 0:
                 ratio = torch.exp(choices.joint.detach() - rows["old"])
                 done.first_ratios = float(ratio.min()), float(ratio.max())
-            norm = _step(network, optimiser, parts["total"], knobs)
+            norm = take_step(network, optimiser, parts["total"], knobs)
             stats.append(_stats(parts, choices, rows["old"], norm, knobs))
         done.passes = turn + 1
         names = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm")
@@ -250,7 +253,9 @@ def update(
     return done
 
 
-def _step(network: RecurrentNetwork, optimiser: torch.optim.Optimizer, total: Tensor, knobs: RecurrentKnobs) -> Tensor:
+def take_step(
+    network: RecurrentNetwork, optimiser: torch.optim.Optimizer, total: Tensor, knobs: RecurrentKnobs
+) -> Tensor:
     """One step of the optimiser; nothing changes if the gradient is not finite."""
     optimiser.zero_grad(set_to_none=True)
     total.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -275,8 +280,8 @@ def _by_head(
     """Per head, over the steps that use it: see `metrics.py`; the gradient is that of the last minibatch."""
     packed = groups[-1]
     actions = sequences.actions.reshape(-1, len(network.shape.space.heads))[packed.order]
-    with torch.no_grad(), _precision(network, knobs):
-        scores, masks = network.scores(_forward(network, sequences, packed)), _masks(sequences, packed.order)
+    with torch.no_grad(), precision(network, knobs):
+        scores, masks = network.scores(forward(network, sequences, packed)), masks_of(sequences, packed.order)
         choices = chosen(network.shape.space, scores, masks, actions)
     told: dict[str, dict[str, float]] = {}
     for name, entropy in choices.entropies.items():

@@ -49,6 +49,7 @@ class FactoredWorld(Protocol):
     Optional: `horizon`, the most steps of an episode: by default a rollout is one whole episode;
     `feedback`, the columns of the features that tell about the last action: a policy without feedback does not see
     them; `device`, where its arrays are ("cpu" if it has none); `returns = (low, high)`, the bounds of a return;
+    `teacher(name)`, which gives a function of no arguments for the actions that a known way of acting takes now;
     `scaled`: the features are of the order of one, so nothing scales them; `stagger()` after a reset, which lets the
     first episodes of copies end at different times, and gives what `reset` gives.
     """

@@ -17,6 +17,7 @@ from headway.kits.grow.morph.host import (
     fresh_trunk,
     groups,
     logits,
+    marks,
 )
 from headway.kits.grow.morph.kernels import ROW, delta, fresh, row_size
 from headway.nouns.errors import InvalidInput
@@ -42,7 +43,8 @@ def seeded(names, *, styles=0, alpha=1.0, isolated=False, hosts=HOSTS, seed=0):
     alphas, chosen = torch.full((hosts, SLOTS), float(alpha)), torch.full((hosts, SLOTS), styles)
     strengths = amplitude(alphas, chosen)
     apart = torch.full((hosts, SLOTS), isolated)
-    return fresh_trunk(hosts, generator), groups(rows, blueprints, chosen, strengths, apart, blueprints < EMPTY)
+    marked = marks(blueprints, chosen, apart)
+    return fresh_trunk(hosts, generator), groups(rows, blueprints, strengths, marked, blueprints < EMPTY)
 
 
 def moments(rows):

@@ -24,7 +24,7 @@ __all__ = ["train"]
 @click.option(
     "--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True, help="Where to compute."
 )
-@click.option("--mode", type=click.Choice(["shaped", "simplified", "sparse"]), default="shaped", help="The reward.")
+@click.option("--mode", type=click.Choice(["simplified", "shaped", "sparse"]), default="simplified", help="The reward.")
 @click.option("--source", type=click.Choice(["digits", "teachers"]), default="digits", help="What hosts learn.")
 @click.option("--resume", is_flag=True, help="Continue interrupted practice of this seed.")
 @click.option("--set", "knobs", multiple=True, metavar="KNOB=VALUE", help="A knob of the family recurrent.")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import factorial
 
 import torch
@@ -13,44 +14,65 @@ from torch import Tensor
 __all__ = ["interactions", "leave_one_out", "shapley"]
 
 
-def _slots(accuracies: Tensor) -> int:
-    return int(accuracies.shape[1]).bit_length() - 1
+def _sums(accuracies: Tensor, weights: Tensor) -> Tensor:
+    """Weighted sums over the subsets [host, …]; not as a product of matrices, which GPUs round."""
+    return (accuracies[:, None] * weights).sum(dim=2)
 
 
 def leave_one_out(accuracies: Tensor) -> Tensor:
     """[host, slot]: accuracy with all seeds, less accuracy without this one."""
-    whole = accuracies.shape[1] - 1
-    return torch.stack(
-        [accuracies[:, whole] - accuracies[:, whole ^ 1 << slot] for slot in range(_slots(accuracies))], 1
-    )
+    return _sums(accuracies, _alone(accuracies.shape[1], accuracies.device))
 
 
 def interactions(accuracies: Tensor) -> Tensor:
     """[host, slot, slot]: how much two seeds add together beyond what each adds alone, the third being kept."""
-    count = _slots(accuracies)
-    whole = accuracies.shape[1] - 1
-    pairs = accuracies.new_zeros(len(accuracies), count, count)
-    for one in range(count):
-        for other in range(one):
-            both = 1 << one | 1 << other
-            value = (
-                accuracies[:, whole]
-                - accuracies[:, whole ^ 1 << one]
-                - accuracies[:, whole ^ 1 << other]
-                + accuracies[:, whole ^ both]
-            )
-            pairs[:, one, other] = pairs[:, other, one] = value
-    return pairs
+    weights = _together(accuracies.shape[1], accuracies.device)
+    count = weights.shape[0]
+    return _sums(accuracies, weights.flatten(0, 1)).view(-1, count, count)
 
 
 def shapley(accuracies: Tensor) -> Tensor:
     """[host, slot]: the mean over all orders in which seeds could be added of what each adds (Shapley, 1953)."""
-    count = _slots(accuracies)
-    shares = accuracies.new_zeros(len(accuracies), count)
-    for subset in range(1 << count):
+    return _sums(accuracies, _orders(accuracies.shape[1], accuracies.device))
+
+
+# The weights of subsets, made once for a device.
+
+
+@lru_cache(maxsize=8)
+def _alone(subsets: int, device: torch.device) -> Tensor:
+    """[slot, subset]."""
+    count, whole = subsets.bit_length() - 1, subsets - 1
+    weights = torch.zeros(count, subsets)
+    for slot in range(count):
+        weights[slot, whole], weights[slot, whole ^ 1 << slot] = 1, -1
+    return weights.to(device)
+
+
+@lru_cache(maxsize=8)
+def _together(subsets: int, device: torch.device) -> Tensor:
+    """[slot, slot, subset]; 0 for a slot with itself."""
+    count, whole = subsets.bit_length() - 1, subsets - 1
+    weights = torch.zeros(count, count, subsets)
+    for one in range(count):
+        for other in range(count):
+            if one != other:
+                both = 1 << one | 1 << other
+                weights[one, other, [whole, whole ^ both]] = 1
+                weights[one, other, [whole ^ 1 << one, whole ^ 1 << other]] = -1
+    return weights.to(device)
+
+
+@lru_cache(maxsize=8)
+def _orders(subsets: int, device: torch.device) -> Tensor:
+    """[slot, subset]."""
+    count = subsets.bit_length() - 1
+    weights = torch.zeros(count, subsets)
+    for subset in range(subsets):
         size = subset.bit_count()
         for slot in range(count):
             if not subset >> slot & 1:
-                weight = factorial(size) * factorial(count - size - 1) / factorial(count)
-                shares[:, slot] += weight * (accuracies[:, subset | 1 << slot] - accuracies[:, subset])
-    return shares
+                share = factorial(size) * factorial(count - size - 1) / factorial(count)
+                weights[slot, subset] -= share
+                weights[slot, subset | 1 << slot] += share
+    return weights.to(device)

@@ -10,6 +10,7 @@ Graft "lerp" is a fidelity mode, `(1 − a)·h + a·(detach(h) + δ(detach(h)))`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import exp
@@ -28,6 +29,7 @@ __all__ = [
     "Ablated",
     "Graft",
     "Group",
+    "Sight",
     "ablations",
     "amplitude",
     "cross_entropy",
@@ -35,6 +37,9 @@ __all__ = [
     "graded",
     "groups",
     "logits",
+    "marks",
+    "of_seeds",
+    "sent",
 ]
 
 Graft = Literal["residual", "lerp"]
@@ -51,7 +56,8 @@ class Group:
     slot: int
     kernel: Kernel
     hosts: Tensor  # their rows
-    where: Tensor  # the same rows, on the CPU
+    places: Tensor  # host × SLOTS + slot
+    where: Tensor  # the hosts again, on the CPU
     row: Tensor  # [seed, number]: their parameters
     blueprints: Tensor  # [seed]
     facts: Tensor  # [fact, seed, 1, 1, 1]: amplitude, isolated, multiplies, gates
@@ -62,7 +68,12 @@ class Group:
 
     def of(self, members: Tensor) -> Group:
         """Some of its seeds, perhaps repeated, for what does not need `hosts`."""
-        return replace(self, row=self.row[members], blueprints=self.blueprints[members], facts=self.facts[:, members])
+        return replace(
+            self,
+            row=self.row.index_select(0, members),
+            blueprints=self.blueprints.index_select(0, members),
+            facts=self.facts.index_select(1, members),
+        )
 
 
 class Ablated(NamedTuple):
@@ -90,33 +101,67 @@ def amplitude(alphas: Tensor, styles: Tensor) -> Tensor:
     return torch.where(styles == _SIGMOID, curve, alphas)
 
 
+class Sight(NamedTuple):
+    """`marks` of all slots, here and on the CPU; and on the CPU which seeds learn, and which change the output."""
+
+    marked: Tensor
+    known: Tensor
+    learns: Tensor
+    counts: Tensor
+
+
+def marks(blueprints: Tensor, styles: Tensor, isolated: Tensor) -> Tensor:
+    """What shapes depend on, int [4, host, slot]: kernel (-1: none), isolated, multiplies, gates."""
+    return torch.stack([_kernel_of(styles.device)[blueprints], isolated, styles == _MULTIPLY, styles == _GATED])
+
+
 def groups(
-    rows: Tensor, blueprints: Tensor, styles: Tensor, amplitudes: Tensor, isolated: Tensor, live: Tensor
+    rows: Tensor, blueprints: Tensor, amplitudes: Tensor, marked: Tensor, live: Tensor, known: Tensor | None = None
 ) -> list[Group]:
-    """The seeds that compute, by slot and kernel; `rows` [host, slot, number], the others [host, slot]."""
-    kinds = torch.where(live, _kernel_of(rows.device)[blueprints], -1)
-    marks = torch.stack([isolated, styles == _MULTIPLY, styles == _GATED])
-    # One transfer each way for all decisions about shapes: every further one would make a GPU wait.
-    known = torch.cat([kinds[None], marks.long()]).cpu()
-    facts = torch.cat([amplitudes[None], marks.to(rows.dtype)])[..., None, None, None]
+    """The seeds that compute, by slot and kernel; `rows` [host, slot, number], `marked` as `marks` gives it.
+
+    `live` [host, slot] is on the CPU; so is `known`, a copy of `marked` for a caller that has one. Every copy makes a
+    GPU wait.
+    """
+    known = marked.cpu() if known is None else known
+    kinds = torch.where(live, known[0], -1)
     found = [
-        (slot, kernel, (known[0, :, slot] == number).nonzero()[:, 0])
+        (slot, kernel, (kinds[:, slot] == number).nonzero()[:, 0])
         for slot in range(SLOTS)
         for number, kernel in enumerate(KERNELS)
     ]
     found = [entry for entry in found if len(entry[2])]
     if not found:
         return []
-    sent = torch.split(torch.cat([here for _, _, here in found]).to(rows.device), [len(here) for _, _, here in found])
+    sizes = [len(here) for _, _, here in found]
+    at = torch.cat([torch.stack([here, here * SLOTS + slot]) for slot, _, here in found], dim=1)
+    hosts, places = sent(at, rows.device)
+    facts = torch.cat([amplitudes[None], marked[1:].to(rows.dtype)]).view(4, -1).index_select(1, places)
+    parts = zip(
+        found,
+        torch.split(hosts, sizes),
+        torch.split(places, sizes),
+        torch.split(blueprints.view(-1).index_select(0, places), sizes),
+        torch.split(facts[..., None, None, None], sizes, dim=1),
+        strict=True,
+    )
     made = []
-    for (slot, kernel, here), hosts in zip(found, sent, strict=True):
+    for (slot, kernel, here), mine, place, blueprint, fact in parts:
         apart, multiplies, gates = known[1:, here, slot].bool()
-        row = rows[hosts, slot, : row_size(kernel)]
-        some, all_ = bool(apart.any()), bool(apart.all())
-        numbers = (row, blueprints[hosts, slot], facts[:, hosts, slot])
-        shapes = (some, all_, bool(multiplies.any()), bool(gates.any()))
-        made.append(Group(slot, kernel, hosts, here, *numbers, *shapes))
+        shapes = (bool(apart.any()), bool(apart.all()), bool(multiplies.any()), bool(gates.any()))
+        row = of_seeds(rows, kernel).index_select(0, place)
+        made.append(Group(slot, kernel, mine, place, here, row, blueprint, fact, *shapes))
     return made
+
+
+def of_seeds(numbers: Tensor, kernel: Kernel) -> Tensor:
+    """[host × slot, number]: what seeds of this kernel have in numbers [host, slot, number], as a view."""
+    return numbers.view(-1, numbers.shape[-1])[:, : row_size(kernel)]
+
+
+def sent(numbers: Tensor, device: torch.device) -> Tensor:
+    """Numbers of the CPU on a device; the CPU does not wait for what the device has to do before."""
+    return numbers.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else numbers.to(device)
 
 
 @lru_cache(maxsize=8)
@@ -126,38 +171,48 @@ def _kernel_of(device: torch.device) -> Tensor:
     return torch.tensor([*known, -1], device=device)
 
 
-def added(group: Group, row: Tensor, x: Tensor) -> Tensor:
-    """δ of a group's seeds in their styles; x [seed, sample, position, channel]."""
-    computed, gate = delta(group.kernel, x, row, group.blueprints)
-    if not (group.any_multiplies or group.any_gates):
+def _joined(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(tuple(parts), dim=dim)
+
+
+def added(here: Sequence[Group], rows: Sequence[Tensor], facts: Tensor, x: Tensor) -> Tensor:
+    """δ of the seeds of one slot in their styles, group after group; x [seed, sample, position, channel]."""
+    parts = torch.split(x, [len(row) for row in rows]) if len(rows) > 1 else (x,)
+    results = [
+        delta(group.kernel, part, row, group.blueprints) for group, row, part in zip(here, rows, parts, strict=True)
+    ]
+    computed = _joined([result for result, _ in results])
+    multiplied, gated = any(group.any_multiplies for group in here), any(group.any_gates for group in here)
+    if not (multiplied or gated):
         return computed
-    _, _, multiplies, gates = group.facts
+    _, _, multiplies, gates = facts
     factor: Tensor = 1 - multiplies - gates
-    if group.any_multiplies:
+    if multiplied:
         factor = torch.addcmul(factor, multiplies, x)
-    if group.any_gates:
-        weight, bias = gate.view(-1, 2, 1, 1, CHANNELS).unbind(1)
+    if gated:
+        weight, bias = _joined([gate for _, gate in results]).view(-1, 2, 1, 1, CHANNELS).unbind(1)
         factor = torch.addcmul(factor, gates, torch.sigmoid(torch.addcmul(bias, weight, x)))
     return computed * factor
 
 
-def grafted(h: Tensor, group: Group, row: Tensor, graft: Graft) -> Tensor:
-    """h [host, sample, position, channel] after the seeds of one group."""
-    x = h[group.hosts]
-    strength, alone = group.facts[0], group.facts[1]
-    if graft == "lerp" or group.all_isolated:
+def grafted(h: Tensor, here: Sequence[Group], rows: Sequence[Tensor], graft: Graft) -> Tensor:
+    """h [host, sample, position, channel] after the seeds of one slot."""
+    hosts, facts = _joined([group.hosts for group in here]), _joined([group.facts for group in here], dim=1)
+    x, some_isolated = h.index_select(0, hosts), any(group.any_isolated for group in here)
+    strength, alone = facts[0], facts[1]
+    if graft == "lerp" or all(group.all_isolated for group in here):
         source = x.detach()
-    elif group.any_isolated:
+    elif some_isolated:
         source = torch.lerp(x, x.detach(), alone)
     else:
         source = x
-    computed = added(group, row, source)
-    change = (strength + alone) * computed if group.any_isolated else strength * computed
-    if group.any_isolated:
+    computed = added(here, rows, facts, source)
+    change = (strength + alone) * computed if some_isolated else strength * computed
+    if some_isolated:
         change = change - alone * computed.detach()
     if graft == "lerp":
         change = change + strength * (x.detach() - x)
-    return h.index_add(0, group.hosts, change)
+    return h.index_add(0, hosts, change)
 
 
 def logits(trunk: Tensor, images: Tensor, seeds: list[Group], rows: list[Tensor], graft: Graft = "residual") -> Tensor:
@@ -169,9 +224,9 @@ def logits(trunk: Tensor, images: Tensor, seeds: list[Group], rows: list[Tensor]
     ).relu_()
     for slot in range(SLOTS):
         h = _mixed(h, blocks[2 * slot], blocks[2 * slot + 1]).view(count, samples, POSITIONS, CHANNELS)
-        for group, row in zip(seeds, rows, strict=True):
-            if group.slot == slot:
-                h = grafted(h, group, row, graft)
+        here = [(group, row) for group, row in zip(seeds, rows, strict=True) if group.slot == slot]
+        if here:
+            h = grafted(h, [group for group, _ in here], [row for _, row in here], graft)
         h = h.view(count, samples * POSITIONS, CHANNELS)
     pooled = h.view(count, samples, POSITIONS, CHANNELS).mean(dim=2)
     return torch.baddbmm(readout_bias[:, None], pooled, readout.view(count, CHANNELS, CLASSES))
@@ -191,34 +246,64 @@ def ablations(trunk: Tensor, images: Tensor, seeds: list[Group]) -> Ablated:
     """
     count, samples = len(trunk), len(images)
     blocks = torch.split(trunk, _BLOCKS, dim=1)
-    owners, kept = torch.arange(count), torch.zeros(count, dtype=torch.long)
+    plan = _plan(seeds, count)
+    numbers = [part for step in plan.steps for part in (step.owners, step.rows, *step.members)]
+    numbers += [plan.owners, plan.places.flatten()]
+    parts = iter(torch.split(sent(torch.cat(numbers), trunk.device), [len(part) for part in numbers]))
     flat = images.reshape(1, samples * POSITIONS, PIXELS).expand(count, -1, -1)
     h = torch.baddbmm(blocks[1][:, None], flat, blocks[0].view(count, PIXELS, CHANNELS)).relu_()
+    for slot, step in enumerate(plan.steps):
+        own, rows = next(parts), next(parts)
+        h = _mixed(h, blocks[2 + 2 * slot].index_select(0, own), blocks[3 + 2 * slot].index_select(0, own))
+        if step.here:
+            some = [group.of(next(parts)) for group in step.here]
+            x = h.index_select(0, rows).view(-1, samples, POSITIONS, CHANNELS)
+            facts = _joined([group.facts for group in some], dim=1)
+            grown = torch.addcmul(x, facts[0], added(some, [group.row for group in some], facts, x))
+            h = torch.cat([h, grown.view(-1, *h.shape[1:])])
+    own, places = next(parts), next(parts).view(count, -1)
+    pooled = h.view(-1, samples, POSITIONS, CHANNELS).mean(dim=2)
+    weight = blocks[-2].index_select(0, own).view(-1, CHANNELS, CLASSES)
+    return Ablated(torch.baddbmm(blocks[-1].index_select(0, own)[:, None], pooled, weight), places, own)
+
+
+class _SlotStep(NamedTuple):
+    """What happens at one slot; tensors on the CPU."""
+
+    here: list[Group]
+    owners: Tensor  # [row] → host, before the slot
+    rows: Tensor  # which rows are repeated with this slot's seed, group after group
+    members: list[Tensor]  # which of its group's seeds each of them has
+
+
+class _AblationPlan(NamedTuple):
+    """Which rows `ablations` computes, slot by slot; then the host of each row, and `Ablated.places`."""
+
+    steps: list[_SlotStep]
+    owners: Tensor
+    places: Tensor
+
+
+def _plan(seeds: list[Group], count: int) -> _AblationPlan:
+    owners, kept = torch.arange(count), torch.zeros(count, dtype=torch.long)
+    steps = []
     for slot in range(SLOTS):
         here = [group for group in seeds if group.slot == slot]
-        plans = [_rows_of(group, owners, count) for group in here]
-        sent = torch.cat([owners, *(part for plan in plans for part in plan)]).to(trunk.device)
-        own, *parts = torch.split(sent, [len(owners), *(len(part) for plan in plans for part in plan)])
-        h = _mixed(h, blocks[2 + 2 * slot][own], blocks[3 + 2 * slot][own])
-        grown = [h]
-        for group, rows, members in zip(here, parts[::2], parts[1::2], strict=True):
-            x, some = h[rows].view(-1, samples, POSITIONS, CHANNELS), group.of(members)
-            grown.append(torch.addcmul(x, some.facts[0], added(some, some.row, x)).view(-1, *h.shape[1:]))
-        if here:
-            kept = torch.cat([kept, *(kept[rows] | 1 << slot for rows, _ in plans)])
-            owners = torch.cat([owners, *(owners[rows] for rows, _ in plans)])
-            h = torch.cat(grown)
-    own = owners.to(trunk.device)
-    pooled = h.view(-1, samples, POSITIONS, CHANNELS).mean(dim=2)
-    scores = torch.baddbmm(blocks[-1][own][:, None], pooled, blocks[-2][own].view(-1, CHANNELS, CLASSES))
-    return Ablated(scores, _places(owners, kept, count).to(trunk.device), own)
+        rows, members = _rows_of(here, owners, count)
+        steps.append(_SlotStep(here, owners, rows, members))
+        kept, owners = torch.cat([kept, kept[rows] | 1 << slot]), torch.cat([owners, owners[rows]])
+    return _AblationPlan(steps, owners, _places(owners, kept, count))
 
 
-def _rows_of(group: Group, owners: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The rows of hosts in this group, and which of its seeds each has; all on the CPU."""
-    place = torch.full((count,), -1).index_copy_(0, group.where, torch.arange(len(group.where)))
-    rows = (place[owners] >= 0).nonzero()[:, 0]
-    return rows, place[owners[rows]]
+def _rows_of(here: list[Group], owners: Tensor, count: int) -> tuple[Tensor, list[Tensor]]:
+    """The rows of hosts with a seed in this slot, group after group, and which of its group's seeds each row has."""
+    member, number = torch.full((2, count), -1)
+    for place, group in enumerate(here):
+        member[group.where], number[group.where] = torch.arange(len(group.where)), place
+    mine = number[owners]
+    rows = torch.argsort(mine, stable=True)[int((mine < 0).sum()) :]
+    sizes = torch.bincount(mine[rows], minlength=len(here)).tolist()
+    return rows, list(torch.split(member[owners[rows]], sizes)) if here else []
 
 
 def _places(owners: Tensor, kept: Tensor, count: int) -> Tensor:

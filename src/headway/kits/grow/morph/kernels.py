@@ -49,7 +49,7 @@ def _neighbours(device: torch.device, dtype: torch.dtype) -> Tensor:
     return table.view(POSITIONS**2, 9).to(device, dtype)
 
 
-def _conv(x: Tensor, blocks: tuple[Tensor, ...], slope: Tensor, positions: Tensor) -> Tensor:
+def _conv(x: Tensor, blocks: tuple[Tensor, ...], blueprints: Tensor) -> Tensor:
     """A 3×3 convolution as one 128×128 matrix per seed, ReLU, and a mix of channels."""
     inner, inner_bias, outer, outer_bias = blocks
     count, samples = x.shape[:2]
@@ -61,7 +61,7 @@ def _conv(x: Tensor, blocks: tuple[Tensor, ...], slope: Tensor, positions: Tenso
     return torch.baddbmm(outer_bias[:, None], hidden, outer.view(count, CHANNELS, CHANNELS)).view(x.shape)
 
 
-def _depthwise(x: Tensor, blocks: tuple[Tensor, ...], slope: Tensor, positions: Tensor) -> Tensor:
+def _depthwise(x: Tensor, blocks: tuple[Tensor, ...], blueprints: Tensor) -> Tensor:
     """A 3×3 convolution of each channel alone, ReLU, and a mix of channels."""
     inner, inner_bias, outer, outer_bias = blocks
     count, samples = x.shape[:2]
@@ -72,31 +72,33 @@ def _depthwise(x: Tensor, blocks: tuple[Tensor, ...], slope: Tensor, positions: 
     return torch.baddbmm(outer_bias[:, None], hidden, outer.view(count, CHANNELS, CHANNELS)).view(x.shape)
 
 
-def _dense(x: Tensor, blocks: tuple[Tensor, ...], slope: Tensor, positions: Tensor) -> Tensor:
-    """Two matrices over all positions and channels; between them ReLU, or nothing (`slope` 1)."""
+def _dense(x: Tensor, blocks: tuple[Tensor, ...], blueprints: Tensor) -> Tensor:
+    """Two matrices over all positions and channels; between them ReLU, or nothing for linear blueprints."""
     inner, inner_bias, outer, outer_bias = blocks
     count, samples = x.shape[:2]
     flat = x.reshape(count, samples, WIDTH)
     hidden = torch.baddbmm(inner_bias[:, None], flat, inner.view(count, WIDTH, HIDDEN))
-    hidden = hidden.clamp(min=0) + slope[:, None, None] * hidden.clamp(max=0)
+    slope = tables(x.device)[0].index_select(0, blueprints)[:, None, None]
+    hidden = hidden.clamp(min=0) + slope * hidden.clamp(max=0)
     return torch.baddbmm(outer_bias[:, None], hidden, outer.view(count, HIDDEN, WIDTH)).view(x.shape)
 
 
-def _attention(x: Tensor, blocks: tuple[Tensor, ...], slope: Tensor, positions: Tensor) -> Tensor:
-    """One head over the 16 positions, ReLU, and a mix of channels; `positions` 1 adds a learned table to the scores."""
+def _attention(x: Tensor, blocks: tuple[Tensor, ...], blueprints: Tensor) -> Tensor:
+    """One head over the 16 positions, ReLU, and a mix of channels; some blueprints add a table to the scores."""
     inner, table, outer, outer_bias = blocks
     count, samples = x.shape[:2]
     mixed = torch.bmm(x.reshape(count, samples * POSITIONS, CHANNELS), inner.view(count, CHANNELS, 3 * CHANNELS))
     queries, keys, values = torch.split(mixed.view(count * samples, POSITIONS, 3 * CHANNELS), CHANNELS, dim=2)
     scores = torch.bmm(queries, keys.transpose(1, 2)) * CHANNELS**-0.5
-    bias = (table * positions[:, None]).view(count, 1, POSITIONS, POSITIONS)
+    positions = tables(x.device)[1].index_select(0, blueprints)[:, None]
+    bias = (table * positions).view(count, 1, POSITIONS, POSITIONS)
     weights = torch.softmax(scores.view(count, samples, POSITIONS, POSITIONS) + bias, dim=3)
     seen = torch.relu(torch.bmm(weights.view(count * samples, POSITIONS, POSITIONS), values))
     seen = seen.view(count, samples * POSITIONS, CHANNELS)
     return torch.baddbmm(outer_bias[:, None], seen, outer.view(count, CHANNELS, CHANNELS)).view(x.shape)
 
 
-def _norm(x: Tensor, blocks: tuple[Tensor, ...], slope: Tensor, positions: Tensor) -> Tensor:
+def _norm(x: Tensor, blocks: tuple[Tensor, ...], blueprints: Tensor) -> Tensor:
     """Channels normalised at each position, then scaled and shifted, each position and channel by its own numbers."""
     scale, shift = (block.view(-1, 1, POSITIONS, CHANNELS) for block in blocks)
     return torch.nn.functional.layer_norm(x, (CHANNELS,)) * scale + shift
@@ -108,8 +110,7 @@ _FORWARD = {"conv": _conv, "depthwise": _depthwise, "dense": _dense, "attention"
 def delta(kernel: Kernel, x: Tensor, row: Tensor, blueprints: Tensor) -> tuple[Tensor, Tensor]:
     """(what the seeds compute, the parameters of their gates [seed, 16]); `row` [seed, number], `blueprints` [seed]."""
     *blocks, gate = torch.split(row, list(layout(kernel).values()), dim=1)
-    slopes, positions = tables(row.device)
-    return _FORWARD[kernel](x, tuple(blocks), slopes[blueprints], positions[blueprints]), gate
+    return _FORWARD[kernel](x, tuple(blocks), blueprints), gate
 
 
 @lru_cache(maxsize=4)

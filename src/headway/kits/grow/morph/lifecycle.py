@@ -87,6 +87,12 @@ GATES: Mapping[str, Gate] = {
 }
 
 
+_EMPTY = {"stage": int(S.DORMANT), "blueprint": EMPTY, "tempo": TEMPOS[0]}  # of a slot without a seed; other fields: 0
+_FLOATS = (
+    "alpha", "alpha_start", "alpha_target", "contribution", "velocity", "interaction", "boost", "gradient",
+)  # fmt: skip
+
+
 @dataclass(slots=True)
 class Slots:
     """The state of every slot of every host, [host, slot] each."""
@@ -114,35 +120,25 @@ class Slots:
     @classmethod
     def dormant(cls, count: int, device: torch.device) -> Slots:
         """Slots without seeds."""
-        whole = {"stage": S.DORMANT, "blueprint": EMPTY, "tempo": TEMPOS[0]}
-        floats = {
-            "alpha",
-            "alpha_start",
-            "alpha_target",
-            "contribution",
-            "velocity",
-            "interaction",
-            "boost",
-            "gradient",
-        }
         made = {}
         for one in fields(cls):
-            kind = torch.float32 if one.name in floats else torch.bool if one.name == "fading" else torch.int64
-            made[one.name] = torch.full((count, SLOTS), int(whole.get(one.name, 0)), dtype=kind, device=device)
+            kind = torch.float32 if one.name in _FLOATS else torch.bool if one.name == "fading" else torch.int64
+            made[one.name] = torch.full((count, SLOTS), _EMPTY.get(one.name, 0), dtype=kind, device=device)
         return cls(**made)
 
     def put(self, where: Tensor, **values: Tensor | float) -> None:
         """Set fields where `where` [host, slot] is true."""
         for name, value in values.items():
             old = getattr(self, name)
-            new = value if isinstance(value, Tensor) else torch.full_like(old, value)
-            setattr(self, name, torch.where(where, new.to(old.dtype), old))
+            if isinstance(value, Tensor):
+                setattr(self, name, torch.where(where, value.to(old.dtype), old))
+            else:
+                setattr(self, name, old.masked_fill(where, value))
 
     def clear(self, where: Tensor) -> None:
         """Remove the seeds where `where` is true; stage and age stay."""
-        empty = Slots.dormant(len(where), where.device)
         kept = ("stage", "age")
-        self.put(where, **{one.name: getattr(empty, one.name) for one in fields(self) if one.name not in kept})
+        self.put(where, **{one.name: _EMPTY.get(one.name, 0) for one in fields(self) if one.name not in kept})
 
     def is_in(self, *stages: SeedStage) -> Tensor:
         return _among(self.stage.device, stages)[self.stage]
@@ -186,7 +182,7 @@ def curved(progress: Tensor, curve: Tensor) -> Tensor:
 
 def allowed(slots: Slots, budget_left: Tensor) -> dict[str, Tensor]:
     """The masks of every head that has one; a blueprint must fit `budget_left` [host], in parameters."""
-    count, device = len(slots.stage), slots.stage.device
+    device = slots.stage.device
     sizes = parameters_of(device)[: len(NAMES)]
     blueprints = (sizes > 0) & (sizes <= budget_left[:, None])
     blueprints_any = blueprints.any(dim=1, keepdim=True)
@@ -197,11 +193,8 @@ def allowed(slots: Slots, budget_left: Tensor) -> dict[str, Tensor]:
         "PRUNE": ~slots.fading,
         "FOSSILIZE": (slots.contribution > 0) & ~slots.fading,
     }
-    by_op = torch.zeros(count, len(OPS), SLOTS, dtype=torch.bool, device=device)
-    for op, gate in GATES.items():
-        by_op[:, OPS.index(op)] = slots.is_in(*gate.stages) & further[op]
+    waits = torch.ones_like(slots.fading)  # WAIT uses no slot
+    by_op = torch.stack([slots.is_in(*GATES[op].stages) & further[op] if op in GATES else waits for op in OPS], dim=1)
     ops = by_op.any(dim=2)
-    ops[:, 0] = True
-    by_op[:, 0] = True  # WAIT uses no slot
     blueprints = torch.where(blueprints_any, blueprints, sizes > 0)  # irrelevant then: GERMINATE is forbidden
     return {"op": ops, "slot": by_op, "blueprint": blueprints}

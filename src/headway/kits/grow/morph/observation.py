@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from headway.kits.grow.morph.blueprints import SLOTS
-from headway.kits.grow.morph.lifecycle import SeedStage, Slots, parameters_of
+from headway.kits.grow.morph.lifecycle import SeedStage, Slots, constants, parameters_of
 from headway.kits.grow.morph.space import OPS
 from headway.kits.grow.morph.state import WINDOW, History
 
@@ -36,6 +36,10 @@ _VANISHING, _EXPLODING = 1e-4, 10.0
 _LOSS = 2.303  # of a guess among ten
 
 
+_TIMES = tuple(time - (WINDOW - 1) / 2 for time in range(WINDOW))
+_SLOPE = tuple(time / sum(other**2 for other in _TIMES) for time in _TIMES)  # of a line through the window
+
+
 def observed(history: History, slots: Slots, horizon: int, budget: int) -> Tensor:
     """Features [host, feature], each of the order of one and finite whatever the host does."""
     columns = torch.cat([_base(history, slots, horizon, budget), _slots(slots, horizon).flatten(1)], dim=1)
@@ -44,8 +48,7 @@ def observed(history: History, slots: Slots, horizon: int, budget: int) -> Tenso
 
 def _base(history: History, slots: Slots, horizon: int, budget: int) -> Tensor:
     losses, accuracies = history.losses / _LOSS, history.accuracies
-    times = torch.arange(WINDOW, device=losses.device) - (WINDOW - 1) / 2
-    slope = times / times.square().sum()
+    slope = constants(losses.device, _SLOPE)
     used = parameters_of(losses.device)[slots.blueprint].sum(dim=1) / budget
     numbers = [
         history.epoch / horizon,
@@ -85,7 +88,7 @@ def _slots(slots: Slots, horizon: int) -> Tensor:
     after = slots.alpha.sum(dim=1, keepdim=True) - before - slots.alpha
     columns = [
         slots.is_in(SeedStage.GERMINATED, SeedStage.TRAINING, SeedStage.BLENDING, SeedStage.HOLDING).float(),
-        *functional.one_hot(slots.stage, len(SeedStage)).unbind(2),
+        *functional.one_hot(slots.stage, len(SeedStage)).float().unbind(2),
         slots.alpha,
         slots.alpha_target,
         progress,

@@ -14,8 +14,9 @@ for one another; on CUDA everything stays on the device.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,18 +26,20 @@ from torch import Tensor
 from headway.kits.grow.morph.blueprints import EMPTY, SLOTS
 from headway.kits.grow.morph.contribution import interactions, leave_one_out, shapley
 from headway.kits.grow.morph.data import Split, material
-from headway.kits.grow.morph.epoch import EpochResult, Moments, learn
+from headway.kits.grow.morph.epoch import EpochResult, learn, put_back, seed_moments, trunk_moments
 from headway.kits.grow.morph.governor import EVERY, Snapshot, failed
 from headway.kits.grow.morph.host import (
     Graft,
     Group,
+    Sight,
     ablations,
     amplitude,
     fresh_trunk,
     graded,
     groups,
+    marks,
 )
-from headway.kits.grow.morph.kernels import fresh, row_size
+from headway.kits.grow.morph.kernels import fresh
 from headway.kits.grow.morph.lifecycle import SeedStage, Slots, allowed, parameters_of
 from headway.kits.grow.morph.observation import FEATURES, FEEDBACK, observed
 from headway.kits.grow.morph.operations import Applied, advance_alpha, apply, pass_epoch
@@ -69,13 +72,13 @@ class MorphWorld:
         *,
         source: str = "digits",
         device: str = "cpu",
-        mode: RewardMode = "shaped",
+        mode: RewardMode = "simplified",
         horizon: int = HORIZON,
         minibatches: int = 6,
         batch: int = 32,
         rate: float = 0.02,
         price: float = RENT,
-        discount: float = 0.995,
+        discount: float = 1.0,
         budget: int = BUDGET,
         graft: Graft = "residual",
         twin: bool = False,
@@ -120,8 +123,9 @@ class MorphWorld:
         self._sow(applied.germinated)
         credit = self._credit(applied)
         advance_alpha(self.slots)
-        trained = self._train()
-        subsets, loss, accuracy = self._validate()
+        sight = self._look()
+        trained = self._train(sight)
+        subsets, loss, accuracy = self._validate(sight, self._material.val)
         self._measure(subsets)
         pass_epoch(self.slots)
         last = self.history.accuracies[:, -1]
@@ -161,6 +165,12 @@ class MorphWorld:
             self._twin = from_arrays("twin", HostRows, state, self.device)
         return self.present()
 
+    def teacher(self, name: str) -> Callable[[], Tensor]:
+        """What the baseline of this name does now, to be imitated."""
+        from headway.kits.grow.morph.baselines import baseline
+
+        return partial(baseline(name), self)
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -187,37 +197,41 @@ class MorphWorld:
         self.history.helped = torch.where(applied.fossilised[:, None, :], 0.0, self.history.helped)
         return given
 
-    def _groups(self, live: Tensor) -> list[Group]:
+    def _look(self) -> Sight:
+        """What training and validation need to know on the CPU: one copy for both."""
+        slots = self.slots
+        marked = marks(slots.blueprint, slots.style, slots.stage == SeedStage.TRAINING)
+        computes = slots.is_in(SeedStage.TRAINING, SeedStage.BLENDING, SeedStage.HOLDING, SeedStage.FOSSILIZED)
+        *known, learns, counts = torch.cat([marked, torch.stack([computes, slots.alpha > 0])]).cpu()
+        return Sight(marked, torch.stack(known), learns.bool(), counts.bool())
+
+    def _groups(self, sight: Sight, live: Tensor) -> list[Group]:
         slots = self.slots
         strengths = amplitude(slots.alpha, slots.style)
-        isolated = slots.stage == SeedStage.TRAINING
-        return groups(self.hosts.seeds, slots.blueprint, slots.style, strengths, isolated, live)
+        return groups(self.hosts.seeds, slots.blueprint, strengths, sight.marked, live, sight.known)
 
-    def _train(self) -> EpochResult:
-        live = self.slots.is_in(SeedStage.TRAINING, SeedStage.BLENDING, SeedStage.HOLDING, SeedStage.FOSSILIZED)
-        hosts, seeds = self.hosts, self._groups(live)
+    def _train(self, sight: Sight) -> EpochResult:
+        hosts, seeds = self.hosts, self._groups(sight, sight.learns)
         shape = (self.minibatches, self.count, self.batch)
         split = self._material.train
         batches = torch.randint(len(split), shape, generator=self._streams["batches"], device=self.device)
-        moments = [_moments_of(hosts, group) for group in seeds]
+        moments = seed_moments(hosts, seeds)
         given: dict[str, Any] = {"rate": self.rate, "graft": self.graft}
-        result = learn(hosts.trunk, _trunk_moments(hosts), seeds, moments, split, hosts.tasks, batches, **given)
+        result = learn(hosts.trunk, trunk_moments(hosts), seeds, moments, split, hosts.tasks, batches, **given)
         gradient = torch.zeros_like(self.slots.gradient)
-        for group, memory, norm in zip(seeds, moments, result.norms, strict=True):
-            at, size = (group.hosts, group.slot), row_size(group.kernel)
-            hosts.seeds[*at, :size], hosts.seeds_mean[*at, :size] = group.row, memory.mean
-            hosts.seeds_square[*at, :size], hosts.seeds_updates[at] = memory.square, memory.updates
-            gradient[at] = norm
+        if seeds:
+            put_back(hosts, seeds, moments)
+            places = torch.cat([group.places for group in seeds])
+            gradient.view(-1).index_copy_(0, places, torch.cat(result.norms))
         self.slots.gradient = gradient
         if self._twin is not None:
-            learn(self._twin.trunk, _trunk_moments(self._twin), [], [], split, hosts.tasks, batches, **given)
+            learn(self._twin.trunk, trunk_moments(self._twin), [], [], split, hosts.tasks, batches, **given)
         return result
 
     @torch.no_grad()
-    def _validate(self, split: Split | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def _validate(self, sight: Sight, split: Split) -> tuple[Tensor, Tensor, Tensor]:
         """(accuracy of every subset of seeds [host, subset], loss and accuracy with all [host])."""
-        split = split or self._material.val
-        seeds = self._groups(self.slots.alpha > 0)
+        seeds = self._groups(sight, sight.counts)
         return graded(ablations(self.hosts.trunk, split.images, seeds), split.labels[self.hosts.tasks])
 
     def _measure(self, subsets: Tensor) -> None:
@@ -322,7 +336,7 @@ class MorphWorld:
             "epochs": history.epoch,
         }
         if self.held_out:
-            told["test_accuracy"] = self._validate(self._material.test)[2]
+            told["test_accuracy"] = self._validate(self._look(), self._material.test)[2]
         return told
 
     @torch.no_grad()
@@ -374,15 +388,6 @@ class MorphWorld:
 
 
 _SNAPSHOT = ("trunk", "seeds", "accuracy")
-
-
-def _trunk_moments(hosts: HostRows) -> Moments:
-    return Moments(hosts.trunk_mean, hosts.trunk_square, hosts.trunk_updates)
-
-
-def _moments_of(hosts: HostRows, group: Group) -> Moments:
-    at, size = (group.hosts, group.slot), row_size(group.kernel)
-    return Moments(hosts.seeds_mean[*at, :size], hosts.seeds_square[*at, :size], hosts.seeds_updates[at])
 
 
 def morph(*, count: int, **settings: Any) -> MorphWorld:

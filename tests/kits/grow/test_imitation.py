@@ -1,0 +1,85 @@
+"""A training may begin with what a teacher of the world does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from headway.kits.grow import imitation  # noqa: E402
+from headway.kits.grow.imitation import imitate  # noqa: E402
+from headway.kits.grow.knobs import RecurrentKnobs  # noqa: E402
+from headway.kits.grow.learner import learned  # noqa: E402
+from headway.kits.grow.morph.baselines import fixed_schedule  # noqa: E402
+from headway.kits.grow.morph.world import MorphWorld  # noqa: E402
+from headway.kits.grow.training import Training  # noqa: E402
+from headway.nouns.errors import InvalidInput  # noqa: E402
+from tests.kits.grow.toy_world import ToyWorld  # noqa: E402
+
+KNOBS = RecurrentKnobs(
+    width=16, envs=8, horizon=9, minibatches=2, epochs=2, steps=72, episodes=4, confirm=4, rate=1e-2,
+    imitate="shown", imitate_passes=15,
+)  # fmt: skip
+
+
+class Taught(ToyWorld):
+    """A teacher that goes where the start of the episode showed; it never waits or turns."""
+
+    horizon = 9
+
+    def teacher(self, name: str) -> Callable[[], Any]:
+        assert name == "shown"
+        return lambda: np.stack((np.ones(self.count), self.goal, np.zeros(self.count)), axis=1).astype(np.int64)
+
+
+def test_the_policy_does_what_its_teacher_does_before_it_practises() -> None:
+    before, after = Training(Taught, KNOBS, seed=3), Training(Taught, KNOBS, seed=3)
+    agreement = imitate(after, "shown")
+    assert agreement > 0.95
+    assert after.counts.steps == 0, "imitation is no practice"
+    assert after.evaluate(8, seed=9) > 2 * before.evaluate(8, seed=9)
+
+
+def test_a_run_imitates_once_and_says_how_well() -> None:
+    training = Training(Taught, KNOBS, seed=3)
+    training.run()
+    first = training.agreement
+    assert learned(training).metrics["imitation_agreement"] == first
+    training.run()
+    assert training.agreement is first
+
+
+def test_the_critic_learns_last_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, Any] = {}
+    fit = imitation._fit_critic
+
+    def watched(given: Training) -> None:
+        kept.update({name: value.detach().clone() for name, value in given.network.named().items()})
+        fit(given)
+
+    monkeypatch.setattr(imitation, "_fit_critic", watched)
+    training = Training(Taught, KNOBS, seed=3)
+    imitate(training, "shown")
+    now = training.network.named()
+    assert {name.split(".")[0] for name in now if not torch.equal(now[name], kept[name])} == {"value"}
+
+
+def test_a_world_without_teachers_and_an_unknown_teacher_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="no teachers"):
+        imitate(Training(ToyWorld, KNOBS, seed=3), "shown")
+    with pytest.raises(InvalidInput, match="best schedul'"):
+        MorphWorld(2).teacher("best schedul")
+
+
+def test_a_baseline_of_morph_is_a_teacher() -> None:
+    world = MorphWorld(3, minibatches=1, batch=4, horizon=12)
+    world.reset(1)
+    teacher, wanted = world.teacher("fixed schedule"), fixed_schedule()
+    for _ in range(8):
+        assert torch.equal(teacher(), wanted(world))
+        world.step(teacher())
+    assert int(world.slots.seed.max()) == 1
