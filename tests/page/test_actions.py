@@ -211,3 +211,8 @@ def test_an_empty_project_shows_the_next_command_on_every_page(tmp_path: Path, t
             page = tab(server, place)
             page.get_by_text(command).first.wait_for()
             assert page.get_by_text("SYNTHETIC", exact=True).count() == 0
+        first = tab(server)
+        first.get_by_text("waiting for the first request").wait_for()
+        assert f"{server.url}/v1/decisions" in first.locator("main").inner_text(), "the example names this server"
+        server.decide("route", "Hello", ["small", "large"])
+        first.get_by_role("heading", name="route").wait_for()

@@ -233,6 +233,13 @@ def test_the_story_is_told_in_sentences_and_the_card_shows_the_evidence_that_pro
     assert promoted["evidence"] in (link.get_attribute("href") or "")
     worth = httpx.get(f"{served.url}/v1/tasks/route").json()["worth"]["text"]
     card.get_by_text(worth).wait_for()
+    for task in httpx.get(f"{served.url}/v1/tasks").json()["tasks"]:  # the same next step as every other door
+        card = page.locator("article", has=page.get_by_role("heading", name=task["task"]))
+        card.get_by_text(task["next"]["why"]).wait_for()
+        card.get_by_text(task["next"]["command"], exact=True).wait_for()
+    page.goto(f"{served.url}/#/evidence/{promoted['evidence']}")
+    page.get_by_role("link", name="was trained").click()
+    page.get_by_role("heading", name="Runs").wait_for()
 
 
 @pytest.mark.slow
