@@ -95,10 +95,10 @@ def test_built_in_kits_are_available_without_being_named() -> None:
     assert loaded.task("a").actions[0] == "try-catch-style"
 
 
-def test_a_reply_task_is_rated_by_stars_or_thumbs_and_keeps_to_one_policy_per_conversation() -> None:
+def test_a_reply_task_is_rated_by_stars_or_thumbs() -> None:
     task = parse('[tasks.a]\nkind = "reply"\nsystem = """Be brief.\nBe kind."""\n', None).task("a")
     assert (task.family, task.base, task.system) == ("language", "smollm2", "Be brief.\nBe kind.")
-    assert (task.sticky, task.floor, task.explore.kind, task.required) == (True, 0.0, "none", ())
+    assert (task.floor, task.explore.kind, task.required) == (0.0, "none", ())
     assert {name: term.transform for name, term in dict(task.reward).items()} == {"stars": "stars", "thumb": "thumbs"}
     assert refused('[tasks.a]\nkind = "reply"\nsystem = 3\n', None).code == "settings_bad_value"
 

@@ -147,6 +147,9 @@ def _commands(session: Session, url: str) -> list[str]:
     settings = load_settings(session.folder)
     choices = [task for task in settings.tasks.values() if task.kind == "choice"]
     task = choices[0] if choices else None
+    replies = [task.name for task in settings.tasks.values() if task.kind == "reply"]
+    if replies and not choices:
+        return [session.command(f"headway chat --role {replies[0]}"), session.command("headway status")]
     ask: dict[str, object] = {"task": "route" if task is None else task.name, "text": "Summarise this page"}
     if task is None or not task.actions:
         ask["candidates"] = ["small", "large"]

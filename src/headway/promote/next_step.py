@@ -179,6 +179,8 @@ def _decide(standing: Standing) -> str:
     """How decisions come in."""
     if standing.practises is not None:
         return f"headway decide {standing.task}"
+    if standing.replies:
+        return f"headway chat --role {standing.task}"
     if standing.described:
         return f"headway data import BUFFER --task {standing.task}"
     return f"headway decide {standing.task} {_EXAMPLE}{'' if standing.has_actions else ' --candidates small,large'}"

@@ -67,6 +67,7 @@ class Standing:
     has_actions: bool = True  # whether the task declares what can be chosen
     described: bool = False  # whether actions are described and not only named: a task of the kind ranking
     practises: str | None = None  # policies learn in this world ("": not said which), not from the log
+    replies: bool = False  # a model writes texts: decisions come from conversations
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it
     disputed: Verdict | None = None  # the canary, or else the current policy, is worse, but only by one key's ratings
     unprovable: HeadwayError | None = None  # why no proof of the candidate can be made now

@@ -240,11 +240,6 @@ def _floor(table: SettingsTable, values: _Values) -> float:
     return table.number("floor", low=0, high=1)
 
 
-def _sticky(table: SettingsTable, values: _Values) -> bool:
-    """Whether an episode keeps its first draw; a conversation always keeps the policy that answers it."""
-    return values["kind"] == "reply" or ("sticky" in table and table.flag("sticky"))
-
-
 def _costs(table: SettingsTable, values: _Values) -> Mapping[str, float]:
     costs = table.table("costs")
     row = table.inner(("costs",), costs, costs)
@@ -277,7 +272,6 @@ _SPECIAL: Mapping[str, Special] = MappingProxyType(
         "roles": _roles,
         "masks": masks_of,
         "explore": _explore,
-        "sticky": _sticky,
         "floor": _floor,
         "costs": _costs,
         "guards": _guards,

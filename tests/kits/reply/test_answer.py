@@ -184,6 +184,18 @@ def test_ratings_are_changed_and_withdrawn(project: Project) -> None:
     assert reply.id not in [row.decision.id for row, _ in kept(project, "code")]
 
 
+def test_every_reply_of_a_conversation_has_its_own_reward_and_the_same_author(project: Project) -> None:
+    first = answer(project, "code", [Turn("user", "One")], episode="two")
+    second = answer(project, "code", [Turn("user", "Two")], episode="two")
+    other = answer(project, "code", [Turn("user", "Two")], episode="another")
+    rate(project, first.id, "5")
+    rate(project, second.id, "2")
+    project.settle("code")
+    rewards = {row.decision.id: row.reward for row, _ in kept(project, "code")}
+    assert (rewards[first.id], rewards[second.id]) == (1.0, -0.5)
+    assert first.decision.seed == second.decision.seed != other.decision.seed
+
+
 @pytest.mark.parametrize(("mark", "code"), [("0", "bad_rating"), ("good", "bad_rating"), ("", "bad_rating")])
 def test_a_wrong_rating_is_refused(project: Project, mark: str, code: str) -> None:
     reply = answer(project, "code", [Turn("user", "Rate me")])

@@ -6,8 +6,8 @@
     pending = prepare(project, "reply", turns)   # in steps, for streams: who answers, under which id
     keep(project, pending, completion)           # stored only when it is complete
 
-A conversation (`episode`) keeps the policy that answered first, while it can answer. A reply that fails on the way is
-not stored.
+A conversation (`episode`) is answered by one policy while the shares of policies stay as they are. A reply that fails
+on the way is not stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headway.kits.reply.client import LanguageWorker
 from headway.kits.reply.kept import KIT_NAME, KeptReply, from_details, redacted, to_details
 from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import Conflict, InvalidInput
+from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Completion, Delta, Generator, Prompt, Turn
 
 if TYPE_CHECKING:
@@ -139,13 +139,7 @@ def keep(project: Project, pending: PendingReply, completion: Completion) -> Ans
     )
     kept = redacted(kept, project.redact)
     considered = pending.considered._replace(details=to_details(kept))
-    try:
-        (stored,) = project.submit([considered]).result()
-    except Conflict as error:
-        if error.code != "draw_exists":
-            raise
-        # another message opened the same conversation at the same time: this one is a draw of its own
-        (stored,) = project.submit([considered._replace(opening=False)]).result()
+    (stored,) = project.submit([considered]).result()
     if flagged(completion.text):
         project.signal(stored.id, safety_flag=1.0, rater="headway")
     return AnsweredTurn(stored, kept)

@@ -6,6 +6,7 @@ themselves are held by a worker: choosing among them needs their references only
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from headway.nouns.errors import UnknownName
 if TYPE_CHECKING:
     from headway.project.decide.serving import Serving
 
-__all__ = ["answering", "who_can_answer"]
+__all__ = ["answering", "conversation_seed", "who_can_answer"]
 
 
 def answering(task: str, body: Mapping[str, Any], ref: str) -> Pipeline:
@@ -36,6 +37,14 @@ def answering(task: str, body: Mapping[str, Any], ref: str) -> Pipeline:
         canary_share=canary["share"] if canary else 0.0,
         canary_name=canary.get("name", "canary") if canary else "canary",
     )
+
+
+def conversation_seed(task: str, episode: str) -> int:
+    """The seed of every reply of a conversation: the same policy answers all of it while the shares stay as they are.
+
+    Unlike the decisions of a sticky episode, its replies have outcomes of their own.
+    """
+    return int.from_bytes(hashlib.sha256(f"{task}\0{episode}".encode()).digest()[:8], "little")
 
 
 def who_can_answer(serving: Serving) -> tuple[str, ...]:

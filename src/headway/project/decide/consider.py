@@ -20,7 +20,7 @@ from headway.decide.acting import Draw, Pipeline, sticky
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
 from headway.nouns.ids import decision_id, parse_decision_id
 from headway.nouns.records import Candidate, Decision, Detail, Situation, Source
-from headway.project.decide.answering import who_can_answer
+from headway.project.decide.answering import conversation_seed, who_can_answer
 from headway.project.decide.elsewhere import recorded
 from headway.project.decide.inputs import Details, Offer, checked_source, is_comparison, situation_of
 
@@ -165,7 +165,9 @@ def consider(project: ProjectFolder, asks: Sequence[Ask]) -> list[Considered | H
         except HeadwayError as error:
             considered[place] = error
             continue
-        if project.seeds is not None:
+        if settings.kind == "reply" and situation.episode is not None:
+            seed = conversation_seed(task, situation.episode)
+        elif project.seeds is not None:
             seed = project.seeds.next()
         else:
             seed = int.from_bytes(noise[8 * place : 8 * place + 8], "little")

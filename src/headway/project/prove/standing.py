@@ -61,6 +61,7 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         has_actions=bool(settings.actions),
         described=settings.kind == "ranking",
         practises=settings.world if settings.kind == "factored" else None,
+        replies=settings.kind == "reply",
         kit_missing=project.servings.kit_missing(heads.current) or None,
         disputed=disputed(project, settings, heads, current.digest),
         unprovable=None if candidate is None else unprovable(project, settings, candidate, current),
