@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,47 @@ def test_doctor_names_a_file_that_others_can_read(declared: Path) -> None:
     store.chmod(0o600)
     checks = {check["name"]: check for check in headway("-C", declared, "doctor", "--json").json["checks"]}
     assert checks["permissions"]["ok"]
+
+
+def test_the_next_command_of_a_dry_run_keeps_the_options_and_works(declared: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a log.csv"
+    file.write_text("model,score,p,prompt\nsmall,1,0.5,a\nlarge,0,0.5,b\n", "utf-8")
+    words = ["data", "import", file, "--task", "route", "--map", "action=model", "--map", "signal.solved=score"]
+    words += ["--map", "propensity=p", "--map", "text=prompt", "--candidates", "small,large"]
+    done = headway("-C", declared, *words, "--dry-run", "--json")
+    assert done.code == 0, done.out
+    program, *again = shlex.split(done.json["next"])
+    assert program == "headway"
+    assert again == ["-C", str(declared), *map(str, words)]
+    assert headway(*again).code == 0
+
+
+def test_suggested_commands_name_the_folder_in_each_part(declared: Path) -> None:
+    from headway.cli.output import Output
+    from headway.cli.verb import Session
+
+    both = Session(declared, Output()).command("headway init && headway status")
+    assert both == f"headway -C {declared} init && headway -C {declared} status"
+
+
+def test_the_next_step_after_the_list_of_keys_runs(declared: Path) -> None:
+    for words in (["keys", "add", "bob", "--scope", "decide"], ["keys", "revoke", "bob"]):
+        assert headway("-C", declared, *words).code == 0
+    step = headway("-C", declared, "keys", "list", "--json").json["next"]
+    assert headway(*shlex.split(step)[1:]).code == 0
+
+
+def test_a_misspelt_signal_is_named_in_the_terminal(declared: Path) -> None:
+    made = headway("-C", declared, "decide", "route", "x", "--json").json
+    done = headway("-C", declared, "signal", made["id"], "sovled=1")
+    assert "solved" in done.out + done.err
+    assert "sovled" in headway("-C", declared, "status").err + headway("-C", declared, "status").out
+
+
+def test_text_and_candidates_are_given_in_the_same_way_everywhere(project: Path) -> None:
+    shared = ["--text", "Prove it", "--candidates", "small,large", "--json"]
+    assert headway("-C", project, "decide", "route", *shared).json["action"] in ("small", "large")
+    ranked = headway("-C", project, "rank", "route", *shared).json
+    assert {row["name"] for row in ranked["ranking"]} == {"small", "large"}
+    assert headway(*shlex.split(ranked["next"])[1:]).code == 0
+    assert headway("-C", project, "score", "route", "large", "--text", "Prove it").code == 0

@@ -12,7 +12,7 @@ from headway.cli.format import counts
 from headway.cli.import_report import Imported, TaskLeaks
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, pairs, quoted, task_argument, verb
+from headway.cli.verb import Session, again, pairs, quoted, task_argument, verb
 
 if TYPE_CHECKING:
     from headway.project import ImportReport, Project, TransformReport
@@ -173,7 +173,7 @@ def _finish(session: Session, imported: Imported) -> int:
     if not reports:
         return 1
     if imported.dry_run:
-        session.next(f"headway data import {' '.join(quoted(report.file) for report in reports)}")
+        session.next(again("dry_run"))
         return 1 if any(report.rejected for report in reports) else 0
     if imported.counted:
         session.next(f"headway data stats {next(iter(imported.counted))}")

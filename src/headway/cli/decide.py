@@ -42,6 +42,7 @@ def candidate_options(function: Any) -> Any:
 )
 @task_argument()
 @click.argument("text", default="")
+@click.option("--text", "worded", metavar="TEXT", help="The same as TEXT, as in `score` and `rank`.")
 @candidate_options
 @situation_options
 @click.option("--episode", metavar="NAME", help="The episode (conversation, run) it belongs to.")
@@ -65,6 +66,7 @@ def decide(
     session: Session,
     task: str,
     text: str,
+    worded: str | None,
     candidates: str | None,
     described: tuple[str, ...],
     state: tuple[str, ...],
@@ -79,6 +81,9 @@ def decide(
 
     TEXT describes the situation; "-" reads it from standard input.
     """
+    if text and worded:
+        raise click.UsageError("TEXT and --text are the same: give one of them.")
+    text = text or worded or ""
     from headway.reward.cost_terms import is_cost
 
     with session.project(create=True) as project:

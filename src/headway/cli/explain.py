@@ -47,7 +47,8 @@ def explain(session: Session, identifier: str, replay: bool, term: str | None) -
             return GONE if replayed.exact is None else 0 if replayed.exact else DIFFERENT
         explanation = project.explain(identifier)
     session.show(explanation)
-    session.next(f"headway explain {explanation.id} --replay")
+    again = f"headway explain {explanation.id} --replay"
+    session.next(again if explanation.asked_again else f"headway data log {explanation.task}")
     return 0
 
 

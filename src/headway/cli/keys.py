@@ -12,7 +12,7 @@ from headway.cli.format import minute
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text
 from headway.cli.times import parse_duration
-from headway.cli.verb import Session, Verbs, verb
+from headway.cli.verb import Session, Verbs, quoted, verb
 from headway.observe.keys import SCOPES, Keys
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def list_keys(session: Session) -> None:
         now = project.clock()
         known = KeyList(keys=tuple(_listed(key, now) for key in Keys(project.database).list()))
     session.show(known)
-    session.next("headway keys rotate NAME" if known.keys else "headway keys add agent --scope decide")
+    valid = next((key.name for key in known.keys if key.state == "valid"), None)
+    session.next(f"headway keys rotate {quoted(valid)}" if valid else "headway keys add agent --scope decide")
 
 
 for _command in (add, list_keys, rotate, revoke):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from headway.cli.decide import read_text, situation_options, typed_state
+from headway.cli.decide import offered, read_text, situation_options, typed_state
 from headway.cli.format import number
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, value
@@ -28,12 +28,13 @@ __all__ = ["rank", "score"]
 
 @verb(
     "rank",
-    """headway rank route '["small", "large"]' --text "Prove that sqrt(2) is irrational\"""",
+    'headway rank route --text "Prove that sqrt(2) is irrational" --candidates small,large',
     "headway rank next-action candidates.json --json",
 )
 @task_argument()
 @click.argument("candidates", default="")
 @click.option("--text", default="", help='What the decision is about; "-" reads standard input.')
+@click.option("--candidates", "names", metavar="A,B,…", help="The candidates by name, as in `decide`.")
 @situation_options
 @click.option("--state-file", type=click.Path(dir_okay=False, path_type=Path), help="A JSON object with the state.")
 @click.option("--policy", metavar="REF", help="The policy that predicts; the current one by default.")
@@ -42,6 +43,7 @@ def rank(
     task: str,
     candidates: str,
     text: str,
+    names: str | None,
     state: tuple[str, ...],
     role: str,
     state_file: Path | None,
@@ -54,13 +56,16 @@ def rank(
     """
     if text == "-" and candidates == "-":
         raise click.UsageError("Only one of CANDIDATES and --text can be read from standard input.")
-    offers = read_candidates(candidates)
+    if candidates and names:
+        raise click.UsageError("CANDIDATES and --candidates are the same: give one of them.")
+    offers = offered(names, ()) if names else read_candidates(candidates)
     with session.project() as project:
         asked = asked_about(project, task, read_text(text), {**read_state(state_file), **typed_state(state)}, role)
         ranking = project.rank(task, offers, asked.text, state=asked.state, role=asked.role, policy=policy)
         synthetic = session.synthetic(project, task)
     session.show(Ranking(task=task, ranking=ranking, synthetic=synthetic, state_of=asked.state_of))
-    session.next(f"headway decide {task} {quoted(text) if text not in ('', '-') else '…'}")
+    about = quoted(text) if text not in ("", "-") else '"Summarise this page"'
+    session.next(f"headway decide {task} {about}" + (f" --candidates {quoted(names)}" if names else ""))
 
 
 @verb(

@@ -32,7 +32,7 @@ def runs(session: Session, run: str | None, stop: bool) -> None:
     from headway.observe.runs import ask_to_stop, list_runs, read_curves
 
     with session.project() as project:
-        home = project.home
+        home, tasks = project.home, list(project.tasks())
     if stop:
         if run is None:
             raise InvalidInput("Name the run to stop.", code="nothing_named", hint="`headway runs` lists them.")
@@ -43,7 +43,9 @@ def runs(session: Session, run: str | None, stop: bool) -> None:
     if run is None:
         known = list_runs(home)
         session.show(RunList(runs=known))
-        session.next(f"headway runs {known[0].run}" if known else "headway learn TASK")
+        session.next(
+            f"headway runs {known[0].run}" if known else f"headway learn {tasks[0]}" if tasks else "headway status"
+        )
         return
     curves = read_curves(home, run, points=_WIDTH)
     session.show(curves)

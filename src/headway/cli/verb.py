@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from headway.cli.in_use import known
 from headway.cli.output import Output
@@ -31,6 +32,7 @@ __all__ = [
     "Session",
     "Verb",
     "Verbs",
+    "again",
     "command_at",
     "hooks",
     "json_option",
@@ -90,8 +92,8 @@ class Session:
         """A command to suggest, with -C where the project is not in the current folder."""
         if self.folder == Path():
             return text
-        verb, space, rest = text.removeprefix("headway ").partition(" ")
-        return f"headway -C {quoted(str(self.folder))} {verb}{space}{rest}"
+        here = f"headway -C {quoted(str(self.folder))} "
+        return " && ".join(here + part.removeprefix("headway ") for part in text.split(" && "))
 
     def next(self, text: str) -> None:
         self.out.next(self.command(text))
@@ -249,6 +251,32 @@ def verb(
         return command
 
     return wrap
+
+
+def again(*without: str) -> str:
+    """This command line with every option that was given, except some: to run it again in another way."""
+    context = click.get_current_context()
+    words = [context.command_path]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in (*without, *_SHARED):
+            continue
+        values = context.params[name] if parameter.multiple or parameter.nargs != 1 else [context.params[name]]
+        flag = "" if isinstance(parameter, click.Argument) else max(parameter.opts, key=len)
+        if isinstance(parameter, click.Option) and parameter.is_flag:
+            words.append(flag)
+        elif parameter.multiple:
+            words += [f"{flag} {' '.join(map(_word, value if parameter.nargs != 1 else [value]))}" for value in values]
+        else:
+            words.append(f"{flag} {' '.join(map(_word, values))}".strip())
+    return " ".join(words)
+
+
+_SHARED = ("project_folder", "as_json")
+
+
+def _word(value: object) -> str:
+    return quoted(str(value))
 
 
 def project_option() -> click.Option:

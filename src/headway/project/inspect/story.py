@@ -49,12 +49,21 @@ def _settings(project: Project, task: str) -> Iterator[StoryEvent]:
 def _proofs(project: Project, task: str) -> Iterator[StoryEvent]:
     """Proofs with a new verdict, oldest first."""
     told: dict[str, str] = {}
+    reward = ""
     for identifier, _, digest, at in reversed(project.ledger.evidences(task, _PROOFS)):
         try:
             verdict = project.verdict(identifier)
         except HeadwayError:
             continue  # evidence that this version cannot read
-        if verdict.evidence is None or told.get(digest) == verdict.word:
+        if verdict.evidence is None:
+            continue
+        version = verdict.evidence.reward_version
+        if reward and version and version != reward:
+            yield StoryEvent(
+                at=at, kind="settings", text="The reward was changed before this proof: history was rescored."
+            )
+        reward = version or reward
+        if told.get(digest) == verdict.word:
             continue
         told[digest] = verdict.word
         text = conclusion(verdict).partition(", at today's traffic")[0].rstrip(".")
