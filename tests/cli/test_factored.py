@@ -61,3 +61,16 @@ def test_a_mistake_is_named_and_nothing_is_stored(folder: Path) -> None:
         assert (refused.code, refused.json["error"]["code"]) == (1, code)
     with library.open(folder, environ={}) as project:
         assert project.query.counts("plan").decisions == 0
+
+
+def test_init_declares_a_factored_task_that_decides_at_once(tmp_path: Path) -> None:
+    words = ["--task", "answer", "--kind", "factored"]
+    refused = headway("init", *words, "-C", str(tmp_path))
+    assert refused.code == 2
+    assert not (tmp_path / "headway.toml").exists()
+    heads = ["--head", "op=ANSWER,STOP", "--head", "model=small,large"]
+    made = headway("init", *words, *heads, "-C", str(tmp_path))
+    assert made.code == 0, made.err
+    decided = headway("decide", "answer", "--json", "-C", str(tmp_path)).json
+    assert list(decided["heads"]) == ["model", "op"]
+    assert decided["heads"]["op"]["allowed"] == ["ANSWER", "STOP"]

@@ -18,7 +18,11 @@ __all__ = ["init"]
 
 @verb("init", "headway init", "headway init --task route --actions small,large --reward solved=1 --reward cost_usd=-20")
 @click.option("--task", metavar="NAME", help="Declare this task instead of writing the commented example.")
-@click.option("--kind", type=click.Choice(["choice", "ranking"]), help="Of the task; ranking orders described actions.")
+@click.option(
+    "--kind", type=click.Choice(["choice", "ranking", "factored"]),
+    help="Of the task; ranking orders described actions, factored draws an action of several heads.",
+)  # fmt: skip
+@click.option("--head", "heads", multiple=True, metavar="NAME=A,B,…", help="A head and its choices; the first leads.")
 @click.option("--actions", metavar="A,B,…", help="Its actions; without them every decision names its own candidates.")
 @click.option("--reward", multiple=True, metavar="SIGNAL=WEIGHT", help="A signal and its weight; repeatable.")
 @click.option(
@@ -30,6 +34,7 @@ def init(
     session: Session,
     task: str | None,
     kind: str | None,
+    heads: tuple[str, ...],
     actions: str | None,
     reward: tuple[str, ...],
     upstreams: tuple[tuple[str, str, str], ...],
@@ -44,10 +49,14 @@ def init(
 
     if kind == "ranking":
         task, reward = task or "next-action", reward or ("composite_delta=1.0",)
+    if heads and kind != "factored":
+        raise click.UsageError("--head needs --kind factored.")
+    if kind == "factored" and (not heads or actions):
+        raise click.UsageError("--kind factored needs --head NAME=A,B,… for every head, and takes no --actions.")
     if task is None and (actions or reward or kind or upstreams):
         raise click.UsageError("--kind, --actions, --reward and --upstream need --task.")
     actions = actions or ",".join(name for name, _, _ in upstreams) or None
-    text = example() if task is None else declared(task, actions, reward, kind or "choice")
+    text = example() if task is None else declared(task, actions, reward, kind or "choice", heads)
     text += _upstreams(upstreams, pairs(key_env, "variable"))
     folder = session.folder
     parse(text, directory=folder, environ={})  # write nothing that cannot be read back
@@ -73,7 +82,7 @@ def init(
     elif kind == "ranking":
         session.next(f"headway data import BUFFER --task {task}")
     else:
-        named = "" if actions or task is None else " --candidates small,large"
+        named = "" if actions or heads or task is None else " --candidates small,large"
         session.next(f'headway decide {tasks[0] if tasks else "route"} "Summarise this page"{named}')
 
 
@@ -92,15 +101,17 @@ def _project(out: Output, project: NewProject) -> None:
     out.line(f"{project.settings} {'written' if project.written else 'exists already and is unchanged'}.")
 
 
-def declared(task: str, actions: str | None, reward: tuple[str, ...], kind: str) -> str:
+def declared(task: str, actions: str | None, reward: tuple[str, ...], kind: str, heads: tuple[str, ...] = ()) -> str:
     """A short headway.toml with one task."""
     from headway.reward.compose import Rewards
     from headway.reward.cost_terms import weight_text
 
     lines = [f"[tasks.{json.dumps(task)}]", f"kind = {json.dumps(kind)}"]
     if actions:
-        names = [name.strip() for name in actions.split(",")]
-        lines.append(f"actions = {json.dumps(names, ensure_ascii=False)}")
+        lines.append(f"actions = {json.dumps(_names(actions), ensure_ascii=False)}")
+    if heads:
+        parts = [f"{json.dumps(name)} = {json.dumps(_names(given))}" for name, given in pairs(heads, "head").items()]
+        lines.append(f"heads = {{ {', '.join(parts)} }}")
     if reward:
         weights = {name: typed(value) for name, value in pairs(reward, "weight").items()}
         inside = ", ".join(
@@ -109,6 +120,10 @@ def declared(task: str, actions: str | None, reward: tuple[str, ...], kind: str)
         words = weight_text(Rewards.from_settings(reward=weights))
         lines.append(f"reward = {{ {inside} }}" + (f"  # {words}" if words else ""))
     return "\n".join(lines) + "\n"
+
+
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",")]
 
 
 def _upstreams(upstreams: tuple[tuple[str, str, str], ...], keys: dict[str, str]) -> str:

@@ -22,7 +22,7 @@ from tests.kits.grow.toy_world import ToyWorld  # noqa: E402
 
 KNOBS = RecurrentKnobs(
     width=16, envs=8, horizon=9, minibatches=2, epochs=2, steps=72, episodes=4, confirm=4, rate=1e-2,
-    imitate="shown", imitate_passes=15,
+    imitate="shown", imitate_passes=15, imitate_rate=1e-2,
 )  # fmt: skip
 
 

@@ -54,9 +54,10 @@ def imitate(training: Training, teacher: str) -> float:
         rescale(network, judged.returns)
     mean, deviation = network.value_scale
     returns = (torch.as_tensor(judged.returns.ravel(), device=network.means.device) - mean) / deviation
+    optimiser = torch.optim.Adam(network.parameters(), lr=knobs.imitate_rate, eps=1e-5)
     for _ in range(knobs.imitate_passes):
         for packed in groups:
-            take_step(network, training.optimiser, _loss(training, sequences, packed, returns[packed.order]), knobs)
+            take_step(network, optimiser, _loss(training, sequences, packed, returns[packed.order]), knobs)
         groups = minibatches(sequences, knobs, training.rng, str(network.means.device))
     agreement = _agreement(training, sequences, groups)
     _fit_critic(training)

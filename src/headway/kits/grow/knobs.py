@@ -28,6 +28,7 @@ class RecurrentKnobs:
     feedback: bool | None = knob(None, "Whether the policy sees what became of its last action.")
     imitate: str = knob("", "A teacher of the world that it imitates before it practises.")
     imitate_passes: int = knob(40, "How often imitation passes over the teacher's episodes.", low=1, high=10**6)
+    imitate_rate: float = knob(1e-3, "The learning rate of imitation.", low=0.0, high=1e6)
     steps: int = knob(1_000_000, "How many steps to practise at most.", low=1, high=10**9)
     envs: int = knob(32, "How many copies of the world act together.", low=1, high=10**9)
     horizon: int = knob(0, "Steps of a rollout; 0: an episode of the world, or 128.", low=0, high=10**9)

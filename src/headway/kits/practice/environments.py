@@ -130,7 +130,8 @@ def environment(name: str, *, count: int, native: bool = True, **settings: Any) 
         if spec.vector_entry_point is not None and not settings and native:
             envs = gymnasium.make_vec(wanted, num_envs=count, vectorization_mode="vector_entry_point")
         else:
-            envs = Together([gymnasium.make(wanted, disable_env_checker=True, **settings) for _ in range(count)])
+            made = [gymnasium.make(wanted, disable_env_checker=True, **settings) for _ in range(count)]
+            envs = Together([_flat(copy) for copy in made])
     except gymnasium.error.DependencyNotInstalled as error:
         raise MissingExtra(f"The world {name!r}", _missing(error), "worlds") from error
     except (TypeError, gymnasium.error.Error) as error:
@@ -209,6 +210,14 @@ class Together:
     def close(self) -> None:
         for copy in self._whole:
             copy.close()
+
+
+def _flat(copy: Any) -> Any:
+    """Observations of several parts (Dict) as one row of numbers, the parts in the order of their names."""
+    from gymnasium.spaces import Dict
+    from gymnasium.wrappers import FlattenObservation
+
+    return FlattenObservation(copy) if isinstance(copy.observation_space, Dict) else copy
 
 
 def _unwrapped(copies: list[Any]) -> tuple[int, list[Any]]:

@@ -73,7 +73,7 @@ def inputs_of(space: Any) -> int:
     raise InvalidInput(
         f"A policy cannot observe {space!r:.120}.",
         code="bad_space",
-        hint="Observations may be a Box or Discrete; wrap others with gymnasium.wrappers.FlattenObservation.",
+        hint="Observations may be a Box, Discrete or a Dict; wrap others with gymnasium.wrappers.FlattenObservation.",
     )
 
 
