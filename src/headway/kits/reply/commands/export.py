@@ -13,7 +13,7 @@ from headway.nouns.errors import InvalidInput
 __all__ = ["export"]
 
 
-@verb("export", "headway models export language@4f2a ./adapter", "vllm serve BASE --lora-modules mine=./adapter")
+@verb("export", "headway models export language@4f2a ./adapter", "headway models export language@4f2a ./adapter --json")
 @click.argument("policy", metavar="POLICY")
 @click.argument("folder", type=click.Path(path_type=Path))
 def export(session: Session, policy: str, folder: Path) -> None:

@@ -11,7 +11,6 @@ from headway.kits import models
 from headway.kits.reply.kept import KeptReply, kept
 from headway.kits.reply.learn.data import RatedReply, cluster_of, is_held_out
 from headway.kits.reply.memory import LikedReply
-from headway.kits.reply.safety import flagged
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.records import Settled
 from headway.reward.signals import SAFETY_FLAG
@@ -58,6 +57,8 @@ def material(project: Project, settings: TaskSettings) -> RatedMaterial:
 
 def flag_replies(project: Project, task: str) -> int:
     """Set `safety_flag` on replies that a detector flags and that have none yet; how many that were."""
+    from headway.kits.reply.safety import flagged  # numpy, which --help does not need
+
     count = 0
     for row, reply in list(kept(project, task, unrated=True)):
         if SAFETY_FLAG not in row.signals and flagged(reply.text):
