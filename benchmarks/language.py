@@ -1,10 +1,14 @@
-"""A local language model: how fast it is trained from ratings, against TRL's KTOTrainer.
+"""A local language model: how fast it is trained from ratings, against TRL's KTOTrainer, and how fast it writes.
 
     python benchmarks/language.py --json [--quick] [--device cuda] [--model FOLDER]
 
 Each side runs in a process of its own, in turn, with the same settings (benchmarks/_language/training.py). On a CPU the
 model is the embedded one (smollm2), on CUDA a random Llama of one billion weights in bfloat16. Ratios are ours over
 TRL's; `memory_vs_trl` is TRL's peak memory over ours.
+
+    python benchmarks/language.py --json --part generation        # or training; without --part, both
+
+measures generation with an adapter on, against transformers with PEFT (benchmarks/_language/generation.py).
 
     python benchmarks/language.py --json --user kto,sft,ppo [--seeds 3] [--first-seed 11]
 
@@ -25,6 +29,7 @@ from statistics import median
 from _contract import arguments, finish, say
 
 SIDES = ("headway", "trl")
+PACKAGES = ("torch", "transformers", "peft", "trl")
 SCRIPT = Path(__file__).parent / "_language" / "training.py"
 
 
@@ -85,16 +90,26 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a Hugging Face folder")
     parser.add_argument("--tokenizer", type=Path, help="on cuda: the folder whose tokeniser the random model gets")
     parser.add_argument("--user", default="", metavar="LEARNERS", help="play the synthetic user with these learners")
+    parser.add_argument("--part", default="", choices=("", "training", "generation"), help="measure only this")
     parser.add_argument("--first-seed", type=int, default=11)
     options = parser.parse_args()
     if options.user:
         play(options)
         return
     repeats, steps = (1, 4) if options.quick else (options.seeds, 8)
+    figures: dict[str, float] = {}
+    ratios: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         model = options.model
         if model is None:
             model = smollm2() if options.device == "cpu" else random_billion(Path(folder), options.tokenizer)
+        if options.part in ("", "generation"):
+            from _language.generation import generation
+
+            figures, ratios = generation(model, repeats=repeats, quick=options.quick, device=options.device)
+        if options.part == "generation":
+            finish("language", figures, ratios, packages=PACKAGES[:3], device=options.device, as_json=options.json)
+            return
         runs: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
         for _ in range(repeats):
             for side in SIDES:
@@ -102,13 +117,12 @@ def main() -> None:
                 say(f"{side}: {runs[side][-1]}")
     speed = {side: median(run["tokens_per_s"] for run in runs[side]) for side in SIDES}
     memory = {side: max(run["peak_mb"] for run in runs[side]) for side in SIDES}
-    figures = {
+    figures |= {
         **{f"train_tokens_per_s_{side}": speed[side] for side in SIDES},
         **{f"train_peak_mb_{side}": memory[side] for side in SIDES},
     }
-    ratios = {"tokens_vs_trl": speed["headway"] / speed["trl"], "memory_vs_trl": memory["trl"] / memory["headway"]}
-    packages = ("torch", "transformers", "peft", "trl")
-    finish("language", figures, ratios, packages=packages, device=options.device, as_json=options.json)
+    ratios |= {"tokens_vs_trl": speed["headway"] / speed["trl"], "memory_vs_trl": memory["trl"] / memory["headway"]}
+    finish("language", figures, ratios, packages=PACKAGES, device=options.device, as_json=options.json)
 
 
 if __name__ == "__main__":

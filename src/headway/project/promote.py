@@ -180,7 +180,7 @@ def canary(project: Project, policy: str | None, *, share: float, task: str | No
             code="bad_share",
             hint="A fifth (0.2) is a good start; promote the policy when it is to take the rest.",
         )
-    if settings.kind != "choice":
+    if settings.kind not in ("choice", "reply"):
         raise InvalidInput(f"A canary needs a choice task; {settings.name!r} is {settings.kind}.", code="bad_kind")
     _verify(project, candidate)
     return record_change(

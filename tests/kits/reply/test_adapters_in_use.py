@@ -63,8 +63,8 @@ def by_peft(base: Path, folder: Path, prompts: list[str]) -> list[list[int]]:
     return replies
 
 
-@pytest.mark.parametrize("name", ["openvino", "transformers"])
-@pytest.mark.parametrize("targets", ["all-linear", "q_proj,v_proj"])
+@pytest.mark.parametrize("name", ["openvino", pytest.param("transformers", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("targets", ["all-linear", pytest.param("q_proj,v_proj", marks=pytest.mark.slow)])
 def test_the_text_with_an_adapter_is_that_of_peft(tiny: Path, made: Path, name: str, targets: str) -> None:
     folder = adapter(tiny, made, targets=targets)
     model = LanguageModel.load(tiny, device="cpu", engine=name, rank=16)
@@ -121,7 +121,7 @@ def test_a_damaged_adapter_and_one_of_another_base_change_nothing(tiny: Path, ma
     assert model.adapters == ()
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int8"])
+@pytest.mark.parametrize("dtype", [pytest.param("float16", marks=pytest.mark.slow), "int8"])
 def test_compressed_weights_answer_nearly_the_same(tiny: Path, dtype: str) -> None:
     exact, small = (LanguageModel.load(tiny, device="cpu", dtype=name) for name in ("auto", dtype))
     prompt = Prompt(text=TEXTS[1], max_tokens=1, temperature=0)

@@ -34,6 +34,13 @@ kind = "reply"
 base = "{model}"
 max_tokens = 12
 
+[tasks.tuned]
+kind = "reply"
+base = "{model}"
+max_tokens = 12
+temperature = 0
+gate = "off"
+
 [tasks.route]
 actions = ["a", "b"]
 """
@@ -230,6 +237,45 @@ def test_replies_are_exported_as_interactions_and_deleted_with_their_decision(
 
     project.erase(DeletionFilter(episode="secret", task="reply"))
     assert project.query.details(reply.id, "reply") == {}
+
+
+def test_the_served_adapter_is_the_promoted_one_and_a_canary_keeps_to_a_conversation(
+    folder: Path, project: Project, tmp_path: Path
+) -> None:
+    from headway.kits.reply.adapters import read_peft
+    from headway.kits.reply.language import LanguageModel
+    from headway.nouns.protocols import Learned, Prompt
+    from headway.project import publish_policy
+    from tests.kits.reply.test_adapters_in_use import adapter
+
+    model = Path(project.settings.task("tuned").base)
+    local = LanguageModel.load(model, device="cpu", rank=4)
+    peft = adapter(model, tmp_path)
+    tensors, extra = read_peft(peft)
+    extra |= {"base": local.weights_hash, "template": local.template_hash}
+    learned = Learned(
+        family="language", tensors=tensors, knobs={}, metrics={}, baselines={}, trained_on={}, extra=extra
+    )
+    published = publish_policy(project, learned, task="tuned", kind="reply", encoder="", seed=0, why="test")
+    project.canary(published.ref, share=0.5, task="tuned")
+    authors: dict[str, set[str]] = {}
+    for place in range(24):
+        talk = f"talk {place % 8}"
+        reply = answer(project, "tuned", [Turn("user", "Hello")], episode=talk)
+        assert reply.decision.propensity == 0.5
+        authors.setdefault(talk, set()).add(reply.decision.action)
+    assert all(len(names) == 1 for names in authors.values())
+    assert set().union(*authors.values()) == {"base@0", published.ref}
+
+    project.promote(published.ref, task="tuned")
+    reply = answer(project, "tuned", [Turn("user", "Hello")])
+    assert (reply.decision.action, reply.kept.adapter) == (published.ref, published.digest)
+    local.add_adapter("mine", peft)
+    prompt = Prompt(turns=(Turn("user", "Hello"),), max_tokens=12, temperature=0)
+    assert reply.kept.tokens == local.generate([prompt], adapter="mine")[0].tokens
+    assert reply.kept.tokens != local.generate([prompt])[0].tokens
+    project.rollback("tuned", to="base@0")
+    assert answer(project, "tuned", [Turn("user", "Hello")]).kept.tokens == local.generate([prompt])[0].tokens
 
 
 def _raw(decision: str) -> bytes:

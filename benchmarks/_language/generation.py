@@ -1,0 +1,183 @@
+"""Generation with an adapter on: our worker's engine against transformers with PEFT, in one process and one thread.
+
+Both sides write the same number of greedy tokens from the same random prompts of 32 tokens, without early ends, with
+the same weights and the same adapter of rank 16, in turn. CPU seconds on a CPU, wall seconds elsewhere; medians. Texts
+are compared on 20 prompts of up to 64 tokens. Formats that change the text state what they change: the ratio of
+perplexity on transformers' replies, and the share of equal greedy tokens.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from _contract import say
+
+PROMPT, ROWS, RANK = 32, 16, 16
+TOPICS = (
+    "the capital of France", "a cat", "photosynthesis", "why the sky is blue", "how to boil an egg", "the moon",
+    "gravity", "a haiku about rain", "Python lists", "the French revolution", "tea", "bees", "a good book", "money",
+    "sleep", "a short joke", "rivers", "the number pi", "trees", "how planes fly",
+)  # fmt: skip
+
+
+def generation(folder: Path, *, repeats: int, quick: bool, device: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Figures and ratios: tokens per second, equal texts, log-probabilities, compressed formats."""
+    from headway.kits.reply.language import LanguageModel
+
+    if device == "cpu":
+        torch.set_num_threads(1)
+    figures: dict[str, float] = {}
+    ratios: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        adapter = Path(scratch) / "adapter"
+        start = time.perf_counter()
+        model = LanguageModel.load(folder, device=device, rank=RANK, threads=1)
+        figures["load_s"] = round(time.perf_counter() - start, 2)
+        peer = _peer(folder, model, adapter)
+        start = time.perf_counter()
+        model.add_adapter("bench", adapter)
+        figures["adapter_switch_s"] = round(time.perf_counter() - start, 3)
+        _speed(model, peer, figures, ratios, repeats=repeats, tokens=64)
+        replies = _texts(model, peer, figures, count=5 if quick else len(TOPICS))
+        if not quick and device == "cpu":
+            _formats(folder, adapter, replies, figures)
+    return figures, ratios
+
+
+def _peer(folder: Path, model: Any, adapter: Path) -> Any:
+    """transformers with PEFT; its random adapter is saved for our side."""
+    import peft
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    network: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=model.where.dtype).to(model.where.device)
+    config = peft.LoraConfig(r=RANK, lora_alpha=2 * RANK, target_modules="all-linear")
+    tuned: Any = peft.get_peft_model(network, config).eval()
+    for name, parameter in tuned.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.004)
+    tuned.save_pretrained(adapter)
+    return tuned
+
+
+def _speed(
+    model: Any, peer: Any, figures: dict[str, float], ratios: dict[str, float], *, repeats: int, tokens: int
+) -> None:
+    from headway.kits.reply.language import RunningBatch
+    from headway.nouns.protocols import Prompt
+
+    cuda = model.where.device.type == "cuda"
+    clock = time.process_time if model.where.device.type == "cpu" else time.perf_counter
+    ends, model.ends = model.ends, frozenset()  # both sides write the same number of tokens
+    before = peer.generation_config.eos_token_id
+    peer.generation_config.eos_token_id = None
+
+    def wait() -> None:
+        if cuda:
+            torch.cuda.synchronize()
+
+    def ours(ids: Any) -> float:
+        batch = RunningBatch(model, adapter="bench")
+        for row in ids.tolist():
+            batch.add(model.request(Prompt(tokens=tuple(row), max_tokens=tokens, temperature=0)))
+        start = clock()
+        while batch.busy:
+            batch.step()
+        wait()
+        return clock() - start
+
+    @torch.inference_mode()
+    def theirs(ids: Any) -> float:
+        ids = ids.to(model.where.device)
+        start = clock()
+        mask = torch.ones_like(ids)
+        peer.generate(input_ids=ids, attention_mask=mask, max_new_tokens=tokens, do_sample=False, pad_token_id=0)
+        wait()
+        return clock() - start
+
+    for name, rows in (("alone", 1), (f"batch_{ROWS}", ROWS)):
+        mine, other = [], []
+        for seed in range(repeats + 1):
+            made = torch.Generator().manual_seed(seed)
+            ids = torch.randint(100, model.vocabulary, (rows, PROMPT), generator=made)
+            mine.append(ours(ids))
+            other.append(theirs(ids))
+        mine, other = mine[1:], other[1:]  # the first warms up
+        work = rows * tokens
+        figures[f"generate_{name}_tokens_per_s"] = round(work / statistics.median(mine), 1)
+        figures[f"generate_{name}_tokens_per_s_peft"] = round(work / statistics.median(other), 1)
+        ratios[f"generate_{name}_vs_peft"] = round(statistics.median(other) / statistics.median(mine), 3)
+        say(f"{name}: {figures[f'generate_{name}_tokens_per_s']} tokens/s, PEFT {work / statistics.median(other):.1f}")
+    model.ends, peer.generation_config.eos_token_id = ends, before
+
+
+def _texts(model: Any, peer: Any, figures: dict[str, float], *, count: int) -> list[tuple[Any, list[int]]]:
+    """Greedy texts of both sides; returns the peer's."""
+    from headway.nouns.protocols import Prompt, Turn
+
+    equal, worst, replies = 0, 0.0, []
+    first = 0.0
+    for topic in TOPICS[:count]:
+        prompt = Prompt(turns=(Turn("user", f"Tell me about {topic}."),), max_tokens=64, temperature=0)
+        start = time.perf_counter()
+        stream = model.stream(prompt, adapter="bench")
+        delta = next(stream)
+        first = max(first, time.perf_counter() - start)
+        *_, last = (delta, *stream)
+        mine = last.completion
+        ids = torch.tensor([mine.prompt_tokens], device=model.where.device)
+        with torch.inference_mode():
+            reply = peer.generate(
+                input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=64, do_sample=False,
+                pad_token_id=model.pad,
+            )[0, ids.shape[1] :].tolist()  # fmt: skip
+        replies.append((prompt, reply))
+        equal += list(mine.tokens) == reply
+        scored = model.score(prompt, mine.tokens, adapter="bench").logprobs
+        worst = max(worst, *(abs(a - b) for a, b in zip(scored, mine.logprob_model, strict=True)))
+    figures |= {"equal_texts": float(equal), "texts": float(count), "worst_logprob_difference": worst}
+    figures["slowest_first_token_s"] = round(first, 3)
+    say(f"{equal} of {count} texts equal, log-probabilities within {worst:.1e}, first token within {first:.2f} s")
+    return replies
+
+
+def _formats(folder: Path, adapter: Path, replies: list[tuple[Any, list[int]]], figures: dict[str, float]) -> None:
+    """What float16 and int8 change: perplexity on the peer's replies, and the share of equal greedy tokens."""
+    from headway.kits.reply.language import LanguageModel
+
+    losses: dict[str, float] = {}
+    for name in ("float32", "float16", "int8"):
+        model = LanguageModel.load(folder, device="cpu", dtype=name, rank=RANK, threads=1)
+        model.add_adapter("bench", adapter)
+        logprobs, same, total = [], 0, 0
+        for prompt, reply in replies:
+            (mine,) = model.generate([prompt], adapter="bench")
+            same += sum(a == b for a, b in zip(mine.tokens, reply, strict=False))
+            total += max(len(reply), len(mine.tokens))
+            logprobs += _forced(model, mine.prompt_tokens, reply)
+        losses[name] = -sum(logprobs) / len(logprobs)
+        if name != "float32":
+            figures[f"{name}_perplexity_ratio"] = round(math.exp(losses[name] - losses["float32"]), 4)
+            figures[f"{name}_equal_tokens"] = round(same / total, 3)
+            say(f"{name}: perplexity ratio {figures[f'{name}_perplexity_ratio']}, equal tokens {same / total:.3f}")
+        del model
+
+
+@torch.inference_mode()
+def _forced(model: Any, prompt: tuple[int, ...], reply: list[int]) -> list[float]:
+    """Log-probabilities of a given reply, token by token, by the engine itself."""
+    cache, logprobs = model.new_cache("bench"), []
+    ids, place = torch.tensor([prompt]), 0
+    for token in reply:
+        places = torch.arange(place, place + ids.shape[1])[None]
+        logits = model.forward(ids, places, None, cache)
+        logprobs.append(float(torch.log_softmax(logits[0].float(), -1)[token]))
+        place += ids.shape[1]
+        ids = torch.tensor([[token]])
+    return logprobs
