@@ -113,3 +113,18 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
     assert "pip install 'headway[mcp]'" in done.stderr
     assert done.stdout == ""
     assert not (tmp_path / ".headway").exists()
+
+
+def test_an_agent_decides_an_action_of_several_heads(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text(
+        '[tasks.plan]\nkind = "factored"\nheads = { op = ["ANSWER", "STOP"], model = ["small", "large"] }\n'
+    )
+
+    async def work(client: Client) -> None:
+        masks = {"op": ["ANSWER"], "model": ["large"]}
+        answer = await call(client, "decide", task="plan", masks=masks)
+        assert answer["heads"] == {"op": "ANSWER", "model": "large"}
+        assert answer["propensity"] == 1.0
+        assert "GO" in await refused(client, "decide", task="plan", masks={"op": ["GO"]})
+
+    talk(tmp_path, work)

@@ -77,17 +77,28 @@ class Tools:
         id: Annotated[
             str | None, Field(description="A UUID that you choose: the same id returns the same decision.")
         ] = None,
+        masks: Annotated[
+            dict[str, list[str]] | None,
+            Field(description="In a task of several heads: the choices that are allowed now, by head."),
+        ] = None,
     ) -> dict[str, Any]:
-        """Choose one of the candidates. Follow the answer, then report the outcome with `signal`."""
-        decision = self._project.decide(task, text, candidates, state=state, episode=episode, role=role, id=id)
+        """Choose one of the candidates. Follow the answer, then report the outcome with `signal`.
+
+        In a task of several heads the answer has the choice of each under `heads`.
+        """
+        decision = self._project.decide(
+            task, text, candidates, state=state, episode=episode, role=role, id=id, masks=masks
+        )
         rewards = self._project.rewards(task)
-        return {
+        told: dict[str, Any] = {
             "id": decision.id,
             "action": decision.action,
             "propensity": decision.propensity,
             "policy": decision.policy,
             "signals": list(rewards.required or sorted(rewards.signals) or ("reward",)),
         }
+        heads = self._project.heads(decision.id)
+        return {**told, "heads": {head.name: head.choice for head in heads}} if heads else told
 
     @_with_errors
     def signal(
