@@ -96,7 +96,7 @@ def main() -> None:
     if options.user:
         play(options)
         return
-    repeats, steps = (1, 4) if options.quick else (options.seeds, 8)
+    repeats, steps = (1, 4) if options.quick else (options.seeds, 8 if options.device == "cpu" else 24)
     figures: dict[str, float] = {}
     ratios: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -17,6 +17,7 @@ import resource
 import sys
 import tempfile
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,13 @@ def ours(options: argparse.Namespace, rows: list[tuple[list[int], list[int], boo
 
 def theirs(options: argparse.Namespace, rows: list[tuple[list[int], list[int], bool]]) -> dict[str, float]:
     import torch
-    from datasets import Dataset
+    from datasets import Dataset, fingerprint
     from peft import LoraConfig
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
     from trl import KTOConfig, KTOTrainer
+
+    # Fingerprints name caches, which are not used here; some versions of pyarrow cannot be pickled for them.
+    fingerprint.Hasher.hash = classmethod(lambda _, __: uuid.uuid4().hex)
 
     dtype = torch.bfloat16 if options.device == "cuda" else torch.float32
     model: Any = AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype).to(options.device)

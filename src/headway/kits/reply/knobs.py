@@ -42,7 +42,9 @@ class LanguageKnobs:
     )
     anchor: float = knob(1.0, "The weight of the KL to the base on general texts.", low=0.0, high=1e3)
     anchors: int = knob(2, "General texts of an update; 0: none, and no budget.", low=0, high=64)
-    budget: float = knob(0.03, "Training stops at this KL to the base, in nats per token.", low=1e-6, high=10.0)
+    budget: float = knob(
+        0.01, "Training stops at this KL to the base, in nats per token; the gate allows .05.", low=1e-6, high=10.0
+    )
     least: int = knob(10, "Ratings below which nothing is trained.", low=1, high=10**6)
     least_of_sign: int = knob(3, "Good and bad ratings that are needed at least.", low=0, high=10**6)
     unrated: str = knob("skip", '"skip" replies without a rating, or count them as "zero", or as "decay"ing to zero.')

@@ -1,11 +1,12 @@
 """General questions with plain answers. The distance of a trained model from its base is measured on them.
 
-`TRAINING` holds a model near its base while it learns; `JUDGING` is what the gate measures, and never trains.
+`TRAINING` holds a model near its base while it learns. `CHECKING` tells at the end of a run whether it has gone too far:
+no update has read it. `JUDGING` is what the gate measures, and neither of them.
 """
 
 from __future__ import annotations
 
-__all__ = ["JUDGING", "TRAINING"]
+__all__ = ["CHECKING", "JUDGING", "TRAINING"]
 
 TRAINING: tuple[tuple[str, str], ...] = (
     ("How do plants make food?", "Plants make food by photosynthesis. Their leaves take in sunlight, water and carbon dioxide, and turn them into sugar and oxygen."),
@@ -24,6 +25,21 @@ TRAINING: tuple[tuple[str, str], ...] = (
     ("Why do we have leap years?", "The Earth takes about 365 and a quarter days to travel around the sun. To keep the calendar in step, one day is added to February nearly every four years."),
     ("Write a polite email that asks for a day off.", "Dear Ms Brown,\n\nI would like to take next Friday off for a family matter. My work for the week will be finished on Thursday.\n\nThank you for considering it.\n\nBest regards,\nAlex"),
     ("What is machine learning?", "Machine learning is a way to write programs that improve with data. Instead of fixed rules, the program finds patterns in examples and uses them for new cases."),
+)  # fmt: skip
+
+CHECKING: tuple[tuple[str, str], ...] = (
+    ("How far away is the moon?", "The moon is about 384,000 kilometres away from the Earth. Light needs a little more than one second for this distance."),
+    ("Write a slogan for a bakery.", "Fresh from our oven, straight to your heart."),
+    ("What is the past tense of 'to go'?", "The past tense of \"to go\" is \"went\". The past participle is \"gone\"."),
+    ("How do I boil an egg?", "Put the egg into boiling water. After six minutes the yolk is soft, after ten minutes it is hard. Then cool it in cold water."),
+    ("What does HTTP stand for?", "HTTP stands for Hypertext Transfer Protocol. Browsers and servers use it to exchange web pages."),
+    ("Give me a short summary of Romeo and Juliet.", "Two young people from families that hate each other fall in love and marry in secret. A chain of mistakes leads to the death of both, and their families make peace at last."),
+    ("How can I save money every month?", "Write down what you spend, set a limit for each kind of expense, and move a fixed amount to a savings account on the day when your salary arrives."),
+    ("Why do cats purr?", "Cats often purr when they are content, for example when they are stroked. They also purr to calm themselves when they are hurt or afraid."),
+    ("Convert 10 miles to kilometres.", "One mile is about 1.609 kilometres, so 10 miles are about 16.1 kilometres."),
+    ("What is a good way to start a speech?", "Start with a short story, a surprising fact or a question. It catches the attention of your audience and leads to your subject."),
+    ("Write a function in Python that checks whether a number is even.", "def is_even(number):\n    return number % 2 == 0"),
+    ("Who painted the Mona Lisa?", "The Mona Lisa was painted by Leonardo da Vinci in the early sixteenth century. It hangs in the Louvre in Paris."),
 )  # fmt: skip
 
 JUDGING: tuple[tuple[str, str], ...] = (

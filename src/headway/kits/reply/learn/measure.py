@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from headway.kits.reply.learn.anchors import JUDGING
 from headway.kits.reply.learn.data import Sample
 from headway.kits.reply.learn.losses import anchor_kl
 from headway.kits.reply.learn.scorer import TokenRow
@@ -34,7 +35,7 @@ def distance(tuned: TunedModel) -> dict[str, float]:
     """KL to the base in nats per token, and the ratio of perplexities, on texts that never train."""
     divergence = own = base = 0.0
     tokens = 0
-    for row in tuned.anchor_rows(judging=True):
+    for row in tuned.anchor_rows(JUDGING):
         now = tuned.scorer.logits([row]).log_softmax(-1)
         with tuned.adapter.off():
             before = tuned.scorer.logits([row]).log_softmax(-1)

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from headway.kits.reply.knobs import LanguageKnobs
+from headway.kits.reply.learn.anchors import CHECKING
 from headway.kits.reply.learn.controller import KlController
 from headway.kits.reply.learn.data import Sample
 from headway.kits.reply.learn.forgetting import ordered
@@ -113,12 +114,12 @@ class Trainer:
 
     @torch.no_grad()
     def _pull_back(self) -> None:
-        """Scale the adapter down until, over all general texts, its KL is within the budget and its perplexity near.
+        """Scale the adapter down until, on texts that no update read, its KL is within the budget, its perplexity near.
 
-        An update sees few of the texts, so a run can end beyond it. The KL grows with the square of the scale.
+        The KL grows with the square of the scale.
         """
         for _ in range(_MOST_PULLS):
-            looks = [self._distance_of(place) for place in range(len(self._anchors))]
+            looks = [self._distance_of(row) for row in self.tuned.anchor_rows(CHECKING)]
             kl, worse = (float(np.mean(column)) for column in zip(*looks, strict=True))
             if kl <= self.knobs.budget and worse <= _MOST_WORSE:
                 break
@@ -129,11 +130,12 @@ class Trainer:
         self.last["kl"] = kl
         self.counts.finished = True
 
-    def _distance_of(self, place: int) -> tuple[float, float]:
+    def _distance_of(self, row: TokenRow) -> tuple[float, float]:
         """The KL to the base on one general text, and how much less likely the text became, in nats per token."""
-        logits = self.tuned.scorer.logits([self._anchors[place]])
-        base = self._anchor_base(place).float()
-        words = torch.tensor(self._anchors[place].reply, device=logits.device)[:, None]
+        logits = self.tuned.scorer.logits([row])
+        with self.tuned.adapter.off():
+            base = self.tuned.scorer.logits([row]).log_softmax(-1)
+        words = torch.tensor(row.reply, device=logits.device)[:, None]
         worse = (base.gather(1, words) - logits.log_softmax(-1).gather(1, words)).mean()
         return float(anchor_kl(logits, base)), float(worse)
 

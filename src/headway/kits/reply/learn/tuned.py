@@ -12,7 +12,7 @@ import torch
 
 from headway.kits.reply.adapters import write_peft
 from headway.kits.reply.language import LanguageModel
-from headway.kits.reply.learn.anchors import JUDGING, TRAINING
+from headway.kits.reply.learn.anchors import TRAINING
 from headway.kits.reply.learn.lora import Adapter
 from headway.kits.reply.learn.scorer import ReplyScorer, TokenRow
 from headway.kits.reply.tokens import rendered
@@ -76,8 +76,9 @@ class TunedModel:
         end = self.tokenizer.eos_token_id
         return int(end if end is not None else min(self.model.ends, default=self.model.pad))
 
-    def anchor_rows(self, *, judging: bool = False) -> list[TokenRow]:
-        return [self.row(question, answer) for question, answer in (JUDGING if judging else TRAINING)]
+    def anchor_rows(self, texts: Sequence[tuple[str, str]] = TRAINING) -> list[TokenRow]:
+        """General questions with their answers, as tokens."""
+        return [self.row(question, answer) for question, answer in texts]
 
     @cached_property
     def served(self) -> LanguageModel:
