@@ -102,7 +102,7 @@ def test_a_kit_is_named_by_the_folder_or_the_environment(site: Path, tmp_path: P
     for more in ({"words": ["-C", tmp_path]}, {"HEADWAY_KITS": "good"}):
         before = more.pop("words", [])
         assert process(*before, "hello", "--json", cwd=site, **more).json["said"] == "hello"
-        assert "Say hello." in process(*before, "--help", cwd=site, **more).out
+        assert "Say hello." in process(*before, "help", cwd=site, **more).out
         assert "--loud" in process(*before, "learn", "--help", cwd=site, **more).out
     assert process("hello", "--json", "-C", tmp_path, cwd=site).json["said"] == "hello"
     assert process("hello", "--json", f"--project={tmp_path}", cwd=site).json["said"] == "hello"

@@ -140,7 +140,7 @@ def test_a_feature_that_equals_the_outcome_is_detected() -> None:
     assert named(from_log([log], ABOUT), "leak").ok
     check = named(from_log([leaky], ABOUT), "leak")
     assert not check.ok
-    assert "number 2" in check.message
+    assert "feature 2" in check.message
     named_log = replace(leaky, origin=RowOrigin(columns=("size", "solved")))
     assert "'solved'" in named(from_log([named_log], ABOUT), "leak").message
 
