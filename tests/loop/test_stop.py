@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 
 import pytest
 
@@ -26,7 +27,9 @@ def handlers():
 
 
 def test_a_signal_raises_where_the_work_is(handlers):
+    assert threading.current_thread() is threading.main_thread()
     with pytest.raises(Stopped), stoppable():
+        assert callable(signal.getsignal(signal.SIGTERM))  # otherwise the next line ends this process
         signal.raise_signal(signal.SIGTERM)
 
 
