@@ -33,6 +33,7 @@ def failed(preferred: bool = False, **changed: float) -> set[str]:
 
 def test_a_good_adapter_passes_every_check() -> None:
     assert quality_checks(PASSING).ok
+    assert not failed(perplexity_liked=1.02, held_out_good=7.0)  # a few replies say little
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,7 @@ def test_a_good_adapter_passes_every_check() -> None:
         ({"kl": 0.051}, "kl"),
         ({"perplexity_ratio": 1.06}, "perplexity"),
         ({"perplexity_liked": 1.01}, "perplexity_liked"),
+        ({"perplexity_liked": 1.11, "held_out_good": 7.0}, "perplexity_liked"),
         ({"auc_low": 0.49}, "ranking"),
         ({"probe_empty": 0.3}, "empty"),
         ({"probe_repetition": 0.5}, "repetition"),

@@ -5,7 +5,7 @@
 | integrity | finite, and generation agrees with training within .02 | |
 | kl | at most .05 nats per token from the base, on general texts | .10 |
 | perplexity | at most 1.05 times the base's on general texts | 1.10 |
-| perplexity_liked | at most the base's on liked replies that were held out | |
+| perplexity_liked | at most the base's on liked replies that were held out; fewer than 20: 1.1 times | 1.10 |
 | ranking | from 20 held-out ratings of each sign: good ones moved up more, 90% interval above ½ | below ½ |
 | empty, repetition, ended, refusals | within 2 deviations (per reply) of the champion | 3 |
 | length | 0.6 to 1.6 times the champion's, unless the votes prefer it | |
@@ -22,7 +22,7 @@ from headway.nouns.evidence import Diagnostic, Estimate, Guard
 
 __all__ = ["QualityChecks", "quality_checks"]
 
-_ENOUGH = 20  # held-out ratings of each sign from which the ranking is required
+_ENOUGH = 20  # held-out ratings of a sign from which the ranking and the likelihood of liked replies are required
 _FEW = 5  # from which a ranking that is upside down refuses
 _LEAST_SD = 0.05
 _DEGENERATE = {"empty": 1.0, "repetition": 1.0, "refusal": 1.0, "ended": -1.0}  # which direction is worse
@@ -73,8 +73,9 @@ def _guards(measured: Mapping[str, float], preferred: bool) -> Iterator[Guard]:
     ratio = measured["perplexity_ratio"]
     yield _at_most("perplexity", ratio, 1.05, 1.10, "times the base's perplexity on general texts")
     if "perplexity_liked" in measured:
-        liked = measured["perplexity_liked"]
-        yield _at_most("perplexity_liked", liked, 1.0, 1.1, "times the base's perplexity on liked replies held out")
+        liked, enough = measured["perplexity_liked"], measured.get("held_out_good", 0.0) >= _ENOUGH
+        limit = 1.0 if enough else 1.1  # a few replies say little
+        yield _at_most("perplexity_liked", liked, limit, 1.1, "times the base's perplexity on liked replies held out")
     yield from _ranking(measured)
     for name, direction in _DEGENERATE.items():
         yield _within(name, measured, direction)
