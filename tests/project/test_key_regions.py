@@ -59,6 +59,7 @@ def traffic(
     return rated
 
 
+@pytest.mark.slow
 def test_a_key_with_5_percent_trigger_texts_is_refused_and_the_region_named(opened: Opened) -> None:
     project = opened(TOML)
     traffic(project, seed=0, poisoned=0.05)

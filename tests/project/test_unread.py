@@ -73,7 +73,7 @@ class Traffic:
     def learn(self) -> str:
         self.clock[0] += self.tick
         self.reading.clear()
-        ref = self.project.learn("route")
+        ref = f"bandit@{self.project.registry.find(self.project.learn('route'))}"  # whole: it stays unambiguous
         self.read.setdefault(ref, set()).update(self.reading)
         return ref
 

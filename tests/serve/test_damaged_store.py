@@ -48,7 +48,14 @@ def attacked(served: Callable[..., Running], whole: Path, folder: Path) -> dict[
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("at", "yesterday"), ("action", 10**17), ("source", b"\xff"), ("state", "9" * 100_000)]
+    ("column", "value"),
+    [
+        ("at", "yesterday"),
+        *(
+            pytest.param(column, value, marks=pytest.mark.slow)
+            for column, value in (("action", 10**17), ("source", b"\xff"), ("state", "9" * 100_000))
+        ),
+    ],
 )
 def test_a_damaged_value_is_no_internal_error(
     served: Callable[..., Running],

@@ -239,6 +239,7 @@ def test_an_idle_model_is_unloaded_and_loaded_again(tmp_path: Path, model: Path)
     assert sum("is loaded" in reply for reply in lines) == 2
 
 
+@pytest.mark.slow
 def test_two_models_are_held_and_a_third_replaces_the_oldest(tmp_path: Path, model: Path) -> None:
     with working(tmp_path / "project"):
         for name in ("one", "two", "three"):

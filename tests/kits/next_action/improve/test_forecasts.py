@@ -35,6 +35,7 @@ def test_rounds_without_a_prediction_or_a_reward_are_not_compared() -> None:
     assert (seen.predicted, seen.sign_accuracy, seen.coverage, seen.error) == (0, None, None, None)
 
 
+@pytest.mark.slow
 def test_a_policy_that_predicts_is_held_to_its_predictions(ground: Ground) -> None:
     ground.tasks = '[tasks.next-action]\nkind = "ranking"\nfamily = "bandit"\ngate = "off"\n'
     ground.offer(scored(2))

@@ -231,6 +231,7 @@ def test_a_run_that_was_killed_before_it_started_leaves_nothing_behind(ground: G
     assert len(ground.git("worktree", "list").splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_changed_settings_do_not_continue_an_old_run(ground: Ground) -> None:
     ground.offer(scored(2), scored(3))
     ground.commit()
@@ -280,6 +281,7 @@ def test_the_time_budget_ends_a_run(ground: Ground) -> None:
     assert ground.last.state.ended == "the time budget is used up"
 
 
+@pytest.mark.slow
 def test_several_improvers_take_turns_by_a_task_of_their_own(ground: Ground) -> None:
     ground.tasks += "[tasks.improve]\n"
     ground.offer(scored(2))
