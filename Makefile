@@ -85,11 +85,13 @@ $(VENV)/.stamp-page: $(PAGE_FILES) scripts/build_page.py | $(VENV)/.stamp-setup
 $(VENV)/.stamp-page-tools: dashboard/package-lock.json | $(VENV)/.stamp-page
 	$(BIN)/python scripts/build_page.py --tools --stamp $@
 
-# Some tests need programs that pip cannot install: a browser, a sandbox. Without them, these tests are skipped.
+# Some tests need programs that pip cannot install: a browser, a sandbox, and in CI a proxy, which as a package starts
+# a service. Without them, these tests are skipped.
 tools:
 	@wanted=""; \
 	command -v chromium chromium-browser google-chrome-stable google-chrome >/dev/null 2>&1 || wanted="chromium fonts-dejavu-core"; \
 	command -v bwrap >/dev/null 2>&1 || wanted="$$wanted bubblewrap"; \
+	if [ -n "$${CI:-}" ]; then PATH="$$PATH:/usr/sbin" command -v nginx >/dev/null 2>&1 || wanted="$$wanted nginx"; fi; \
 	if [ -n "$$wanted" ]; then \
 	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	    echo "Installing $$wanted for the tests"; \
