@@ -249,6 +249,11 @@ class Store:
         rows = checked(decision, [Detail(kit, name, data)])
         self._writer.write(lambda connection: put_details(connection, decision, rows))
 
+    def submit_details(self, decision: str, details: Sequence[Detail]) -> Future[None]:
+        """The same for several details, without waiting."""
+        rows = checked(decision, details)
+        return self._writer.submit(lambda connection: put_details(connection, decision, rows))
+
     # -- signals
 
     def signal(self, signals: Sequence[Signal], *, early: bool = False) -> int:

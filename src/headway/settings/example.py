@@ -26,6 +26,7 @@ promote = "ask"                               # or "auto": promote as soon as th
 # encoder = "hashing"                         # or "wordllama", "minilm", { url = "…", model = "…" }
 # explore = { kind = "epsilon", value = 0.1 } # or "softmax", "squarecb", "thompson", "none"
 # floor = 0.02                                # share of uniform decisions, after promotion too
+# keep_replies = true                         # keep what upstreams answer, without secrets, to read and rate it
 # guards = { latency_s = { tolerance = 0.5 } }  # signals that a new policy must not make worse
 
 # [upstreams.small]

@@ -148,6 +148,7 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     # the share of uniform choices while an alarm is open: outcomes changed, and nobody knows yet what is best now
     most_exploration: Annotated[float, _SHARE, Setting(kinds=("choice",))] = 0.5
     sticky: Annotated[bool, _CHOICE] = False
+    keep_replies: Annotated[bool, Setting(kinds=("choice",))] = False  # what upstreams answer, without secrets
     episode_timeout_s: Annotated[float, _POSITIVE, _ACTS] = 3600.0
     online: Annotated[Literal["frozen", "live"], _CHOICE] = "frozen"
     costs: Annotated[Mapping[str, float], _CHOICE] = _EMPTY

@@ -247,13 +247,22 @@ async def _chunk(writer: asyncio.StreamWriter, body: bytes) -> None:
 # -- the three formats
 
 
+def _words(body: dict[str, Any], how: str) -> list[str]:
+    """What it says: always the same, or (`echo`) the request's last text, in pieces of seven characters."""
+    if how != "echo":
+        return WORDS
+    asked = body.get("input") or body["messages"][-1]["content"]
+    return [asked[start : start + 7] for start in range(0, len(asked), 7)]
+
+
 def _chat(body: dict[str, Any], model: str, how: str, *, stream: bool = False) -> Any:
+    words = _words(body, how)
     tools = body.get("tools")
     usage = {"prompt_tokens": USAGE[0], "completion_tokens": USAGE[1], "total_tokens": sum(USAGE)}
     head = f'"id":"chatcmpl-7","created":1700000000,"model":"{model}-2024"'
     tool = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"at":"sky"}'}}
     if not stream:
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(WORDS)}
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(words)}
         if tools:
             message = {"role": "assistant", "content": None, "tool_calls": [tool]}
         if body.get("response_format"):
@@ -271,7 +280,7 @@ def _chat(body: dict[str, Any], model: str, how: str, *, stream: bool = False) -
     if tools:
         chunk({"tool_calls": [{"index": 0, **tool}]})
     else:
-        for word in WORDS:
+        for word in words:
             chunk({"content": word})
     chunk({}, "tool_calls" if tools else "stop")
     if (body.get("stream_options") or {}).get("include_usage") and how != "no-usage":
@@ -281,13 +290,15 @@ def _chat(body: dict[str, Any], model: str, how: str, *, stream: bool = False) -
 
 
 def _response(body: dict[str, Any], model: str, how: str, *, stream: bool = False) -> Any:
+    words = _words(body, how)
+
     def response(status: str) -> dict[str, Any]:
         item = {
             "type": "message",
             "id": "msg_1",
             "role": "assistant",
             "status": "completed",
-            "content": [{"type": "output_text", "text": "".join(WORDS), "annotations": []}],
+            "content": [{"type": "output_text", "text": "".join(words), "annotations": []}],
         }
         counted = {"input_tokens": USAGE[0], "output_tokens": USAGE[1], "total_tokens": sum(USAGE)}
         details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
@@ -316,7 +327,7 @@ def _response(body: dict[str, Any], model: str, how: str, *, stream: bool = Fals
         {"type": "response.created", "response": response("in_progress")},
         {"type": "response.output_item.added", "output_index": 0, "item": item},
         {"type": "response.content_part.added", "part": part, **place},
-        *({"type": "response.output_text.delta", "delta": word, "logprobs": [], **place} for word in WORDS),
+        *({"type": "response.output_text.delta", "delta": word, "logprobs": [], **place} for word in words),
         {"type": f"response.{last}", "response": response(last)},
     ]
     return [
@@ -326,12 +337,13 @@ def _response(body: dict[str, Any], model: str, how: str, *, stream: bool = Fals
 
 
 def _message(body: dict[str, Any], model: str, how: str, *, stream: bool = False) -> Any:
+    words = _words(body, how)
     message = {
         "id": "msg_9",
         "type": "message",
         "role": "assistant",
         "model": model,
-        "content": [{"type": "text", "text": "".join(WORDS)}],
+        "content": [{"type": "text", "text": "".join(words)}],
         "stop_reason": "end_turn",
         "stop_sequence": None,
         "usage": {"input_tokens": USAGE[0] - 3, "cache_read_input_tokens": 3, "output_tokens": USAGE[1]},
@@ -343,7 +355,7 @@ def _message(body: dict[str, Any], model: str, how: str, *, stream: bool = False
     rows: list[dict[str, Any]] = [
         {"type": "message_start", "message": start},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        *({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word}} for word in WORDS),
+        *({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word}} for word in words),
         {"type": "content_block_stop", "index": 0},
         {
             "type": "message_delta",

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headway.kits.proxy.events import EventReader, StreamEvent
+from headway.kits.proxy.replies import StreamedReply, reply_details
 from headway.kits.proxy.upstreams import STREAM_TIMES, Slot, UpstreamAnswer, UpstreamFailed
 from headway.kits.proxy.wire import ApiFormat, StreamRewriter, TokenUsage, malformed
 from headway.nouns.errors import HeadwayError, InvalidInput
@@ -44,20 +45,37 @@ class Attempt:
     began: float = field(default_factory=time.perf_counter)
     first_token_s: float | None = None
     span: CallSpan | None = None
+    reply: StreamedReply | None = None  # collects a streamed answer that is kept
     done: bool = False
 
     def __post_init__(self) -> None:
+        if self.keeps:
+            self.reply = StreamedReply()
         spans = spans_of(self.call.server)
         if spans is not None:
             self.span = spans.call(self.wire.provider, self.wire.name, self.upstream, self.decision, self.traceparent)
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the task keeps what upstreams answer."""
+        return self.call.server.project.settings.task(self.decision.task).keep_replies
+
     async def finish(
-        self, usage: TokenUsage, *, http_status: int = 0, failed: str = "", gone: bool = False, **answer: str
+        self,
+        usage: TokenUsage,
+        *,
+        http_status: int = 0,
+        failed: str = "",
+        gone: bool = False,
+        reply: str = "",
+        **answer: str,
     ) -> None:
-        """Store the signals of this call, once. A signal that cannot be stored is logged; the answer is sent anyway."""
+        """Store the signals and the kept reply, once. What cannot be stored is logged; the answer is sent anyway."""
         if self.done:
             return
         self.done = True
+        if self.keeps and (reply or (self.reply is not None and (reply := self.reply.text))):
+            await self._keep(reply)
         measured = {"latency_s": time.perf_counter() - self.began, **self._counts(usage)}
         if self.first_token_s is not None:
             measured["first_token_s"] = self.first_token_s
@@ -80,6 +98,20 @@ class Attempt:
             "traceparent": self.traceparent,
         }
         await self._store(measured, labels)
+
+    async def _keep(self, text: str) -> None:
+        project = self.call.server.project
+        details = reply_details(
+            text,
+            project.redact,
+            upstream=self.upstream.name,
+            role=self.decision.situation.role,
+            latency_s=time.perf_counter() - self.began,
+        )
+        try:
+            await asyncio.wrap_future(project.store.submit_details(self.decision.id, details))
+        except HeadwayError as error:
+            logger.warning("reply of %s not kept: %s", self.decision.id, error.message)
 
     def _counts(self, usage: TokenUsage) -> dict[str, float]:
         """Tokens and their cost. An unknown cost is omitted; a free upstream costs 0."""
@@ -208,6 +240,9 @@ class Relay:
         if self._rewriter is None:
             return b"".join(event.raw for event in events)
         chunk = b"".join([self._rewriter.rewrite(event) for event in events])
+        if self._attempt is not None and self._attempt.reply is not None:
+            for event in events:
+                self._attempt.reply.read(event)
         if self._rewriter.started and self._attempt is not None and self._attempt.first_token_s is None:
             self._attempt.first_token_s = time.perf_counter() - self._attempt.began
         return chunk

@@ -19,6 +19,7 @@ import msgspec
 
 from headway.kits.proxy.conversations import Body, Conversation, RequestOptions, conversation_name
 from headway.kits.proxy.relay import Attempt, Relay
+from headway.kits.proxy.replies import whole_reply
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamAnswer, UpstreamFailed, Upstreams
 from headway.kits.proxy.wire import ApiFormat, DecisionFields, TokenUsage
 from headway.nouns.errors import HeadwayError
@@ -143,7 +144,13 @@ class Routing:
             await answer.close()
             raise
         await answer.close()
-        await attempt.finish(whole.usage, http_status=answer.status, upstream_id=whole.upstream_id, model=whole.model)
+        await attempt.finish(
+            whole.usage,
+            http_status=answer.status,
+            reply=whole_reply(whole.body) if attempt.keeps else "",
+            upstream_id=whole.upstream_id,
+            model=whole.model,
+        )
         return Reply(body=whole.body, headers=headers | request_id(answer))
 
 
